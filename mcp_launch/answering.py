@@ -1,0 +1,84 @@
+"""Tell the host why there is no server, in the one place where hosts show it.
+
+Nobody sees a launcher's stderr; an error answer to `initialize` is shown word for word
+by Codex and Claude Code. A host of both eras asks `server/discover` first and must get
+"no such method", or it would take our error for a server of the new era.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from mcp_launch import message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_launch.errors import LaunchError
+    from mcp_launch.jsontext import Json
+
+# How long to wait for the host's first request. Hosts send it at once; a script that
+# keeps our stdin open without a word must not hang on a failed launch.
+_FIRST_REQUEST_GRACE = 3.0
+
+# How long to wait, after the answer, for the host to hang up: a socket that is closed
+# with something unread in it takes our answer with it.
+_HANG_UP_GRACE = 1.0
+
+
+def answer_host(error: LaunchError, pending: Iterable[tuple[Json, str]] = ()) -> None:
+    """Answer what the host has asked and will ask, until it was told or hangs up."""
+    conversation = _Conversation(f"{error.problem} — fix: {error.fix}")
+    for request in pending:
+        conversation.answer(*request)
+    if not os.isatty(0):
+        conversation.go_on()
+
+
+class _Conversation:
+    def __init__(self, text: str) -> None:
+        self.text = f"[mcp-launch] {text}"
+        self.host_was_told = False
+
+    def answer(self, request_id: Json, method: str) -> None:
+        if method == "server/discover":
+            line = message.make_error(request_id, message.METHOD_NOT_FOUND, "Method not found")
+        else:
+            line = message.make_error(request_id, message.SERVER_ERROR, self.text)
+            self.host_was_told = True
+        _write_all(line)
+
+    def go_on(self) -> None:
+        deadline = time.monotonic() + (
+            _HANG_UP_GRACE if self.host_was_told else _FIRST_REQUEST_GRACE
+        )
+        rest = b""
+        while data := _read_until(deadline):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                request = message.read_request(line)
+                if request is not None:
+                    self.answer(*request)
+            if self.host_was_told:
+                deadline = min(deadline, time.monotonic() + _HANG_UP_GRACE)
+
+
+def _read_until(deadline: float) -> bytes:
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    try:
+        left = deadline - time.monotonic()
+        return os.read(0, 1 << 16) if left > 0 and poll.poll(left * 1000) else b""
+    except OSError:
+        return b""  # the host has gone
+
+
+def _write_all(line: bytes) -> None:
+    try:
+        while line:
+            line = line[os.write(1, line) :]
+    except OSError:
+        pass  # the host has gone; stderr has the same text

@@ -1,0 +1,204 @@
+"""What a launcher does on either wire: wait, notice, and tell the guardian.
+
+It notices a signal (hosts signal their direct child), the death of the host (a pidfd,
+or kqueue, so that it is noticed at once, even when somebody else still holds our stdin
+open), and what the guardian reports.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from mcp_launch import signals, trace, watchkeeping
+from mcp_launch.errors import ServerFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_launch.guardian import Guardian
+
+# One read: what a pipe holds by default. More would take memory from the system for
+# every short message and give it back again.
+CHUNK = 1 << 16
+
+# How many of a dead server's last lines its host is shown.
+_LAST_LINES = 5
+
+# When to leave after a signal, whatever the guardian still has to do: Claude Code
+# kills after 500 ms, and an exit of our own keeps its log clean.
+_LEAVE_AFTER = 0.45
+
+# A server that goes on answering after the end of its input, to a host that still reads,
+# is not cut off in the middle of it; but not for ever.
+_GRACE_LIMIT = 30.0
+
+
+class Attendant:
+    """Wait for whatever happens next; one method for each thing that can."""
+
+    def __init__(self, guardian: Guardian, hosts: set[int]) -> None:
+        self.guardian = guardian
+        self.is_gone = False  # the guardian, and with it everything below it
+        self.signalled = 0
+        self.input_ended = False
+        self._poll = select.poll()
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._grace_ends: float | None = None
+        self._grace_limit = 0.0
+        self._leave_at: float | None = None
+        self._is_stirred = False  # something happened that is more than bytes to carry
+        self._hosts = [fd for fd in map(_open_watch, hosts) if fd is not None]
+        self._wake, _ = signals.listen(signals.ENDING)
+        self.watch(guardian.report, self._hear_guardian)
+        self.watch(self._wake, self._hear_signal)
+        for fd in self._hosts:
+            self.watch(fd, self._lose_host)
+
+    def watch(self, fd: int, handler: Callable[[], None], events: int = select.POLLIN) -> None:
+        """Call the handler when something happens at `fd`."""
+        self._handlers[fd] = handler
+        self._poll.register(fd, events)
+
+    def unwatch(self, fd: int) -> None:
+        """Leave `fd` alone from now on."""
+        if self._handlers.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def attend(self) -> None:
+        """Stay until there is nothing left to do."""
+        while not self.is_finished():
+            # When all is gone, only what is left in the pipes: look again after each read.
+            self._is_stirred = self.is_gone
+            self._carry_on(self._timeout_ms())
+            self._mind_the_time()
+
+    def _carry_on(self, timeout: float | None) -> None:
+        """Carry bytes until something else happens, or nothing does for so long.
+
+        Every message comes through this loop twice: it asks for the time, and whether all
+        is over, only when it was told to.
+        """
+        handlers = self._handlers
+        poll = self._poll.poll
+        while ready := poll(timeout):
+            for fd, _ in ready:
+                handler = handlers.get(fd)
+                if handler is not None:  # a handler before it may have let go of it
+                    handler()
+            if self._is_stirred:
+                return
+
+    def is_finished(self) -> bool:
+        """Tell whether to leave."""
+        return self.is_gone or self.is_late()
+
+    def end_input(self) -> None:
+        """Take note that the host has no more to say, and give the server time to finish."""
+        self.input_ended = True
+        self._grace_limit = time.monotonic() + _GRACE_LIMIT
+        self.extend_grace()
+
+    def extend_grace(self) -> None:
+        """Count the server's time to finish from now: it is still at work, and is heard."""
+        self._is_stirred = True
+        ends = time.monotonic() + watchkeeping.INPUT_ENDED_GRACE
+        self._grace_ends = min(ends, self._grace_limit)
+
+    def end_grace(self) -> None:
+        """Have the server ended: its time to finish is over."""
+        trace.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
+        self.guardian.tell(watchkeeping.INPUT_ENDED)
+
+    def leave_soon(self) -> None:
+        """Leave in a moment, whatever is still to do."""
+        self._is_stirred = True
+        if self._leave_at is None:
+            self._leave_at = time.monotonic() + _LEAVE_AFTER
+
+    def _timeout_ms(self) -> float | None:
+        if self._grace_ends is None and self._leave_at is None:
+            return None
+        moments = [moment for moment in (self._grace_ends, self._leave_at) if moment is not None]
+        return max(0.0, (min(moments) - time.monotonic()) * 1000)
+
+    def _mind_the_time(self) -> None:
+        if self._grace_ends is not None and time.monotonic() >= self._grace_ends:
+            self._grace_ends = None
+            self.end_grace()
+
+    def is_late(self) -> bool:
+        """Tell whether a signal leaves us no more time."""
+        return self._leave_at is not None and time.monotonic() >= self._leave_at
+
+    def _hear_guardian(self) -> None:
+        if not self.guardian.hear():
+            self.unwatch(self.guardian.report)
+            self.is_gone = True
+            self._is_stirred = True
+
+    def _hear_signal(self) -> None:
+        for number in os.read(self._wake, 64):
+            trace.note(f"signal {number}: passed on to the server")
+            self.guardian.tell(number)
+            self.signalled = self.signalled or number
+        self.leave_soon()
+
+    def _lose_host(self) -> None:
+        trace.note("the host has ended")
+        for fd in self._hosts:
+            self.unwatch(fd)
+        self.lose_host()
+
+    def lose_host(self) -> None:
+        """Go on without the host, whoever else may hold our stdin open."""
+        self.end_input()
+
+
+def read(fd: int) -> bytes:
+    """Return what is there to read, nothing at the end."""
+    try:
+        return os.read(fd, CHUNK)
+    except OSError:
+        return b""  # a reset socket, a hung-up terminal: the end, all the same
+
+
+def wait_for_input(milliseconds: int, fd: int = 0) -> bool:
+    """Tell whether there is something to read, the end included."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(milliseconds))
+
+
+def explain_early_end(server: str, code: int, last_words: bytes = b"") -> ServerFailed:
+    """Say that the server ended before it answered, and what it said last."""
+    how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+    lines = last_words.decode(errors="replace").splitlines()[-_LAST_LINES:]
+    said = "; its last words: " + " / ".join(line.strip() for line in lines) if lines else ""
+    return ServerFailed(
+        f"{server} {how} before it answered{said}",
+        fix="run the command by itself in the server's directory to see what it lacks "
+        "(--trace shows directory and variables)",
+        exit_code=code,
+    )
+
+
+def _open_watch(host: int) -> int | None:
+    """Return a descriptor that becomes readable when the host ends."""
+    try:
+        if hasattr(os, "pidfd_open"):
+            return os.pidfd_open(host)
+        queue = select.kqueue()  # type: ignore[attr-defined,unused-ignore]  # not on Linux
+        event = select.kevent(  # type: ignore[attr-defined,unused-ignore]
+            host,
+            filter=select.KQ_FILTER_PROC,  # type: ignore[attr-defined,unused-ignore]
+            flags=select.KQ_EV_ADD,  # type: ignore[attr-defined,unused-ignore]
+            fflags=select.KQ_NOTE_EXIT,  # type: ignore[attr-defined,unused-ignore]
+        )
+        queue.control([event], 0)
+        return int(queue.fileno())
+    except OSError as error:
+        trace.note(f"cannot watch the host's process {host}: {error.strerror}")
+        return None

@@ -1,0 +1,124 @@
+"""Find the server's program the way the system would, and say why when it cannot.
+
+Hosts hide what went wrong ("Tools: (none)"), so the look is done before the start,
+where there is still somebody to tell.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch.errors import CommandNotFound, NotExecutable
+
+# What exec's own search uses when PATH is not set.
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+# Programs that version managers put where only a login shell looks.
+_MANAGED = {
+    "npx": "node",
+    "node": "node",
+    "npm": "node",
+    "bunx": "bun",
+    "uvx": "uv",
+    "uv": "uv",
+    "pipx": "pipx",
+}
+
+
+def find(name: str, path: str | None, cwd: str) -> str:
+    """Return the program's file.
+
+    Raises:
+        CommandNotFound: There is no such file.
+        NotExecutable: There is, but it may not be run.
+
+    """
+    if "/" in name:
+        return _check(os.path.join(cwd, name.removeprefix("./")), name)
+    directories = [entry or "." for entry in (path or _DEFAULT_PATH).split(":")]
+    blocked = None
+    for directory in directories:
+        file = os.path.join(cwd, directory, name)
+        if os.path.isfile(file):
+            if os.access(file, os.X_OK):
+                return file
+            blocked = blocked or file
+    if blocked:
+        return _check(blocked, name)
+    raise CommandNotFound(
+        f"{name}: command not found on PATH ({':'.join(directories)})",
+        fix=_suggest(name, [os.path.join(cwd, directory) for directory in directories]),
+    )
+
+
+def _check(file: str, name: str) -> str:
+    if os.path.isdir(file):
+        raise NotExecutable(f"{name} is a directory: {file}", fix="name the program in it")
+    if not os.path.exists(file):
+        near = _list_near(os.path.basename(file), [os.path.dirname(file)])
+        raise CommandNotFound(
+            f"{name}: there is no file {file}",
+            fix=f"did you mean {' or '.join(near)}?" if near else "correct the path",
+        )
+    if not os.access(file, os.X_OK):
+        raise NotExecutable(f"{file} may not be executed", fix=f"chmod +x {file}")
+    return file
+
+
+def _suggest(name: str, directories: list[str]) -> str:
+    ways = []
+    near = _list_near(name, directories)
+    if near:
+        ways.append(f"did you mean {' or '.join(near)}?")
+    if name in _MANAGED:
+        elsewhere = _find_managed(name)
+        ways.append(
+            f"the host's PATH lacks the directory of {_MANAGED[name]}: "
+            + (f"use {elsewhere}" if elsewhere else f"use the absolute path (`command -v {name}`)")
+            + ", or add a PATH to the entry's `env`"
+        )
+    return " ".join(ways) or "install it, or give its absolute path"
+
+
+def _list_near(name: str, directories: list[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    names: set[str] = set()
+    for directory in directories:
+        try:
+            names.update(os.listdir(directory))
+        except OSError:
+            continue  # PATH often names directories that are not there
+    return get_close_matches(name, sorted(names), 2, 0.75)
+
+
+def _find_managed(name: str) -> str | None:
+    """Look where nvm, fnm, volta, mise, asdf, uv and Homebrew put their programs."""
+    home = os.path.expanduser("~")
+    places = [
+        *_newest(f"{home}/.nvm/versions/node", "bin"),
+        *_newest(f"{home}/.local/share/fnm/node-versions", "installation/bin"),
+        f"{home}/.volta/bin",
+        f"{home}/.local/share/mise/shims",
+        f"{home}/.asdf/shims",
+        f"{home}/.local/bin",
+        f"{home}/.cargo/bin",
+        f"{home}/.bun/bin",
+        "/opt/homebrew/bin",
+        "/usr/local/bin",
+    ]
+    files = (f"{place}/{name}" for place in places)
+    return next((file for file in files if os.access(file, os.X_OK)), None)
+
+
+def _newest(directory: str, below: str) -> list[str]:
+    try:
+        versions = os.listdir(directory)
+    except OSError:
+        return []  # this manager is not installed
+    versions.sort(key=lambda version: [int(part) for part in _numbers(version)], reverse=True)
+    return [f"{directory}/{version}/{below}" for version in versions]
+
+
+def _numbers(version: str) -> list[str]:
+    return [part for part in version.lstrip("v").split(".") if part.isdigit()]

@@ -1,0 +1,138 @@
+"""Who a launch is for and where it belongs: every fact with its origin.
+
+Looks at the world and decides nothing: what follows from the facts is in `plan`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcp_launch.hosts.host import Found, Missing, Sighting, find_home_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp_launch.hosts.host import Identity
+    from mcp_launch.lineage import Lineage
+    from mcp_launch.processes import ProcessTable
+
+# What marks the root of a project. `.git` is a file in a worktree, whose own root is
+# its root.
+ROOT_MARKERS = (
+    ".git",
+    ".hg",
+    "pyproject.toml",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+    ".mcp-launch.toml",
+)
+
+
+class Context:
+    """Host, session, thread, project root, place and launch, each with its origin."""
+
+    __slots__ = (
+        "defaults",
+        "home",
+        "host",
+        "host_homes",
+        "host_pid",
+        "host_title",
+        "identity",
+        "inherited_cwd",
+        "launch",
+        "place",
+        "project_root",
+        "session",
+        "thread",
+    )
+
+    def __init__(self, sighting: Sighting, lineage: Lineage) -> None:
+        host = lineage.host
+        pid = str(lineage.process.identity.pid) if lineage.process else None
+        self.launch = Found(make_launch_id(), "made for this launch")
+        self.host = Found(host.name, _origin_of_host(lineage))
+        self.host_title = host.title
+        self.host_pid: Found | Missing = (
+            Found(pid, self.host.origin) if pid else Missing(["no process above us can be seen"])
+        )
+        self.identity: Identity = host.identify(sighting)
+        self.thread = self.identity.thread
+        self.session = self._choose_session(host.name)
+        self.defaults = host.default_variables(self.identity)
+        self.inherited_cwd = Found(sighting.cwd, "inherited")
+        self.place = host.find_place(sighting)
+        self.project_root = find_project_root(self.place.value)
+        self.home = find_home_directory(sighting.environ)
+        self.host_homes = host.find_homes(sighting)
+
+    def _choose_session(self, host: str) -> Found | Missing:
+        # Codex and Claude Code do have a session: not to have found it is not to have none.
+        if isinstance(self.identity.session, Found) or host in {"codex", "claude"}:
+            return self.identity.session
+        reason = self.identity.session.searched[0]
+        return Found(self.launch.value, f"the launch's own id ({reason})")
+
+
+def resolve(
+    table: ProcessTable,
+    lineage: Lineage,
+    environ: Mapping[str, str],
+    list_confirmed_threads: Callable[[], set[str]],
+) -> Context:
+    """Find out everything there is to know before the server starts."""
+    sighting = Sighting(
+        table=table,
+        process=lineage.process,
+        environ=environ,
+        cwd=read_cwd(environ),
+        is_starter=lineage.started_us(),
+        list_confirmed_threads=list_confirmed_threads,
+    )
+    return Context(sighting, lineage)
+
+
+def make_launch_id() -> str:
+    """Return an id that no other launch has, sortable by time."""
+    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}"
+
+
+def read_cwd(environ: Mapping[str, str]) -> str:
+    """Return the directory we were started in, by the name its owner uses for it."""
+    try:
+        real = os.getcwd()
+    except FileNotFoundError:
+        return ""  # it was deleted under us; `plan` says so if it is needed
+    logical = environ.get("PWD", "")
+    try:
+        if os.path.isabs(logical) and os.path.samefile(logical, real):
+            return logical
+    except OSError:
+        pass  # PWD is somebody else's: a host that changed directory need not mind it
+    return real
+
+
+def find_project_root(start: str) -> Found | Missing:
+    """Return the nearest directory upward that holds a mark of a project."""
+    directory = start
+    while directory:
+        for marker in ROOT_MARKERS:
+            if os.path.lexists(f"{directory.rstrip('/')}/{marker}"):
+                return Found(directory, f"{marker} in it")
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            break
+        directory = parent
+    return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
+
+
+def _origin_of_host(lineage: Lineage) -> str:
+    if lineage.process is None:
+        return "no process above us can be seen"
+    name, pid = lineage.process.name, lineage.process.identity.pid
+    if lineage.host.name == "unknown":
+        return f"no known host above us; process {pid} ({name}) talks to us"
+    return f"process {pid} ({name}) above us"

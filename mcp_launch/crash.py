@@ -1,0 +1,47 @@
+"""A fault of our own: one line for the person, and a file shaped as a bug report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+import traceback
+
+from mcp_launch import __version__, state
+from mcp_launch.errors import LaunchError
+
+
+def describe(error: Exception) -> LaunchError:
+    """Write the report and return what to tell. No variables in it: they may be secret."""
+    text = "\n".join(
+        [
+            f"mcp-launch {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}, options: {_list_options()}",
+            "",
+            "".join(traceback.format_exception(error)),
+        ]
+    )
+    path = os.path.join(state.find_directory(os.environ), f"crash-{os.getpid()}.txt")
+    where = f"send {path} to the maintainers"
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        where = "run it again with a writable home to get a report"
+    return LaunchError(
+        f"a fault in mcp-launch itself: {type(error).__name__}: {error}",
+        fix=f"{where}; until it is mended, take mcp-launch out of this entry",
+    )
+
+
+def _list_options() -> str:
+    """Return the names of our own options: their values, and the server's words, may be secret."""
+    own = []
+    for word in sys.argv[1:]:
+        if word == "--":
+            break
+        if word.startswith("--"):
+            own.append(word.partition("=")[0])
+    return " ".join(own)

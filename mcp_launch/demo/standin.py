@@ -1,0 +1,96 @@
+"""A stand-in for Codex or Claude Code: starts one wrapped server and shows what it saw.
+
+Run by a Python that is linked under the host's name, with nothing but the standard
+library. What it does for the server's identity is what the real host does, no more:
+Codex holds its thread's lock open and tells nothing; Claude Code writes its pid file and
+sets two variables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+MESSAGES = (
+    {
+        "jsonrpc": "2.0",
+        "id": 0,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "stand-in", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "look_around", "arguments": {}},
+    },
+)
+
+
+def main(kind: str, project: str, python: str) -> None:
+    """Start the server, ask it once, print its answer, stay until told to end."""
+    home = Path(os.environ["HOME"])
+    environ = dict(os.environ)
+    if kind == "codex":
+        lock = _hold_thread_lock(home)
+    else:
+        lock = None
+        environ |= _write_session(home, project)
+    server = subprocess.Popen(
+        [python, "-m", "mcp_launch", "run", "--", python, "-m", "mcp_launch.demo.server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=project if kind == "codex" else None,
+        env=environ,
+    )
+    assert server.stdin  # noqa: S101  # for the type checker: it was asked for
+    assert server.stdout  # noqa: S101
+    for message in MESSAGES:
+        server.stdin.write(json.dumps(message).encode() + b"\n")
+    server.stdin.flush()
+    answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+    print(answers[1]["result"]["content"][0]["text"], flush=True)  # noqa: T201  # for the demo
+    sys.stdin.read()
+    server.terminate()
+    server.wait()
+    if lock is not None:
+        os.close(lock)
+
+
+def _hold_thread_lock(home: Path) -> int:
+    locks = home / ".codex" / "thread-writer-locks"
+    locks.mkdir(parents=True)
+    return os.open(locks / f"{_make_uuid7()}.lock", os.O_CREAT | os.O_RDWR)
+
+
+def _make_uuid7() -> str:
+    milliseconds = time.time_ns() // 1_000_000
+    bits = uuid.uuid4().int & ((1 << 80) - 1)
+    return str(uuid.UUID(int=(milliseconds << 80) | bits, version=4)).replace("-4", "-7", 1)
+
+
+def _write_session(home: Path, project: str) -> dict[str, str]:
+    session = str(uuid.uuid4())
+    sessions = home / ".claude" / "sessions"
+    sessions.mkdir(parents=True)
+    stat = Path("/proc/self/stat")
+    if stat.exists():
+        start = stat.read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+        record = {"pid": os.getpid(), "sessionId": session, "cwd": project, "procStart": start}
+        file = sessions / f"{os.getpid()}.json"
+        file.write_text(json.dumps(record), encoding="utf-8")
+    return {"CLAUDE_CODE_SESSION_ID": session, "CLAUDE_PROJECT_DIR": project}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

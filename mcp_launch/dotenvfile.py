@@ -1,0 +1,68 @@
+"""Values from the `.env` files that a profile names; python-dotenv reads them."""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch.errors import SourceMissing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.context import Context
+    from mcp_launch.profile import Profile
+
+
+def load(profile: Profile, context: Context) -> dict[str, str | None]:
+    """Return all values of the named files; a later file wins.
+
+    No file is read that nobody asked for. To ask for a variable from `dotenv` without
+    naming a file is to ask for the nearest `.env`, no higher than the project's root.
+    """
+    if not profile.dotenv and "dotenv" not in profile.env.values():
+        return {}
+    values: dict[str, str | None] = {}
+    for file in profile.dotenv or _find_nearest(context):
+        values.update(_read(_locate(file, context)))
+    return values
+
+
+def _find_nearest(context: Context) -> list[str]:
+    top = getattr(context.project_root, "value", context.place.value)
+    directory = context.place.value
+    while True:
+        if os.path.isfile(f"{directory}/.env"):
+            return [f"{directory}/.env"]
+        if directory in {top, os.path.dirname(directory)}:
+            return []
+        directory = os.path.dirname(directory)
+
+
+def _locate(file: str, context: Context) -> str:
+    if file == "~" or file.startswith("~/"):
+        file = context.home + file[1:]
+    return os.path.join(context.place.value, file)
+
+
+def _read(path: str) -> dict[str, str | None]:
+    from dotenv import dotenv_values
+    from dotenv.parser import parse_stream
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            for binding in parse_stream(stream):
+                if binding.error:
+                    raise SourceMissing(
+                        f"{path}, line {binding.original.line}: not NAME=value",
+                        fix="correct the line, or start it with # to leave it out",
+                    )
+        return dotenv_values(path, encoding="utf-8")
+    except OSError as error:
+        raise SourceMissing(
+            f"the dotenv file {path} cannot be read: {error.strerror}",
+            fix="create it, or name the right file with --dotenv FILE "
+            "(relative to the session's directory)",
+        ) from None
+    except UnicodeDecodeError:
+        raise SourceMissing(
+            f"the dotenv file {path} is not UTF-8", fix="save it as UTF-8"
+        ) from None

@@ -1,0 +1,74 @@
+"""Everything that can stop a launch, and how a person is told about it.
+
+Exit codes follow the other command prefixes (`env`, `timeout`, `nice`): 125 when
+we failed, 126 and 127 when the command cannot be started, otherwise the server's.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from mcp_launch.jsontext import Json
+
+
+class LaunchError(Exception):
+    """The launch cannot go on; carries the problem and the way out of it."""
+
+    exit_code = 125
+
+    def __init__(self, problem: str, *, fix: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.fix = fix
+        # What the host has asked already, and now nobody else will answer.
+        self.pending: list[tuple[Json, str]] = []
+
+
+class UsageError(LaunchError):
+    """The words after `mcp-launch run`, or their environment twins, make no sense."""
+
+
+class SourceMissing(LaunchError):
+    """A source that was asked for gave no value."""
+
+
+class PlaceRefused(LaunchError):
+    """The server's directory is missing, or is no place for a session."""
+
+
+class LineageContradicted(LaunchError):
+    """The process table and the other end of stdin tell different stories."""
+
+
+class CommandNotFound(LaunchError):
+    """The server's command is nowhere on PATH."""
+
+    exit_code = 127
+
+
+class NotExecutable(LaunchError):
+    """The server's command is there, but the system will not run it."""
+
+    exit_code = 126
+
+
+class ServerFailed(LaunchError):
+    """The server ended before it answered; the launch ends with its exit code."""
+
+    def __init__(self, problem: str, *, fix: str, exit_code: int) -> None:
+        super().__init__(problem, fix=fix)
+        self.exit_code = exit_code
+
+
+def tell(error: LaunchError, stream: TextIO | None) -> int:
+    """Write the error for a person and return the exit code that goes with it.
+
+    Always stderr: our stdout is the server's, and one stray line on it would
+    reach the host as a broken JSON-RPC message.
+    """
+    if stream is not None:  # None: the host gave us no stderr at all
+        stream.write(f"[mcp-launch] {error.problem}\n[mcp-launch]   fix: {error.fix}\n")
+        stream.flush()
+    return error.exit_code

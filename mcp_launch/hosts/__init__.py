@@ -1,0 +1,111 @@
+"""The hosts we know: which program is which, and one module of facts for each.
+
+Only the facts of the host that was found are imported.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch.hosts.host import Host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.processes import Process, ProcessTable
+
+# Program names, as the kernel, the command line or the executable's path show them.
+# The kernel cuts its own at 15 characters.
+_PROGRAMS = {
+    "codex": "codex",
+    "claude": "claude",
+    "goose": "goose",
+    "goosed": "goose",
+    "gemini": "gemini",
+    "cursor": "cursor",
+    "Cursor": "cursor",
+    "cursor-agent": "cursor",
+    "Cursor Helper (Plugin)": "cursor",
+    "code": "vscode",
+    "code-insiders": "vscode",
+    "codium": "vscode",
+    "Code Helper (Plugin)": "vscode",
+    "opencode": "opencode",
+    "zed": "zed",
+    "zed-editor": "zed",
+}
+
+# Hosts written for these run as `node /…/gemini`: the script is the program.
+_INTERPRETERS = {"node", "nodejs", "bun", "deno", "MainThread"}
+
+# Scripts that are not named for their host.
+_PACKAGES = {
+    "/@anthropic-ai/claude-code/": "claude",
+    "/@google/gemini-cli/": "gemini",
+    "/opencode-ai/": "opencode",
+}
+
+# The variables by which a host tells its servers whom they serve. Whatever is started
+# from a host's shell inherits them, so under any other host they are a stranger's.
+IDENTITY_VARIABLES = {
+    "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
+    "claude": ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
+    "goose": ("AGENT_SESSION_ID",),
+}
+
+# Hosts of which there is no more to know than how many sessions one server serves.
+_PLAIN = {
+    "vscode": Host("vscode", "VS Code", "many sessions"),
+    "cursor": Host("cursor", "Cursor", "many sessions"),
+    "gemini": Host("gemini", "Gemini CLI", "one session at a time"),
+    "opencode": Host("opencode", "opencode", "many sessions"),
+    "zed": Host("zed", "Zed", "many sessions"),
+}
+UNKNOWN = Host("unknown", "this host", "many sessions")
+
+
+def recognise(table: ProcessTable, process: Process) -> Host | None:
+    """Tell which host a process is; None when it is none that we know."""
+    name = _PROGRAMS.get(process.name) or _recognise_closer(table, process)
+    return load(name) if name else None
+
+
+def load(name: str) -> Host:
+    """Return the facts of one host."""
+    if name == "codex":
+        from mcp_launch.hosts.codex import HOST as CODEX
+
+        return CODEX
+    if name == "claude":
+        from mcp_launch.hosts.claude import HOST as CLAUDE
+
+        return CLAUDE
+    if name == "goose":
+        from mcp_launch.hosts.goose import HOST as GOOSE
+
+        return GOOSE
+    return _PLAIN.get(name, UNKNOWN)
+
+
+def _recognise_closer(table: ProcessTable, process: Process) -> str | None:
+    # Release archives of Codex hold `codex-<architecture>-<system>`.
+    if process.name.startswith(("codex-x86_64", "codex-aarch64")):
+        return "codex"
+    pid = process.identity.pid
+    executable = table.read_executable(pid)
+    program = os.path.basename(executable)
+    if program in _PROGRAMS:
+        return _PROGRAMS[program]
+    # A natively installed claude is a file named for its version.
+    if "/claude/versions/" in executable:
+        return "claude"
+    if program in _INTERPRETERS or process.name in _INTERPRETERS:
+        return _recognise_script(table.read_argv(pid))
+    return None
+
+
+def _recognise_script(argv: list[str]) -> str | None:
+    script = next((word for word in argv[1:] if not word.startswith("-")), "")
+    for part, name in _PACKAGES.items():
+        if part in script:
+            return name
+    return _PROGRAMS.get(os.path.basename(script).removesuffix(".js"))

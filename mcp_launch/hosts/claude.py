@@ -1,0 +1,112 @@
+"""Claude Code: one server process per session, and `/clear` changes the session under it.
+
+`~/.claude/sessions/<pid>.json` is the truth now, if its `procStart` is the host's own
+start (pids are reused). It is written without a rename and may appear after us, so a
+torn or absent file is looked at again for a moment. `CLAUDE_CODE_SESSION_ID` is the id
+at the time of the spawn; everything started from Claude's shell inherits it, so it is
+believed only when the nearest host is a claude.
+"""
+
+from __future__ import annotations
+
+import time
+
+from mcp_launch import jsontext
+from mcp_launch.hosts.host import Found, Host, Identity, Missing, find_home_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.hosts.host import Sighting
+    from mcp_launch.jsontext import Json
+
+# How often a torn read is tried again, and how long between: the write takes
+# microseconds, so this is generous and still costs a launch nothing to speak of.
+_TORN_READS = 20
+_TORN_READ_INTERVAL = 0.001
+
+
+class Claude(Host):
+    """The facts."""
+
+    def __init__(self) -> None:
+        super().__init__("claude", "Claude Code", "one session at a time")
+
+    def identify(self, sighting: Sighting) -> Identity:
+        """Take the record of the host's process, else what it put into our environment."""
+        record = _find_record(sighting)
+        if isinstance(record, Found):
+            return Identity(record, self._no_thread(), "tentative", record.origin)
+        inherited = sighting.environ.get("CLAUDE_CODE_SESSION_ID")
+        if inherited:
+            found = Found(inherited, "CLAUDE_CODE_SESSION_ID as Claude Code set it at the start")
+            return Identity(found, self._no_thread(), "tentative", found.origin)
+        searched = [*record.searched, "CLAUDE_CODE_SESSION_ID is not set"]
+        return Identity(Missing(searched), self._no_thread())
+
+    def find_place(self, sighting: Sighting) -> Found:
+        """Return the project's directory: the inherited one may be a parent or a worktree."""
+        project = sighting.environ.get("CLAUDE_PROJECT_DIR")
+        if project:
+            return Found(project, "CLAUDE_PROJECT_DIR")
+        return Found(sighting.cwd, "inherited")
+
+    def find_homes(self, sighting: Sighting) -> list[str]:
+        """Return `~/.claude`, or where it was moved to."""
+        return [_find_config_directory(sighting)]
+
+    def default_variables(self, identity: Identity) -> dict[str, Found]:
+        """Return the session as it is now: the variable Claude Code set may be older."""
+        session = identity.session
+        return {"CLAUDE_CODE_SESSION_ID": session} if isinstance(session, Found) else {}
+
+
+def _find_config_directory(sighting: Sighting) -> str:
+    moved = sighting.environ.get("CLAUDE_CONFIG_DIR")
+    return moved or find_home_directory(sighting.environ) + "/.claude"
+
+
+def _find_record(sighting: Sighting) -> Found | Missing:
+    process = sighting.process
+    if process is None:
+        return Missing(["no Claude Code process above us"])
+    identity = process.identity
+    path = f"{_find_config_directory(sighting)}/sessions/{identity.pid}.json"
+    record = _read_record(path)
+    if record is None:
+        return Missing([f"{path} does not exist or cannot be read"])
+    session = record.get("sessionId")
+    if not isinstance(session, str):
+        return Missing([f"{path} names no session"])
+    if not _started_then(str(record.get("procStart")), identity.start):
+        return Missing([f"{path} is of an earlier process with the same pid"])
+    return Found(session, f"{path}")
+
+
+def _read_record(path: str) -> dict[str, Json] | None:
+    for _ in range(_TORN_READS):
+        try:
+            with open(path, "rb") as file:
+                record = jsontext.parse(file.read())
+        except OSError:
+            return None
+        except ValueError:
+            time.sleep(_TORN_READ_INTERVAL)
+            continue
+        return record if isinstance(record, dict) else None
+    return None
+
+
+def _started_then(recorded: str, start: str | None) -> bool:
+    """Tell whether the record's `procStart` is the moment our host started.
+
+    On Linux it is field 22 of `/proc/<pid>/stat`, on macOS `ps -o lstart=` in UTC.
+    """
+    kind, _, moment = (start or "").partition(":")
+    if kind == "ticks":
+        return recorded == moment
+    if kind == "time":
+        return recorded.split() == time.asctime(time.gmtime(float(moment))).split()
+    return False
+
+
+HOST = Claude()

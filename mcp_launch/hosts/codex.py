@@ -1,0 +1,169 @@
+"""Codex: one process may run many threads, each with a server process of its own.
+
+A server is told nothing of its thread. But before Codex (0.147 and later) starts a
+thread's servers it holds `thread-writer-locks/<thread>.lock` open, so the open locks of
+its process are the candidates. One is near certain; several need a guess, which the
+first call confirms or corrects. An open rollout without a lock is no candidate: it is
+written only with the first turn, so when a server starts it is an older thread's (Codex
+0.125 after `/new`: three times out of three). `CODEX_THREAD_ID` in our environment
+belongs to an outer Codex, in whose shell this one was started: it is never believed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcp_launch import jsontext
+from mcp_launch.hosts.host import Found, Host, Identity, Missing, find_home_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.hosts.host import Sighting
+
+_LOCKS = "/thread-writer-locks/"
+_ID_LENGTH = 36
+
+# The first line of a rollout holds the model's whole instructions; what we want of it
+# stands before them, but read enough for a line of any sane size.
+_ROLLOUT_HEAD = 1 << 20
+
+
+class Thread:
+    """A thread the host's process has open right now."""
+
+    __slots__ = ("cwd", "id", "session")
+
+    def __init__(self, thread_id: str, session: str | None, cwd: str | None) -> None:
+        self.id = thread_id
+        self.session = session
+        self.cwd = cwd  # None: nothing is recorded yet (a rollout appears with the first turn)
+
+
+class Codex(Host):
+    """The facts."""
+
+    def __init__(self) -> None:
+        super().__init__("codex", "Codex", "one thread")
+
+    def identify(self, sighting: Sighting) -> Identity:
+        """Choose among the open threads of the process that started us."""
+        process = sighting.process
+        if process is None or not sighting.is_starter:
+            nothing = Missing(["the Codex process above us did not start us itself"])
+            return Identity(nothing, nothing)
+        pid = process.identity.pid
+        if os.path.realpath(sighting.cwd) in map(os.path.realpath, self.find_homes(sighting)):
+            nothing = Missing([f"started in Codex's own home {sighting.cwd}: for no thread"])
+            return Identity(nothing, nothing)
+        threads = _list_open_threads(sighting.table.list_open_files(pid))
+        if not threads:
+            nothing = Missing([f"no open thread lock in Codex's process {pid}"])
+            return Identity(nothing, nothing)
+        return _choose(threads, sighting, pid)
+
+    def find_homes(self, sighting: Sighting) -> list[str]:
+        """Return CODEX_HOME: Codex starts a server there when it has no thread for it."""
+        homes = [find_home_directory(sighting.environ) + "/.codex"]
+        if sighting.process is not None:
+            pid = sighting.process.identity.pid
+            moved = sighting.table.read_variable(pid, "CODEX_HOME")
+            homes += [moved] if moved else []
+        return homes
+
+    def default_variables(self, identity: Identity) -> dict[str, Found]:
+        """Return what codex#19937 asks for."""
+        thread = identity.thread
+        return {"CODEX_THREAD_ID": thread} if isinstance(thread, Found) else {}
+
+
+def _list_open_threads(paths: list[str]) -> list[Thread]:
+    locks = [path for path in paths if _LOCKS in path and path.endswith(".lock")]
+    ids = {os.path.basename(path)[: -len(".lock")] for path in locks}
+    rollouts = {
+        path[-_ID_LENGTH - 6 : -6]: path
+        for path in paths
+        if "/sessions/" in path and "/rollout-" in path and path.endswith(".jsonl")
+    }
+    return [_describe(name, rollouts.get(name)) for name in sorted(ids) if _is_id(name)]
+
+
+def _is_id(name: str) -> bool:
+    # Leaves out `.coordination.lock`.
+    return len(name) == _ID_LENGTH and name.count("-") == 4  # noqa: PLR2004  # a UUID's
+
+
+def _describe(thread_id: str, rollout: str | None) -> Thread:
+    if rollout is None:
+        return Thread(thread_id, None, None)
+    try:
+        with open(rollout, "rb") as file:
+            record = jsontext.parse(file.readline(_ROLLOUT_HEAD))
+    except (OSError, ValueError):
+        record = None  # being written, or moved to the archive between our look and now
+    payload = record.get("payload") if isinstance(record, dict) else None
+    if not isinstance(payload, dict):
+        return Thread(thread_id, None, None)
+    session, cwd = payload.get("session_id"), payload.get("cwd")
+    return Thread(
+        thread_id,
+        session if isinstance(session, str) else None,
+        cwd if isinstance(cwd, str) else None,
+    )
+
+
+def _choose(threads: list[Thread], sighting: Sighting, pid: int) -> Identity:
+    left = _drop_elsewhere(threads, sighting)
+    if len(left) > 1:
+        taken = sighting.list_confirmed_threads()
+        left = [one for one in left if one.id not in taken]
+    if not left:
+        seen = f"{len(threads)} open threads in Codex's process {pid}, each another directory's"
+        return Identity(Missing([seen]), Missing([seen]))
+    thread = left[0] if len(left) == 1 else _guess(left, sighting)
+    evidence = (
+        f"the only open thread of Codex's process {pid} that fits"
+        if len(left) == 1
+        else f"a guess: the newest of {len(left)} open threads of Codex's process {pid}"
+    )
+    return Identity(
+        # A root thread's session is the thread itself; a sub-agent has a rollout by the
+        # time its server starts, and the rollout names the root.
+        Found(thread.session or thread.id, evidence),
+        Found(thread.id, evidence),
+        "tentative",
+        evidence,
+    )
+
+
+def _drop_elsewhere(threads: list[Thread], sighting: Sighting) -> list[Thread]:
+    """Drop the threads that are recorded to work in another directory.
+
+    Only an app-server can hold other people's threads. In `codex exec` and the like a
+    different directory merely means that the server's entry has a `cwd` of its own.
+    """
+    here = os.path.realpath(sighting.cwd)
+    left = [one for one in threads if one.cwd is None or os.path.realpath(one.cwd) == here]
+    if left or sighting.process is None:
+        return left
+    argv = sighting.table.read_argv(sighting.process.identity.pid)
+    return [] if "app-server" in argv else threads
+
+
+def _guess(threads: list[Thread], sighting: Sighting) -> Thread:
+    """Take the newest thread that is older than we are."""
+    age = sighting.table.started_seconds_ago(os.getpid())
+    started = time.time() - (age or 0.0)
+    older = [one for one in threads if _created(one.id) <= started]
+    return max(older or threads, key=lambda one: _created(one.id))
+
+
+def _created(thread_id: str) -> float:
+    # Thread ids are UUIDv7: the first 48 bits count milliseconds since 1970.
+    try:
+        return int(thread_id.replace("-", "")[:12], 16) / 1000
+    except ValueError:
+        return 0.0
+
+
+HOST = Codex()

@@ -1,0 +1,122 @@
+"""What a host is to us: how many sessions a connection carries, and where its identity stands.
+
+A host with nothing special to know is an instance with three words in it.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Literal
+
+    from mcp_launch.processes import Process, ProcessTable
+
+    # How many sessions one connection of the host carries.
+    Carries = Literal["one thread", "one session at a time", "many sessions"]
+    State = Literal["unbound", "tentative", "confirmed"]
+
+
+class Found:
+    """A value, and where it came from."""
+
+    __slots__ = ("origin", "value")
+
+    def __init__(self, value: str, origin: str) -> None:
+        self.value = value
+        self.origin = origin
+
+
+class Missing:
+    """No value, and every place that was looked at for it."""
+
+    __slots__ = ("searched",)
+
+    def __init__(self, searched: list[str]) -> None:
+        self.searched = searched
+
+
+class Sighting:
+    """The host's process and what we were started with: all that a host's facts may use."""
+
+    __slots__ = ("cwd", "environ", "is_starter", "list_confirmed_threads", "process", "table")
+
+    def __init__(  # noqa: PLR0913  # a record, always built by keyword
+        self,
+        *,
+        table: ProcessTable,
+        process: Process | None,
+        environ: Mapping[str, str],
+        cwd: str,
+        is_starter: bool,
+        list_confirmed_threads: Callable[[], set[str]] = set,
+    ) -> None:
+        self.table = table
+        self.process = process
+        self.environ = environ
+        self.cwd = cwd
+        # Whether this very process started us, or holds the other end of our stdin.
+        self.is_starter = is_starter
+        # The threads that other launches of the same server know to be theirs.
+        self.list_confirmed_threads = list_confirmed_threads
+
+
+class Identity:
+    """Whom a server is started for, how sure that is, and why."""
+
+    __slots__ = ("evidence", "session", "state", "thread")
+
+    def __init__(
+        self,
+        session: Found | Missing,
+        thread: Found | Missing,
+        state: State = "unbound",
+        evidence: str = "",
+    ) -> None:
+        self.session = session
+        self.thread = thread
+        self.state = state
+        self.evidence = evidence
+
+
+class Host:
+    """The facts of a host that tells its servers nothing."""
+
+    def __init__(self, name: str, title: str, carries: Carries) -> None:
+        self.name = name
+        self.title = title
+        self.carries = carries
+
+    def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # for others to use
+        """Find session and thread at the start."""
+        return Identity(Missing([f"{self.title} tells no session id"]), self._no_thread())
+
+    def find_place(self, sighting: Sighting) -> Found:
+        """Return the session's own directory."""
+        return Found(sighting.cwd, "inherited")
+
+    def find_homes(self, sighting: Sighting) -> list[str]:  # noqa: ARG002  # for others to use
+        """Return the directories that are the host's own and no session's place."""
+        return []
+
+    def default_variables(self, identity: Identity) -> dict[str, Found]:  # noqa: ARG002
+        """Return what every server of this host gets without asking."""
+        return {}
+
+    def _no_thread(self) -> Missing:
+        return Missing([f"{self.title} has no threads"])
+
+
+def find_home_directory(environ: Mapping[str, str]) -> str:
+    """Return the user's home; a host may clear HOME, the password file remains."""
+    home = environ.get("HOME")
+    if home:
+        return home
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"  # a container's bare uid: it has no home that could be mistaken for a place

@@ -1,0 +1,89 @@
+"""JSON without the `json` package, whose import costs half a Python start.
+
+CPython's own scanner and string encoder are in C and stand behind `json`; we use
+them as `json` does. Another Python, or one without them, gets `json` itself.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Scan = Callable[[str, int], tuple["Json", int]]
+    Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+
+try:
+    from _json import encode_basestring_ascii, make_scanner
+except ImportError:
+    from json.encoder import encode_basestring_ascii
+    from json.scanner import make_scanner
+
+_WHITESPACE = " \t\n\r"
+
+
+class _Leniency:
+    """What the scanner wants to be told; the names are its own."""
+
+    strict = False  # a raw control character in a string is the server's business, not ours
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_constant = float
+    parse_int: Callable[[str], int | str] = int
+    memo: dict[str, str] = {}  # noqa: RUF012  # only json's own scanner in Python looks at it
+
+
+class _AnyNumber(_Leniency):
+    parse_int = str
+
+
+# The stub takes the scanner's settings for a scanner.
+_scan: Scan = make_scanner(_Leniency())  # type: ignore[arg-type]
+_scan_any_number: Scan = make_scanner(_AnyNumber())  # type: ignore[arg-type]
+
+
+def parse(line: bytes) -> Json:
+    """Return the value that a line holds.
+
+    Lenient where a message is readable all the same: bytes that are no UTF-8, control
+    characters, numbers too long for an int (they come back as text).
+
+    Raises:
+        ValueError: The line is no JSON.
+
+    """
+    # Surrogates stand for bytes that are no UTF-8.
+    text = line.decode("utf-8", "surrogateescape").strip(_WHITESPACE)
+    try:
+        return _parse_with(_scan, text)
+    except ValueError:
+        return _parse_with(_scan_any_number, text)
+
+
+def _parse_with(scan: Scan, text: str) -> Json:
+    try:
+        value, end = scan(text, 0)
+    except StopIteration:
+        message = "no JSON value"
+        raise ValueError(message) from None
+    if end != len(text):
+        message = "more than one JSON value"
+        raise ValueError(message)
+    return value
+
+
+def encode(value: object) -> str:
+    """Return a value as JSON in one line, ASCII only."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if isinstance(value, dict):
+        members = (f"{encode(str(name))}:{encode(member)}" for name, member in value.items())
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(encode(element) for element in value) + "]"
+    return repr(value)  # int or float

@@ -1,0 +1,54 @@
+"""The two Linux calls that Python has no name for, made without importing `ctypes`.
+
+`ctypes` is a thin layer over the C module used here and costs several times as much to
+import; where the C module is not what we expect, `ctypes` itself is used.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> bool:
+    """Adopt every orphan below this process from now on; False where there is no such thing.
+
+    Not inherited by children, and it needs no privilege. Without it a daemon that forked
+    twice goes to init, where nobody can tell whose it was.
+    """
+    return _prctl(_PR_SET_CHILD_SUBREAPER, 1) == 0
+
+
+def die_with_parent(signal_number: int) -> bool:
+    """Have the kernel send this process a signal when the thread that forked it ends."""
+    return _prctl(_PR_SET_PDEATHSIG, signal_number) == 0
+
+
+def _prctl(option: int, argument: int) -> int:
+    if sys.platform != "linux":
+        return -1
+    if not _found:
+        _found.append(_find_prctl())  # once, before the first fork
+    return _found[0](option, argument, 0, 0, 0)
+
+
+def _find_prctl() -> Callable[..., int]:
+    try:
+        from _ctypes import call_function, dlopen, dlsym
+
+        # None is this program itself; the stub knows only libraries by name.
+        address = dlsym(dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+    except (ImportError, OSError):
+        import ctypes
+
+        return ctypes.CDLL(None).prctl
+    return lambda *arguments: int(call_function(address, arguments))
+
+
+_found: list[Callable[..., int]] = []

@@ -1,0 +1,181 @@
+"""The story of a launch, in order: who is it for, where does it belong, start it, carry, end.
+
+This is the table of contents; each step is a module of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mcp_launch import (
+    command,
+    context,
+    guardian,
+    lineage,
+    plan,
+    profile,
+    signals,
+    state,
+    trace,
+)
+from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused, tell
+from mcp_launch.processes import open_table
+from mcp_launch.spawning import Pipes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.context import Context
+    from mcp_launch.guardian import Guardian
+    from mcp_launch.lineage import Lineage
+    from mcp_launch.plan import Plan
+    from mcp_launch.processes import ProcessTable
+    from mcp_launch.profile import Profile
+
+
+def run(arguments: list[str]) -> int:
+    """Launch a server and return its exit code; every failure is told to the host."""
+    if arguments[:1] in (["--help"], ["-h"]):
+        sys.stdout.write(profile.USAGE)
+        return 0
+    _prepare_process()
+    if profile.is_traced(arguments, os.environ):
+        trace.turn_on()
+    try:
+        return _launch(arguments)
+    except LaunchError as error:
+        return _fail(error)
+    except Exception as error:  # noqa: BLE001  # the one boundary: a host must not see a traceback
+        from mcp_launch import crash
+
+        return _fail(crash.describe(error))
+
+
+def _launch(arguments: list[str]) -> int:
+    wanted = profile.load(arguments, os.environ)
+    if not hasattr(os, "fork"):
+        raise LaunchError(
+            "`mcp-launch run` cannot promise to end a server's processes on this system",
+            fix="run it on Linux, macOS or in WSL",
+        )
+    table = open_table()
+    line = lineage.trace_back(table, os.getpid())
+    _trace_lineage(line)
+    lineage.verify(table, line, strict=wanted.strict)
+    found = context.resolve(table, line, os.environ, lambda: _list_taken(table, line, wanted))
+    decided = plan.decide(wanted, found, os.environ, _read_dotenv(wanted, found))
+    decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
+    _trace_plan(found, decided)
+    pipes = None if wanted.direct else Pipes()
+    guard = guardian.fork(
+        decided,
+        pipes.servers if pipes else (0, 1, 2),
+        table,
+        lease=state.name_lease(os.environ, found.launch.value),
+        input_is_ours=pipes is not None,
+    )
+    # The server is on its way. What is imported from here on, is imported meanwhile.
+    from mcp_launch import carrying
+
+    guard.wait_for_start()
+    _check_started(guard, decided)
+    return carrying.carry(carrying.Running(wanted, table, line, found, guard), pipes)
+
+
+def _prepare_process() -> None:
+    # A host may start us with a standard descriptor closed; whatever is opened next
+    # would take its number, and end up as the server's stdin.
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # stderr is the last
+        pass
+    os.close(fd)
+    # Until there is a guardian to tell, a signal simply ends us: nothing is started yet.
+    signals.restore_default(signals.SIGINT)
+
+
+def _list_taken(table: ProcessTable, line: Lineage, wanted: Profile) -> set[str]:
+    from mcp_launch import leases
+
+    if line.process is None:
+        return set()
+    directory = os.path.dirname(state.name_lease(os.environ, ""))
+    pid = line.process.identity.pid
+    return leases.list_confirmed_threads(table, directory, pid, wanted.command)
+
+
+def _read_dotenv(wanted: Profile, found: Context) -> dict[str, str | None]:
+    if not wanted.dotenv and "dotenv" not in wanted.env.values():
+        return {}
+    from mcp_launch import dotenvfile
+
+    return dotenvfile.load(wanted, found)
+
+
+def _check_started(guard: Guardian, decided: Plan) -> None:
+    if guard.server is not None:
+        return
+    step, number = guard.failure or ("guardian", 0)
+    reason = os.strerror(number)
+    guard.failure = (step, number)
+    guard.finish()
+    if step == "chdir":
+        raise PlaceRefused(
+            f"cannot change to the server's directory {decided.cwd.value}: {reason}",
+            fix="make it accessible, or name another one: --cwd DIR",
+        )
+    if step == "exec":
+        raise NotExecutable(
+            f"{decided.program} cannot be started: {reason}", fix=_explain_exec(decided.program)
+        )
+    raise LaunchError(
+        f"the guardian of {decided.program} ended before the server was started",
+        fix="look at the system's limits on processes and memory (ulimit -a)",
+    )
+
+
+def _explain_exec(program: str) -> str:
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(256)
+    except OSError:
+        first = b""
+    if first.startswith(b"#!"):
+        interpreter = first[2:].strip().decode(errors="replace")
+        return f"its first line names the interpreter `{interpreter}`: install it or correct it"
+    return "it is built for another system or processor: install the one for this machine"
+
+
+def _fail(error: LaunchError) -> int:
+    from mcp_launch import answering
+
+    try:
+        code = tell(error, sys.stderr)
+    except OSError:
+        code = error.exit_code  # nobody reads our stderr; the host still gets the answer
+    answering.answer_host(error, error.pending)
+    return code
+
+
+def _trace_lineage(line: Lineage) -> None:
+    process = line.process
+    pid = process.identity.pid if process else "none"
+    trace.note(f"host {line.host.name}, process {pid}; stdin: {line.verdict} ({line.evidence})")
+
+
+def _trace_plan(found: Context, decided: Plan) -> None:
+    trace.note(f"launch {found.launch.value}")
+    state, evidence = found.identity.state, found.identity.evidence
+    trace.note(f"binding {state}{f': {evidence}' if evidence else ''}")
+    for name in ("session", "thread", "project_root"):
+        fact = getattr(found, name)
+        searched = getattr(fact, "searched", None)
+        trace.note(
+            f"{name}: none ({'; '.join(searched)})"
+            if searched
+            else f"{name} {fact.value} from {fact.origin}"
+        )
+    trace.note(f"cwd {decided.cwd.value} from {decided.cwd.origin}")
+    for name, origin in decided.set_variables.items():
+        trace.note(f"sets {name} from {origin}")
+    for name in decided.unset_variables:
+        trace.note(f"takes out {name}: not this session's")
+    trace.note(f"starts {decided.program} with {len(decided.argv) - 1} arguments")

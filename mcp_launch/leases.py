@@ -1,0 +1,195 @@
+"""Our note on disk that a launch is alive: one file each, so that nobody waits for anybody.
+
+A lease is removed by its launch, or by its guardian when the launch was killed. One that
+is left all the same (a power cut) is reclaimed only on proof of death: another boot, or
+every process of it gone or another's. A launch goes on without a lease if it must.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcp_launch import jsontext, trace
+from mcp_launch.hosts.host import Found
+from mcp_launch.identity import ProcessIdentity, compare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.binding import Binding
+    from mcp_launch.context import Context
+    from mcp_launch.identity import Verdict
+    from mcp_launch.jsontext import Json
+    from mcp_launch.processes import ProcessTable
+
+VERSION = 1
+
+
+class Lease:
+    """The record of one launch, and the file it stands in."""
+
+    __slots__ = ("path", "record")
+
+    def __init__(self, path: str, record: dict[str, object]) -> None:
+        self.path = path
+        self.record = record
+
+    def write(self, **learned: object) -> None:
+        """Write the record with what was learned; without it if the disk will not have it."""
+        self.record.update(learned)
+        directory, name = os.path.split(self.path)
+        draft = f"{directory}/.{name}.{os.getpid()}"
+        try:
+            _make_private(directory)
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, jsontext.encode(self.record).encode() + b"\n")
+            finally:
+                os.close(fd)
+            os.replace(draft, self.path)
+        except OSError as error:
+            trace.note(f"no lease: {self.path}: {error.strerror}")
+            _remove(draft)
+
+    def remove(self) -> None:
+        """Take the note away."""
+        _remove(self.path)
+
+
+def mark_command(argv: list[str]) -> str:
+    """Return what tells one server from another without showing its arguments."""
+    value = 0x811C9DC5  # FNV-1a: a library for this would cost more than the launch's leases
+    for byte in os.fsencode("\0".join(argv)):
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return f"{value:08x}"
+
+
+def describe(context: Context, binding: Binding, argv: list[str]) -> dict[str, object]:
+    """Return the record of a launch, without the processes. Never a secret in it."""
+    facts = {
+        "host": context.host,
+        "session": context.session,
+        "thread": context.thread,
+        "project_root": context.project_root,
+        "cwd": context.place,
+    }
+    return {
+        "version": VERSION,
+        "launch": context.launch.value,
+        "mark": mark_command(argv),
+        "started": time.time(),
+        "context": {
+            name: {"value": fact.value, "origin": fact.origin}
+            for name, fact in facts.items()
+            if isinstance(fact, Found)
+        },
+        "binding": {
+            "state": binding.state,
+            "session": binding.session,
+            "thread": binding.thread,
+            "evidence": binding.evidence,
+        },
+    }
+
+
+def describe_processes(table: ProcessTable, **pids: int | None) -> dict[str, object]:
+    """Return pid and start of each process, by its part in the launch."""
+    return {part: _describe_process(table, pid) for part, pid in pids.items() if pid}
+
+
+def list_confirmed_threads(
+    table: ProcessTable, directory: str, host: int, argv: list[str]
+) -> set[str]:
+    """Return the threads that living launches of the same server and host are sure of."""
+    threads: set[str] = set()
+    mark = mark_command(argv)
+    for record in _read_all(directory).values():
+        binding, processes = record.get("binding"), record.get("processes")
+        if not isinstance(binding, dict) or not isinstance(processes, dict):
+            continue
+        is_sibling = record.get("mark") == mark and _is_pid(processes.get("host"), host)
+        if is_sibling and binding.get("state") == "confirmed":
+            thread = binding.get("thread")
+            if isinstance(thread, str) and _judge(table, processes.get("launcher")) == "same":
+                threads.add(thread)
+    return threads
+
+
+def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
+    """Remove the leases whose launches are proven dead; return their paths."""
+    boot = table.boot_id()
+    reclaimed = []
+    for path, record in _read_all(directory).items():
+        processes = record.get("processes")
+        is_of_another_boot = isinstance(record.get("boot"), str) and record["boot"] != boot
+        if is_of_another_boot or (
+            isinstance(processes, dict)
+            and all(
+                _judge(table, processes.get(part)) == "different"
+                for part in ("launcher", "guardian", "server")
+            )
+        ):
+            _remove(path)
+            reclaimed.append(path)
+    return reclaimed
+
+
+def _describe_process(table: ProcessTable, pid: int) -> dict[str, object]:
+    seen = table.look(pid)
+    return {"pid": pid, "start": seen.identity.start if seen else None}
+
+
+def _judge(table: ProcessTable, recorded: Json) -> Verdict:
+    """Compare a recorded process with the one that has its pid now.
+
+    A record that does not say enough is "unknown": nothing is removed for it.
+    """
+    if not isinstance(recorded, dict):
+        return "unknown"
+    pid, start = recorded.get("pid"), recorded.get("start")
+    if not isinstance(pid, int) or not isinstance(start, str):
+        return "unknown"
+    seen = table.look(pid)
+    if seen is None:
+        return "different"
+    return compare(ProcessIdentity(pid, start), seen.identity)
+
+
+def _is_pid(recorded: Json, pid: int) -> bool:
+    return isinstance(recorded, dict) and recorded.get("pid") == pid
+
+
+def _read_all(directory: str) -> dict[str, dict[str, Json]]:
+    records: dict[str, dict[str, Json]] = {}
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return {}  # nobody has launched anything yet
+    for name in names:
+        if name.startswith(".") or not name.endswith(".json"):
+            continue
+        path = f"{directory}/{name}"
+        try:
+            with open(path, "rb") as file:
+                record = jsontext.parse(file.read())
+        except (OSError, ValueError):
+            continue  # removed just now, or not ours
+        if isinstance(record, dict):
+            records[path] = record
+    return records
+
+
+def _make_private(directory: str) -> None:
+    if not os.path.isdir(directory):
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        try:
+            os.mkdir(directory, 0o700)
+        except FileExistsError:
+            pass  # another launch was faster
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # removed already, or never written

@@ -1,0 +1,189 @@
+"""What will be started: command, directory, environment, decided from facts alone.
+
+Pure, so that policy is tested as tables and can be explained without starting anything:
+the facts come in, the only look at the world is "is this a directory?".
+"""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch import hosts
+from mcp_launch.errors import PlaceRefused, SourceMissing
+from mcp_launch.hosts.host import Found, Missing
+from mcp_launch.profile import is_own_variable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp_launch.context import Context
+    from mcp_launch.profile import Profile
+
+
+class Plan:
+    """What the guardian is told to start."""
+
+    __slots__ = ("argv", "cwd", "environ", "program", "set_variables", "unset_variables")
+
+    def __init__(self, argv: list[str], cwd: Found, environ: dict[str, str]) -> None:
+        self.argv = argv
+        self.program = argv[0]  # its file, once `command` has found it
+        self.cwd = cwd
+        self.environ = environ
+        self.set_variables: dict[str, str] = {}  # name: origin
+        self.unset_variables: list[str] = []
+
+
+def decide(
+    profile: Profile,
+    context: Context,
+    environ: Mapping[str, str],
+    dotenv: Mapping[str, str | None],
+    is_directory: Callable[[str], bool] = os.path.isdir,
+) -> Plan:
+    """Return what to start.
+
+    Raises:
+        PlaceRefused: The directory is missing, or is no place for a session.
+        SourceMissing: A source that was asked for has no value.
+
+    """
+    cwd = decide_cwd(profile.cwd, context, is_directory)
+    plan = Plan(profile.command, cwd, dict(environ))
+    _drop_strangers(plan, context)
+    for name, found in _list_defaults(context).items():
+        _set(plan, name, found)
+    named = [name for name, source in profile.env.items() if source == "dotenv"]
+    if profile.dotenv and not named:
+        for name, text in dotenv.items():
+            if text is not None:  # a bare NAME without "=" declares nothing
+                _set(plan, name, Found(text, "dotenv"))
+    for name, source in profile.env.items():
+        if source in {"local", "dotenv"}:
+            value = _pick(name, source, environ if source == "local" else dotenv)
+        else:
+            value = _find_fact(source, context, cwd)
+        _set(plan, name, _require(name, source, value))
+    # A shell would say so; a server that trusts PWD must not be led elsewhere.
+    plan.environ["PWD"] = cwd.value
+    return plan
+
+
+def decide_cwd(wanted: str, context: Context, is_directory: Callable[[str], bool]) -> Found:
+    """Return the server's directory, or refuse one that no session can mean."""
+    if wanted == "keep":
+        cwd = Found(context.inherited_cwd.value, "inherited, as --cwd keep asks")
+    elif wanted == "session":
+        cwd = _refuse_homes(context.place, context)
+    elif wanted == "project_root":
+        cwd = _refuse_homes(_require_root(context), context)
+    else:
+        cwd = Found(_expand(wanted, context), f"--cwd {wanted}")
+    if not cwd.value or not is_directory(cwd.value):
+        raise PlaceRefused(
+            f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) does not exist",
+            fix="create it, or name another one: --cwd DIR",
+        )
+    return cwd
+
+
+def _require_root(context: Context) -> Found:
+    root = context.project_root
+    if isinstance(root, Missing):
+        raise PlaceRefused(
+            f"--cwd project_root: {'; '.join(root.searched)}",
+            fix="use --cwd session, or put an empty .mcp-launch.toml at the project's root",
+        )
+    return Found(root.value, f"project root: {root.origin}")
+
+
+def _expand(wanted: str, context: Context) -> str:
+    if wanted == "~" or wanted.startswith("~/"):
+        wanted = context.home + wanted[1:]
+    return os.path.normpath(os.path.join(context.place.value, wanted))
+
+
+def _refuse_homes(place: Found, context: Context) -> Found:
+    own_home = f"{context.host_title}'s own home"
+    what = dict.fromkeys(map(os.path.realpath, context.host_homes), own_home)
+    what[os.path.realpath(context.home)] = "the home directory"
+    what["/"] = "the root of the file system"
+    reason = what.get(os.path.realpath(place.value)) if place.value else None
+    if reason is None:
+        return place
+    raise PlaceRefused(
+        f"{context.host_title} gave the server {place.value} ({place.origin}): "
+        f"{reason} is no session's project",
+        fix="start the host in a project, or name the directory: "
+        f"--cwd {place.value} (or --cwd keep for any)",
+    )
+
+
+def _drop_strangers(plan: Plan, context: Context) -> None:
+    """Take out what another host, or an outer launch, told somebody else."""
+    for name in list(plan.environ):
+        if is_own_variable(name):
+            del plan.environ[name]
+    own = hosts.IDENTITY_VARIABLES.get(context.host.value, ())
+    for names in hosts.IDENTITY_VARIABLES.values():
+        for name in names:
+            # Codex sets its own for shells only, never for servers: what a server
+            # inherits is an outer Codex's.
+            is_stranger = name not in own or context.host.value == "codex"
+            if is_stranger and plan.environ.pop(name, None) is not None:
+                plan.unset_variables.append(name)
+
+
+def _list_defaults(context: Context) -> dict[str, Found]:
+    values: dict[str, Found | Missing] = {
+        "MCP_LAUNCH_ID": context.launch,
+        "MCP_LAUNCH_HOST": context.host,
+        "MCP_LAUNCH_SESSION_ID": context.session,
+        "MCP_LAUNCH_THREAD_ID": context.thread,
+        "MCP_LAUNCH_PROJECT_ROOT": context.project_root,
+        **context.defaults,
+    }
+    return {name: found for name, found in values.items() if isinstance(found, Found)}
+
+
+def _find_fact(source: str, context: Context, cwd: Found) -> Found | Missing:
+    facts: dict[str, Found | Missing] = {
+        "thread": context.thread,
+        "session": context.session,
+        "project_root": context.project_root,
+        "cwd": cwd,
+        "host": context.host,
+        "host_pid": context.host_pid,
+        "launch": context.launch,
+    }
+    return facts[source]
+
+
+def _pick(name: str, source: str, values: Mapping[str, str | None]) -> Found | Missing:
+    where = "the launcher's environment" if source == "local" else "the dotenv files"
+    value = values.get(name)
+    return Found(value, where) if value is not None else Missing([f"{name} is not in {where}"])
+
+
+def _require(name: str, source: str, found: Found | Missing) -> Found:
+    if isinstance(found, Found):
+        return found
+    raise SourceMissing(
+        f"no value for {name}: source `{source}` has none ({'; '.join(found.searched)})",
+        fix=_WAYS_OUT.get(source, "start the server from a session of its host")
+        + f", or take out --env {name}={source}",
+    )
+
+
+_WAYS_OUT = {
+    "local": "set it in the `env` of the host's entry (hosts clear most variables)",
+    "dotenv": "add it to the file, or name the right file with --dotenv FILE",
+    "project_root": "start the host inside a project",
+    "thread": "start the server from a Codex thread (0.147 or later, not ephemeral)",
+}
+
+
+def _set(plan: Plan, name: str, found: Found) -> None:
+    plan.environ[name] = found.value
+    plan.set_variables[name] = found.origin

@@ -1,0 +1,86 @@
+"""The process table, behind one interface: `/proc` where there is one, psutil elsewhere.
+
+psutil costs twice the rest of a launch to import, so Linux reads `/proc` itself.
+Both readers are plain modules with the same functions, and both are tested on Linux.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from mcp_launch.identity import ProcessIdentity, Verdict
+
+    class Process(Protocol):
+        """One row of the table."""
+
+        @property
+        def identity(self) -> ProcessIdentity:
+            """Pid and start."""
+
+        @property
+        def parent(self) -> int:
+            """Pid of the parent; 0 when there is none to be seen."""
+
+        @property
+        def name(self) -> str:
+            """What the kernel calls it."""
+
+    class ProcessTable(Protocol):
+        """What a reader can tell; every answer may be "nothing" for lack of permission."""
+
+        def boot_id(self) -> str:
+            """Tell this boot of the machine from any other."""
+
+        def look(self, pid: int) -> Process | None:
+            """See one process; None when there is no such process."""
+
+        def read_argv(self, pid: int) -> list[str]:
+            """Return its command line; empty when it cannot be read."""
+
+        def read_executable(self, pid: int) -> str:
+            """Return the path of its program; empty when it cannot be read."""
+
+        def read_variable(self, pid: int, name: str) -> str | None:
+            """Return one variable of the environment it was started with."""
+
+        def list_open_files(self, pid: int) -> list[str]:
+            """Return the paths of the regular files it holds open."""
+
+        def holds_writing_end(self, pid: int, fd: int) -> Verdict:
+            """Tell whether the process can write into the pipe that is our `fd`."""
+
+        def list_pids(self) -> list[int]:
+            """Return every pid there is."""
+
+        def list_descendants(self, pid: int) -> list[int]:
+            """Return all processes below `pid`, nearest first."""
+
+        def started_seconds_ago(self, pid: int) -> float | None:
+            """Return the age of a process."""
+
+
+def open_table() -> ProcessTable:
+    """Return the reader for this machine."""
+    # A file that only Linux has; a mounted but foreign /proc (FreeBSD's) lacks it.
+    if os.path.exists("/proc/self/fdinfo/0") or os.path.exists("/proc/self/stat"):
+        from mcp_launch.processes import linux
+
+        return linux
+    from mcp_launch.processes import portable
+
+    return portable
+
+
+def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:
+    """Return the parent of `pid`, its parent, and so on up to the top."""
+    found: list[Process] = []
+    process = table.look(pid)
+    while process is not None and process.parent > 0:
+        process = table.look(process.parent)
+        if process is not None:
+            found.append(process)
+    return found

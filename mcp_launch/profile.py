@@ -1,0 +1,201 @@
+"""What the user wants for a server: the options of `run`, or their twins in the environment.
+
+Read by hand: an argument parser would cost as much as the rest of the launch, and
+must not touch what belongs to the server (everything from its command on).
+"""
+
+from __future__ import annotations
+
+from mcp_launch.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+USAGE = """\
+Usage: mcp-launch run [OPTIONS] [--] COMMAND [ARGS...]
+
+Start an MCP server in its session's directory, with its session's identity, and leave
+nothing behind. Everything from COMMAND on belongs to the server.
+
+  --server NAME       the server's name in messages and leases (default: COMMAND)
+  --env NAME=SOURCE   give the server a variable; SOURCE is one of thread, session,
+                      project_root, cwd, host, host_pid, launch, local, dotenv
+  --dotenv FILE       read this file: all of it, or what --env NAME=dotenv names
+  --cwd WHERE         session (default), project_root, keep, or a directory
+  --stdout MODE       what is no JSON on the server's stdout: auto (default) moves it to
+                      stderr, strict ends the launch, off lets it pass
+  --strict            refuse a launch whose lineage cannot be verified
+  --direct            let the server talk to the host itself: no byte passes through us
+  --trace             tell every decision on stderr
+
+Each option has a twin in the environment: MCP_LAUNCH_CWD, MCP_LAUNCH_STRICT=1, ...
+"""
+
+SOURCES = (
+    "thread",
+    "session",
+    "project_root",
+    "cwd",
+    "host",
+    "host_pid",
+    "launch",
+    "local",
+    "dotenv",
+)
+_SPELLINGS = {"thread_id": "thread", "session_id": "session"}
+
+_TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--cwd", "--stdout")
+_SWITCHES = ("--strict", "--direct", "--trace")
+_MAY_REPEAT = ("--env", "--dotenv")
+_STDOUT_MODES = ("auto", "strict", "off")
+
+# The twins of one launch must not reach a launch below it (a host that is itself a
+# server hands its whole environment on). These two are for every launch.
+SHARED_TWINS = ("MCP_LAUNCH_TRACE", "MCP_LAUNCH_HOME")
+
+
+class Profile:
+    """What the user wants, every value checked."""
+
+    __slots__ = ("command", "cwd", "direct", "dotenv", "env", "server", "stdout", "strict", "trace")
+
+    def __init__(self, values: Mapping[str, list[str]], command: list[str]) -> None:
+        self.command = command
+        self.server = _last(values, "--server") or command[0].rpartition("/")[2]
+        self.env = dict(_split_variable(text) for text in values.get("--env", []))
+        self.dotenv = list(values.get("--dotenv", []))
+        self.cwd = _last(values, "--cwd") or "session"
+        self.stdout = _check_stdout(_last(values, "--stdout") or "auto")
+        self.strict = "--strict" in values
+        self.direct = "--direct" in values
+        self.trace = "--trace" in values
+
+
+def load(arguments: list[str], environ: Mapping[str, str]) -> Profile:
+    """Return the profile that the words after `run` and the environment ask for.
+
+    Raises:
+        UsageError: A word makes no sense; the text says which and what would.
+
+    """
+    given, command = _split(arguments)
+    if not command:
+        raise UsageError(
+            "no server command was given",
+            fix="write the command after the options: mcp-launch run -- npx -y some-server",
+        )
+    values = _read_twins(environ)
+    values.update(given)
+    return Profile(values, command)
+
+
+def is_traced(arguments: list[str], environ: Mapping[str, str]) -> bool:
+    """Tell whether to trace, even when the rest makes no sense."""
+    return "MCP_LAUNCH_TRACE" in _twins_that_are_on(environ) or "--trace" in arguments
+
+
+def is_own_variable(name: str) -> bool:
+    """Tell whether a variable is meant for this launch, and for nobody below it."""
+    return name.startswith("MCP_LAUNCH_") and name not in SHARED_TWINS
+
+
+def _split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    values: dict[str, list[str]] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if name in _SWITCHES and not equals:
+            values[name] = []
+        elif name in _TAKE_A_VALUE:
+            if not equals:
+                value = _take_value(name, rest)
+            _add(values, name, value)
+        else:
+            raise _unknown_option(word)
+    return values, rest
+
+
+def _take_value(name: str, rest: list[str]) -> str:
+    if not rest or rest[0] == "--":
+        raise UsageError(
+            f"{name} needs a value",
+            fix=f"write {name} VALUE before the server's command (see mcp-launch run --help)",
+        )
+    return rest.pop(0)
+
+
+def _add(values: dict[str, list[str]], name: str, value: str) -> None:
+    if name in values and name not in _MAY_REPEAT:
+        raise UsageError(f"{name} was given twice", fix=f"keep one {name}")
+    values.setdefault(name, []).append(value)
+
+
+def _unknown_option(word: str) -> UsageError:
+    from difflib import get_close_matches
+
+    name = word.partition("=")[0]
+    near = get_close_matches(name, [*_TAKE_A_VALUE, *_SWITCHES], 1)
+    if name in _SWITCHES:
+        return UsageError(f"{name} takes no value: {word}", fix=f"write {name} alone")
+    meant = f"did you mean {near[0]}? " if near else ""
+    return UsageError(
+        f"unknown option {name}",
+        fix=f"{meant}options of the server go after its command: mcp-launch run -- COMMAND {name}",
+    )
+
+
+def _read_twins(environ: Mapping[str, str]) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    on = _twins_that_are_on(environ)
+    for option in (*_TAKE_A_VALUE, *_SWITCHES):
+        twin = f"MCP_LAUNCH_{option[2:].upper()}"
+        if twin in on:
+            text = environ[twin]
+            values[option] = text.split(",") if option in _MAY_REPEAT else [text]
+    return values
+
+
+def _twins_that_are_on(environ: Mapping[str, str]) -> set[str]:
+    off = ("", "0", "false", "no", "off")
+    switches = {f"MCP_LAUNCH_{option[2:].upper()}" for option in _SWITCHES}
+    return {
+        name
+        for name, value in environ.items()
+        if name.startswith("MCP_LAUNCH_")
+        and value
+        and not (name in switches and value.lower() in off)
+    }
+
+
+def _last(values: Mapping[str, list[str]], name: str) -> str:
+    return values[name][-1] if values.get(name) else ""
+
+
+def _split_variable(text: str) -> tuple[str, str]:
+    name, equals, source = text.strip().partition("=")
+    if not equals or not name or not name.replace("_", "a").isalnum() or name[0].isdigit():
+        raise UsageError(
+            f"--env {text}: not NAME=SOURCE",
+            fix="write for example --env CODEX_THREAD_ID=thread",
+        )
+    source = _SPELLINGS.get(source, source)
+    if source not in SOURCES:
+        raise UsageError(
+            f"--env {text}: there is no source `{source}`",
+            fix=f"the sources are {', '.join(SOURCES)}; "
+            "a fixed value belongs into the `env` of the host's own entry",
+        )
+    return name, source
+
+
+def _check_stdout(mode: str) -> str:
+    if mode not in _STDOUT_MODES:
+        raise UsageError(
+            f"--stdout {mode}: there is no such mode",
+            fix=f"the modes are {', '.join(_STDOUT_MODES)}",
+        )
+    return mode

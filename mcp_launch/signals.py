@@ -1,0 +1,76 @@
+"""Signals, from the C module: `signal` itself builds enums for a quarter of a Python start."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from signal import (
+        SIG_DFL,
+        SIG_IGN,
+        SIGCHLD,
+        SIGHUP,
+        SIGINT,
+        SIGKILL,
+        SIGPIPE,
+        SIGTERM,
+        SIGXFSZ,
+        getsignal,
+        set_wakeup_fd,
+        signal,
+    )
+else:
+    from _signal import (
+        SIG_DFL,
+        SIG_IGN,
+        SIGCHLD,
+        SIGHUP,
+        SIGINT,
+        SIGKILL,
+        SIGPIPE,
+        SIGTERM,
+        SIGXFSZ,
+        getsignal,
+        set_wakeup_fd,
+        signal,
+    )
+
+__all__ = ["ENDING", "SIGCHLD", "SIGINT", "SIGKILL", "SIGTERM"]
+
+# By which a host, a shell or a terminal ends what it started.
+ENDING = (SIGTERM, SIGINT, SIGHUP)
+
+
+def listen(numbers: Iterable[int]) -> tuple[int, int]:
+    """Have these signals wake us through a pipe, their numbers in it; return both its ends."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in numbers:
+        # Ignored from the start (nohup): then it stays ignored, by us and by the server.
+        if number in {SIGCHLD, SIGTERM} or getsignal(number) is not SIG_IGN:
+            signal(number, _do_nothing)
+    return reading, writing
+
+
+def restore_default(number: int) -> None:
+    """Take back a handler, ours or Python's, but leave ignored what was ignored."""
+    if getsignal(number) is not SIG_IGN:
+        signal(number, SIG_DFL)
+
+
+def restore_for_exec() -> None:
+    """Give a program that we are about to become the signals a host would give it."""
+    set_wakeup_fd(-1)
+    for number in (SIGCHLD, *ENDING):
+        restore_default(number)
+    # Python ignores these two for itself, and ignoring is inherited.
+    for number in (SIGPIPE, SIGXFSZ):
+        signal(number, SIG_DFL)
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    """Let the wake-up pipe speak; a signal without a handler would not reach it."""

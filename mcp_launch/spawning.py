@@ -1,0 +1,89 @@
+"""Turn a fork into the server: group, signals, descriptors, directory, exec."""
+
+from __future__ import annotations
+
+import os
+from errno import ENOEXEC
+
+from mcp_launch import kernel, signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.plan import Plan
+
+
+class Pipes:
+    """The three pipes between us and the server."""
+
+    __slots__ = ("ours", "servers")
+
+    def __init__(self) -> None:
+        stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
+        self.servers = (stdin[0], stdout[1], stderr[1])
+        self.ours = (stdin[1], stdout[0], stderr[0])
+
+    def close_servers(self) -> None:
+        """Leave the server's ends to the server alone."""
+        for fd in self.servers:
+            os.close(fd)
+
+
+def start_server(plan: Plan, stdio: tuple[int, int, int]) -> tuple[int, str | None]:
+    """Fork and exec; return the pid, and what failed with its errno if something did."""
+    reading, writing = os.pipe()  # closed by a successful exec, which is how we learn of it
+    guardian = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become_server(plan, stdio, guardian)
+        except _StepFailed as failed:
+            os.write(writing, f"{failed.step} {failed.errno}".encode())
+        finally:
+            os._exit(127)
+    os.close(writing)
+    try:
+        os.setpgid(pid, pid)  # here as well as there: whoever is first
+    except OSError:
+        pass  # it has done so itself, and exec'd or ended since
+    failure = os.read(reading, 64).decode()
+    os.close(reading)
+    return pid, failure or None
+
+
+class _StepFailed(Exception):
+    def __init__(self, step: str, error: OSError) -> None:
+        super().__init__(step)
+        self.step = step
+        self.errno = error.errno or 0
+
+
+def _become_server(plan: Plan, stdio: tuple[int, int, int], guardian: int) -> None:
+    os.setpgid(0, 0)
+    signals.restore_for_exec()
+    kernel.die_with_parent(signals.SIGKILL)
+    if os.getppid() != guardian:
+        os._exit(127)  # it died before we could say that we want to die with it
+    for target, fd in enumerate(stdio):
+        os.dup2(fd, target)
+    try:
+        os.chdir(plan.cwd.value)
+    except OSError as error:
+        raise _StepFailed("chdir", error) from None
+    try:
+        os.execve(plan.program, plan.argv, plan.environ)
+    except OSError as error:
+        # execvp, which hosts use, hands a script without a first line `#!` to the shell.
+        if error.errno != ENOEXEC or _is_binary(plan.program):
+            raise _StepFailed("exec", error) from None
+    try:
+        os.execve("/bin/sh", ["sh", plan.program, *plan.argv[1:]], plan.environ)
+    except OSError as error:
+        raise _StepFailed("exec", error) from None
+
+
+def _is_binary(program: str) -> bool:
+    try:
+        with open(program, "rb") as file:
+            return b"\0" in file.read(256)
+    except OSError:
+        return True

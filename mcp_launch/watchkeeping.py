@@ -1,0 +1,203 @@
+"""What the guardian does with its life: wait, pass signals on, end the tree, report."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from mcp_launch import ending, kernel, signals, spawning
+from mcp_launch.signals import SIGCHLD, SIGKILL, SIGTERM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.plan import Plan
+    from mcp_launch.processes import ProcessTable
+
+    # When (monotonic), which signal, and whether to all that is left or to the server's group.
+    Step = tuple[float, int, bool]
+
+# How long a server may take to finish by itself once its input has ended. The
+# specification asks for a wait without giving a number; its own SDKs wait this long.
+INPUT_ENDED_GRACE = 2.0
+
+# How much longer after SIGTERM, before SIGKILL. Also from the SDKs.
+TERMINATED_GRACE = 2.0
+
+# After a signal to the launcher everything must be over before Claude Code's SIGKILL,
+# 500 ms after its first signal: so long for the server itself …
+SIGNALLED_GRACE = 0.25
+# … and so long for all that is left, both counted from the signal.
+SIGNALLED_END = 0.4
+
+# The launcher was killed: the server has seen the end of its input and may finish, but
+# its host takes it for dead already and may be starting the next one.
+LAUNCHER_LOST_GRACE = 1.0
+LAUNCHER_LOST_END = 1.4
+
+# What a server that ended by itself left behind may take to end after SIGTERM.
+LEFT_BEHIND_GRACE = 0.5
+
+# When to do what can wait: by then the server has started, or never will.
+_CHORES_AFTER = 1.0
+
+# What the launcher writes to say "no more input is coming, and the grace is over".
+INPUT_ENDED = 0
+
+
+class Watch:
+    """The guardian itself."""
+
+    def __init__(
+        self, control: int, report: int, table: ProcessTable, *, input_is_ours: bool
+    ) -> None:
+        self.control = control
+        self.report = report
+        self.table = table
+        self.input_is_ours = input_is_ours
+        self.server = 0
+        self.server_has_ended = False
+        self.steps: list[Step] = []
+        self.killing_since = 0.0
+
+    def run(self, plan: Plan, stdio: tuple[int, int, int], lease: str) -> None:
+        """Start the server and stay until nothing of it is left."""
+        # A session of our own: no terminal and no host that signals its group reaches us,
+        # and our group can never be the host's.
+        os.setsid()
+        kernel.become_subreaper()
+        wake = signals.listen((SIGCHLD, *signals.ENDING))
+        self.server, failure = spawning.start_server(plan, stdio)
+        self._let_go_of_everything(wake)
+        if failure:
+            os.waitpid(self.server, 0)
+            self._say(failure)
+            return
+        self._say(f"started {self.server}")
+        self._watch(wake[0], os.path.dirname(lease))
+        try:
+            os.unlink(lease)
+        except OSError:
+            pass  # the launcher has removed it, or never wrote it
+
+    def _let_go_of_everything(self, wake: tuple[int, int]) -> None:
+        """Hold neither a descriptor of anybody's nor a directory while the server runs.
+
+        The launcher's ends of the server's pipes are among them: while we held one, the
+        server would not see the end of its input when the launcher is killed.
+        """
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(nothing, fd)
+        first = 3
+        for kept in sorted((self.control, self.report, *wake)):
+            os.closerange(first, kept)
+            first = kept + 1
+        os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+        os.chdir("/")
+
+    def _watch(self, wake: int, leases_directory: str) -> None:
+        chores_at = time.monotonic() + _CHORES_AFTER
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        poll.register(self.control, select.POLLIN)
+        while True:
+            ready = dict(poll.poll(self._next_step_in_ms(chores_at)))
+            if chores_at and time.monotonic() >= chores_at:
+                chores_at = 0.0
+                self._do_chores(leases_directory)
+            if wake in ready:
+                for number in os.read(wake, 256):
+                    if number != SIGCHLD:
+                        self._pass_on(number)
+            if self.control in ready and not self._obey():
+                poll.unregister(self.control)
+            if self._reap():
+                return
+            if not self._take_steps():
+                return
+
+    def _do_chores(self, leases_directory: str) -> None:
+        """Reclaim the leases of the dead: here, where nobody waits for an answer."""
+        from mcp_launch import leases
+
+        leases.reclaim_stale(self.table, leases_directory)
+
+    def _obey(self) -> bool:
+        told = os.read(self.control, 256)
+        for what in told:
+            if what == INPUT_ENDED:
+                self._plan_end((0.0, SIGTERM, True), (TERMINATED_GRACE, SIGKILL, True))
+            else:
+                self._pass_on(what)
+        if told:
+            return True
+        if self.input_is_ours:
+            self._plan_end((LAUNCHER_LOST_GRACE, SIGTERM, True), (LAUNCHER_LOST_END, SIGKILL, True))
+        else:
+            self._plan_end((0.0, SIGTERM, False), (SIGNALLED_END, SIGKILL, True))
+        return False
+
+    def _pass_on(self, number: int) -> None:
+        # The same signal, so that the server's own way of ending on it is used; a second
+        # one (Claude Code: SIGINT, then SIGTERM) is passed on but gains no time.
+        self._signal(number, everything=False)
+        self._plan_end((SIGNALLED_GRACE, SIGTERM, True), (SIGNALLED_END, SIGKILL, True))
+
+    def _plan_end(self, *steps: Step) -> None:
+        now = time.monotonic()
+        planned = [(now + after, number, everything) for after, number, everything in steps]
+        if not self.steps or planned[-1][0] < self.steps[-1][0]:
+            self.steps = planned
+
+    def _reap(self) -> bool:
+        """Collect whoever has ended; True when there is nobody left."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return False
+                if pid == self.server:
+                    self._note_end(status)
+        except ChildProcessError:
+            # Where orphans are not adopted, they may be alive all the same.
+            return self.server_has_ended and not self.table.list_descendants(os.getpid())
+
+    def _note_end(self, status: int) -> None:
+        self.server_has_ended = True
+        code = os.waitstatus_to_exitcode(status)
+        # A shell reports "died of signal N" as 128 + N, and so do we.
+        self._say(f"exited {code if code >= 0 else 128 - code}")
+        self._plan_end((0.0, SIGTERM, True), (LEFT_BEHIND_GRACE, SIGKILL, True))
+
+    def _next_step_in_ms(self, chores_at: float) -> int | None:
+        due = self.steps[0][0] if self.steps else chores_at
+        return max(0, int((due - time.monotonic()) * 1000) + 1) if due else None
+
+    def _take_steps(self) -> bool:
+        """Do what is due; False when even SIGKILL did not help."""
+        while self.steps and self.steps[0][0] <= time.monotonic():
+            due, number, everything = self.steps.pop(0)
+            self._signal(number, everything=everything)
+            if number == SIGKILL:
+                self.killing_since = self.killing_since or due
+                # Again and again: what forks faster than we look is caught in the end.
+                self.steps = [(time.monotonic() + ending.SWEEP_INTERVAL, SIGKILL, True)]
+                return time.monotonic() - self.killing_since < ending.UNKILLABLE_AFTER
+        return True
+
+    def _signal(self, number: int, *, everything: bool) -> None:
+        if everything or self.server_has_ended:
+            ending.signal_all(self.table, number)
+            return
+        try:
+            # Until we have collected it, its pid and group can be nobody else's.
+            os.killpg(self.server, number)
+        except (ProcessLookupError, PermissionError):
+            pass  # it ended just now, or is another user's (sudo): SIGKILL comes later
+
+    def _say(self, what: str) -> None:
+        try:
+            os.write(self.report, what.encode() + b"\n")
+        except BrokenPipeError:
+            pass  # the launcher was killed; we finish the work without it

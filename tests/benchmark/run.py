@@ -1,0 +1,275 @@
+"""Figures of the launcher beside a bare server, from one run, as ratios.
+
+    python tests/benchmark/run.py [--quick]
+
+Installs this checkout, compiled, into a fresh virtual environment, so that what is
+measured is what a user runs. Prints medians; times on one machine mean nothing on
+another, so every figure is in units of something measured beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+SERVER = str(HERE / "server.py")
+RELAY = str(HERE / "minimal_relay.py")
+
+# What a result of "bulk" is long.
+BULK = 2 * (1 << 20)
+
+# The command prefixes of others, printed beside us where they are installed.
+PEERS = {"tini": ["tini", "-s", "--"], "dumb-init": ["dumb-init"], "envmcp": ["envmcp"]}
+
+
+class Connection:
+    """A server, bare or behind something, that was asked and has answered once."""
+
+    def __init__(self, command: list[str], cwd: str, environ: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=environ,
+        )
+
+    def ask(self, method: str) -> bytes:
+        """Return the answer's line."""
+        line = b'{"jsonrpc":"2.0","id":1,"method":"%s"}\n' % method.encode()
+        stdin, stdout = _streams(self.process)
+        os.write(stdin.fileno(), line)
+        answer = b""
+        while not answer.endswith(b"\n"):
+            part = os.read(stdout.fileno(), 1 << 20)
+            if not part:
+                raise SystemExit(f"no answer from {self.process.args!r}")
+            answer += part
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        for stream in _streams(self.process):
+            stream.close()
+        self.process.wait(20)
+
+
+class Bench:
+    """Everything is started in one place, with one environment."""
+
+    def __init__(self, directory: Path, *, quick: bool) -> None:
+        self.directory = directory
+        self.quick = quick
+        self.project = directory / "project"
+        (self.project / ".git").mkdir(parents=True)
+        (self.project / ".env.mcp").touch()  # envmcp will not start without one
+        self.python = self._install()
+        self.environ = {
+            "PATH": f"{self.python.parent}:{os.environ['PATH']}",
+            "HOME": str(directory / "home"),
+        }
+        launcher = str(self.python.parent / "mcp-launch")
+        self.server = [str(self.python), "-S", "-E", SERVER]
+        self.behind: dict[str, list[str]] = {
+            "bare": [],
+            "guarded": [launcher, "run", "--"],
+            "direct": [launcher, "run", "--direct", "--"],
+            "minimal relay": [str(self.python), "-S", "-E", RELAY],
+        }
+        path = self.environ["PATH"]
+        self.behind |= {
+            name: words for name, words in PEERS.items() if shutil.which(words[0], path=path)
+        }
+
+    def connect(self, name: str) -> Connection:
+        """Start the server behind something."""
+        return Connection([*self.behind[name], *self.server], str(self.project), self.environ)
+
+    def _install(self) -> Path:
+        venv.create(self.directory / "venv", with_pip=True)
+        python = self.directory / "venv" / "bin" / "python"
+        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        # A current pip, as pipx and uv have it: an old one writes a script that imports
+        # `re` before it imports us, for two thirds of a Python start.
+        for what in (["--upgrade", "pip"], ["--compile", str(ROOT)]):
+            pip = [str(python), "-m", "pip", "install", "--quiet", *what]
+            subprocess.run(pip, check=True, env=environ, stderr=subprocess.DEVNULL)
+        return python
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    with tempfile.TemporaryDirectory(prefix="mcp-launch-benchmark-") as directory:
+        bench = Bench(Path(directory), quick=parser.parse_args().quick)
+        say(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores\n")
+        measure_start(bench)
+        measure_round_trip(bench)
+        measure_bulk(bench)
+        measure_memory(bench)
+
+
+def measure_start(bench: Bench) -> None:
+    """Time from the start to the first answer, against `python -c pass`."""
+    rounds = 15 if bench.quick else 60
+    times: dict[str, list[float]] = {name: [] for name in ("python", *bench.behind)}
+    for _ in range(rounds):
+        times["python"].append(_time_python(bench))
+        for name in bench.behind:
+            times[name].append(_time_first_answer(bench, name))
+    unit = statistics.median(times["python"])
+    bare = statistics.median(times["bare"])
+    say(f"start: `python -c pass` {unit * 1e3:.1f} ms, a bare first answer {bare * 1e3:.1f} ms")
+    for name in bench.behind:
+        if name != "bare":
+            # Pair by pair: a slow moment of the machine hits both.
+            pairs = zip(times[name], times["bare"], times["python"], strict=True)
+            added = statistics.median((one - two) / three for one, two, three in pairs)
+            say(f"  {name:14} adds {added:5.2f} of a Python start")
+
+
+def measure_round_trip(bench: Bench) -> None:
+    """Time one call and its answer."""
+    # Fresh processes many times over: where they happen to lie in memory and cache differs
+    # from one to the next by as much as a relay adds.
+    starts, rounds, calls = (8, 4, 200) if bench.quick else (30, 6, 300)
+    times: dict[str, list[float]] = {name: [] for name in bench.behind}
+    with on_one_core():
+        for _ in range(starts):
+            for name, seconds in _time_round_trips(bench, rounds, calls).items():
+                times[name].append(seconds)
+    middle = {name: statistics.median(values) for name, values in times.items()}
+    bare = middle["bare"]
+    relay = middle["minimal relay"] - bare
+    say(f"\nround trip: bare {bare * 1e6:.1f} us, the minimal relay adds {relay * 1e6:.1f} us")
+    for name, seconds in middle.items():
+        if name not in {"bare", "minimal relay"}:
+            added = seconds - bare
+            say(f"  {name:14} adds {added * 1e6:6.1f} us, {added / relay:5.2f} minimal relays")
+
+
+def _time_round_trips(bench: Bench, rounds: int, calls: int) -> dict[str, float]:
+    connections = {name: bench.connect(name) for name in bench.behind}
+    times: dict[str, list[float]] = {name: [] for name in connections}
+    for connection in connections.values():
+        connection.ask("initialize")
+        for _ in range(100):
+            connection.ask("ping")
+    for _ in range(rounds):  # in turns, so that all see the same machine
+        for name, connection in connections.items():
+            started = time.perf_counter()
+            for _ in range(calls):
+                connection.ask("ping")
+            times[name].append((time.perf_counter() - started) / calls)
+    for connection in connections.values():
+        connection.close()
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+@contextlib.contextmanager
+def on_one_core() -> Iterator[None]:
+    """Keep all processes on one core: where the system puts them differs by more than we add."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def measure_bulk(bench: Bench) -> None:
+    """Time results of 2 MB."""
+    rounds, calls = (5, 10) if bench.quick else (15, 20)
+    connections = {name: bench.connect(name) for name in bench.behind}
+    times: dict[str, list[float]] = {name: [] for name in connections}
+    for _ in range(rounds):
+        for name, connection in connections.items():
+            connection.ask("bulk")
+            started = time.perf_counter()
+            for _ in range(calls):
+                connection.ask("bulk")
+            times[name].append((time.perf_counter() - started) / calls)
+    for connection in connections.values():
+        connection.close()
+    middle = {name: statistics.median(values) for name, values in times.items()}
+    say(f"\nbulk: bare {BULK / middle['bare'] / 1e6:.0f} MB/s in results of {BULK // (1 << 20)} MB")
+    for name in connections:
+        if name != "bare":
+            say(f"  {name:14} {middle['bare'] / middle[name]:5.2f} of bare")
+
+
+def measure_memory(bench: Bench) -> None:
+    """Count what launcher and guardian have for themselves, and share only with each other."""
+    say("\nmemory of launcher and guardian together")
+    for name in ("guarded", "direct"):
+        connection = bench.connect(name)
+        for _ in range(1000):
+            connection.ask("ping")
+        connection.ask("bulk")
+        launcher = connection.process.pid
+        guardian = _only_child(launcher)
+        amounts = {"launcher": _read_memory(launcher), "guardian": _read_memory(guardian)}
+        connection.close()
+        parts = ", ".join(f"{part} {kib / 1024:.1f}" for part, kib in amounts.items())
+        say(f"  {name:14} {sum(amounts.values()) / 1024:5.1f} MB ({parts})")
+
+
+def _time_python(bench: Bench) -> float:
+    started = time.perf_counter()
+    subprocess.run([bench.python, "-c", "pass"], check=True, cwd=bench.project, env=bench.environ)
+    return time.perf_counter() - started
+
+
+def _time_first_answer(bench: Bench, name: str) -> float:
+    started = time.perf_counter()
+    connection = bench.connect(name)
+    connection.ask("initialize")
+    elapsed = time.perf_counter() - started
+    connection.close()
+    return elapsed
+
+
+def _only_child(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()[0])
+
+
+def _read_memory(pid: int) -> float:
+    """Return KiB: anonymous memory, in proportion where the two share it, and private files."""
+    fields: dict[str, int] = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()[1:]:
+        name, value = line.split(":")
+        fields[name] = int(value.split()[0])
+    return fields["Pss_Anon"] + fields["Private_Clean"]
+
+
+def _streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin
+    assert process.stdout
+    return process.stdin, process.stdout
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Made-up facts for the tables: a context, a process table, a sighting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch.context import Context
+from mcp_launch.hosts.host import Found, Identity, Missing, Sighting
+from mcp_launch.identity import ProcessIdentity
+from mcp_launch.processes.linux import Process
+
+if TYPE_CHECKING:
+    from mcp_launch.identity import Verdict
+
+
+def make_context(**facts: Any) -> Context:
+    """Return a context of a Codex session in /work/app, but for what is given."""
+    context = Context.__new__(Context)
+    nothing = Missing(["it was not looked for"])
+    values: dict[str, Any] = {
+        "launch": Found("launch-1", "made for this launch"),
+        "host": Found("codex", "process 10 (codex) above us"),
+        "host_title": "Codex",
+        "host_pid": Found("10", "process 10 (codex) above us"),
+        "identity": Identity(nothing, nothing),
+        "thread": nothing,
+        "session": nothing,
+        "defaults": {},
+        "inherited_cwd": Found("/inherited", "inherited"),
+        "place": Found("/work/app", "inherited"),
+        "project_root": Found("/work/app", ".git in it"),
+        "home": "/home/me",
+        "host_homes": ["/home/me/.codex"],
+    }
+    for name, value in (values | facts).items():
+        setattr(context, name, value)
+    return context
+
+
+class FakeTable:
+    """A process table in which everything is as the test says."""
+
+    def __init__(self) -> None:
+        self.processes: dict[int, Process] = {}
+        self.argv: dict[int, list[str]] = {}
+        self.executables: dict[int, str] = {}
+        self.variables: dict[int, dict[str, str]] = {}
+        self.files: dict[int, list[str]] = {}
+        self.writers: dict[int, Verdict] = {}
+        self.age: float | None = 0.0
+        self.boot = "boot-1"
+
+    def add(self, pid: int, name: str, parent: int = 1, start: str | None = "ticks:5") -> Process:
+        process = Process(ProcessIdentity(pid, start), parent, name)
+        self.processes[pid] = process
+        return process
+
+    def boot_id(self) -> str:
+        return self.boot
+
+    def look(self, pid: int) -> Process | None:
+        return self.processes.get(pid)
+
+    def read_argv(self, pid: int) -> list[str]:
+        return self.argv.get(pid, [])
+
+    def read_executable(self, pid: int) -> str:
+        return self.executables.get(pid, "")
+
+    def read_variable(self, pid: int, name: str) -> str | None:
+        return self.variables.get(pid, {}).get(name)
+
+    def list_open_files(self, pid: int) -> list[str]:
+        return self.files.get(pid, [])
+
+    def holds_writing_end(self, pid: int, fd: int) -> Verdict:
+        assert fd == 0
+        return self.writers.get(pid, "different")
+
+    def list_pids(self) -> list[int]:
+        return list(self.processes)
+
+    def list_descendants(self, pid: int) -> list[int]:
+        return [one for one, process in self.processes.items() if process.parent == pid]
+
+    def started_seconds_ago(self, pid: int) -> float | None:
+        assert pid
+        return self.age
+
+
+def make_sighting(table: FakeTable, pid: int, **facts: Any) -> Sighting:
+    """Return a sighting of one process of the table."""
+    values: dict[str, Any] = {
+        "process": table.look(pid),
+        "environ": {"HOME": "/home/me"},
+        "cwd": "/work/app",
+        "is_starter": True,
+    }
+    return Sighting(table=table, **(values | facts))

@@ -1,0 +1,206 @@
+"""Launches on real processes: start them, talk to them, and end all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+HERE = Path(__file__).parent
+
+# No wait of a test is longer; reaching it is a failure, never a rhythm.
+LIMIT = 20.0
+
+RUN = [sys.executable, "-m", "mcp_launch", "run"]
+PROBE = [sys.executable, str(HERE / "actors" / "probe.py")]
+TROUPE = [sys.executable, str(HERE / "actors" / "troupe.py")]
+
+
+def python(code: str) -> list[str]:
+    """Return the command that runs some Python."""
+    return [sys.executable, "-c", code]
+
+
+def request(method: str, request_id: object = 1, **params: object) -> dict[str, Any]:
+    """Return a JSON-RPC request."""
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+
+class Launch:
+    """One process that we started, with pipes to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._read = b""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def send(self, *messages: dict[str, Any]) -> None:
+        """Write messages, a line each."""
+        assert self.process.stdin
+        for message in messages:
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def write(self, data: bytes) -> None:
+        """Write raw bytes."""
+        assert self.process.stdin
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def read_line(self) -> bytes:
+        """Return the next line of its stdout, or what was left at the end."""
+        assert self.process.stdout
+        deadline = time.monotonic() + LIMIT
+        while b"\n" not in self._read:
+            data = _read_some(self.process.stdout, deadline)
+            if not data:
+                line, self._read = self._read, b""
+                return line
+            self._read += data
+        line, _, self._read = self._read.partition(b"\n")
+        return line + b"\n"
+
+    def answer(self) -> dict[str, Any]:
+        """Return the next message."""
+        line = self.read_line()
+        assert line, "the launch closed its stdout"
+        message = json.loads(line)
+        assert isinstance(message, dict)
+        return message
+
+    def ask(self, method: str, **params: object) -> dict[str, Any]:
+        """Ask and return the result."""
+        self.send(request(method, **params))
+        result = self.answer()["result"]
+        assert isinstance(result, dict)
+        return result
+
+    def close(self) -> None:
+        """Close its stdin."""
+        assert self.process.stdin
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it was gone already, which is what some tests are about
+
+    def finish(self) -> tuple[int, bytes, bytes]:
+        """Close its stdin; return exit code, the rest of stdout, and stderr."""
+        out, err = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, self._read + out, err
+
+    def wait(self, seconds: float = LIMIT) -> int:
+        """Return its exit code."""
+        return self.process.wait(seconds)
+
+
+class Stage:
+    """Where launches are started; knows everything it started."""
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def launch(self, *words: str, **options: Any) -> Launch:
+        """Start `mcp-launch run` with these words."""
+        return self.start([*RUN, *words], **options)
+
+    def start(self, command: list[str], **options: Any) -> Launch:
+        """Start any command with pipes."""
+        settings: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+        settings.update(options)
+        process = subprocess.Popen(command, **settings)
+        self._started.append(process)
+        return Launch(process)
+
+    def clear(self) -> None:
+        """End everything that was started here."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                _close(stream)
+            process.wait(LIMIT)
+
+
+class Witness:
+    """A socket to which every actor of a troupe connects: its end proves the actor's."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = str(directory / "witness")
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(LIMIT)
+        self._socket.bind(self.path)
+        self._socket.listen(16)
+        self.actors: dict[str, socket.socket] = {}
+        self.pids: dict[str, int] = {}
+        self._said: dict[str, bytes] = {}
+
+    def meet(self, *roles: str) -> None:
+        """Wait until all these actors are there."""
+        while not set(roles) <= set(self.actors):
+            connection, _ = self._socket.accept()
+            connection.settimeout(LIMIT)
+            role, pid = connection.recv(100).decode().split()
+            self.actors[role] = connection
+            self.pids[role] = int(pid)
+
+    def hear_last_words(self, role: str) -> bytes:
+        """Return all that an actor says until its end, and so prove its end."""
+        connection = self.actors[role]
+        words = b""
+        try:
+            while data := connection.recv(100):
+                words += data
+        except ConnectionResetError:
+            pass  # ended with something unread: an end all the same
+        return words
+
+    def close(self) -> None:
+        for connection in self.actors.values():
+            connection.close()
+        self._socket.close()
+        for pid in self.pids.values():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # as it should be
+
+
+def wait_until_gone(pid: int) -> None:
+    """Return when a process has ended, whoever has to collect it."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([fd], [], [], LIMIT)[0], f"process {pid} is still there"
+    finally:
+        os.close(fd)
+
+
+def _read_some(stream: IO[bytes], deadline: float) -> bytes:
+    left = max(0.0, deadline - time.monotonic())
+    assert select.select([stream], [], [], left)[0], "no answer within the limit"
+    return os.read(stream.fileno(), 1 << 16)
+
+
+def _close(stream: IO[bytes] | None) -> None:
+    try:
+        if stream:
+            stream.close()
+    except BrokenPipeError:
+        pass  # its reader is gone, and so is our interest

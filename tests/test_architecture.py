@@ -1,0 +1,136 @@
+"""The architecture, where it is enforced: who may import whom, and what a launch may import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mcp_launch
+
+PACKAGE = Path(mcp_launch.__file__).parent
+
+# Three storeys, lowest first; a module imports only what stands before it.
+STOREYS = (
+    *("errors", "identity", "jsontext", "signals", "kernel", "trace"),
+    *("processes.linux", "processes.portable", "processes"),
+    *("hosts.host", "hosts.codex", "hosts.claude", "hosts.goose", "hosts"),
+    # The launch path: little of the standard library, nothing else.
+    *(
+        "profile",
+        "lineage",
+        "context",
+        "dotenvfile",
+        "command",
+        "plan",
+        "state",
+        "binding",
+        "leases",
+    ),
+    *("ending", "spawning", "watchkeeping", "guardian"),
+    *("message", "stdoutguard", "answering", "attending", "outlet", "relay", "direct", "carrying"),
+    *("crash", "launch"),
+    # The workshop: may be slow.
+    *("demo.server", "demo.standin", "demo", "cli"),
+    "__main__",
+)
+
+
+def name_of(source: Path) -> str:
+    parts = source.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__") or "__init__"
+
+
+def siblings_imported_by(source: Path) -> set[str]:
+    """Return the modules of this package that `source` imports at run time, anywhere in it."""
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "mcp_launch":
+            found |= {alias.name for alias in node.names if alias.name != "__version__"}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mcp_launch."):
+            inner = f"{node.module}.{node.names[0].name}".removeprefix("mcp_launch.")
+            outer = str(node.module).removeprefix("mcp_launch.")
+            found.add(inner if inner in STOREYS else outer)
+    return found
+
+
+SOURCES = {name_of(source): source for source in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_every_module_has_its_place() -> None:
+    assert set(SOURCES) - {"__init__"} == set(STOREYS)
+
+
+@pytest.mark.parametrize("module", [name for name in SOURCES if name != "__init__"])
+def test_a_module_imports_only_what_stands_below(module: str) -> None:
+    below = STOREYS[: STOREYS.index(module)]
+    # A package may gather its own parts.
+    assert {name for name in siblings_imported_by(SOURCES[module]) if name not in below} == set()
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_a_module_is_not_too_long(module: str) -> None:
+    assert len(SOURCES[module].read_text(encoding="utf-8").splitlines()) <= 300
+
+
+# Each of these costs a good part of a Python start, or is not needed to start a server.
+# Names, not milliseconds: a clock would make this test fail on a busy machine.
+TOO_HEAVY = ["argparse", "asyncio", "collections", "ctypes", "dataclasses", "enum", "functools"]
+TOO_HEAVY += ["json", "logging", "pathlib", "re", "selectors", "shutil", "signal", "socket"]
+TOO_HEAVY += ["subprocess", "tempfile", "threading", "traceback", "typing", "uuid"]
+TOO_HEAVY += ["dotenv", "psutil", "rich", "tomlkit", "typer"]
+
+LAUNCH_AND_LIST_WHAT_IT_IMPORTED = """
+import sys
+before = set(sys.modules)
+from mcp_launch.__main__ import main
+code = main(["run", *sys.argv[1:], "--", "true"])
+print(*set(sys.modules) - before, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module", params=["guarded", "direct"])
+def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Return the names of all modules that one whole launch brought in."""
+    project = tmp_path_factory.mktemp("project")
+    # A fresh interpreter: in this one, pytest has imported half the library. -S and -I: an
+    # editable install or a coverage hook imports more than a launch does.
+    launch = subprocess.run(
+        [
+            sys.executable,
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
+            + LAUNCH_AND_LIST_WHAT_IT_IMPORTED,
+            *(["--direct"] if request.param == "direct" else []),
+        ],
+        check=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        cwd=project,
+        encoding="utf-8",
+        env={
+            "HOME": str(project / "home"),
+            "MCP_LAUNCH_HOME": str(project),
+            "PATH": "/usr/bin:/bin",
+        },
+    )
+    return set(launch.stderr.split())
+
+
+@pytest.mark.parametrize("module", TOO_HEAVY)
+def test_launching_does_not_import(module: str, imported: set[str]) -> None:
+    assert module not in imported
+
+
+def test_launching_imports_the_launch_path(imported: set[str]) -> None:
+    """The list above proves something only if a launch took place."""
+    assert {"mcp_launch.launch", "mcp_launch.guardian"} <= imported

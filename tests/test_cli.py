@@ -1,0 +1,56 @@
+"""The commands beside `run`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from mcp_launch import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def mcp_launch(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mcp_launch", *words],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+
+
+def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
+    shown = mcp_launch("demo")
+
+    assert shown.returncode == 0, shown.stderr
+    assert "behind codex" in shown.stdout
+    assert "CLAUDE_PROJECT_DIR" in shown.stdout
+    assert "Left after" in shown.stdout
+    assert ": nothing. The other host's server goes on undisturbed." in shown.stdout
+    assert list(own_home.iterdir()) == []
+    names = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not [argv for argv in names if "mcp_launch.demo.server" in argv]
+
+
+def test_the_version_is_told() -> None:
+    assert mcp_launch("--version").stdout == f"mcp-launch {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_the_help_names(command: str) -> None:
+    assert command in mcp_launch("--help").stdout
+
+
+def test_an_unknown_command_is_refused_without_a_traceback() -> None:
+    refused = mcp_launch("lunch")
+
+    assert refused.returncode == 2
+    assert "No such command 'lunch'" in refused.stderr
+    assert "Traceback" not in refused.stderr

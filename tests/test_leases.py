@@ -1,0 +1,189 @@
+"""Leases: written, learned from, removed, and reclaimed only on proof of death."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from facts import FakeTable
+from stage import PROBE, Stage, request, wait_until_gone
+
+from mcp_launch import leases, processes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def read_lease(state: Path) -> dict[str, Any]:
+    (path,) = (state / "leases").iterdir()
+    lease = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(lease, dict)
+    return lease
+
+
+def test_a_lease_says_who_runs_for_whom(wire: list[str], stage: Stage, tmp_path: Path) -> None:
+    launch = stage.launch(*wire, "--server", "docs", "--", *PROBE, "--token=s3cret")
+    sight = launch.ask("look")
+
+    lease = read_lease(tmp_path / "state")
+
+    parts = {part: one["pid"] for part, one in lease["processes"].items()}
+    assert parts["launcher"] == launch.pid
+    assert parts["server"] == sight["pid"]
+    assert parts["host"] == os.getpid()
+    assert lease["launch"] == sight["env"]["MCP_LAUNCH_ID"]
+    assert lease["server"] == "docs"
+    assert lease["context"]["cwd"] == {"value": str(stage.project), "origin": "inherited"}
+    assert lease["binding"]["state"] == "unbound"
+    assert "s3cret" not in json.dumps(lease)
+
+
+def test_a_lease_learns_how_the_connection_opened(stage: Stage, tmp_path: Path) -> None:
+    launch = stage.launch("--", *PROBE)
+    launch.send(request("initialize"), request("second", 2))
+    launch.answer()
+    launch.answer()
+
+    assert read_lease(tmp_path / "state")["opened_with"] == "initialize"
+
+
+def test_leases_are_private(stage: Stage, tmp_path: Path) -> None:
+    stage.launch("--", *PROBE).ask("look")
+    directory = tmp_path / "state" / "leases"
+
+    (file,) = directory.iterdir()
+
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_the_guardian_removes_the_lease_of_a_killed_launcher(stage: Stage, tmp_path: Path) -> None:
+    launch = stage.launch("--", *PROBE)
+    launch.ask("look")
+    guardian = read_lease(tmp_path / "state")["processes"]["guardian"]["pid"]
+
+    launch.process.kill()
+    wait_until_gone(guardian)
+
+    assert list((tmp_path / "state" / "leases").iterdir()) == []
+
+
+def test_fifty_launches_at_once_lose_no_lease(stage: Stage, tmp_path: Path) -> None:
+    launches = [stage.launch("--", "cat") for _ in range(50)]
+    for launch in launches:
+        launch.send(request("ping"))
+    for launch in launches:
+        launch.answer()
+
+    assert len(list((tmp_path / "state" / "leases").glob("*.json"))) == 50
+    for launch in launches:
+        launch.close()
+    for launch in launches:
+        assert launch.wait() == 0
+    assert list((tmp_path / "state" / "leases").iterdir()) == []
+
+
+@pytest.mark.parametrize("home", ["/proc/nowhere", "/dev/full/x"])
+def test_a_launch_goes_on_without_a_lease(home: str, wire: list[str], stage: Stage) -> None:
+    launch = stage.launch(
+        *wire, "--trace", "--", *PROBE, env={**os.environ, "MCP_LAUNCH_HOME": home}
+    )
+
+    assert launch.ask("look")["pid"]
+    assert b"[mcp-launch] no lease: " in launch.finish()[2]
+
+
+def make_lease(directory: Path, **changes: object) -> Path:
+    alive = {"pid": 10, "start": "ticks:5"}
+    record = {
+        "boot": "boot-1",
+        "mark": leases.mark_command(["srv"]),
+        "processes": {"launcher": alive, "guardian": alive, "server": alive, "host": alive},
+        "binding": {"state": "confirmed", "thread": "t-1"},
+        "from the future": True,
+    }
+    directory.mkdir(exist_ok=True)
+    path = directory / "one.json"
+    path.write_text(json.dumps(record | changes), encoding="utf-8")
+    return path
+
+
+ALIVE = {"pid": 10, "start": "ticks:5"}
+GONE = {"pid": 11, "start": "ticks:5"}
+REUSED = {"pid": 10, "start": "ticks:4"}
+UNSURE = {"pid": 10, "start": None}
+FOREIGN = {"pid": 10, "start": "time:4.00"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "guardian", "server", "reclaimed"),
+    [
+        (ALIVE, ALIVE, ALIVE, False),
+        (GONE, GONE, GONE, True),
+        (REUSED, REUSED, REUSED, True),
+        (REUSED, GONE, GONE, True),
+        (GONE, ALIVE, GONE, False),
+        (GONE, GONE, ALIVE, False),
+        (UNSURE, GONE, GONE, False),
+        (FOREIGN, GONE, GONE, False),
+        (None, GONE, GONE, False),
+        ("nonsense", GONE, GONE, False),
+    ],
+)
+def test_a_lease_is_reclaimed_only_on_proof_of_death(
+    launcher: object,
+    guardian: object,
+    server: object,
+    reclaimed: bool,
+    tmp_path: Path,
+) -> None:
+    table = FakeTable()
+    table.add(10, "x")
+    parts = {"launcher": launcher, "guardian": guardian, "server": server}
+    path = make_lease(tmp_path / "leases", processes=parts)
+
+    assert bool(leases.reclaim_stale(table, str(tmp_path / "leases"))) == reclaimed
+    assert path.exists() != reclaimed
+
+
+def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
+    table = FakeTable()
+    table.add(10, "x")
+    path = make_lease(tmp_path / "leases", boot="boot-0")
+
+    leases.reclaim_stale(table, str(tmp_path / "leases"))
+
+    assert not path.exists()
+
+
+def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text("not json", encoding="utf-8")
+    (tmp_path / "other.txt").write_text("{}", encoding="utf-8")
+
+    assert leases.reclaim_stale(processes.open_table(), str(tmp_path)) == []
+    assert len(list(tmp_path.glob("*.*"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "argv", "taken"),
+    [
+        ({}, ["srv"], {"t-1"}),
+        ({}, ["another server"], set()),
+        ({"binding": {"state": "tentative", "thread": "t-1"}}, ["srv"], set()),
+        ({"processes": {"launcher": GONE, "host": ALIVE}}, ["srv"], set()),
+        ({"processes": {"launcher": ALIVE, "host": GONE}}, ["srv"], set()),
+        ({"binding": None}, ["srv"], set()),
+    ],
+    ids=["a sibling", "another server", "only tentative", "dead", "another host", "says nothing"],
+)
+def test_a_thread_is_taken_by(
+    changes: dict[str, object], argv: list[str], taken: set[str], tmp_path: Path
+) -> None:
+    table = FakeTable()
+    table.add(10, "x")
+    make_lease(tmp_path / "leases", **changes)
+
+    assert leases.list_confirmed_threads(table, str(tmp_path / "leases"), 10, argv) == taken

@@ -1,0 +1,185 @@
+"""Both readers of the process table, on the same real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from stage import Stage, python
+
+from mcp_launch import kernel, processes
+from mcp_launch.identity import compare
+from mcp_launch.processes import linux, portable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_launch.processes import ProcessTable
+
+CHILD = python("import sys; print('ready', flush=True); sys.stdin.read()")
+
+
+@pytest.fixture(params=[linux, portable], ids=["proc", "psutil"])
+def table(request: pytest.FixtureRequest) -> ProcessTable:
+    reader: ProcessTable = request.param
+    return reader
+
+
+def test_this_machine_is_read_from_proc() -> None:
+    assert processes.open_table() is linux
+
+
+def test_a_process_is_seen(table: ProcessTable) -> None:
+    seen = table.look(os.getpid())
+
+    assert seen is not None
+    assert (seen.identity.pid, seen.parent) == (os.getpid(), os.getppid())
+    assert seen.name
+
+
+def test_a_process_that_is_gone_is_not_seen(table: ProcessTable) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+
+    assert table.look(process.pid) is None
+    assert table.read_argv(process.pid) == []
+    assert table.list_open_files(process.pid) == []
+    assert table.list_descendants(process.pid) == []
+
+
+def test_two_looks_at_one_process_are_the_same(table: ProcessTable, stage: Stage) -> None:
+    first, second = table.look(os.getpid()), table.look(os.getpid())
+    other = table.look(stage.start(CHILD).pid)
+
+    assert first
+    assert second
+    assert other
+    assert compare(first.identity, second.identity) == "same"
+    assert compare(first.identity, other.identity) == "different"
+
+
+def test_a_name_with_spaces_and_brackets_is_read(stage: Stage, tmp_path: Path) -> None:
+    program = tmp_path / "od) d (x"
+    program.symlink_to(os.path.realpath(sys.executable))
+    child = stage.start([str(program), "-S", *CHILD[1:]])
+    child.read_line()
+
+    seen = linux.look(child.pid)
+
+    assert seen
+    assert (seen.name, seen.parent) == ("od) d (x", os.getpid())
+
+
+def test_command_line_program_and_variables_are_read(table: ProcessTable, stage: Stage) -> None:
+    child = stage.start(CHILD, env={**os.environ, "MARK": "x=y"})
+    child.read_line()
+
+    assert table.read_argv(child.pid) == CHILD
+    assert os.path.samefile(table.read_executable(child.pid), sys.executable)
+    assert table.read_variable(child.pid, "MARK") == "x=y"
+    assert table.read_variable(child.pid, "MAR") is None
+
+
+def test_open_files_are_listed(table: ProcessTable, tmp_path: Path) -> None:
+    with (tmp_path / "held.lock").open("w", encoding="utf-8"):
+        assert str(tmp_path / "held.lock") in table.list_open_files(os.getpid())
+    assert str(tmp_path / "held.lock") not in table.list_open_files(os.getpid())
+
+
+def test_descendants_of_descendants_are_listed(table: ProcessTable, stage: Stage) -> None:
+    nested = stage.start(
+        python(
+            "import subprocess, sys\n"
+            "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
+            "print(child.pid, flush=True)\n"
+            "sys.stdin.read()\n"
+        )
+    )
+    grandchild = int(nested.read_line())
+
+    below = table.list_descendants(os.getpid())
+
+    assert below.index(nested.pid) < below.index(grandchild)
+    assert table.list_descendants(nested.pid) == [grandchild]
+
+
+def test_ancestors_lead_to_the_top(table: ProcessTable) -> None:
+    ancestors = processes.list_ancestors(table, os.getpid())
+
+    assert ancestors[0].identity.pid == os.getppid()
+    assert ancestors[-1].parent == 0
+
+
+def test_the_age_of_a_process_is_known(table: ProcessTable) -> None:
+    started = time.time() - (table.started_seconds_ago(os.getpid()) or 0)
+
+    assert started <= time.time()
+    assert table.started_seconds_ago(os.getppid()) or time.time() - started <= 0
+
+
+def test_a_boot_has_one_name(table: ProcessTable) -> None:
+    assert table.boot_id() == table.boot_id() != ""
+
+
+def test_only_the_writing_end_counts(stage: Stage) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing):
+        reader = stage.start(CHILD, stdin=reading)
+        reader.read_line()
+
+        assert linux.holds_writing_end(os.getpid(), reading) == "same"
+        assert linux.holds_writing_end(reader.pid, reading) == "different"
+        assert portable.holds_writing_end(os.getpid(), reading) == "unknown"
+
+
+def test_children_are_found_without_the_kernels_list(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = stage.start(CHILD)
+    child.read_line()
+    exists = os.path.exists
+    monkeypatch.setattr(
+        os.path, "exists", lambda path: not str(path).endswith("/children") and exists(path)
+    )
+
+    assert child.pid in linux.list_descendants(os.getpid())
+
+
+def test_orphans_are_found_by_their_mark_without_a_subreaper(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody adopts orphans (macOS), the launch id in the environment tells them."""
+    monkeypatch.setenv("MCP_LAUNCH_ID", "mark-1")
+    stage.start(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; wait"]).read_line()
+    monkeypatch.delenv("MCP_LAUNCH_ID")
+    double_fork = stage.start(
+        ["sh", "-c", "(sleep 600 </dev/null >/dev/null 2>&1 & echo $!)"],
+        env={**os.environ, "MCP_LAUNCH_ID": "mark-2"},
+    )
+    orphan = int(double_fork.read_line())
+    double_fork.wait()
+    monkeypatch.setenv("MCP_LAUNCH_ID", "mark-2")
+    try:
+        assert portable.list_descendants(double_fork.pid) == [orphan]
+    finally:
+        os.kill(orphan, 9)
+
+
+def test_the_subreaper_call_works_with_and_without_ctypes(stage: Stage) -> None:
+    code = (
+        "import sys\n"
+        "if sys.argv[1] == 'ctypes':\n"
+        "    sys.modules['_ctypes_hidden'] = None\n"
+        "    import _ctypes\n"
+        "    del _ctypes.call_function\n"
+        "from mcp_launch import kernel\n"
+        "print(kernel.become_subreaper(), kernel.die_with_parent(9), 'ctypes' in sys.modules)\n"
+    )
+
+    assert stage.start([*python(code), "quick"]).read_line() == b"True True False\n"
+    assert stage.start([*python(code), "ctypes"]).read_line() == b"True True True\n"
+    assert kernel  # the module under test

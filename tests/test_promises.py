@@ -1,0 +1,305 @@
+"""The promises of the README on real processes, on both wires.
+
+Nothing left: a server with a child, a child in a session of its own and a double-forked
+daemon without an environment, polite or hostile, and every way in which a session ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from stage import HERE, LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from stage import Launch
+
+ROLES = ("server", "child", "own-session", "daemon")
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Iterator[Witness]:
+    witness = Witness(tmp_path)
+    yield witness
+    witness.close()
+
+
+def closes_the_input(launch: Launch) -> None:
+    launch.close()
+
+
+def sends_sigterm(launch: Launch) -> None:
+    launch.process.send_signal(signal.SIGTERM)
+
+
+def ends_like_claude_code(launch: Launch) -> None:
+    launch.process.send_signal(signal.SIGINT)
+    if not has_ended_within(launch, 0.1):
+        launch.process.send_signal(signal.SIGTERM)
+        if not has_ended_within(launch, 0.4):
+            launch.process.kill()
+
+
+def ends_like_the_specification(launch: Launch) -> None:
+    launch.close()
+    if not has_ended_within(launch, 2):
+        launch.process.send_signal(signal.SIGTERM)
+        if not has_ended_within(launch, 2):
+            launch.process.kill()
+
+
+def ends_like_codex(launch: Launch) -> None:
+    launch.process.send_signal(signal.SIGTERM)
+    launch.process.kill()
+    group = launch.pid  # collected only below, so the number is still its own
+    has_ended_within(launch, 2)
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # nobody was left in it
+
+
+def kills_the_launcher(launch: Launch) -> None:
+    launch.process.kill()
+
+
+def has_ended_within(launch: Launch, seconds: float) -> bool:
+    try:
+        launch.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+ENDINGS = [
+    closes_the_input,
+    sends_sigterm,
+    ends_like_claude_code,
+    ends_like_the_specification,
+    ends_like_codex,
+    kills_the_launcher,
+]
+
+
+@pytest.mark.parametrize("manner", ["polite", "hostile"])
+@pytest.mark.parametrize("end", ENDINGS, ids=lambda end: end.__name__)
+def test_nothing_is_left_when_the_host(
+    end: Callable[[Launch], None], manner: str, wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch = stage.launch(*wire, "--", *TROUPE, witness.path, manner, process_group=0)
+    witness.meet(*ROLES)
+
+    end(launch)
+
+    words = {role: witness.hear_last_words(role) for role in ROLES}
+    assert words["server"] == (b"finished" if manner == "polite" else b"")
+    launch.wait()
+
+
+@pytest.mark.parametrize("manner", ["polite", "hostile"])
+def test_nothing_is_left_when_the_host_is_killed(
+    manner: str, wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    command = [*RUN, *wire, "--", *TROUPE, witness.path, manner]
+    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    launcher = int(host.read_line())
+    witness.meet(*ROLES)
+
+    host.process.kill()
+
+    words = {role: witness.hear_last_words(role) for role in ROLES}
+    assert words["server"] == (b"finished" if manner == "polite" else b"")
+    wait_until_gone(launcher)
+
+
+def test_a_killed_host_is_noticed_though_somebody_else_holds_our_stdin_open(
+    wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    # The test holds the writing end too, so the input never ends.
+    reading, writing = os.pipe()
+    code = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(3600)"
+    host = stage.start(
+        [*python(code), *RUN, *wire, "--", *TROUPE, witness.path, "hostile"], stdin=reading
+    )
+    os.close(reading)
+    try:
+        witness.meet(*ROLES)
+
+        host.process.kill()
+
+        for role in ROLES:
+            witness.hear_last_words(role)
+    finally:
+        os.close(writing)
+
+
+@pytest.mark.parametrize("manner", ["polite", "hostile"])
+def test_nothing_is_left_when_the_server_exits_by_itself(
+    manner: str, wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch = stage.launch(*wire, "--", *TROUPE, witness.path, manner)
+    witness.meet(*ROLES)
+
+    if manner == "polite":
+        launch.send(request("leaves"))
+    else:
+        os.kill(witness.pids["server"], signal.SIGKILL)
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    assert launch.wait() == (7 if manner == "polite" else 128 + signal.SIGKILL)
+
+
+def test_nothing_is_left_when_the_guardian_is_killed(
+    wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch = stage.launch(*wire, "--", *TROUPE, witness.path, "hostile")
+    witness.meet(*ROLES)
+
+    os.kill(parent_of(witness.pids["server"]), signal.SIGKILL)
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    assert launch.wait() == 128 + signal.SIGKILL
+
+
+def test_the_hosts_own_group_is_never_signalled(
+    wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    """Claude Code starts servers in its own group: a bystander there must hear nothing."""
+    bystander = stage.start(
+        python(
+            "import signal, sys\n"
+            "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
+            "    signal.signal(number, lambda number, frame: print(number, flush=True))\n"
+            "print('ready', flush=True)\n"
+            "sys.stdin.read()\n"
+        ),
+        process_group=0,
+    )
+    assert bystander.read_line() == b"ready\n"
+    launch = stage.launch(
+        *wire, "--", *TROUPE, witness.path, "hostile", process_group=bystander.pid
+    )
+    witness.meet(*ROLES)
+
+    launch.process.send_signal(signal.SIGTERM)
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    launch.wait()
+    assert bystander.finish()[:2] == (0, b"")
+
+
+def test_no_zombie_and_no_lease_is_left(wire: list[str], stage: Stage, tmp_path: Path) -> None:
+    launch = stage.launch(*wire, "--", *PROBE)
+    launch.ask("look")
+    leases = tmp_path / "state" / "leases"
+    assert len(list(leases.iterdir())) == 1
+
+    assert launch.finish()[0] == 0
+
+    assert list(leases.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("raise SystemExit(0)", 0),
+        ("raise SystemExit(7)", 7),
+        ("raise SystemExit(255)", 255),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 128 + signal.SIGSEGV),
+    ],
+    ids=["success", "its own code", "the largest code", "killed", "crashed"],
+)
+def test_the_exit_code_is_the_servers(
+    code: str, expected: int, wire: list[str], stage: Stage
+) -> None:
+    launch = stage.launch(*wire, "--", *python(code), stdin=subprocess.DEVNULL)
+
+    assert launch.finish()[0] == expected
+
+
+def test_a_signal_is_passed_on_as_it_came(wire: list[str], stage: Stage) -> None:
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, lambda number, frame: sys.exit(42))\n"
+        'print(\'{"jsonrpc":"2.0","method":"ready"}\', flush=True)\n'
+        "signal.pause()\n"
+    )
+    launch = stage.launch(*wire, "--", *python(code))
+    launch.read_line()
+
+    launch.process.send_signal(signal.SIGINT)
+
+    assert launch.wait() == 42
+
+
+def test_the_server_gets_no_descriptor_of_ours(wire: list[str], stage: Stage) -> None:
+    launch = stage.launch(*wire, "--", *PROBE)
+
+    # The fourth is the listing itself.
+    assert launch.ask("look")["fds"] == [0, 1, 2, 3]
+
+
+def test_a_descriptor_the_host_passes_on_arrives(wire: list[str], stage: Stage) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing):
+        launch = stage.launch(*wire, "--", *PROBE, pass_fds=[reading])
+
+        assert reading in launch.ask("look")["fds"]
+
+
+def test_the_server_has_the_default_signals(wire: list[str], stage: Stage) -> None:
+    code = (
+        "import json, sys\n"
+        "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
+        "mask = {name: int(status[name], 16) for name in ('SigIgn', 'SigBlk')}\n"
+        "print(json.dumps({'jsonrpc': '2.0', 'method': 'masks', 'params': mask}), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    bare = stage.start([sys.executable, "-S", *python(code)[1:]])
+    launch = stage.launch(*wire, "--", sys.executable, "-S", *python(code)[1:])
+
+    # Python itself ignores SIGPIPE and SIGXFSZ: what counts is that nothing differs.
+    assert launch.answer() == bare.answer()
+
+
+def test_nothing_of_ours_is_on_stdout(wire: list[str], stage: Stage) -> None:
+    launch = stage.launch(
+        *wire, "--trace", "--", *python("import sys; sys.stdin.read()"), stdin=subprocess.DEVNULL
+    )
+
+    code, out, err = launch.finish()
+
+    assert (code, out) == (0, b"")
+    assert b"[mcp-launch] starts " in err
+
+
+def test_the_launchers_stay_out_of_the_projects_directory(
+    wire: list[str], stage: Stage, project: Path
+) -> None:
+    launch = stage.launch(*wire, "--cwd", "/", "--", *PROBE)
+
+    sight = launch.ask("look")
+
+    assert sight["cwd"] == "/"
+    assert os.readlink(f"/proc/{parent_of(sight['pid'])}/cwd") == "/"
+    assert project.is_dir()
+
+
+def parent_of(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+
+def test_waits_in_this_suite_are_bounded() -> None:
+    assert LIMIT < 60

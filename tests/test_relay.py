@@ -1,0 +1,278 @@
+"""The guarded wire on real processes: every byte, both ways, whatever the speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stage import LIMIT, RUN, Stage, python, request
+
+if TYPE_CHECKING:
+    from stage import Launch
+
+MEGABYTE = 1 << 20
+
+# Copies its input to its output, in blocks of its own choosing.
+CAT = ["cat"]
+
+LINE_LENGTH = 65536
+LINES = 200 * MEGABYTE // LINE_LENGTH
+
+# Writes 200 MB and reads 200 MB at the same time; tells on stderr how much it has read.
+FLOOD = python(
+    "import os, sys, threading\n"
+    "total, line = 200 * (1 << 20), b'{\"x\":\"' + b'y' * 65527 + b'\"}\\n'\n"
+    "def talk():\n"
+    "    for _ in range(total // len(line)):\n"
+    "        os.write(1, line)\n"
+    "talker = threading.Thread(target=talk)\n"
+    "talker.start()\n"
+    "heard = 0\n"
+    "while data := os.read(0, 1 << 16):\n"
+    "    heard += len(data)\n"
+    "talker.join()\n"
+    "sys.stderr.write(str(heard))\n"
+)
+
+
+def send_in_background(launch: Launch, data: bytes, chunk: int) -> threading.Thread:
+    def send() -> None:
+        stdin = launch.process.stdin
+        assert stdin
+        for start in range(0, len(data), chunk):
+            os.write(stdin.fileno(), data[start : start + chunk])
+        stdin.close()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
+
+
+def read_all(launch: Launch, chunk: int) -> bytes:
+    stdout = launch.process.stdout
+    assert stdout
+    parts = []
+    while data := os.read(stdout.fileno(), chunk):
+        parts.append(data)
+    return b"".join(parts)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(chunks=st.lists(st.binary(min_size=1, max_size=3000), max_size=8))
+def test_any_bytes_in_any_chunks_arrive_as_they_were_sent(
+    chunks: list[bytes], stage: Stage
+) -> None:
+    launch = stage.launch("--stdout", "off", "--", *CAT)
+    for chunk in chunks:
+        launch.write(chunk)
+
+    code, out, _ = launch.finish()
+
+    assert (code, out) == (0, b"".join(chunks))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a":1}\r\n',
+        b'  {"a": 1 }  \n',
+        b'{"big":123456789012345678901234567890,"f":1.10}\n',
+        b'{"bad utf-8":"\xff\xfe"}\n',
+        b'{"control":"\x01"}\n',
+        b'[{"jsonrpc":"2.0","id":1,"method":"batch"}]\n',
+        b'{"' + b"9" * 5000 + b'":' + b"9" * 5000 + b"}\n",
+        b"[" * 5000 + b"]" * 5000 + b"\n",
+        '{"text":"\u2028 \u00e4 \U0001f600"}\n'.encode(),
+        b'{"no newline":1}',
+    ],
+    ids=[
+        "CRLF",
+        "spaces",
+        "numbers",
+        "invalid UTF-8",
+        "control character",
+        "batch",
+        "a number of 5000 digits",
+        "nested 5000 deep",
+        "line separators that are none",
+        "no end of line",
+    ],
+)
+def test_a_message_passes_as_it_was_written(line: bytes, stage: Stage) -> None:
+    launch = stage.launch("--", *CAT)
+    launch.write(line)
+
+    assert launch.finish()[1] == line
+
+
+def test_half_a_line_waits_for_its_other_half(stage: Stage) -> None:
+    code = (
+        "import os\n"
+        "os.write(1, b'{\"half\":')\n"
+        "os.read(0, 100)\n"
+        "os.write(1, b'1}\\n{\"next\":2}\\n')\n"
+    )
+    launch = stage.launch("--", *python(code))
+
+    launch.write(b"go on\n")
+
+    assert launch.read_line() == b'{"half":1}\n'
+    assert launch.read_line() == b'{"next":2}\n'
+
+
+def test_a_line_of_64_mib_passes(stage: Stage) -> None:
+    line = b'{"x":"' + b"y" * (64 * MEGABYTE) + b'"}\n'
+    launch = stage.launch("--", *CAT)
+    sender = send_in_background(launch, line, MEGABYTE)
+
+    out = read_all(launch, MEGABYTE)
+    sender.join(LIMIT)
+
+    assert out == line
+    assert launch.wait() == 0
+
+
+@pytest.mark.parametrize("slow", ["nobody", "the host", "the server"])
+def test_200_mb_both_ways_at_once_neither_block_nor_fill_memory(slow: str, stage: Stage) -> None:
+    server = FLOOD
+    if slow == "the server":
+        server = [*FLOOD[:2], FLOOD[2].replace("os.read(0, 1 << 16)", "os.read(0, 1 << 12)")]
+    launch = stage.launch("--", *server)
+    sender = send_in_background(launch, b"z" * (200 * MEGABYTE), MEGABYTE)
+
+    out = read_all(launch, 1 << 12 if slow == "the host" else MEGABYTE)
+    sender.join(LIMIT)
+    assert launch.process.stderr
+    heard = int(launch.process.stderr.read())
+
+    assert launch.wait() == 0
+    assert heard == 200 * MEGABYTE
+    assert len(out) == LINES * LINE_LENGTH
+    assert out.count(b"\n") == LINES
+
+
+def test_a_host_that_does_not_read_costs_no_memory(stage: Stage) -> None:
+    launch = stage.launch("--", *FLOOD)
+    sender = send_in_background(launch, b"z" * (50 * MEGABYTE), MEGABYTE)
+    sender.join(LIMIT)  # the whole input is taken although nobody reads the output
+
+    assert read_peak_memory(launch.pid) < 40 * MEGABYTE
+
+
+def test_a_server_that_closes_its_stdout_early_is_seen_by_the_host(stage: Stage) -> None:
+    code = (
+        "import os\n"
+        'os.write(1, b\'{"jsonrpc":"2.0","id":1,"result":{}}\\n\')\n'
+        "os.close(1)\n"
+        "while os.read(0, 100): pass\n"
+    )
+    launch = stage.launch("--", *python(code))
+    launch.send(request("initialize"))
+
+    assert launch.answer()["result"] == {}
+    assert launch.read_line() == b""  # the end, while the server still listens
+    assert launch.process.poll() is None
+    assert launch.finish()[0] == 0
+
+
+def test_a_server_that_closes_its_stdin_early_is_seen_by_the_host(stage: Stage) -> None:
+    code = (
+        "import os, sys, time\n"
+        "os.read(0, 100)\n"
+        "os.close(0)\n"
+        'os.write(1, b\'{"jsonrpc":"2.0","id":1,"result":{}}\\n\')\n'
+        "time.sleep(3600)\n"
+    )
+    launch = stage.launch("--", *python(code))
+    launch.send(request("initialize"))
+    launch.answer()
+
+    with pytest.raises(BrokenPipeError):
+        launch.write(b"x" * (64 * MEGABYTE))
+
+
+def test_a_host_that_stops_reading_breaks_the_servers_pipe(stage: Stage) -> None:
+    launch = stage.launch("--", *FLOOD)
+    assert launch.process.stdout
+    launch.process.stdout.close()
+
+    # SIGPIPE is the server's own business: Python turns it into an error.
+    launch.close()
+    assert launch.wait() in {0, 1}
+
+
+def test_stderr_arrives_and_does_not_block_the_messages(stage: Stage) -> None:
+    code = (
+        "import os, sys\n"
+        "os.write(2, b'e' * 50000)\n"
+        "for line in sys.stdin: print(line, end='', flush=True)\n"
+    )
+    launch = stage.launch("--", *python(code))
+    launch.send(request("ping"))
+
+    assert launch.answer()["method"] == "ping"
+    assert launch.finish()[2] == b"e" * 50000
+
+
+def test_sockets_carry_as_well_as_pipes(stage: Stage) -> None:
+    """Claude Code connects its servers by socket pairs."""
+    host = [sys.executable, os.path.join(os.path.dirname(__file__), "actors", "host.py")]
+    line = b'{"x":"' + b"y" * (8 * MEGABYTE) + b'"}\n'
+    launch = stage.start([*host, "--socket", "--", *RUN, "--", *CAT])
+    launch.read_line()
+    sender = threading.Thread(target=launch.write, args=[line])
+    sender.start()
+
+    assert launch.read_line() == line
+    sender.join(LIMIT)
+
+
+def test_both_eras_pass(wire: list[str], stage: Stage) -> None:
+    code = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': asked}\n"
+        "    print(json.dumps(answer), flush=True)\n"
+    )
+    launch = stage.launch(*wire, "--", *python(code))
+
+    for method in ("server/discover", "initialize", "tools/list"):
+        asked = request(method, f"{method}-probe")
+        launch.send(asked)
+        assert launch.answer() == {"jsonrpc": "2.0", "id": asked["id"], "result": asked}
+
+
+def test_the_last_words_of_a_server_arrive(wire: list[str], stage: Stage) -> None:
+    lines = b"".join(json.dumps({"n": n, "pad": "x" * 100}).encode() + b"\n" for n in range(5000))
+    (stage.project / "words").write_bytes(lines)
+    launch = stage.launch(*wire, "--", "cat", "words", stdin=subprocess.DEVNULL)
+
+    assert launch.finish()[1] == lines
+
+
+def test_input_that_ends_with_a_request_is_still_answered(wire: list[str], stage: Stage) -> None:
+    launch = stage.launch(*wire, "--", *CAT)
+    launch.send(*(request("ping", n) for n in range(1000)))
+
+    code, out, _ = launch.finish()
+
+    assert code == 0
+    assert out.count(b"\n") == 1000
+
+
+def read_peak_memory(pid: int) -> int:
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields["VmHWM"].split()[0]) * 1024

@@ -1,0 +1,150 @@
+"""Noise on a server's stdout: what is diverted, what passes, under any chunking."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stage import Stage, python, request
+
+from mcp_launch.stdoutguard import StdoutGuard
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+messages = st.dictionaries(st.text(max_size=5), json_values, max_size=4).map(
+    lambda value: json.dumps(value).encode()
+)
+# What people print: never the beginning of an object.
+noise = st.binary(max_size=40).filter(
+    lambda line: (
+        b"\n" not in line and not line.lstrip().startswith((b"{", b"[")) and b"{" not in line
+    )
+)
+endings = st.sampled_from([b"\n", b"\r\n"])
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> tuple[list[tuple[bool, bytes]], list[bytes]]:
+    """Return lines, each marked as message or not, and the same bytes in chunks."""
+    lines = [
+        (is_message, draw(messages if is_message else noise) + draw(endings))
+        for is_message in draw(st.lists(st.booleans(), max_size=8))
+    ]
+    data = b"".join(line for _, line in lines)
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=10)))
+    starts = [0, *cuts]
+    return lines, [data[a:b] for a, b in zip(starts, [*cuts, len(data)], strict=True)]
+
+
+@settings(max_examples=500, deadline=None)
+@given(output=outputs())
+def test_messages_pass_and_noise_does_not_however_it_is_cut(
+    output: tuple[list[tuple[bool, bytes]], list[bytes]],
+) -> None:
+    lines, chunks = output
+    diverted: list[bytes] = []
+    guard = StdoutGuard(diverted.append)
+
+    passed = b"".join(guard.feed(chunk) for chunk in chunks if chunk) + guard.close()
+
+    assert passed == b"".join(line for is_message, line in lines if is_message)
+    assert b"".join(diverted) == b"".join(line for is_message, line in lines if not is_message)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    size=st.integers(16_000, 17_000),
+    cuts=st.lists(st.integers(0, 17_000), max_size=6),
+    is_message=st.booleans(),
+)
+def test_a_line_around_the_limit_is_whole_on_one_side(
+    size: int,
+    cuts: list[int],
+    is_message: bool,  # hypothesis names it
+) -> None:
+    line = (b'{"x":"' if is_message else b"log: x ") + b"y" * size + b'"}\n'
+    bounds = sorted({0, len(line), *(cut for cut in cuts if cut < len(line))})
+    diverted: list[bytes] = []
+    guard = StdoutGuard(diverted.append)
+
+    passed = b"".join(guard.feed(line[a:b]) for a, b in itertools.pairwise(bounds))
+
+    assert (passed, b"".join(diverted)) == ((line, b"") if is_message else (b"", line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Server started on stdio\n",
+        b"[INFO] ready\n",
+        b"\x1b[32mready\x1b[0m\n",
+        b"{not json}\n",
+        b"{\n",
+        b'"text"\n',
+        b"42\n",
+        b"true\n",
+        b"\n",
+        b'{"a":1} trailing\n',
+    ],
+)
+def test_noise(line: bytes) -> None:
+    diverted: list[bytes] = []
+    guard = StdoutGuard(diverted.append)
+
+    assert guard.feed(line) == b""
+    assert diverted == [line]
+    assert guard.noise_count == 1
+
+
+def test_noise_glued_to_a_message_is_cut_off() -> None:
+    diverted: list[bytes] = []
+    guard = StdoutGuard(diverted.append)
+
+    assert guard.feed(b'loading... {"jsonrpc":"2.0","id":1,"result":{}}\n') == (
+        b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+    )
+    assert diverted == [b"loading... \n"]
+
+
+BANNER_THEN_ECHO = python(
+    "import sys\n"
+    "print('Welcome to the server!')\n"
+    "print('[INFO] ready', flush=True)\n"
+    "for line in sys.stdin: print(line, end='', flush=True)\n"
+)
+
+
+def test_a_banner_does_not_break_the_handshake(stage: Stage) -> None:
+    launch = stage.launch("--server", "noisy", "--", *BANNER_THEN_ECHO)
+    launch.send(request("initialize"))
+
+    assert launch.answer()["method"] == "initialize"
+    assert launch.finish()[2] == (
+        b"[mcp-launch] noisy wrote this to stdout, it is no message: Welcome to the server!\n"
+        b"[mcp-launch] noisy wrote this to stdout, it is no message: [INFO] ready\n"
+    )
+
+
+def test_strict_ends_the_launch_and_tells_the_host(stage: Stage) -> None:
+    launch = stage.launch("--server", "noisy", "--stdout", "strict", "--", *BANNER_THEN_ECHO)
+    launch.send(request("initialize", "first"))
+
+    answer = launch.answer()
+
+    assert answer["id"] == "first"
+    assert "--stdout strict: noisy wrote a line to stdout" in answer["error"]["message"]
+    assert launch.finish()[0] == 125
+
+
+def test_off_passes_everything(stage: Stage) -> None:
+    launch = stage.launch("--stdout", "off", "--", *BANNER_THEN_ECHO)
+
+    assert launch.finish()[1] == b"Welcome to the server!\n[INFO] ready\n"

@@ -1,0 +1,223 @@
+"""Told, not silent: what stops a launch reaches the host's screen, with a way out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from stage import PROBE, Stage, python, request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make_script(path: Path, text: str, mode: int = 0o755) -> str:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+    return str(path)
+
+
+# words of `run`, what the host is told, exit code; {d} is the project's directory
+FAILURES = {
+    "a command that does not exist": (["--", "no-such-command-anywhere"], "command not found", 127),
+    "a path that does not exist": (["--", "./missing.py"], "there is no file {d}/missing.py", 127),
+    "a near miss": (["--", "pytohn3-near"], "did you mean python3-near?", 127),
+    "not executable": (["--", "./plain"], "chmod +x {d}/plain", 126),
+    "a directory": (["--", "./.git"], "is a directory", 126),
+    "no such interpreter": (["--", "./bad"], "names the interpreter `/no/such/interp`", 126),
+    "another machine's": (["--", "./alien"], "another system or processor", 126),
+    "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd gone)", 125),
+    "a source without a value": (["--env", "T=thread", "--", "cat"], "no value for T", 125),
+    "a variable that is not there": (["--env", "NOPE=local", "--", "cat"], "NOPE is not in", 125),
+    "no such source": (["--env", "T=tread", "--", "cat"], "there is no source `tread`", 125),
+    "no such option": (["--strickt", "--", "cat"], "did you mean --strict?", 125),
+    "an option without its value": (["--cwd", "--", "cat"], "--cwd needs a value", 125),
+    "no such mode": (["--stdout", "loud", "--", "cat"], "auto, strict, off", 125),
+    "no command": (["--strict"], "no server command was given", 125),
+    "a dotenv file that is missing": (
+        ["--dotenv", "no.env", "--", "cat"],
+        "{d}/no.env cannot be read: No such file or directory",
+        125,
+    ),
+    "a dotenv file that is broken": (
+        ["--dotenv", "broken.env", "--", "cat"],
+        "{d}/broken.env, line 2: not NAME=value",
+        125,
+    ),
+    "a server that dies": (
+        ["--", "sh", "-c", "echo 'needs X' >&2; exit 3"],
+        "sh ended with exit code 3 before it answered",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "text", "code"), FAILURES.values(), ids=list(FAILURES))
+def test_the_host_is_told_about(
+    words: list[str], text: str, code: int, wire: list[str], stage: Stage
+) -> None:
+    fill(stage.project)
+    launch = stage.launch(
+        *wire, *words, env={**os.environ, "PATH": f"{stage.project}/bin:{os.environ['PATH']}"}
+    )
+    # As Claude Code asks: the new era first, then the old one.
+    launch.send(request("server/discover", "probe-1"))
+    first = launch.answer()
+    launch.send(request("initialize", 7))
+    second = launch.answer()
+
+    expected = text.format(d=stage.project)
+    assert (first["id"], first["error"]["code"]) == ("probe-1", -32601)
+    assert second["id"] == 7
+    assert expected in second["error"]["message"]
+    assert "fix: " in second["error"]["message"]
+    assert launch.finish()[0] == code
+
+
+def fill(project: Path) -> None:
+    (project / "bin").mkdir()
+    make_script(project / "bin" / "python3-near", "#!/bin/sh\n")
+    make_script(project / "plain", "#!/bin/sh\n", 0o644)
+    make_script(project / "bad", "#!/no/such/interp\n")
+    (project / "alien").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 200)
+    (project / "alien").chmod(0o755)
+    (project / "broken.env").write_text("A=1\nthis is = not ' it\n", encoding="utf-8")
+
+
+def test_the_last_words_of_a_server_that_dies_are_told(stage: Stage) -> None:
+    launch = stage.launch(
+        "--", "sh", "-c", "echo 'MCP server requires a host session id' >&2; exit 3"
+    )
+    launch.send(request("initialize"))
+
+    message = launch.answer()["error"]["message"]
+
+    assert "its last words: MCP server requires a host session id" in message
+
+
+def test_a_server_that_dies_after_the_host_asked_is_told(stage: Stage) -> None:
+    launch = stage.launch("--", *python("import os; os.read(0, 9999); os._exit(9)"))
+    launch.send(request("initialize", "only"))
+
+    answer = launch.answer()
+
+    assert answer["id"] == "only"
+    assert "ended with exit code 9 before it answered" in answer["error"]["message"]
+    assert launch.finish()[0] == 9
+
+
+def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_told(stage: Stage) -> None:
+    code = (
+        "import os\n"
+        "os.read(0, 9999)\n"
+        'os.write(1, b\'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":""}}\\n\')\n'
+        "os.read(0, 9999)\n"
+        "os._exit(4)\n"
+    )
+    launch = stage.launch("--", *python(code))
+    launch.send(request("server/discover", 1))
+    assert launch.answer()["error"]["code"] == -32601
+    launch.send(request("initialize", 2))
+
+    assert "exit code 4 before it answered" in launch.answer()["error"]["message"]
+
+
+def test_the_same_text_is_on_stderr(stage: Stage) -> None:
+    launch = stage.launch("--", "./missing.py", stdin=subprocess.DEVNULL)
+
+    code, out, err = launch.finish()
+
+    assert (code, out) == (127, b"")
+    assert err.decode() == (
+        f"[mcp-launch] ./missing.py: there is no file {stage.project}/missing.py\n"
+        "[mcp-launch]   fix: correct the path\n"
+    )
+
+
+def test_a_program_of_a_version_manager_is_found_for_the_user(stage: Stage, own_home: Path) -> None:
+    """GUI hosts have a bare PATH: nvm's npx is not on it."""
+    directory = own_home / ".nvm" / "versions" / "node" / "v22.1.0" / "bin"
+    directory.mkdir(parents=True)
+    npx = make_script(directory / "npx", "#!/bin/sh\n")
+    (own_home / ".nvm" / "versions" / "node" / "v9.9.9" / "bin").mkdir(parents=True)
+    launch = stage.launch("--", "npx", "-y", "x", env={**os.environ, "PATH": str(stage.project)})
+    launch.send(request("initialize"))
+
+    assert f"use {npx}, or add a PATH" in launch.answer()["error"]["message"]
+
+
+def test_a_script_without_a_first_line_runs_as_hosts_would_run_it(
+    wire: list[str], stage: Stage
+) -> None:
+    make_script(stage.project / "plain", "exit 6\n")
+    launch = stage.launch(*wire, "--", "./plain", stdin=subprocess.DEVNULL)
+
+    assert launch.finish()[0] == 6
+
+
+def test_a_fault_of_our_own_is_one_line_and_a_report(stage: Stage, tmp_path: Path) -> None:
+    sabotage = (
+        "import sys\n"
+        "from mcp_launch import lineage\n"
+        "lineage.trace_back = lambda *_: 1 / 0\n"
+        "from mcp_launch.__main__ import main\n"
+        "sys.exit(main(['run', '--', 'cat', '--token=s3cret']))\n"
+    )
+    launch = stage.start(python(sabotage))
+    launch.send(request("initialize"))
+
+    message = launch.answer()["error"]["message"]
+    code, _, err = launch.finish()
+
+    assert "a fault in mcp-launch itself: ZeroDivisionError" in message
+    assert code == 125
+    assert b"Traceback" not in err
+    report = next((tmp_path / "state").glob("crash-*.txt")).read_text(encoding="utf-8")
+    assert "Traceback" in report
+    assert "s3cret" not in report
+
+
+def test_the_usage_is_shown_on_request() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "mcp_launch", "run", "--help"],
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+    assert shown.stdout.startswith("Usage: mcp-launch run [OPTIONS] [--] COMMAND")
+
+
+def test_a_standard_descriptor_that_is_closed_does_no_harm(wire: list[str], stage: Stage) -> None:
+    closes_stderr = python(
+        "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    launch = stage.start([*closes_stderr, "-m", "mcp_launch", "run", *wire, "--", *PROBE])
+
+    assert launch.ask("look")["fds"][:3] == [0, 1, 2]
+
+
+def test_the_trace_tells_origins_and_no_secret(stage: Stage) -> None:
+    (stage.project / ".env").write_text("TOKEN=s3cret\n", encoding="utf-8")
+    launch = stage.launch(
+        "--trace",
+        "--env",
+        "TOKEN=dotenv",
+        "--env",
+        "MINE=local",
+        "--",
+        *PROBE,
+        "--key=s3cret",
+        env={**os.environ, "MINE": "s3cret"},
+    )
+    assert launch.ask("look")["env"]["TOKEN"] == "s3cret"
+
+    trace = launch.finish()[2].decode()
+
+    assert "sets TOKEN from the dotenv files" in trace
+    assert "sets MINE from the launcher's environment" in trace
+    assert f"cwd {stage.project} from inherited" in trace
+    assert "s3cret" not in trace
