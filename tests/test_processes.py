@@ -127,7 +127,7 @@ def test_a_boot_has_one_name(table: ProcessTable) -> None:
 
 def test_only_the_writing_end_counts(stage: Stage) -> None:
     reading, writing = os.pipe()
-    with os.fdopen(reading), os.fdopen(writing):
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb"):
         reader = stage.start(CHILD, stdin=reading)
         reader.read_line()
 

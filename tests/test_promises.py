@@ -252,7 +252,7 @@ def test_the_server_gets_no_descriptor_of_ours(wire: list[str], stage: Stage) ->
 
 def test_a_descriptor_the_host_passes_on_arrives(wire: list[str], stage: Stage) -> None:
     reading, writing = os.pipe()
-    with os.fdopen(reading), os.fdopen(writing):
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb"):
         launch = stage.launch(*wire, "--", *PROBE, pass_fds=[reading])
 
         assert reading in launch.ask("look")["fds"]
