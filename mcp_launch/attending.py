@@ -11,7 +11,7 @@ import os
 import select
 import time
 
-from mcp_launch import signals, trace, watchkeeping
+from mcp_launch import trace, watchkeeping
 from mcp_launch.errors import ServerFailed
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ _GRACE_LIMIT = 30.0
 class Attendant:
     """Wait for whatever happens next; one method for each thing that can."""
 
-    def __init__(self, guardian: Guardian, hosts: set[int]) -> None:
+    def __init__(self, guardian: Guardian, hosts: set[int], wake: int) -> None:
         self.guardian = guardian
         self.is_gone = False  # the guardian, and with it everything below it
         self.signalled = 0
@@ -51,7 +51,7 @@ class Attendant:
         self._leave_at: float | None = None
         self._is_stirred = False  # something happened that is more than bytes to carry
         self._hosts = [fd for fd in map(_open_watch, hosts) if fd is not None]
-        self._wake, _ = signals.listen(signals.ENDING)
+        self._wake = wake
         self.watch(guardian.report, self._hear_guardian)
         self.watch(self._wake, self._hear_signal)
         for fd in self._hosts:

@@ -40,7 +40,7 @@ class Running:
         self.guardian = guardian
 
 
-def carry(running: Running, pipes: Pipes | None) -> int:
+def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     """Stay with the server until nothing of it is left; return its exit code."""
     lease = _take_lease(running)
     # Of the two, whichever ends first: a wrapper between the host and us (`uvx`, a shell)
@@ -50,13 +50,14 @@ def carry(running: Running, pipes: Pipes | None) -> int:
         if pipes is None:
             from mcp_launch.direct import Watch
 
-            return Watch(running.guardian, watched, server=running.wanted.server).carry()
+            return Watch(running.guardian, watched, wake, server=running.wanted.server).carry()
         from mcp_launch.relay import Relay
 
         pipes.close_servers()
         return Relay(
             running.guardian,
             watched,
+            wake,
             pipes=pipes,
             server=running.wanted.server,
             stdout_mode=running.wanted.stdout,

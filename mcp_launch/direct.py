@@ -29,8 +29,8 @@ _FIRST_REQUEST_MS = 500
 class Watch(Attendant):
     """Waits for the host to hang up, without reading."""
 
-    def __init__(self, guardian: Guardian, hosts: set[int], *, server: str) -> None:
-        super().__init__(guardian, hosts)
+    def __init__(self, guardian: Guardian, hosts: set[int], wake: int, *, server: str) -> None:
+        super().__init__(guardian, hosts, wake)
         self.server = server
         self._since = time.monotonic()
         self.watch(0, self._hang_up, _HANG_UP)

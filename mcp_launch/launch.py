@@ -67,6 +67,7 @@ def _launch(arguments: list[str]) -> int:
     decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
     _trace_plan(found, decided)
     pipes = None if wanted.direct else Pipes()
+    wake, _ = signals.listen(signals.ENDING)  # from here on there is somebody to tell
     guard = guardian.fork(
         decided,
         pipes.servers if pipes else (0, 1, 2),
@@ -79,7 +80,7 @@ def _launch(arguments: list[str]) -> int:
 
     guard.wait_for_start()
     _check_started(guard, decided)
-    return carrying.carry(carrying.Running(wanted, table, line, found, guard), pipes)
+    return carrying.carry(carrying.Running(wanted, table, line, found, guard), pipes, wake)
 
 
 def _prepare_process() -> None:
@@ -89,6 +90,7 @@ def _prepare_process() -> None:
         pass
     os.close(fd)
     # Until there is a guardian to tell, a signal simply ends us: nothing is started yet.
+    # (Python would turn SIGINT into a traceback.)
     signals.restore_default(signals.SIGINT)
 
 
@@ -147,6 +149,7 @@ def _explain_exec(program: str) -> str:
 def _fail(error: LaunchError) -> int:
     from mcp_launch import answering
 
+    signals.stop_listening()
     try:
         code = tell(error, sys.stderr)
     except OSError:

@@ -45,13 +45,14 @@ class Relay(Attendant):
         self,
         guardian: Guardian,
         hosts: set[int],
+        wake: int,
         *,
         pipes: Pipes,
         server: str,
         stdout_mode: str,
         on_opened: Callable[[str | None], None],
     ) -> None:
-        super().__init__(guardian, hosts)
+        super().__init__(guardian, hosts, wake)
         self.server = server
         self.failure: LaunchError | None = None
         self.opening = Opening()

@@ -56,6 +56,13 @@ def listen(numbers: Iterable[int]) -> tuple[int, int]:
     return reading, writing
 
 
+def stop_listening() -> None:
+    """Let the signals that end a program end this one again."""
+    set_wakeup_fd(-1)
+    for number in ENDING:
+        restore_default(number)
+
+
 def restore_default(number: int) -> None:
     """Take back a handler, ours or Python's, but leave ignored what was ignored."""
     if getsignal(number) is not SIG_IGN:
@@ -64,9 +71,8 @@ def restore_default(number: int) -> None:
 
 def restore_for_exec() -> None:
     """Give a program that we are about to become the signals a host would give it."""
-    set_wakeup_fd(-1)
-    for number in (SIGCHLD, *ENDING):
-        restore_default(number)
+    stop_listening()
+    restore_default(SIGCHLD)
     # Python ignores these two for itself, and ignoring is inherited.
     for number in (SIGPIPE, SIGXFSZ):
         signal(number, SIG_DFL)
