@@ -40,8 +40,11 @@ class Running:
         self.guardian = guardian
 
 
-def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
-    """Stay with the server until nothing of it is left; return its exit code."""
+def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
+    """Stay with the server until nothing of it is left; return its exit code.
+
+    `said`: what was read of the host's words already.
+    """
     lease = _take_lease(running)
     # Of the two, whichever ends first: a wrapper between the host and us (`uvx`, a shell)
     # is what the host takes for the server.
@@ -59,6 +62,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             watched,
             wake,
             pipes=pipes,
+            said=said,
             server=running.wanted.server,
             stdout_mode=running.wanted.stdout,
             on_opened=lambda era: lease.write(opened_with=era),

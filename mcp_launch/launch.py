@@ -63,7 +63,18 @@ def _launch(arguments: list[str]) -> int:
     _trace_lineage(line)
     lineage.verify(table, line, strict=wanted.strict)
     found = context.resolve(table, line, os.environ, lambda: _list_taken(table, line, wanted))
-    decided = plan.decide(wanted, found, os.environ, _read_dotenv(wanted, found))
+    dotenv = _read_dotenv(wanted, found)
+    said = b""
+    try:
+        decided = plan.decide(wanted, found, os.environ, dotenv)
+    except PlaceRefused as refused:
+        # Who has no thread is not in the wrong place. On the direct wire we cannot look.
+        if wanted.direct or wanted.cwd != "session" or not _is_in_codex_home(found):
+            raise
+        from mcp_launch import inventory
+
+        said = inventory.accept(refused, found, os.environ)
+        decided = plan.decide(wanted, found, os.environ, dotenv)
     decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
     _trace_plan(found, decided)
     pipes = None if wanted.direct else Pipes()
@@ -80,7 +91,7 @@ def _launch(arguments: list[str]) -> int:
 
     guard.wait_for_start()
     _check_started(guard, decided)
-    return carrying.carry(carrying.Running(wanted, table, line, found, guard), pipes, wake)
+    return carrying.carry(carrying.Running(wanted, table, line, found, guard), pipes, wake, said)
 
 
 def _prepare_process() -> None:
@@ -110,6 +121,11 @@ def _read_dotenv(wanted: Profile, found: Context) -> dict[str, str | None]:
     from mcp_launch import dotenvfile
 
     return dotenvfile.load(wanted, found)
+
+
+def _is_in_codex_home(found: Context) -> bool:
+    homes = map(os.path.realpath, found.host_homes)
+    return found.host.value == "codex" and os.path.realpath(found.place.value) in homes
 
 
 def _check_started(guard: Guardian, decided: Plan) -> None:

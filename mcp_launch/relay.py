@@ -48,6 +48,7 @@ class Relay(Attendant):
         wake: int,
         *,
         pipes: Pipes,
+        said: bytes,
         server: str,
         stdout_mode: str,
         on_opened: Callable[[str | None], None],
@@ -78,6 +79,8 @@ class Relay(Attendant):
         self.watch(0, self._read_host)
         self.watch(from_server, self._read_server)
         self.watch(errors, self._read_errors)
+        if said:
+            self._pass_to_server(said)
 
     @property
     def noise_count(self) -> int:
@@ -148,6 +151,9 @@ class Relay(Attendant):
             self.unwatch(0)
             self.end_input()
             return
+        self._pass_to_server(data)
+
+    def _pass_to_server(self, data: bytes) -> None:
         if self._opening is not None:
             self._opening.hear_host(data)
             self._note_opening()

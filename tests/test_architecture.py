@@ -31,7 +31,8 @@ STOREYS = (
         "leases",
     ),
     *("ending", "spawning", "watchkeeping", "guardian"),
-    *("message", "stdoutguard", "answering", "attending", "outlet", "relay", "direct", "carrying"),
+    *("message", "stdoutguard", "answering", "attending", "outlet", "relay", "direct"),
+    *("inventory", "carrying"),
     *("crash", "launch"),
     # The workshop: may be slow.
     *("demo.server", "demo.standin", "demo", "cli"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from facts import make_context
-from stage import PROBE, Stage
+from stage import HERE, PROBE, RUN, Stage, request
 
 from mcp_launch import context, plan
 from mcp_launch.errors import PlaceRefused
@@ -128,6 +128,38 @@ def test_home_is_refused_to_the_hosts_face(wire: list[str], stage: Stage, own_ho
 
     assert f"gave the server {own_home} (inherited): the home directory is no session's" in message
     assert launch.finish()[0] == 125
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "is_served"),
+    [({"elicitation": {}}, True), ({"experimental": {"codex/auth-change": {}}}, False)],
+    ids=["an inventory, which is served from nowhere", "a thread, which is refused"],
+)
+def test_a_server_that_codex_starts_in_its_own_home_is_for(
+    capabilities: dict[str, object],
+    is_served: bool,
+    stage: Stage,
+    own_home: Path,
+    tmp_path: Path,
+) -> None:
+    codex_home = own_home / ".codex"
+    codex_home.mkdir()
+    program = tmp_path / "codex"
+    program.symlink_to(os.path.realpath(PROBE[0]))
+    script = str(HERE / "actors" / "host.py")
+    host = stage.start([str(program), "-SE", script, "--", *RUN, "--", *PROBE], cwd=codex_home)
+    host.read_line()
+    host.send(request("initialize", 5, capabilities=capabilities), request("tools/list", 6))
+
+    answer = host.answer()
+
+    assert answer["id"] == 5
+    if is_served:
+        assert answer["result"]["cwd"] == str(tmp_path / "state" / "nowhere")
+        assert answer["result"]["asked"]["params"]["capabilities"] == capabilities
+        assert host.answer()["id"] == 6
+    else:
+        assert "Codex's own home is no session's project" in answer["error"]["message"]
 
 
 def test_a_directory_deleted_under_us_is_told(stage: Stage, tmp_path: Path) -> None:
