@@ -64,7 +64,9 @@ def parse(line: bytes) -> Json:
 def _parse_with(scan: Scan, text: str) -> Json:
     try:
         value, end = scan(text, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):
+        # The scanner wants to raise an error that `json` defines; as long as nobody has
+        # imported that, Python (3.11) says SystemError: "returned NULL without …".
         message = "no JSON value"
         raise ValueError(message) from None
     if end != len(text):

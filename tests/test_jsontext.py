@@ -1,0 +1,67 @@
+"""JSON without `json`: the same verdict and the same values."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_launch import jsontext
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=values)
+def test_what_is_encoded_is_what_json_reads(value: object) -> None:
+    assert json.loads(jsontext.encode(value)) == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=values, indent=st.sampled_from([None, 1]), is_ascii=st.booleans())
+def test_what_json_writes_is_what_is_parsed(
+    value: object, indent: int | None, is_ascii: bool
+) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
+
+    assert jsontext.parse(text.encode("utf-8", "surrogatepass")) == value or "\\ud" in ascii(text)
+
+
+@settings(max_examples=500, deadline=None)
+@given(text=st.text(alphabet='{}[]",:\\ \n0123-.eEutrflans', max_size=30))
+def test_the_verdict_is_jsons(text: str) -> None:
+    try:
+        expected = json.loads(text, strict=False)
+    except ValueError:
+        with pytest.raises(ValueError):  # noqa: PT011  # that it is one is the verdict
+            jsontext.parse(text.encode())
+    else:
+        assert jsontext.parse(text.encode()) == expected
+
+
+BROKEN = ["", '"', "{", "[", '{"a', '{"a":', '"\\u12', "-", "nul", "{} {}", "'a'"]
+
+
+def test_what_is_broken_is_a_value_error_though_nobody_imported_json() -> None:
+    code = (
+        "import sys\n"
+        "from mcp_launch import jsontext\n"
+        f"for text in {BROKEN!r}:\n"
+        "    try: jsontext.parse(text.encode())\n"
+        "    except ValueError: continue\n"
+        "    sys.exit(text)\n"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True)
