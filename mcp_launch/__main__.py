@@ -12,7 +12,7 @@ def main(argv: list[str] | None = None) -> int:
     # A host waits for `run` at the start of every session, and importing the
     # command-line library would cost more than the whole rest of the launch.
     # tests/test_import_budget.py fails when this branch stops being first.
-    if arguments[:1] == ["run"]:
+    if arguments[:1] == ["run"] and sys.platform != "win32":
         from mcp_launch import launch
 
         return launch.run(arguments[1:])

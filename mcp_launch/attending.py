@@ -198,7 +198,7 @@ def _open_watch(host: int) -> int | None:
             fflags=select.KQ_NOTE_EXIT,  # type: ignore[attr-defined,unused-ignore]
         )
         queue.control([event], 0)
-        return int(queue.fileno())
+        return os.dup(queue.fileno())  # the queue closes its own when it is collected
     except OSError as error:
         trace.note(f"cannot watch the host's process {host}: {error.strerror}")
         return None

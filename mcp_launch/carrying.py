@@ -65,7 +65,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
             said=said,
             server=running.wanted.server,
             stdout_mode=running.wanted.stdout,
-            on_opened=lambda era: lease.write(opened_with=era),
+            learn=lease.write,
         ).carry()
     finally:
         running.guardian.leave()

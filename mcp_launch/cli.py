@@ -45,10 +45,18 @@ def _options(
     """Hold the options of no command."""
 
 
-@app.command("run", add_help_option=False)
+@app.command(
+    "run",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
 def _run() -> None:
     """Start a server: mcp-launch run [OPTIONS] [--] COMMAND [ARGS...]."""
-    # Only its line in the help is wanted here: __main__ takes every `run` before us.
+    # __main__ takes every `run` before us, except where there is no fork.
+    raise LaunchError(
+        "`mcp-launch run` cannot promise to end a server's processes on this system",
+        fix="run it on Linux, on macOS or in WSL, or take it out of the entry here",
+    )
 
 
 @app.command("demo")

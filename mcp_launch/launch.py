@@ -53,11 +53,6 @@ def run(arguments: list[str]) -> int:
 
 def _launch(arguments: list[str]) -> int:
     wanted = profile.load(arguments, os.environ)
-    if not hasattr(os, "fork"):
-        raise LaunchError(
-            "`mcp-launch run` cannot promise to end a server's processes on this system",
-            fix="run it on Linux, macOS or in WSL",
-        )
     table = open_table()
     line = lineage.trace_back(table, os.getpid())
     _trace_lineage(line)
@@ -77,6 +72,8 @@ def _launch(arguments: list[str]) -> int:
         decided = plan.decide(wanted, found, os.environ, dotenv)
     decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
     _trace_plan(found, decided)
+    # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
+    os.environ["MCP_LAUNCH_ID"] = found.launch.value
     pipes = None if wanted.direct else Pipes()
     wake, _ = signals.listen(signals.ENDING)  # from here on there is somebody to tell
     guard = guardian.fork(

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 # nobody shows it, and the messages behind it must not wait for it.
 _NOISE_LIMIT = 1 << 18
 
+# How many lines of noise there were, is noted at these counts: a note is a file written.
+_NOISE_WORTH_NOTING = {1, 10, 100, 1_000, 10_000, 100_000}
+
 # The end of the server's stderr, kept for the error that says why it died.
 _LAST_WORDS = 2048
 
@@ -51,14 +54,14 @@ class Relay(Attendant):
         said: bytes,
         server: str,
         stdout_mode: str,
-        on_opened: Callable[[str | None], None],
+        learn: Callable[..., None],
     ) -> None:
         super().__init__(guardian, hosts, wake)
         self.server = server
         self.failure: LaunchError | None = None
         self.opening = Opening()
         self._opening: Opening | None = self.opening  # None once it is over
-        self._on_opened = on_opened
+        self._learn = learn
         self._last_words = b""
         self._is_strict = stdout_mode == "strict"
         self._guard = None if stdout_mode == "off" else StdoutGuard(self._divert, self._hear)
@@ -215,12 +218,14 @@ class Relay(Attendant):
             self._opening = None
             if self._guard is not None:
                 self._guard.stop_hearing()
-            self._on_opened(self.opening.era)
+            self._learn(opened_with=self.opening.era)
 
     def _divert(self, line: bytes) -> None:
         if len(self._to_stderr.pending) < _NOISE_LIMIT:
             mark = f"[mcp-launch] {self.server} wrote this to stdout, it is no message: ".encode()
             self._to_stderr.put(mark + line.rstrip(b"\r\n") + b"\n")
+        if self.noise_count in _NOISE_WORTH_NOTING:
+            self._learn(noise=self.noise_count)
         if self._is_strict and self.failure is None:
             text = line.strip()[:200].decode(errors="replace")
             self.failure = LaunchError(

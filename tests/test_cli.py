@@ -48,6 +48,12 @@ def test_the_help_names(command: str) -> None:
     assert command in mcp_launch("--help").stdout
 
 
+def test_a_system_without_fork_is_told_what_cannot_be_promised() -> None:
+    from mcp_launch import cli
+
+    assert cli.run(["run", "--direct", "--", "server", "-x"]) == 125
+
+
 def test_an_unknown_command_is_refused_without_a_traceback() -> None:
     refused = mcp_launch("lunch")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 from stage import Stage, python, request
 
 from mcp_launch.stdoutguard import StdoutGuard
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -131,6 +135,16 @@ def test_a_banner_does_not_break_the_handshake(stage: Stage) -> None:
         b"[mcp-launch] noisy wrote this to stdout, it is no message: Welcome to the server!\n"
         b"[mcp-launch] noisy wrote this to stdout, it is no message: [INFO] ready\n"
     )
+
+
+def test_the_lease_counts_the_noise(stage: Stage, tmp_path: Path) -> None:
+    launch = stage.launch("--", *BANNER_THEN_ECHO)
+    launch.send(request("ping"))
+    launch.answer()
+
+    (lease,) = (tmp_path / "state" / "leases").iterdir()
+
+    assert json.loads(lease.read_text(encoding="utf-8"))["noise"] == 1
 
 
 def test_strict_ends_the_launch_and_tells_the_host(stage: Stage) -> None:
