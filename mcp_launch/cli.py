@@ -2,31 +2,71 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from typing import Annotated
 
 import typer
 
 from mcp_launch import __version__
-from mcp_launch.errors import LaunchError, tell
+from mcp_launch.errors import LaunchError, UsageError, tell
+
+# The exit code of command lines that were not understood.
+_USAGE = 2
 
 app = typer.Typer(
     help="Start MCP servers in the right place, for the right session, and leave nothing behind.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        result = app(args=arguments, prog_name="mcp-launch", standalone_mode=True)
-    except SystemExit as done:
-        return done.code if isinstance(done.code, int) else 1
+        _check_command(arguments)
+        app(args=arguments, prog_name="mcp-launch")
     except LaunchError as error:
-        return tell(error, sys.stderr)
-    return result if isinstance(result, int) else 0
+        tell(error, sys.stderr)
+        return _answer_host(error)
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else 1
+        return _answer_host(_misunderstood(arguments)) if code == _USAGE else code
+    return 0
+
+
+def _check_command(arguments: list[str]) -> None:
+    known = [command.name or "" for command in app.registered_commands]
+    if not arguments and sys.stdin.isatty():
+        return  # a person, who is shown the help
+    if not arguments or (arguments[0] not in known and not arguments[0].startswith("-")):
+        raise _misunderstood(arguments)
+
+
+def _misunderstood(arguments: list[str]) -> LaunchError:
+    """Say what a host's entry lacks: mostly it is the word `run`."""
+    from difflib import get_close_matches
+
+    first = arguments[0] if arguments else ""
+    near = get_close_matches(first, ["run", "demo"], 1)
+    error = UsageError(
+        f"mcp-launch has no command {first!r}" if first else "mcp-launch was given no command",
+        fix=(f"did you mean {near[0]}? " if near else "")
+        + "before a server's command write: mcp-launch run -- COMMAND (see mcp-launch --help)",
+    )
+    error.exit_code = _USAGE
+    return error
+
+
+def _answer_host(error: LaunchError) -> int:
+    """Tell a host, too: an entry with a slip in it is started by a host that waits."""
+    if not sys.stdin.isatty() and hasattr(select, "poll"):
+        from mcp_launch import answering
+
+        answering.answer_host(error)
+    return error.exit_code
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
@@ -39,7 +79,8 @@ def _show_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
 def _options(
     *,
     version: Annotated[  # its callback does the work
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Hold the options of no command."""

@@ -13,6 +13,9 @@ from mcp_launch.errors import CommandNotFound, NotExecutable
 # What exec's own search uses when PATH is not set.
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
+# How much of PATH a message shows.
+_DIRECTORIES_SHOWN = 4
+
 # Programs that version managers put where only a login shell looks.
 _MANAGED = {
     "npx": "node",
@@ -46,9 +49,16 @@ def find(name: str, path: str | None, cwd: str) -> str:
     if blocked:
         return _check(blocked, name)
     raise CommandNotFound(
-        f"{name}: command not found on PATH ({':'.join(directories)})",
+        f"the server's command {name} was not found on PATH ({_shorten(directories)})",
         fix=_suggest(name, [os.path.join(cwd, directory) for directory in directories]),
     )
+
+
+def _shorten(directories: list[str]) -> str:
+    """Return enough of PATH to know it by; a whole one buries the way out."""
+    rest = len(directories) - _DIRECTORIES_SHOWN
+    shown = ":".join(directories[:_DIRECTORIES_SHOWN])
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def _check(file: str, name: str) -> str:
@@ -57,7 +67,7 @@ def _check(file: str, name: str) -> str:
     if not os.path.exists(file):
         near = _list_near(os.path.basename(file), [os.path.dirname(file)])
         raise CommandNotFound(
-            f"{name}: there is no file {file}",
+            f"the server's command {name} does not exist: there is no file {file}",
             fix=f"did you mean {' or '.join(near)}?" if near else "correct the path",
         )
     if not os.access(file, os.X_OK):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch.errors import SourceMissing
+from mcp_launch.plan import Dotenv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,18 +13,17 @@ if TYPE_CHECKING:
     from mcp_launch.profile import Profile
 
 
-def load(profile: Profile, context: Context) -> dict[str, str | None]:
+def load(profile: Profile, context: Context) -> Dotenv:
     """Return all values of the named files; a later file wins.
 
-    No file is read that nobody asked for. To ask for a variable from `dotenv` without
-    naming a file is to ask for the nearest `.env`, no higher than the project's root.
+    To ask for a variable from `dotenv` without naming a file is to ask for the nearest
+    `.env`, no higher than the project's root.
     """
-    if not profile.dotenv and "dotenv" not in profile.env.values():
-        return {}
+    files = [_locate(file, context) for file in profile.dotenv] or _find_nearest(context)
     values: dict[str, str | None] = {}
-    for file in profile.dotenv or _find_nearest(context):
-        values.update(_read(_locate(file, context)))
-    return values
+    for file in files:
+        values.update(_read(file))
+    return Dotenv(values, " or ".join(files) or f"any .env in {context.place.value} or above")
 
 
 def _find_nearest(context: Context) -> list[str]:
@@ -52,8 +52,8 @@ def _read(path: str) -> dict[str, str | None]:
             for binding in parse_stream(stream):
                 if binding.error:
                     raise SourceMissing(
-                        f"{path}, line {binding.original.line}: not NAME=value",
-                        fix="correct the line, or start it with # to leave it out",
+                        f"{path}, line {binding.original.line}: cannot be understood",
+                        fix="write NAME=value and close every quote, or start it with #",
                     )
         return dotenv_values(path, encoding="utf-8")
     except OSError as error:

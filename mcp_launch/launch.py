@@ -19,7 +19,8 @@ from mcp_launch import (
     state,
     trace,
 )
-from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused, tell
+from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused, SourceMissing, tell
+from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
 from mcp_launch.spawning import Pipes
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def run(arguments: list[str]) -> int:
     """Launch a server and return its exit code; every failure is told to the host."""
-    if arguments[:1] in (["--help"], ["-h"]):
+    if not {"--help", "-h"}.isdisjoint(profile.list_own_words(arguments)):
         sys.stdout.write(profile.USAGE)
         return 0
     _prepare_process()
@@ -58,6 +59,8 @@ def _launch(arguments: list[str]) -> int:
     _trace_lineage(line)
     lineage.verify(table, line, strict=wanted.strict)
     found = context.resolve(table, line, os.environ, lambda: _list_taken(table, line, wanted))
+    _trace_context(found)
+    _refuse_guess(wanted, found)
     dotenv = _read_dotenv(wanted, found)
     said = b""
     try:
@@ -71,7 +74,7 @@ def _launch(arguments: list[str]) -> int:
         said = inventory.accept(refused, found, os.environ)
         decided = plan.decide(wanted, found, os.environ, dotenv)
     decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
-    _trace_plan(found, decided)
+    _trace_plan(decided)
     # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
     pipes = None if wanted.direct else Pipes()
@@ -112,9 +115,17 @@ def _list_taken(table: ProcessTable, line: Lineage, wanted: Profile) -> set[str]
     return leases.list_confirmed_threads(table, directory, pid, wanted.command)
 
 
-def _read_dotenv(wanted: Profile, found: Context) -> dict[str, str | None]:
+def _refuse_guess(wanted: Profile, found: Context) -> None:
+    if wanted.strict and found.identity.is_guess:
+        raise SourceMissing(
+            f"the thread cannot be told for certain: {found.identity.evidence} (--strict)",
+            fix="leave out --strict to start with the guess, or run one thread in a directory",
+        )
+
+
+def _read_dotenv(wanted: Profile, found: Context) -> Dotenv:
     if not wanted.dotenv and "dotenv" not in wanted.env.values():
-        return {}
+        return Dotenv({}, "")
     from mcp_launch import dotenvfile
 
     return dotenvfile.load(wanted, found)
@@ -177,10 +188,10 @@ def _trace_lineage(line: Lineage) -> None:
     trace.note(f"host {line.host.name}, process {pid}; stdin: {line.verdict} ({line.evidence})")
 
 
-def _trace_plan(found: Context, decided: Plan) -> None:
+def _trace_context(found: Context) -> None:
     trace.note(f"launch {found.launch.value}")
     state, evidence = found.identity.state, found.identity.evidence
-    trace.note(f"binding {state}{f': {evidence}' if evidence else ''}")
+    trace.note(f"identity {state}{f': {evidence}' if evidence else ''}")
     for name in ("session", "thread", "project_root"):
         fact = getattr(found, name)
         searched = getattr(fact, "searched", None)
@@ -189,9 +200,12 @@ def _trace_plan(found: Context, decided: Plan) -> None:
             if searched
             else f"{name} {fact.value} from {fact.origin}"
         )
+
+
+def _trace_plan(decided: Plan) -> None:
     trace.note(f"cwd {decided.cwd.value} from {decided.cwd.origin}")
     for name, origin in decided.set_variables.items():
         trace.note(f"sets {name} from {origin}")
     for name in decided.unset_variables:
         trace.note(f"takes out {name}: not this session's")
-    trace.note(f"starts {decided.program} with {len(decided.argv) - 1} arguments")
+    trace.note(f"starts {decided.program}, arguments: {len(decided.argv) - 1}")

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from mcp_launch.profile import Profile
 
 
+class Dotenv:
+    """The values of dotenv files, and which files those are."""
+
+    __slots__ = ("searched", "values")
+
+    def __init__(self, values: dict[str, str | None], searched: str) -> None:
+        self.values = values
+        self.searched = searched
+
+
 class Plan:
     """What the guardian is told to start."""
 
@@ -39,7 +49,7 @@ def decide(
     profile: Profile,
     context: Context,
     environ: Mapping[str, str],
-    dotenv: Mapping[str, str | None],
+    dotenv: Dotenv,
     is_directory: Callable[[str], bool] = os.path.isdir,
 ) -> Plan:
     """Return what to start.
@@ -52,16 +62,19 @@ def decide(
     cwd = decide_cwd(profile.cwd, context, is_directory)
     plan = Plan(profile.command, cwd, dict(environ))
     _drop_strangers(plan, context)
-    for name, found in _list_defaults(context).items():
-        _set(plan, name, found)
     named = [name for name, source in profile.env.items() if source == "dotenv"]
     if profile.dotenv and not named:
-        for name, text in dotenv.items():
+        for name, text in dotenv.values.items():
             if text is not None:  # a bare NAME without "=" declares nothing
-                _set(plan, name, Found(text, "dotenv"))
+                _set(plan, name, Found(text, dotenv.searched))
+    # After a whole file, which may not speak of identity; before what is asked for by name.
+    for name, found in _list_defaults(context).items():
+        _set(plan, name, found)
     for name, source in profile.env.items():
-        if source in {"local", "dotenv"}:
-            value = _pick(name, source, environ if source == "local" else dotenv)
+        if source == "local":
+            value = _pick(name, environ, "the launcher's environment")
+        elif source == "dotenv":
+            value = _pick(name, dotenv.values, dotenv.searched)
         else:
             value = _find_fact(source, context, cwd)
         _set(plan, name, _require(name, source, value))
@@ -79,20 +92,28 @@ def decide_cwd(wanted: str, context: Context, is_directory: Callable[[str], bool
     elif wanted == "project_root":
         cwd = _refuse_homes(_require_root(context), context)
     else:
-        cwd = Found(_expand(wanted, context), f"--cwd {wanted}")
+        cwd = Found(_expand(wanted, context), "--cwd or MCP_LAUNCH_CWD")
     if not cwd.value or not is_directory(cwd.value):
         raise PlaceRefused(
-            f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) does not exist",
-            fix="create it, or name another one: --cwd DIR",
+            f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) "
+            + ("is a file" if os.path.exists(cwd.value) else "does not exist"),
+            fix=f"{_suggest_place(wanted)}create it, or name another directory: --cwd DIR",
         )
     return cwd
+
+
+def _suggest_place(wanted: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(wanted, ["session", "project_root", "keep"], 1)
+    return f"did you mean {near[0]}? " if near and near[0] != wanted else ""
 
 
 def _require_root(context: Context) -> Found:
     root = context.project_root
     if isinstance(root, Missing):
         raise PlaceRefused(
-            f"--cwd project_root: {'; '.join(root.searched)}",
+            f"there is no project root: {'; '.join(root.searched)}",
             fix="use --cwd session, or put an empty .mcp-launch.toml at the project's root",
         )
     return Found(root.value, f"project root: {root.origin}")
@@ -160,8 +181,7 @@ def _find_fact(source: str, context: Context, cwd: Found) -> Found | Missing:
     return facts[source]
 
 
-def _pick(name: str, source: str, values: Mapping[str, str | None]) -> Found | Missing:
-    where = "the launcher's environment" if source == "local" else "the dotenv files"
+def _pick(name: str, values: Mapping[str, str | None], where: str) -> Found | Missing:
     value = values.get(name)
     return Found(value, where) if value is not None else Missing([f"{name} is not in {where}"])
 
@@ -172,15 +192,16 @@ def _require(name: str, source: str, found: Found | Missing) -> Found:
     raise SourceMissing(
         f"no value for {name}: source `{source}` has none ({'; '.join(found.searched)})",
         fix=_WAYS_OUT.get(source, "start the server from a session of its host")
-        + f", or take out --env {name}={source}",
+        + f", or do not ask for {name} (--env, MCP_LAUNCH_ENV)",
     )
 
 
 _WAYS_OUT = {
     "local": "set it in the `env` of the host's entry (hosts clear most variables)",
-    "dotenv": "add it to the file, or name the right file with --dotenv FILE",
+    "dotenv": "add it there, or name the right file with --dotenv FILE",
     "project_root": "start the host inside a project",
     "thread": "start the server from a Codex thread (0.147 or later, not ephemeral)",
+    "session": "start the server from a session of its host (Codex: 0.147 or later)",
 }
 
 

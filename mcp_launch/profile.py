@@ -48,6 +48,8 @@ _SPELLINGS = {"thread_id": "thread", "session_id": "session"}
 _TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--cwd", "--stdout")
 _SWITCHES = ("--strict", "--direct", "--trace")
 _MAY_REPEAT = ("--env", "--dotenv")
+_YES = ("1", "true", "yes", "on")
+_NO = ("", "0", "false", "no", "off")
 _STDOUT_MODES = ("auto", "strict", "off")
 
 # The twins of one launch must not reach a launch below it (a host that is itself a
@@ -86,13 +88,27 @@ def load(arguments: list[str], environ: Mapping[str, str]) -> Profile:
             fix="write the command after the options: mcp-launch run -- npx -y some-server",
         )
     values = _read_twins(environ)
-    values.update(given)
+    for name, texts in given.items():
+        # Both count where several may be given; of one name, the option's is the last.
+        values[name] = [*values.get(name, []), *texts] if name in _MAY_REPEAT else texts
     return Profile(values, command)
+
+
+def list_own_words(arguments: list[str]) -> list[str]:
+    """Return the words before the server's command, whether they make sense or not."""
+    own: list[str] = []
+    for word in arguments:
+        is_value = bool(own) and own[-1] in _TAKE_A_VALUE
+        if word == "--" or not (word.startswith("-") or is_value):
+            break
+        own.append(word)
+    return own
 
 
 def is_traced(arguments: list[str], environ: Mapping[str, str]) -> bool:
     """Tell whether to trace, even when the rest makes no sense."""
-    return "MCP_LAUNCH_TRACE" in _twins_that_are_on(environ) or "--trace" in arguments
+    is_on = environ.get("MCP_LAUNCH_TRACE", "").lower() in _YES
+    return is_on or "--trace" in list_own_words(arguments)
 
 
 def is_own_variable(name: str) -> bool:
@@ -120,7 +136,7 @@ def _split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _take_value(name: str, rest: list[str]) -> str:
-    if not rest or rest[0] == "--":
+    if not rest or rest[0] in {"--", ""}:
         raise UsageError(
             f"{name} needs a value",
             fix=f"write {name} VALUE before the server's command (see mcp-launch run --help)",
@@ -135,40 +151,30 @@ def _add(values: dict[str, list[str]], name: str, value: str) -> None:
 
 
 def _unknown_option(word: str) -> UsageError:
-    from difflib import get_close_matches
-
     name = word.partition("=")[0]
-    near = get_close_matches(name, [*_TAKE_A_VALUE, *_SWITCHES], 1)
     if name in _SWITCHES:
-        return UsageError(f"{name} takes no value: {word}", fix=f"write {name} alone")
-    meant = f"did you mean {near[0]}? " if near else ""
+        return UsageError(f"{name} takes no value", fix=f"write {name} alone")
+    near = _suggest(name, (*_TAKE_A_VALUE, *_SWITCHES))
     return UsageError(
         f"unknown option {name}",
-        fix=f"{meant}options of the server go after its command: mcp-launch run -- COMMAND {name}",
+        fix=f"{near}options of the server go after its command: mcp-launch run -- COMMAND {name}",
     )
 
 
 def _read_twins(environ: Mapping[str, str]) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
-    on = _twins_that_are_on(environ)
     for option in (*_TAKE_A_VALUE, *_SWITCHES):
         twin = f"MCP_LAUNCH_{option[2:].upper()}"
-        if twin in on:
-            text = environ[twin]
-            values[option] = text.split(",") if option in _MAY_REPEAT else [text]
+        text = environ.get(twin, "")
+        if option in _SWITCHES and text.lower() not in (*_YES, *_NO):
+            raise UsageError(
+                f"{twin}={text}: neither yes nor no", fix=f"write {twin}=1 or {twin}=0"
+            )
+        if option in _MAY_REPEAT:
+            values[option] = [part for part in text.split(",") if part]
+        elif text and text.lower() not in (_NO if option in _SWITCHES else ()):
+            values[option] = [text]
     return values
-
-
-def _twins_that_are_on(environ: Mapping[str, str]) -> set[str]:
-    off = ("", "0", "false", "no", "off")
-    switches = {f"MCP_LAUNCH_{option[2:].upper()}" for option in _SWITCHES}
-    return {
-        name
-        for name, value in environ.items()
-        if name.startswith("MCP_LAUNCH_")
-        and value
-        and not (name in switches and value.lower() in off)
-    }
 
 
 def _last(values: Mapping[str, list[str]], name: str) -> str:
@@ -176,26 +182,34 @@ def _last(values: Mapping[str, list[str]], name: str) -> str:
 
 
 def _split_variable(text: str) -> tuple[str, str]:
+    # What stands behind "=" is not repeated: somebody may have put a secret there.
     name, equals, source = text.strip().partition("=")
     if not equals or not name or not name.replace("_", "a").isalnum() or name[0].isdigit():
         raise UsageError(
-            f"--env {text}: not NAME=SOURCE",
+            f"a variable (--env, MCP_LAUNCH_ENV) is not NAME=SOURCE: {name}",
             fix="write for example --env CODEX_THREAD_ID=thread",
         )
     source = _SPELLINGS.get(source, source)
     if source not in SOURCES:
         raise UsageError(
-            f"--env {text}: there is no source `{source}`",
-            fix=f"the sources are {', '.join(SOURCES)}; "
+            f"the variable {name} (--env, MCP_LAUNCH_ENV) asks for a source that does not exist",
+            fix=f"{_suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
             "a fixed value belongs into the `env` of the host's own entry",
         )
     return name, source
 
 
+def _suggest(word: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, 1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
 def _check_stdout(mode: str) -> str:
     if mode not in _STDOUT_MODES:
         raise UsageError(
-            f"--stdout {mode}: there is no such mode",
-            fix=f"the modes are {', '.join(_STDOUT_MODES)}",
+            f"there is no mode {mode} for stdout (--stdout, MCP_LAUNCH_STDOUT)",
+            fix=f"{_suggest(mode, _STDOUT_MODES)}the modes are {', '.join(_STDOUT_MODES)}",
         )
     return mode

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mcp_launch.hosts.host import find_home_directory
 
 TYPE_CHECKING = False
@@ -11,8 +13,10 @@ if TYPE_CHECKING:
 
 def find_directory(environ: Mapping[str, str]) -> str:
     """Return the directory; not under XDG_*, which Codex does not pass on to its servers."""
-    moved = environ.get("MCP_LAUNCH_HOME")
-    return moved or find_home_directory(environ) + "/.local/state/mcp-launch"
+    home = find_home_directory(environ)
+    moved = environ.get("MCP_LAUNCH_HOME") or "~/.local/state/mcp-launch"
+    # Never relative to where we happen to run: that is somebody's project.
+    return os.path.join(home, moved.removeprefix("~/"))
 
 
 def name_lease(environ: Mapping[str, str], launch: str) -> str:

@@ -31,6 +31,8 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
 
     assert shown.returncode == 0, shown.stderr
     assert "behind codex" in shown.stdout
+    # Without us the server and its three children are left; with us nothing is.
+    assert shown.stdout.count("alive") == 4
     assert "CLAUDE_PROJECT_DIR" in shown.stdout
     assert "Left after" in shown.stdout
     assert ": nothing. The other host's server goes on undisturbed." in shown.stdout
@@ -58,5 +60,5 @@ def test_an_unknown_command_is_refused_without_a_traceback() -> None:
     refused = mcp_launch("lunch")
 
     assert refused.returncode == 2
-    assert "No such command 'lunch'" in refused.stderr
+    assert "mcp-launch has no command 'lunch'" in refused.stderr
     assert "Traceback" not in refused.stderr

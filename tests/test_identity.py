@@ -12,7 +12,7 @@ from facts import FakeTable, make_context, make_sighting
 from stage import HERE, PROBE, RUN, Stage
 
 from mcp_launch import hosts, plan, profile
-from mcp_launch.errors import SourceMissing
+from mcp_launch.errors import SourceMissing, UsageError
 from mcp_launch.hosts.host import Found, Identity, Missing
 from mcp_launch.identity import ProcessIdentity, compare
 
@@ -268,7 +268,8 @@ def decide(words: list[str], **facts: object) -> plan.Plan:
     wanted = profile.load([*words, "--", "server"], {})
     context = make_context(**facts) if facts else FACTS
     environ = {"X": "mine", "MCP_LAUNCH_CWD": "/twin", "MCP_LAUNCH_TRACE": "1"}
-    return plan.decide(wanted, context, environ, {"X": "from file", "Y": "2"}, lambda _: True)
+    dotenv = plan.Dotenv({"X": "from file", "Y": "2", "CODEX_THREAD_ID": "forged"}, "/x/.env")
+    return plan.decide(wanted, context, environ, dotenv, lambda _: True)
 
 
 @pytest.mark.parametrize(("source", "expected"), SOURCES.items())
@@ -294,7 +295,7 @@ def test_defaults_are_set_without_any_option() -> None:
 def test_a_source_without_a_value_says_where_it_looked(source: str) -> None:
     with pytest.raises(SourceMissing, match="it was not looked for") as missing:
         decide(["--env", f"X={source}"], host=Found("codex", "above us"))
-    assert f"--env X={source}" in missing.value.fix
+    assert "do not ask for X" in missing.value.fix
 
 
 @pytest.mark.parametrize(
@@ -318,7 +319,7 @@ def test_what_another_host_told_somebody_else_is_taken_out(
     wanted = profile.load(["--", "server"], {})
     context = make_context(host=Found(host, "above us"))
 
-    decided = plan.decide(wanted, context, {inherited: "x"}, {}, lambda _: True)
+    decided = plan.decide(wanted, context, {inherited: "x"}, plan.Dotenv({}, ""), lambda _: True)
 
     assert (inherited in decided.environ) == kept
 
@@ -326,6 +327,10 @@ def test_what_another_host_told_somebody_else_is_taken_out(
 def test_a_whole_dotenv_file_or_only_what_is_named() -> None:
     assert decide(["--dotenv", ".env"]).environ["Y"] == "2"
     assert "Y" not in decide(["--dotenv", ".env", "--env", "X=dotenv"]).environ
+
+
+def test_a_whole_dotenv_file_does_not_speak_of_identity() -> None:
+    assert decide(["--dotenv", ".env"]).environ["CODEX_THREAD_ID"] == "t-1"
 
 
 @pytest.mark.parametrize(
@@ -341,6 +346,24 @@ def test_an_option_goes_before_its_twin(
     words: list[str], twins: dict[str, str], expected: str
 ) -> None:
     assert profile.load([*words, "cat"], twins).cwd == expected
+
+
+@pytest.mark.parametrize("value", ["maybe", "2"])
+def test_a_twin_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
+    with pytest.raises(UsageError, match=f"MCP_LAUNCH_STRICT={value}: neither yes nor no"):
+        profile.load(["cat"], {"MCP_LAUNCH_STRICT": value})
+
+
+def test_variables_of_option_and_twin_are_both_given() -> None:
+    wanted = profile.load(["--env", "B=cwd", "cat"], {"MCP_LAUNCH_ENV": "A=host,B=thread"})
+
+    assert wanted.env == {"A": "host", "B": "cwd"}
+
+
+def test_the_servers_own_trace_is_not_ours() -> None:
+    assert profile.is_traced(["--cwd", "keep", "--trace", "cat"], {})
+    assert not profile.is_traced(["--", "cat", "--trace"], {})
+    assert not profile.is_traced(["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
 
 
 def test_every_option_has_a_twin() -> None:
@@ -415,6 +438,19 @@ def test_a_server_of_a_codex_thread_gets_its_id(stage: Stage, tmp_path: Path) ->
     assert environ["CODEX_THREAD_ID"] == OLD
     assert environ["MCP_LAUNCH_THREAD_ID"] == OLD
     assert environ["MCP_LAUNCH_HOST"] == "codex"
+
+
+def test_strict_refuses_a_guess(stage: Stage, tmp_path: Path) -> None:
+    locks = tmp_path / "home" / ".codex" / "thread-writer-locks"
+    locks.mkdir(parents=True)
+    opened = [word for one in (OLD, NEW) for word in ("--open", str(locks / f"{one}.lock"))]
+    command = [*RUN, "--strict", "--", *PROBE]
+    script = str(HERE / "actors" / "host.py")
+    host = stage.start([make_host(tmp_path, "codex"), "-SE", script, *opened, "--", *command])
+    host.read_line()
+    host.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
+
+    assert "a guess: the newest of 2 open threads" in host.answer()["error"]["message"]
 
 
 def test_a_server_of_claude_code_works_in_its_project(stage: Stage, tmp_path: Path) -> None:

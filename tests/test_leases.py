@@ -86,6 +86,13 @@ def test_fifty_launches_at_once_lose_no_lease(stage: Stage, tmp_path: Path) -> N
     assert list((tmp_path / "state" / "leases").iterdir()) == []
 
 
+def test_our_files_are_never_put_into_a_project(stage: Stage, own_home: Path) -> None:
+    stage.launch("--", *PROBE, env={**os.environ, "MCP_LAUNCH_HOME": "somewhere"}).ask("look")
+
+    assert not (stage.project / "somewhere").exists()
+    assert (own_home / "somewhere" / "leases").is_dir()
+
+
 @pytest.mark.parametrize("home", ["/proc/nowhere", "/dev/full/x"])
 def test_a_launch_goes_on_without_a_lease(home: str, wire: list[str], stage: Stage) -> None:
     launch = stage.launch(

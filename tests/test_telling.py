@@ -22,20 +22,35 @@ def make_script(path: Path, text: str, mode: int = 0o755) -> str:
 
 # words of `run`, what the host is told, exit code; {d} is the project's directory
 FAILURES = {
-    "a command that does not exist": (["--", "no-such-command-anywhere"], "command not found", 127),
-    "a path that does not exist": (["--", "./missing.py"], "there is no file {d}/missing.py", 127),
+    "a command that does not exist": (
+        ["--", "no-such-command-anywhere"],
+        "no-such-command-anywhere was not found on PATH",
+        127,
+    ),
+    "a path that does not exist": (
+        ["--", "./missing.py"],
+        "does not exist: there is no file {d}/missing.py",
+        127,
+    ),
     "a near miss": (["--", "pytohn3-near"], "did you mean python3-near?", 127),
     "not executable": (["--", "./plain"], "chmod +x {d}/plain", 126),
     "a directory": (["--", "./.git"], "is a directory", 126),
     "no such interpreter": (["--", "./bad"], "names the interpreter `/no/such/interp`", 126),
     "another machine's": (["--", "./alien"], "another system or processor", 126),
-    "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd gone)", 125),
+    "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd or", 125),
+    "a directory that is a file": (["--cwd", "plain", "--", "cat"], "is a file", 125),
+    "a place that is misspelt": (["--cwd", "sesion", "--", "cat"], "did you mean session?", 125),
     "a source without a value": (["--env", "T=thread", "--", "cat"], "no value for T", 125),
     "a variable that is not there": (["--env", "NOPE=local", "--", "cat"], "NOPE is not in", 125),
-    "no such source": (["--env", "T=tread", "--", "cat"], "there is no source `tread`", 125),
+    "no such source": (["--env", "T=tread", "--", "cat"], "did you mean thread?", 125),
     "no such option": (["--strickt", "--", "cat"], "did you mean --strict?", 125),
     "an option without its value": (["--cwd", "--", "cat"], "--cwd needs a value", 125),
     "no such mode": (["--stdout", "loud", "--", "cat"], "auto, strict, off", 125),
+    "an empty value": (["--cwd", "", "--", "cat"], "--cwd needs a value", 125),
+    "a switch with a value": (["--strict=1", "--", "cat"], "--strict takes no value", 125),
+    "the same option twice": (["--cwd=a", "--cwd=b", "cat"], "--cwd was given twice", 125),
+    "no variable": (["--env", "thread", "--", "cat"], "is not NAME=SOURCE: thread", 125),
+    "a variable that no file has": (["--env", "X=dotenv", "--", "cat"], "any .env in {d}", 125),
     "no command": (["--strict"], "no server command was given", 125),
     "a dotenv file that is missing": (
         ["--dotenv", "no.env", "--", "cat"],
@@ -44,7 +59,7 @@ FAILURES = {
     ),
     "a dotenv file that is broken": (
         ["--dotenv", "broken.env", "--", "cat"],
-        "{d}/broken.env, line 2: not NAME=value",
+        "{d}/broken.env, line 2: cannot be understood",
         125,
     ),
     "a server that dies": (
@@ -132,7 +147,8 @@ def test_the_same_text_is_on_stderr(stage: Stage) -> None:
 
     assert (code, out) == (127, b"")
     assert err.decode() == (
-        f"[mcp-launch] ./missing.py: there is no file {stage.project}/missing.py\n"
+        "[mcp-launch] the server's command ./missing.py does not exist: "
+        f"there is no file {stage.project}/missing.py\n"
         "[mcp-launch]   fix: correct the path\n"
     )
 
@@ -180,15 +196,39 @@ def test_a_fault_of_our_own_is_one_line_and_a_report(stage: Stage, tmp_path: Pat
     assert "s3cret" not in report
 
 
-def test_the_usage_is_shown_on_request() -> None:
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["--cwd", "keep", "--help"]])
+def test_the_usage_is_shown_on_request(words: list[str]) -> None:
     shown = subprocess.run(
-        [sys.executable, "-m", "mcp_launch", "run", "--help"],
+        [sys.executable, "-m", "mcp_launch", "run", *words],
         check=True,
         capture_output=True,
         encoding="utf-8",
     )
 
     assert shown.stdout.startswith("Usage: mcp-launch run [OPTIONS] [--] COMMAND")
+
+
+def test_what_may_be_a_secret_is_not_repeated(stage: Stage) -> None:
+    launch = stage.launch("--env", "KEY=sk-12345", "--", "cat", stdin=subprocess.DEVNULL)
+
+    code, _, err = launch.finish()
+
+    assert code == 125
+    assert b"the variable KEY" in err
+    assert b"sk-12345" not in err
+
+
+@pytest.mark.parametrize(
+    "words", [["rnu", "--", "cat"], ["cat"], ["--", "cat"], ["--trace", "run", "--", "cat"], []]
+)
+def test_an_entry_without_run_is_told_to_the_host(words: list[str], stage: Stage) -> None:
+    launch = stage.start([sys.executable, "-m", "mcp_launch", *words])
+    launch.send(request("initialize", 4))
+
+    message = launch.answer()["error"]["message"]
+
+    assert "write: mcp-launch run -- COMMAND" in message
+    assert launch.finish()[0] == 2
 
 
 def test_a_standard_descriptor_that_is_closed_does_no_harm(wire: list[str], stage: Stage) -> None:
@@ -217,7 +257,7 @@ def test_the_trace_tells_origins_and_no_secret(stage: Stage) -> None:
 
     trace = launch.finish()[2].decode()
 
-    assert "sets TOKEN from the dotenv files" in trace
+    assert f"sets TOKEN from {stage.project}/.env" in trace
     assert "sets MINE from the launcher's environment" in trace
     assert f"cwd {stage.project} from inherited" in trace
     assert "s3cret" not in trace

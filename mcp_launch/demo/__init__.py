@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import psutil
 from rich.console import Console
@@ -23,11 +24,25 @@ from rich.table import Table
 
 from mcp_launch.errors import LaunchError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 # A stand-in has answered within a second on any machine; so long means that it never will.
 _ANSWER_LIMIT = 30.0
 
 # A server that ignores the end of its input gets 2 s, and 2 s more after SIGTERM.
 _END_LIMIT = 10.0
+
+
+PARTS = {
+    "host": "the stand-in, killed",
+    "launcher": "between host and server",
+    "guardian": "adopts and ends what is below it",
+    "server": "ignores the end of its input",
+    "child": "of the server",
+    "own session": "a child that left the server's session",
+    "daemon": "forked twice, its environment emptied",
+}
 
 
 def show() -> int:
@@ -45,21 +60,23 @@ def show() -> int:
 class StandIn:
     """A host process of ours, and what the server behind it saw."""
 
-    def __init__(self, kind: str, top: Path) -> None:
+    def __init__(self, kind: str, top: Path, *, is_wrapped: bool = True) -> None:
         self.kind = kind
-        self.top = top
-        self.project = top / f"project-of-{kind}"
+        self.is_wrapped = is_wrapped
+        self.top = top / (kind if is_wrapped else f"{kind}-alone")
+        self.project = self.top / "project"
         (self.project / ".git").mkdir(parents=True)
         # The host is known by its name: a link to Python that is called like it.
-        program = top / "bin" / kind
-        program.parent.mkdir(exist_ok=True)
+        program = self.top / kind
         program.symlink_to(os.path.realpath(sys.executable))
         script = Path(__file__).with_name("standin.py")
+        prefix = [sys.executable, "-m", "mcp_launch", "run", "--"] if is_wrapped else []
+        server = [sys.executable, "-m", "mcp_launch.demo.server"]
         self.process = subprocess.Popen(
-            [program, "-S", "-E", script, kind, self.project, sys.executable],
+            [program, "-S", "-E", script, kind, self.project, *prefix, *server],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=top,
+            cwd=self.top,
             env=self._make_environment(),
             start_new_session=True,
         )
@@ -83,17 +100,24 @@ class StandIn:
                 fix="run `mcp-launch run --trace -- cat` and look at what it says",
             )
         self.seen = json.loads(line)
+        if not self.is_wrapped:
+            return
         launch = self.seen["environment"]["MCP_LAUNCH_ID"]
         lease = self.top / "state" / "leases" / f"{launch}.json"
         self.lease = json.loads(lease.read_text(encoding="utf-8"))
 
     def list_processes(self) -> dict[str, psutil.Process]:
         """Return everything of this host that runs, by the part it plays."""
-        parts = {"host": self.process.pid, **self.seen["processes"]}
-        parts["launcher"] = self.lease["processes"]["launcher"]["pid"]
-        parts["guardian"] = self.lease["processes"]["guardian"]["pid"]
-        order = ("host", "launcher", "guardian", "server", "child", "own session", "daemon")
-        return {part: psutil.Process(parts[part]) for part in order}
+        pids = {"host": self.process.pid, **self.seen["processes"]}
+        for part in ("launcher", "guardian"):
+            if self.is_wrapped:
+                pids[part] = self.lease["processes"][part]["pid"]
+        return {part: psutil.Process(pids[part]) for part in PARTS if part in pids}
+
+    def kill(self) -> None:
+        """Kill it as a crash would."""
+        self.process.kill()
+        self.process.wait()
 
     def end(self) -> None:
         """End it as a host ends by itself."""
@@ -106,28 +130,30 @@ class StandIn:
             self.process.wait()
         if self.process.stdout:
             self.process.stdout.close()
+        if not self.is_wrapped and self.seen:
+            _end_by_hand(self.seen["processes"].values())
 
 
 def _tell_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
-    console.print(f"Two stand-in hosts start at the same time, each in a project of {top}:")
+    console.print("Two stand-in hosts start a server each, at the same time, behind mcp-launch:")
     hosts += [StandIn("codex", top), StandIn("claude", top)]
+    hosts.append(StandIn("codex", top, is_wrapped=False))
     for host in hosts:
         host.hear()
-    console.print(_tabulate_sight(hosts))
+    killed, survivor, alone = hosts
+    console.print(_tabulate_sight([killed, survivor]))
 
-    victim, survivor = hosts
-    below = victim.list_processes()
-    others = survivor.list_processes()
     console.print(
-        f"\nNow {victim.kind} is killed with SIGKILL. Its server ignores the end of its input, "
-        "and has children that hide:"
+        "\nNow codex is killed with SIGKILL, and beside it a codex whose server was started "
+        "without mcp-launch. Both servers ignore the end of their input, and hide children:"
     )
-    victim.process.kill()
-    victim.process.wait()
-    killed = time.monotonic()
+    below, others, unguarded = (host.list_processes() for host in hosts)
+    killed.kill()
+    alone.kill()
+    started = time.monotonic()
     left = _wait_for_all(below)
-    took = time.monotonic() - killed
-    console.print(_tabulate_processes(below))
+    took = time.monotonic() - started
+    console.print(_tabulate_processes(below, unguarded))
     lives = all(_lives(process) for process in others.values())
     console.print(
         f"\nLeft after {took:.1f} s: [bold]{', '.join(left) or 'nothing'}[/bold]. "
@@ -137,7 +163,9 @@ def _tell_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
 
 
 def _tabulate_sight(hosts: list[StandIn]) -> Table:
-    table = Table("what the server saw", *(f"behind {host.kind}" for host in hosts))
+    table = Table("the server saw")
+    for host in hosts:
+        table.add_column(f"behind {host.kind}", overflow="fold")
     for fact in ("host", "session", "thread", "cwd"):
         table.add_row(fact, *(_describe(host, fact) for host in hosts))
     return table
@@ -153,14 +181,31 @@ def _describe(host: StandIn, fact: str) -> str:
     if seen is None:
         return "[dim]none[/dim]"
     origin = host.lease["context"][fact]["origin"]
-    return f"{seen}\n[dim]from: {origin}[/dim]".replace(f"{host.top}/", "")
+    return f"{seen}\n[dim]from: {origin}[/dim]".replace(f"{host.top.parent}/", "…/")
 
 
-def _tabulate_processes(processes: dict[str, psutil.Process]) -> Table:
-    table = Table("process", "pid", "now")
-    for part, process in processes.items():
-        table.add_row(part, str(process.pid), "[red]alive" if _lives(process) else "gone")
+def _tabulate_processes(
+    with_us: dict[str, psutil.Process], without: dict[str, psutil.Process]
+) -> Table:
+    table = Table("process", "what it is", "with mcp-launch", "without")
+    for part, what in PARTS.items():
+        columns = (_describe_process(processes.get(part)) for processes in (with_us, without))
+        table.add_row(part, what, *columns)
     return table
+
+
+def _describe_process(process: psutil.Process | None) -> str:
+    if process is None:
+        return ""
+    return "[red]alive[/red]" if _lives(process) else "gone"
+
+
+def _end_by_hand(pids: Iterable[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # it ended by itself after all
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -37,7 +37,7 @@ MESSAGES = (
 )
 
 
-def main(kind: str, project: str, python: str) -> None:
+def main(kind: str, project: str, *command: str) -> None:
     """Start the server, ask it once, print its answer, stay until told to end."""
     home = Path(os.environ["HOME"])
     environ = dict(os.environ)
@@ -47,7 +47,7 @@ def main(kind: str, project: str, python: str) -> None:
         lock = None
         environ |= _write_session(home, project)
     server = subprocess.Popen(
-        [python, "-m", "mcp_launch", "run", "--", python, "-m", "mcp_launch.demo.server"],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=project if kind == "codex" else None,

@@ -133,6 +133,7 @@ def _choose(threads: list[Thread], sighting: Sighting, pid: int) -> Identity:
         Found(thread.id, evidence),
         "tentative",
         evidence,
+        is_guess=len(left) > 1,
     )
 
 

@@ -66,7 +66,7 @@ class Sighting:
 class Identity:
     """Whom a server is started for, how sure that is, and why."""
 
-    __slots__ = ("evidence", "session", "state", "thread")
+    __slots__ = ("evidence", "is_guess", "session", "state", "thread")
 
     def __init__(
         self,
@@ -74,11 +74,14 @@ class Identity:
         thread: Found | Missing,
         state: State = "unbound",
         evidence: str = "",
+        *,
+        is_guess: bool = False,
     ) -> None:
         self.session = session
         self.thread = thread
         self.state = state
         self.evidence = evidence
+        self.is_guess = is_guess  # several would fit
 
 
 class Host:
