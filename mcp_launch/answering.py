@@ -15,8 +15,6 @@ from mcp_launch import message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mcp_launch.errors import LaunchError
     from mcp_launch.jsontext import Json
 
@@ -29,13 +27,13 @@ _FIRST_REQUEST_GRACE = 3.0
 _HANG_UP_GRACE = 1.0
 
 
-def answer_host(error: LaunchError, pending: Iterable[tuple[Json, str]] = ()) -> None:
+def answer_host(error: LaunchError) -> None:
     """Answer what the host has asked and will ask, until it was told or hangs up."""
     conversation = _Conversation(f"{error.problem} — fix: {error.fix}")
-    for request in pending:
+    for request in error.pending:
         conversation.answer(*request)
     if not os.isatty(0):
-        conversation.go_on()
+        conversation.go_on(error.unfinished)
 
 
 class _Conversation:
@@ -51,11 +49,10 @@ class _Conversation:
             self.host_was_told = True
         _write_all(line)
 
-    def go_on(self) -> None:
+    def go_on(self, rest: bytes) -> None:
         deadline = time.monotonic() + (
             _HANG_UP_GRACE if self.host_was_told else _FIRST_REQUEST_GRACE
         )
-        rest = b""
         while data := _read_until(deadline):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:

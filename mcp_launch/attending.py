@@ -39,7 +39,8 @@ _GRACE_LIMIT = 30.0
 class Attendant:
     """Wait for whatever happens next; one method for each thing that can."""
 
-    def __init__(self, guardian: Guardian, hosts: set[int], wake: int) -> None:
+    def __init__(self, guardian: Guardian, hosts: list[int], wake: int) -> None:
+        """Take the descriptors that tell of the hosts' ends, and of signals."""
         self.guardian = guardian
         self.is_gone = False  # the guardian, and with it everything below it
         self.signalled = 0
@@ -50,7 +51,7 @@ class Attendant:
         self._grace_limit = 0.0
         self._leave_at: float | None = None
         self._is_stirred = False  # something happened that is more than bytes to carry
-        self._hosts = [fd for fd in map(_open_watch, hosts) if fd is not None]
+        self._hosts = hosts
         self._wake = wake
         self.watch(guardian.report, self._hear_guardian)
         self.watch(self._wake, self._hear_signal)
@@ -83,12 +84,13 @@ class Attendant:
         """
         handlers = self._handlers
         poll = self._poll.poll
+        is_timed = timeout is not None
         while ready := poll(timeout):
             for fd, _ in ready:
                 handler = handlers.get(fd)
                 if handler is not None:  # a handler before it may have let go of it
                     handler()
-            if self._is_stirred:
+            if self._is_stirred or is_timed:
                 return
 
     def is_finished(self) -> bool:
@@ -97,9 +99,10 @@ class Attendant:
 
     def end_input(self) -> None:
         """Take note that the host has no more to say, and give the server time to finish."""
-        self.input_ended = True
-        self._grace_limit = time.monotonic() + _GRACE_LIMIT
-        self.extend_grace()
+        if not self.input_ended:
+            self.input_ended = True
+            self._grace_limit = time.monotonic() + _GRACE_LIMIT
+            self.extend_grace()
 
     def extend_grace(self) -> None:
         """Count the server's time to finish from now: it is still at work, and is heard."""
@@ -136,6 +139,7 @@ class Attendant:
     def _hear_guardian(self) -> None:
         if not self.guardian.hear():
             self.unwatch(self.guardian.report)
+            self.guardian.finish()  # at once: if it was killed, there is work to do
             self.is_gone = True
             self._is_stirred = True
 
@@ -183,22 +187,3 @@ def explain_early_end(server: str, code: int, last_words: bytes = b"") -> Server
         "(--trace shows directory and variables)",
         exit_code=code,
     )
-
-
-def _open_watch(host: int) -> int | None:
-    """Return a descriptor that becomes readable when the host ends."""
-    try:
-        if hasattr(os, "pidfd_open"):
-            return os.pidfd_open(host)
-        queue = select.kqueue()  # type: ignore[attr-defined,unused-ignore]  # not on Linux
-        event = select.kevent(  # type: ignore[attr-defined,unused-ignore]
-            host,
-            filter=select.KQ_FILTER_PROC,  # type: ignore[attr-defined,unused-ignore]
-            flags=select.KQ_EV_ADD,  # type: ignore[attr-defined,unused-ignore]
-            fflags=select.KQ_NOTE_EXIT,  # type: ignore[attr-defined,unused-ignore]
-        )
-        queue.control([event], 0)
-        return os.dup(queue.fileno())  # the queue closes its own when it is collected
-    except OSError as error:
-        trace.note(f"cannot watch the host's process {host}: {error.strerror}")
-        return None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import binding, leases, state
+from mcp_launch import binding, kernel, leases, state, trace
+from mcp_launch.identity import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,36 +41,61 @@ class Running:
         self.guardian = guardian
 
 
-def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
+def carry(running: Running, pipes: Pipes | None, wake: int, hosts: list[int], said: bytes) -> int:
     """Stay with the server until nothing of it is left; return its exit code.
 
     `said`: what was read of the host's words already.
     """
     lease = _take_lease(running)
-    # Of the two, whichever ends first: a wrapper between the host and us (`uvx`, a shell)
-    # is what the host takes for the server.
-    watched = {pid for pid in (_host_of(running), os.getppid()) if pid}
+    watches, is_lost = watch_hosts(running, hosts)
     try:
         if pipes is None:
             from mcp_launch.direct import Watch
 
-            return Watch(running.guardian, watched, wake, server=running.wanted.server).carry()
+            watch = Watch(running.guardian, watches, wake, server=running.wanted.server)
+            if is_lost:
+                watch.lose_host()
+            return watch.carry()
         from mcp_launch.relay import Relay
 
         pipes.close_servers()
-        return Relay(
+        relay = Relay(
             running.guardian,
-            watched,
+            watches,
             wake,
             pipes=pipes,
             said=said,
             server=running.wanted.server,
             stdout_mode=running.wanted.stdout,
             learn=lease.write,
-        ).carry()
+        )
+        if is_lost:
+            relay.lose_host()
+        return relay.carry()
     finally:
         running.guardian.leave()
         lease.remove()
+
+
+def watch_hosts(running: Running, hosts: list[int]) -> tuple[list[int], bool]:
+    """Return descriptors that tell of the hosts' ends, and whether one has ended already."""
+    watches = []
+    is_lost = os.getppid() != hosts[0]  # adopted: our parent ended while we started
+    for pid in hosts:
+        try:
+            fd = kernel.open_watch(pid)
+        except ProcessLookupError:
+            is_lost = True
+            continue
+        watches += [fd] if fd is not None else []
+    process = running.line.process
+    if process is not None:
+        # Looked at after the watch was opened: is it still the process we know?
+        seen = running.table.look(process.identity.pid)
+        is_lost = is_lost or seen is None or compare(process.identity, seen.identity) == "different"
+    if is_lost:
+        trace.note("the host ended while the server was started")
+    return watches, is_lost
 
 
 def _take_lease(running: Running) -> Lease:

@@ -7,13 +7,22 @@ import platform
 import sys
 import time
 import traceback
+from errno import EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC
 
 from mcp_launch import __version__, state
 from mcp_launch.errors import LaunchError
 
+# Not our fault, and not for the maintainers.
+_EXHAUSTED = {EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC}
+
 
 def describe(error: Exception) -> LaunchError:
     """Write the report and return what to tell. No variables in it: they may be secret."""
+    if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+        return LaunchError(
+            f"the system has no more to give: {error.strerror}",
+            fix="look at its limits (ulimit -a, df) and at what uses them up",
+        )
     text = "\n".join(
         [
             f"mcp-launch {__version__}, Python {platform.python_version()}, {platform.platform()}",

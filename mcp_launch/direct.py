@@ -29,7 +29,7 @@ _FIRST_REQUEST_MS = 500
 class Watch(Attendant):
     """Waits for the host to hang up, without reading."""
 
-    def __init__(self, guardian: Guardian, hosts: set[int], wake: int, *, server: str) -> None:
+    def __init__(self, guardian: Guardian, hosts: list[int], wake: int, *, server: str) -> None:
         super().__init__(guardian, hosts, wake)
         self.server = server
         self._since = time.monotonic()
@@ -43,8 +43,6 @@ class Watch(Attendant):
 
         """
         self.attend()
-        if self.is_gone:
-            self.guardian.finish()
         code = self.guardian.exit_code
         if code and not self.input_ended and not self.signalled:
             self._answer_unread(code)
@@ -58,7 +56,7 @@ class Watch(Attendant):
             opening.hear_host(read(0))
         if opening.pending:
             failed = explain_early_end(self.server, code)
-            failed.pending = list(opening.pending.values())
+            opening.leave_to(failed)
             raise failed
 
     def _hang_up(self) -> None:

@@ -44,18 +44,22 @@ def _locate(file: str, context: Context) -> str:
 
 
 def _read(path: str) -> dict[str, str | None]:
+    from io import StringIO
+
     from dotenv import dotenv_values
     from dotenv.parser import parse_stream
 
     try:
+        # Once: it may be a pipe, `--dotenv <(op inject …)`.
         with open(path, encoding="utf-8") as stream:
-            for binding in parse_stream(stream):
+            text = stream.read()
+            for binding in parse_stream(StringIO(text)):
                 if binding.error:
                     raise SourceMissing(
                         f"{path}, line {binding.original.line}: cannot be understood",
                         fix="write NAME=value and close every quote, or start it with #",
                     )
-        return dotenv_values(path, encoding="utf-8")
+        return dotenv_values(stream=StringIO(text))
     except OSError as error:
         raise SourceMissing(
             f"the dotenv file {path} cannot be read: {error.strerror}",

@@ -24,6 +24,7 @@ class LaunchError(Exception):
         self.fix = fix
         # What the host has asked already, and now nobody else will answer.
         self.pending: list[tuple[Json, str]] = []
+        self.unfinished = b""  # and the beginning of its next line
 
 
 class UsageError(LaunchError):

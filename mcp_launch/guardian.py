@@ -26,8 +26,8 @@ from mcp_launch import ending, kernel, signals, watchkeeping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
+    from mcp_launch.watchkeeping import Errand
 
 
 class Guardian:
@@ -91,6 +91,8 @@ class Guardian:
 
     def finish(self) -> None:
         """Collect the guardian, which has nothing left to do; if it was killed, do its work."""
+        if self._is_left:
+            return
         self.leave()
         os.waitpid(self.pid, 0)
         if self.exit_code is None and self.failure is None:
@@ -98,18 +100,8 @@ class Guardian:
             self.exit_code = 128 + signals.SIGKILL  # the kernel did that, for the guardian's death
 
 
-def fork(
-    plan: Plan,
-    stdio: tuple[int, int, int],
-    table: ProcessTable,
-    *,
-    lease: str,
-    input_is_ours: bool,
-) -> Guardian:
-    """Fork the guardian, which starts the server; do not wait for that.
-
-    `input_is_ours`: the server's input ends when the launcher does (it holds the pipe).
-    """
+def fork(errand: Errand, table: ProcessTable) -> Guardian:
+    """Fork the guardian, which starts the server; do not wait for that."""
     kernel.become_subreaper()
     control = os.pipe()
     report = os.pipe()
@@ -118,8 +110,7 @@ def fork(
         try:
             os.close(control[1])
             os.close(report[0])
-            watch = watchkeeping.Watch(control[0], report[1], table, input_is_ours=input_is_ours)
-            watch.run(plan, stdio, lease)
+            watchkeeping.Watch(control[0], report[1], errand, table).run()
         finally:
             os._exit(0)
     os.close(control[0])

@@ -39,7 +39,7 @@ def accept(refused: PlaceRefused, context: Context, environ: Mapping[str, str]) 
     if not _is_threadless(said):
         opening = Opening()
         opening.hear_host(said)
-        refused.pending = list(opening.pending.values())
+        opening.leave_to(refused)
         raise refused
     directory = f"{state.find_directory(environ)}/nowhere"
     try:

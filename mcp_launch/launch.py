@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import E2BIG, EINVAL, ENOENT, ENOEXEC
 
 from mcp_launch import (
     command,
@@ -23,6 +24,7 @@ from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused, SourceMi
 from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
 from mcp_launch.spawning import Pipes
+from mcp_launch.watchkeeping import Errand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
 def run(arguments: list[str]) -> int:
     """Launch a server and return its exit code; every failure is told to the host."""
     if not {"--help", "-h"}.isdisjoint(profile.list_own_words(arguments)):
-        sys.stdout.write(profile.USAGE)
+        try:
+            os.write(1, profile.USAGE.encode())
+        except OSError:
+            pass  # nobody is there to read it
         return 0
     _prepare_process()
     if profile.is_traced(arguments, os.environ):
@@ -53,6 +58,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _launch(arguments: list[str]) -> int:
+    parent = os.getppid()  # before anything else: it may end, and we would not know whose we were
     wanted = profile.load(arguments, os.environ)
     table = open_table()
     line = lineage.trace_back(table, os.getpid())
@@ -79,19 +85,21 @@ def _launch(arguments: list[str]) -> int:
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
     pipes = None if wanted.direct else Pipes()
     wake, _ = signals.listen(signals.ENDING)  # from here on there is somebody to tell
-    guard = guardian.fork(
+    errand = Errand(
         decided,
         pipes.servers if pipes else (0, 1, 2),
-        table,
+        hosts=_list_hosts(line, parent),
         lease=state.name_lease(os.environ, found.launch.value),
         input_is_ours=pipes is not None,
     )
+    guard = guardian.fork(errand, table)
     # The server is on its way. What is imported from here on, is imported meanwhile.
     from mcp_launch import carrying
 
     guard.wait_for_start()
     _check_started(guard, decided)
-    return carrying.carry(carrying.Running(wanted, table, line, found, guard), pipes, wake, said)
+    running = carrying.Running(wanted, table, line, found, guard)
+    return carrying.carry(running, pipes, wake, errand.hosts, said)
 
 
 def _prepare_process() -> None:
@@ -100,9 +108,6 @@ def _prepare_process() -> None:
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # stderr is the last
         pass
     os.close(fd)
-    # Until there is a guardian to tell, a signal simply ends us: nothing is started yet.
-    # (Python would turn SIGINT into a traceback.)
-    signals.restore_default(signals.SIGINT)
 
 
 def _list_taken(table: ProcessTable, line: Lineage, wanted: Profile) -> set[str]:
@@ -113,6 +118,16 @@ def _list_taken(table: ProcessTable, line: Lineage, wanted: Profile) -> set[str]
     directory = os.path.dirname(state.name_lease(os.environ, ""))
     pid = line.process.identity.pid
     return leases.list_confirmed_threads(table, directory, pid, wanted.command)
+
+
+def _list_hosts(line: Lineage, parent: int) -> list[int]:
+    """Return the processes whose end is the host's.
+
+    Of the two, whichever ends first: a wrapper between the host and us (`uvx`, a shell) is
+    what the host takes for the server.
+    """
+    host = line.process.identity.pid if line.process else parent
+    return [parent] if host == parent else [parent, host]
 
 
 def _refuse_guess(wanted: Profile, found: Context) -> None:
@@ -150,7 +165,8 @@ def _check_started(guard: Guardian, decided: Plan) -> None:
         )
     if step == "exec":
         raise NotExecutable(
-            f"{decided.program} cannot be started: {reason}", fix=_explain_exec(decided.program)
+            f"{decided.program} cannot be started: {reason}",
+            fix=_explain_exec(decided.program, number),
         )
     raise LaunchError(
         f"the guardian of {decided.program} ended before the server was started",
@@ -158,7 +174,13 @@ def _check_started(guard: Guardian, decided: Plan) -> None:
     )
 
 
-def _explain_exec(program: str) -> str:
+def _explain_exec(program: str, number: int) -> str:
+    if number == E2BIG:
+        return "its arguments and variables are longer than the system allows: shorten them"
+    if number == EINVAL:
+        return "an argument or a variable has a name or a value that no program can be given"
+    if number not in {ENOENT, ENOEXEC}:
+        return f"see to what the system says of {program}, or of what its first line names"
     try:
         with open(program, "rb") as file:
             first = file.readline(256)
@@ -178,7 +200,7 @@ def _fail(error: LaunchError) -> int:
         code = tell(error, sys.stderr)
     except OSError:
         code = error.exit_code  # nobody reads our stderr; the host still gets the answer
-    answering.answer_host(error, error.pending)
+    answering.answer_host(error)
     return code
 
 

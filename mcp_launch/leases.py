@@ -172,7 +172,7 @@ def _read_all(directory: str) -> dict[str, dict[str, Json]]:
         try:
             with open(path, "rb") as file:
                 record = jsontext.parse(file.read())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue  # removed just now, or not ours
         if isinstance(record, dict):
             records[path] = record

@@ -10,6 +10,7 @@ from mcp_launch import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.errors import LaunchError
     from mcp_launch.jsontext import Json
 
 # JSON-RPC's own code for a method that is not there, and the first of those left to servers.
@@ -62,6 +63,11 @@ class Opening:
                 self.pending[jsontext.encode(request[0])] = request
         # A host that opens with a megabyte and no newline is none that we could answer.
         self.is_over = self.is_over or len(self._rest) > _OPENING_LIMIT
+
+    def leave_to(self, error: LaunchError) -> None:
+        """Note in an error what is still to be answered, and the beginning of a line."""
+        error.pending = list(self.pending.values())
+        error.unfinished = self._rest
 
     def hear_server(self, message: Json) -> None:
         """Note the answer in what the server said."""

@@ -82,9 +82,10 @@ class Outlet:
         if not self.pending:
             self._is_idle = True
             self._attendant.unwatch(self._fd)
-            self._attendant.watch(self._source, self._resume)
             if self._closes:
                 self.close()
+            else:
+                self._attendant.watch(self._source, self._resume)
 
     def _break(self) -> None:
         self.close()  # nobody reads it any more
@@ -129,14 +130,18 @@ def _open_without_blocking(fd: int) -> Callable[[bytes], int]:
             os.set_blocking(fd, False)
         else:
             _reopen(fd)
+    elif os.isatty(fd):
+        _reopen(fd)  # one that is held (^S) must hold nothing but itself
     return lambda data: os.write(fd, data)
 
 
 def _reopen(fd: int) -> None:
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
-        own = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        own = os.open(f"/proc/self/fd/{fd}", flags)
     except OSError:
-        os.set_blocking(fd, False)  # no /proc: the pipe's other holders must bear it
+        if not os.isatty(fd):
+            os.set_blocking(fd, False)  # no /proc: the pipe's other holders must bear it
         return
     os.dup2(own, fd)
     os.close(own)

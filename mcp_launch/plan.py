@@ -144,7 +144,8 @@ def _refuse_homes(place: Found, context: Context) -> Found:
 def _drop_strangers(plan: Plan, context: Context) -> None:
     """Take out what another host, or an outer launch, told somebody else."""
     for name in list(plan.environ):
-        if is_own_variable(name):
+        # A name that is empty is one that exec refuses; some shells export it.
+        if not name or is_own_variable(name):
             del plan.environ[name]
     own = hosts.IDENTITY_VARIABLES.get(context.host.value, ())
     for names in hosts.IDENTITY_VARIABLES.values():

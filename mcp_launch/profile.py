@@ -60,7 +60,7 @@ SHARED_TWINS = ("MCP_LAUNCH_TRACE", "MCP_LAUNCH_HOME")
 class Profile:
     """What the user wants, every value checked."""
 
-    __slots__ = ("command", "cwd", "direct", "dotenv", "env", "server", "stdout", "strict", "trace")
+    __slots__ = ("command", "cwd", "direct", "dotenv", "env", "server", "stdout", "strict")
 
     def __init__(self, values: Mapping[str, list[str]], command: list[str]) -> None:
         self.command = command
@@ -71,7 +71,6 @@ class Profile:
         self.stdout = _check_stdout(_last(values, "--stdout") or "auto")
         self.strict = "--strict" in values
         self.direct = "--direct" in values
-        self.trace = "--trace" in values
 
 
 def load(arguments: list[str], environ: Mapping[str, str]) -> Profile:

@@ -47,7 +47,7 @@ class Relay(Attendant):
     def __init__(  # noqa: PLR0913  # what a wire needs, each named at the call
         self,
         guardian: Guardian,
-        hosts: set[int],
+        hosts: list[int],
         wake: int,
         *,
         pipes: Pipes,
@@ -67,6 +67,8 @@ class Relay(Attendant):
         self._guard = None if stdout_mode == "off" else StdoutGuard(self._divert, self._hear)
         self._judge: Callable[[bytes], bytes] = self._guard.feed if self._guard else self._pass_all
         self._host_is_lost = False
+        self._input_is_lost = False
+        self._ends_within_a_line = False
         to_server, from_server, errors = pipes.ours
         self._from_server = from_server
         self._errors = errors
@@ -77,7 +79,7 @@ class Relay(Attendant):
             self, 1, source=from_server, resume=self._read_server, on_broken=self._lose_reader
         )
         self._to_stderr = Outlet(
-            self, 2, source=errors, resume=self._read_errors, on_broken=lambda: None
+            self, 2, source=errors, resume=self._read_errors, on_broken=self._lose_errors
         )
         self.watch(0, self._read_host)
         self.watch(from_server, self._read_server)
@@ -99,16 +101,15 @@ class Relay(Attendant):
 
         """
         self.attend()
-        if self.is_gone:
-            self.guardian.finish()
         code = self.guardian.exit_code
-        if self.failure is not None:
-            self.failure.pending = list(self.opening.pending.values())
-            raise self.failure
+        failure = self.failure
         if self._opening is not None and not self.input_ended and not self.signalled:
-            failed = explain_early_end(self.server, code or 0, self._last_words)
-            failed.pending = list(self.opening.pending.values())
-            raise failed
+            failure = failure or explain_early_end(self.server, code or 0, self._last_words)
+        if failure is not None:
+            if self._ends_within_a_line:
+                self._to_host.put(b"\n")  # our answer is a line of its own
+            self.opening.leave_to(failure)
+            raise failure
         return 128 + self.signalled if code is None else code
 
     def is_finished(self) -> bool:
@@ -121,8 +122,8 @@ class Relay(Attendant):
             return self.is_late()
         if self._has_more(self._from_server) or self._has_more(self._errors):
             return False
-        if self._to_stderr.pending:
-            self.leave_soon()  # a host that does not read our stderr must not keep us
+        if self._host_is_lost or not self._to_host.pending:
+            self.leave_soon()  # nobody is waiting for what is left, or it is only stderr
         return not self._to_host.pending and not self._to_stderr.pending
 
     def _has_more(self, fd: int) -> bool:
@@ -164,10 +165,17 @@ class Relay(Attendant):
 
     def _lose_input(self) -> None:
         # The server has closed its stdin: let the host notice, as it would without us.
-        # (Not before it has answered: if it is dying, the host is to hear why.)
-        if self._opening is None and not self.input_ended:
-            self.unwatch(0)
-            replace_by_nothing(0)
+        # Not before it has answered: if it is dying, the host is to hear why.
+        if self.input_ended:
+            return
+        if self._opening is not None:
+            self.watch(0, self._read_host)
+            return
+        self.unwatch(0)
+        replace_by_nothing(0)
+        # Then only our stdout can tell that the host has hung up: it does so unasked.
+        self._input_is_lost = True
+        self.watch(1, self._lose_reader, 0)
 
     def _read_server(self) -> None:
         try:
@@ -186,13 +194,22 @@ class Relay(Attendant):
     def _end_output(self) -> None:
         self.unwatch(self._from_server)
         if self._guard is not None:
-            self._to_host.put(self._guard.close())
+            rest = self._guard.close()
+            self._ends_within_a_line = bool(rest) and not rest.endswith(b"\n")
+            self._to_host.put(rest)
         if self._opening is None:
             self._to_host.close_when_empty()
 
     def _lose_reader(self) -> None:
+        self._to_host.close()
         self.unwatch(self._from_server)
         os.close(self._from_server)  # the server's next write fails, as it would without us
+        if self._input_is_lost:
+            self.end_input()
+
+    def _lose_errors(self) -> None:
+        self.unwatch(self._errors)
+        os.close(self._errors)  # likewise
 
     def _pass_all(self, data: bytes) -> bytes:
         if self._opening is not None:
@@ -222,8 +239,9 @@ class Relay(Attendant):
 
     def _divert(self, line: bytes) -> None:
         if len(self._to_stderr.pending) < _NOISE_LIMIT:
-            mark = f"[mcp-launch] {self.server} wrote this to stdout, it is no message: ".encode()
-            self._to_stderr.put(mark + line.rstrip(b"\r\n") + b"\n")
+            mark = f"[mcp-launch] {self.server} wrote this to stdout, it is no message: "
+            told = mark.encode(errors="surrogateescape")
+            self._to_stderr.put(told + line.rstrip(b"\r\n") + b"\n")
         if self.noise_count in _NOISE_WORTH_NOTING:
             self._learn(noise=self.noise_count)
         if self._is_strict and self.failure is None:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from signal import (
         SIG_DFL,
         SIG_IGN,
+        SIG_SETMASK,
+        SIG_UNBLOCK,
         SIGCHLD,
         SIGHUP,
         SIGINT,
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
         SIGTERM,
         SIGXFSZ,
         getsignal,
+        pthread_sigmask,
         set_wakeup_fd,
         signal,
     )
@@ -25,6 +28,8 @@ else:
     from _signal import (
         SIG_DFL,
         SIG_IGN,
+        SIG_SETMASK,
+        SIG_UNBLOCK,
         SIGCHLD,
         SIGHUP,
         SIGINT,
@@ -33,6 +38,7 @@ else:
         SIGTERM,
         SIGXFSZ,
         getsignal,
+        pthread_sigmask,
         set_wakeup_fd,
         signal,
     )
@@ -41,6 +47,8 @@ __all__ = ["ENDING", "SIGCHLD", "SIGINT", "SIGKILL", "SIGTERM"]
 
 # By which a host, a shell or a terminal ends what it started.
 ENDING = (SIGTERM, SIGINT, SIGHUP)
+
+_inherited_mask: set[int] = set()
 
 
 def listen(numbers: Iterable[int]) -> tuple[int, int]:
@@ -54,6 +62,19 @@ def listen(numbers: Iterable[int]) -> tuple[int, int]:
         if number in {SIGCHLD, SIGTERM} or getsignal(number) is not SIG_IGN:
             signal(number, _do_nothing)
     return reading, writing
+
+
+def make_audible() -> None:
+    """Undo what a host may have done to the signals we live by, and what Python does.
+
+    A blocked signal stays blocked over exec, and an ignored SIGCHLD takes away the exit
+    codes. Until there is a guardian to tell, a signal simply ends us (Python would turn
+    SIGINT into a traceback).
+    """
+    global _inherited_mask  # noqa: PLW0603  # the server is to get it as we got it
+    _inherited_mask = pthread_sigmask(SIG_UNBLOCK, (SIGCHLD, *ENDING))
+    signal(SIGCHLD, SIG_DFL)
+    restore_default(SIGINT)
 
 
 def stop_listening() -> None:
@@ -76,6 +97,7 @@ def restore_for_exec() -> None:
     # Python ignores these two for itself, and ignoring is inherited.
     for number in (SIGPIPE, SIGXFSZ):
         signal(number, SIG_DFL)
+    pthread_sigmask(SIG_SETMASK, _inherited_mask)
 
 
 def _do_nothing(number: int, frame: object) -> None:

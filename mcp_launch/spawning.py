@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import ENOEXEC
+from errno import EINVAL, ENOEXEC
 
 from mcp_launch import kernel, signals
 
@@ -71,6 +71,9 @@ def _become_server(plan: Plan, stdio: tuple[int, int, int], guardian: int) -> No
         raise _StepFailed("chdir", error) from None
     try:
         os.execve(plan.program, plan.argv, plan.environ)
+    except ValueError:
+        # Python refuses a NUL, or a variable's name that is empty or has a "=" in it.
+        raise _StepFailed("exec", OSError(EINVAL, "")) from None
     except OSError as error:
         # execvp, which hosts use, hands a script without a first line `#!` to the shell.
         if error.errno != ENOEXEC or _is_binary(plan.program):

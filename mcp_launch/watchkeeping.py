@@ -30,6 +30,10 @@ SIGNALLED_GRACE = 0.25
 # … and so long for all that is left, both counted from the signal.
 SIGNALLED_END = 0.4
 
+# The host has ended, and the launcher should have said so by then.
+HOST_LOST_GRACE = 2.5
+HOST_LOST_END = 4.5
+
 # The launcher was killed: the server has seen the end of its input and may finish, but
 # its host takes it for dead already and may be starting the next one.
 LAUNCHER_LOST_GRACE = 1.0
@@ -45,38 +49,62 @@ _CHORES_AFTER = 1.0
 INPUT_ENDED = 0
 
 
+class Errand:
+    """What a guardian is forked for."""
+
+    __slots__ = ("hosts", "input_is_ours", "lease", "plan", "stdio")
+
+    def __init__(
+        self,
+        plan: Plan,
+        stdio: tuple[int, int, int],
+        *,
+        hosts: list[int],
+        lease: str,
+        input_is_ours: bool,
+    ) -> None:
+        self.plan = plan
+        self.stdio = stdio
+        self.hosts = hosts  # processes whose end is the host's
+        self.lease = lease  # removed at the end, if the launcher could not
+        self.input_is_ours = input_is_ours  # the server's input ends when the launcher does
+
+
 class Watch:
     """The guardian itself."""
 
-    def __init__(
-        self, control: int, report: int, table: ProcessTable, *, input_is_ours: bool
-    ) -> None:
+    def __init__(self, control: int, report: int, errand: Errand, table: ProcessTable) -> None:
         self.control = control
         self.report = report
+        self.errand = errand
         self.table = table
-        self.input_is_ours = input_is_ours
         self.server = 0
         self.server_has_ended = False
         self.steps: list[Step] = []
         self.killing_since = 0.0
+        self.chores_at = 0.0
+        self.wake = -1
+        self._poll = select.poll()
 
-    def run(self, plan: Plan, stdio: tuple[int, int, int], lease: str) -> None:
+    def run(self) -> None:
         """Start the server and stay until nothing of it is left."""
         # A session of our own: no terminal and no host that signals its group reaches us,
         # and our group can never be the host's.
         os.setsid()
         kernel.become_subreaper()
         wake = signals.listen((SIGCHLD, *signals.ENDING))
-        self.server, failure = spawning.start_server(plan, stdio)
+        self.server, failure = spawning.start_server(self.errand.plan, self.errand.stdio)
         self._let_go_of_everything(wake)
         if failure:
             os.waitpid(self.server, 0)
             self._say(failure)
             return
         self._say(f"started {self.server}")
-        self._watch(wake[0], os.path.dirname(lease))
+        self.wake = wake[0]
+        self.chores_at = time.monotonic() + _CHORES_AFTER
+        self._watch()
         try:
-            os.unlink(lease)
+            os.unlink(self.errand.lease)
         except OSError:
             pass  # the launcher has removed it, or never wrote it
 
@@ -93,35 +121,58 @@ class Watch:
         for kept in sorted((self.control, self.report, *wake)):
             os.closerange(first, kept)
             first = kept + 1
-        os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+        last = os.sysconf("SC_OPEN_MAX")
+        os.closerange(first, last if last > 0 else 1 << 16)
         os.chdir("/")
 
-    def _watch(self, wake: int, leases_directory: str) -> None:
-        chores_at = time.monotonic() + _CHORES_AFTER
-        poll = select.poll()
-        poll.register(wake, select.POLLIN)
-        poll.register(self.control, select.POLLIN)
-        while True:
-            ready = dict(poll.poll(self._next_step_in_ms(chores_at)))
-            if chores_at and time.monotonic() >= chores_at:
-                chores_at = 0.0
-                self._do_chores(leases_directory)
-            if wake in ready:
-                for number in os.read(wake, 256):
-                    if number != SIGCHLD:
-                        self._pass_on(number)
-            if self.control in ready and not self._obey():
-                poll.unregister(self.control)
-            if self._reap():
-                return
-            if not self._take_steps():
-                return
+    def _watch(self) -> None:
+        self._poll.register(self.wake, select.POLLIN)
+        self._poll.register(self.control, select.POLLIN)
+        for pid in self.errand.hosts:
+            self._watch_host(pid)
+        is_over = False
+        while not is_over:
+            for fd, _ in self._poll.poll(self._next_step_in_ms()):
+                self._heed(fd)
+            self._do_chores()
+            is_over = self._reap() or not self._take_steps()
 
-    def _do_chores(self, leases_directory: str) -> None:
+    def _watch_host(self, pid: int) -> None:
+        try:
+            fd = kernel.open_watch(pid)
+        except ProcessLookupError:
+            self._lose_host()
+            return
+        if fd is not None:
+            self._poll.register(fd, select.POLLIN)
+
+    def _heed(self, fd: int) -> None:
+        if fd == self.wake:
+            for number in os.read(self.wake, 256):
+                if number != SIGCHLD:
+                    self._pass_on(number)
+        elif fd == self.control:
+            if not self._obey():
+                self._poll.unregister(fd)
+        else:
+            self._poll.unregister(fd)
+            self._lose_host()
+
+    def _lose_host(self) -> None:
+        # The launcher notices as well, and sooner; but it may be stopped (SIGSTOP).
+        self._plan_end((HOST_LOST_GRACE, SIGTERM, True), (HOST_LOST_END, SIGKILL, True))
+
+    def _do_chores(self) -> None:
         """Reclaim the leases of the dead: here, where nobody waits for an answer."""
-        from mcp_launch import leases
+        if not self.chores_at or time.monotonic() < self.chores_at:
+            return
+        self.chores_at = 0.0
+        try:
+            from mcp_launch import leases
 
-        leases.reclaim_stale(self.table, leases_directory)
+            leases.reclaim_stale(self.table, os.path.dirname(self.errand.lease))
+        except Exception:  # noqa: BLE001, S110  # whatever lies there, the server must not suffer
+            pass
 
     def _obey(self) -> bool:
         told = os.read(self.control, 256)
@@ -132,7 +183,7 @@ class Watch:
                 self._pass_on(what)
         if told:
             return True
-        if self.input_is_ours:
+        if self.errand.input_is_ours:
             self._plan_end((LAUNCHER_LOST_GRACE, SIGTERM, True), (LAUNCHER_LOST_END, SIGKILL, True))
         else:
             self._plan_end((0.0, SIGTERM, False), (SIGNALLED_END, SIGKILL, True))
@@ -170,8 +221,8 @@ class Watch:
         self._say(f"exited {code if code >= 0 else 128 - code}")
         self._plan_end((0.0, SIGTERM, True), (LEFT_BEHIND_GRACE, SIGKILL, True))
 
-    def _next_step_in_ms(self, chores_at: float) -> int | None:
-        due = self.steps[0][0] if self.steps else chores_at
+    def _next_step_in_ms(self) -> int | None:
+        due = self.steps[0][0] if self.steps else self.chores_at
         return max(0, int((due - time.monotonic()) * 1000) + 1) if due else None
 
     def _take_steps(self) -> bool:

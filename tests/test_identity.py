@@ -389,7 +389,6 @@ def test_every_option_has_a_twin() -> None:
         "stdout": "off",
         "strict": True,
         "direct": True,
-        "trace": False,
     }
 
 
