@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import time
 
 from mcp_launch import trace, watchkeeping
@@ -17,6 +18,7 @@ from mcp_launch.errors import ServerFailed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from mcp_launch.guardian import Guardian
 
@@ -45,7 +47,7 @@ class Attendant:
         self.is_gone = False  # the guardian, and with it everything below it
         self.signalled = 0
         self.input_ended = False
-        self._poll = select.poll()
+        self._poll, self._second = _open_poll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._grace_ends: float | None = None
         self._grace_limit = 0.0
@@ -60,20 +62,27 @@ class Attendant:
 
     def watch(self, fd: int, handler: Callable[[], None], events: int = select.POLLIN) -> None:
         """Call the handler when something happens at `fd`."""
+        act = self._poll.modify if fd in self._handlers else self._poll.register
         self._handlers[fd] = handler
-        self._poll.register(fd, events)
+        try:
+            act(fd, events)
+        except (PermissionError, FileNotFoundError):
+            pass  # a file: it is always ready, and never hangs up
 
     def unwatch(self, fd: int) -> None:
         """Leave `fd` alone from now on."""
         if self._handlers.pop(fd, None) is not None:
-            self._poll.unregister(fd)
+            try:
+                self._poll.unregister(fd)
+            except FileNotFoundError:
+                pass  # a file, see above
 
     def attend(self) -> None:
         """Stay until there is nothing left to do."""
         while not self.is_finished():
             # When all is gone, only what is left in the pipes: look again after each read.
             self._is_stirred = self.is_gone
-            self._carry_on(self._timeout_ms())
+            self._carry_on(self._timeout())
             self._mind_the_time()
 
     def _carry_on(self, timeout: float | None) -> None:
@@ -121,11 +130,11 @@ class Attendant:
         if self._leave_at is None:
             self._leave_at = time.monotonic() + _LEAVE_AFTER
 
-    def _timeout_ms(self) -> float | None:
+    def _timeout(self) -> float | None:
         if self._grace_ends is None and self._leave_at is None:
             return None
         moments = [moment for moment in (self._grace_ends, self._leave_at) if moment is not None]
-        return max(0.0, (min(moments) - time.monotonic()) * 1000)
+        return max(0.0, (min(moments) - time.monotonic()) * self._second)
 
     def _mind_the_time(self) -> None:
         if self._grace_ends is not None and time.monotonic() >= self._grace_ends:
@@ -159,6 +168,18 @@ class Attendant:
     def lose_host(self) -> None:
         """Go on without the host, whoever else may hold our stdin open."""
         self.end_input()
+
+
+def _open_poll() -> tuple[Any, int]:
+    """Return what to wait with, and how it counts a second.
+
+    epoll costs the same however many descriptors are watched; poll looks at each of ours
+    for every message. But epoll takes no files, and stdin may be one.
+    """
+    mode = os.fstat(0).st_mode
+    if hasattr(select, "epoll") and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return select.epoll(), 1
+    return select.poll(), 1000
 
 
 def read(fd: int) -> bytes:

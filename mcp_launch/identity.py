@@ -23,6 +23,17 @@ class ProcessIdentity:
         self.start = start  # None: this platform could not tell us
 
 
+class Process:
+    """One row of the process table."""
+
+    __slots__ = ("identity", "name", "parent")
+
+    def __init__(self, identity: ProcessIdentity, parent: int, name: str) -> None:
+        self.identity = identity
+        self.parent = parent  # its pid; 0 when there is none to be seen
+        self.name = name  # what the kernel calls it
+
+
 def compare(recorded: ProcessIdentity, seen: ProcessIdentity) -> Verdict:
     """Tell whether two sightings are of one process.
 

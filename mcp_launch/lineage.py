@@ -18,8 +18,8 @@ from mcp_launch.processes import list_ancestors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Host
-    from mcp_launch.identity import Verdict
-    from mcp_launch.processes import Process, ProcessTable
+    from mcp_launch.identity import Process, Verdict
+    from mcp_launch.processes import ProcessTable
 
 
 class Lineage:

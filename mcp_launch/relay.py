@@ -85,7 +85,8 @@ class Relay(Attendant):
         self.watch(from_server, self._read_server)
         self.watch(errors, self._read_errors)
         if said:
-            self._pass_to_server(said)
+            self.opening.hear_host(said)
+            self._to_server.put(said)
 
     @property
     def noise_count(self) -> int:
@@ -155,9 +156,6 @@ class Relay(Attendant):
             self.unwatch(0)
             self.end_input()
             return
-        self._pass_to_server(data)
-
-    def _pass_to_server(self, data: bytes) -> None:
         if self._opening is not None:
             self._opening.hear_host(data)
             self._note_opening()

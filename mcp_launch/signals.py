@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import os
 
+# typeshed knows `signal` only.
+from _signal import (  # type: ignore[import-not-found]
+    SIG_DFL,
+    SIG_IGN,
+    SIG_SETMASK,
+    SIG_UNBLOCK,
+    SIGCHLD,
+    SIGHUP,
+    SIGINT,
+    SIGKILL,
+    SIGPIPE,
+    SIGTERM,
+    SIGXFSZ,
+    getsignal,
+    pthread_sigmask,
+    set_wakeup_fd,
+    signal,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from signal import (
-        SIG_DFL,
-        SIG_IGN,
-        SIG_SETMASK,
-        SIG_UNBLOCK,
-        SIGCHLD,
-        SIGHUP,
-        SIGINT,
-        SIGKILL,
-        SIGPIPE,
-        SIGTERM,
-        SIGXFSZ,
-        getsignal,
-        pthread_sigmask,
-        set_wakeup_fd,
-        signal,
-    )
-else:
-    from _signal import (
-        SIG_DFL,
-        SIG_IGN,
-        SIG_SETMASK,
-        SIG_UNBLOCK,
-        SIGCHLD,
-        SIGHUP,
-        SIGINT,
-        SIGKILL,
-        SIGPIPE,
-        SIGTERM,
-        SIGXFSZ,
-        getsignal,
-        pthread_sigmask,
-        set_wakeup_fd,
-        signal,
-    )
 
 __all__ = ["ENDING", "SIGCHLD", "SIGINT", "SIGKILL", "SIGTERM"]
 

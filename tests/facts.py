@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_launch.context import Context
 from mcp_launch.hosts.host import Found, Identity, Missing, Sighting
-from mcp_launch.identity import ProcessIdentity
-from mcp_launch.processes.linux import Process
+from mcp_launch.identity import Process, ProcessIdentity
 
 if TYPE_CHECKING:
     from mcp_launch.identity import Verdict

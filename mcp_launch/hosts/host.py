@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
-    from mcp_launch.processes import Process, ProcessTable
+    from mcp_launch.identity import Process
+    from mcp_launch.processes import ProcessTable
 
     # How many sessions one connection of the host carries.
     Carries = Literal["one thread", "one session at a time", "many sessions"]

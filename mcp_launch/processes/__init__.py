@@ -12,22 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from mcp_launch.identity import ProcessIdentity, Verdict
-
-    class Process(Protocol):
-        """One row of the table."""
-
-        @property
-        def identity(self) -> ProcessIdentity:
-            """Pid and start."""
-
-        @property
-        def parent(self) -> int:
-            """Pid of the parent; 0 when there is none to be seen."""
-
-        @property
-        def name(self) -> str:
-            """What the kernel calls it."""
+    from mcp_launch.identity import Process, Verdict
 
     class ProcessTable(Protocol):
         """What a reader can tell; every answer may be "nothing" for lack of permission."""

@@ -11,22 +11,11 @@ import time
 
 import psutil
 
-from mcp_launch.identity import ProcessIdentity
+from mcp_launch.identity import Process, ProcessIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.identity import Verdict
-
-
-class Process:
-    """One row of the table."""
-
-    __slots__ = ("identity", "name", "parent")
-
-    def __init__(self, identity: ProcessIdentity, parent: int, name: str) -> None:
-        self.identity = identity
-        self.parent = parent
-        self.name = name
 
 
 def boot_id() -> str:
