@@ -42,6 +42,9 @@ LAUNCHER_LOST_END = 1.4
 # What a server that ended by itself left behind may take to end after SIGTERM.
 LEFT_BEHIND_GRACE = 0.5
 
+# How often to look who is below us, where orphans are not adopted.
+_SIGHTING_INTERVAL = 1.0
+
 # When to do what can wait: by then the server has started, or never will.
 _CHORES_AFTER = 1.0
 
@@ -83,6 +86,8 @@ class Watch:
         self.steps: list[Step] = []
         self.killing_since = 0.0
         self.chores_at = 0.0
+        self.adopts_orphans = False
+        self.sighting_interval = 0.05  # servers start their children early
         self.wake = -1
         self._poll = select.poll()
 
@@ -91,7 +96,7 @@ class Watch:
         # A session of our own: no terminal and no host that signals its group reaches us,
         # and our group can never be the host's.
         os.setsid()
-        kernel.become_subreaper()
+        self.adopts_orphans = kernel.become_subreaper()
         wake = signals.listen((SIGCHLD, *signals.ENDING))
         self.server, failure = spawning.start_server(self.errand.plan, self.errand.stdio)
         self._let_go_of_everything(wake)
@@ -135,7 +140,13 @@ class Watch:
             for fd, _ in self._poll.poll(self._next_step_in_ms()):
                 self._heed(fd)
             self._do_chores()
+            self._look_around()
             is_over = self._reap() or not self._take_steps()
+
+    def _look_around(self) -> None:
+        # Whoever is seen below us now is still known when it is below init.
+        if not self.adopts_orphans:
+            self.table.list_descendants(os.getpid())
 
     def _watch_host(self, pid: int) -> None:
         try:
@@ -192,6 +203,7 @@ class Watch:
     def _pass_on(self, number: int) -> None:
         # The same signal, so that the server's own way of ending on it is used; a second
         # one (Claude Code: SIGINT, then SIGTERM) is passed on but gains no time.
+        self._look_around()
         self._signal(number, everything=False)
         self._plan_end((SIGNALLED_GRACE, SIGTERM, True), (SIGNALLED_END, SIGKILL, True))
 
@@ -223,6 +235,10 @@ class Watch:
 
     def _next_step_in_ms(self) -> int | None:
         due = self.steps[0][0] if self.steps else self.chores_at
+        if not self.adopts_orphans:
+            next_sighting = time.monotonic() + self.sighting_interval
+            self.sighting_interval = min(2 * self.sighting_interval, _SIGHTING_INTERVAL)
+            due = min(due, next_sighting) if due else next_sighting
         return max(0, int((due - time.monotonic()) * 1000) + 1) if due else None
 
     def _take_steps(self) -> bool:
@@ -240,9 +256,11 @@ class Watch:
     def _signal(self, number: int, *, everything: bool) -> None:
         if everything or self.server_has_ended:
             ending.signal_all(self.table, number)
-            return
+            if self.adopts_orphans:
+                return
         try:
-            # Until we have collected it, its pid and group can be nobody else's.
+            # Until we have collected it, its pid and group can be nobody else's. After
+            # that, where orphans are lost, its group is worth the little risk.
             os.killpg(self.server, number)
         except (ProcessLookupError, PermissionError):
             pass  # it ended just now, or is another user's (sudo): SIGKILL comes later

@@ -170,6 +170,44 @@ def test_nothing_is_left_when_the_guardian_is_killed(
     assert launch.wait() == 128 + signal.SIGKILL
 
 
+WITHOUT_PROC = """
+import sys
+from mcp_launch import kernel
+from mcp_launch.__main__ import main
+from mcp_launch.processes import portable
+from mcp_launch import launch
+launch.open_table = lambda: portable
+kernel.become_subreaper = lambda: False
+kernel.die_with_parent = lambda number: False
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "manner"),
+    [
+        (sends_sigterm, "polite"),
+        (sends_sigterm, "hostile"),
+        (closes_the_input, "hostile"),
+        (kills_the_launcher, "hostile"),
+    ],
+)
+def test_nothing_is_left_where_there_is_no_proc_and_nobody_adopts(
+    end: Callable[[Launch], None], manner: str, wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    """As on macOS, but for the daemon, which nothing tells there."""
+    launch = stage.start(
+        [*python(WITHOUT_PROC), *wire, "--", *TROUPE, witness.path, manner], process_group=0
+    )
+    witness.meet(*ROLES)
+
+    end(launch)
+
+    for role in ("server", "child", "own-session"):
+        witness.hear_last_words(role)
+    launch.wait()
+
+
 def test_the_hosts_own_group_is_never_signalled(
     wire: list[str], stage: Stage, witness: Witness
 ) -> None:

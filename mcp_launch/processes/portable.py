@@ -11,7 +11,7 @@ import time
 
 import psutil
 
-from mcp_launch.identity import Process, ProcessIdentity
+from mcp_launch.identity import Process, ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,20 +79,48 @@ def list_pids() -> list[int]:
 
 
 def list_descendants(pid: int) -> list[int]:
-    """Return all processes below `pid`, and those that carry the mark of its launch.
+    """Return all processes below `pid`, and those that are known to have been there.
 
-    Orphans go to init here; the launch id in their environment still tells them.
+    Orphans go to init here. Two things still tell them: that they were seen below `pid`
+    before, by an earlier call of this process, and the launch id in their environment.
     """
     try:
         below = [child.pid for child in psutil.Process(pid).children(recursive=True)]
     except psutil.Error:
         below = []
-    mark = os.environ.get("MCP_LAUNCH_ID")
-    if mark:
-        ours = {os.getpid(), os.getppid(), pid, *below}
-        others = (other for other in psutil.pids() if other not in ours)
-        below += [other for other in others if read_variable(other, "MCP_LAUNCH_ID") == mark]
-    return below
+    for child in below:
+        process = look(child)
+        if process is not None:
+            _seen[child] = process.identity
+    orphans = [*_list_seen(), *_list_marked(os.environ.get("MCP_LAUNCH_ID"))]
+    ours = {os.getpid(), os.getppid(), pid}
+    return list(dict.fromkeys(one for one in [*below, *orphans] if one not in ours))
+
+
+# Every process that was once below us, by pid. A pid alone is not enough to end one.
+_seen: dict[int, ProcessIdentity] = {}
+
+
+def _list_seen() -> list[int]:
+    for pid, identity in list(_seen.items()):
+        now = look(pid)
+        if now is None or compare(identity, now.identity) != "same" or _is_zombie(pid):
+            del _seen[pid]
+    return list(_seen)
+
+
+def _list_marked(mark: str | None) -> list[int]:
+    if not mark:
+        return []
+    marked = (pid for pid in psutil.pids() if read_variable(pid, "MCP_LAUNCH_ID") == mark)
+    return [pid for pid in marked if not _is_zombie(pid)]
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def started_seconds_ago(pid: int) -> float | None:
