@@ -67,19 +67,7 @@ def _launch(arguments: list[str]) -> int:
     found = context.resolve(table, line, os.environ, lambda: _list_taken(table, line, wanted))
     _trace_context(found)
     _refuse_guess(wanted, found)
-    dotenv = _read_dotenv(wanted, found)
-    said = b""
-    try:
-        decided = plan.decide(wanted, found, os.environ, dotenv)
-    except PlaceRefused as refused:
-        # Who has no thread is not in the wrong place. On the direct wire we cannot look.
-        if wanted.direct or wanted.cwd != "session" or not _is_in_codex_home(found):
-            raise
-        from mcp_launch import inventory
-
-        said = inventory.accept(refused, found, os.environ)
-        decided = plan.decide(wanted, found, os.environ, dotenv)
-    decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
+    decided, said = _decide(wanted, found)
     _trace_plan(decided)
     # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
@@ -106,7 +94,7 @@ def _prepare_process() -> None:
     # A host may start us with a standard descriptor closed; whatever is opened next
     # would take its number, and end up as the server's stdin.
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # stderr is the last
-        pass
+        os.set_inheritable(fd, True)  # noqa: FBT003  # on the direct wire it is the server's
     os.close(fd)
 
 
@@ -136,6 +124,24 @@ def _refuse_guess(wanted: Profile, found: Context) -> None:
             f"the thread cannot be told for certain: {found.identity.evidence} (--strict)",
             fix="leave out --strict to start with the guess, or run one thread in a directory",
         )
+
+
+def _decide(wanted: Profile, found: Context) -> tuple[Plan, bytes]:
+    """Return the plan, and what had to be read of the host's words to make it."""
+    dotenv = _read_dotenv(wanted, found)
+    said = b""
+    try:
+        decided = plan.decide(wanted, found, os.environ, dotenv)
+    except PlaceRefused as refused:
+        # Who has no thread is not in the wrong place. On the direct wire we cannot look.
+        if wanted.direct or wanted.cwd != "session" or not _is_in_codex_home(found):
+            raise
+        from mcp_launch import inventory
+
+        said = inventory.accept(refused, found, os.environ)
+        decided = plan.decide(wanted, found, os.environ, dotenv)
+    decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
+    return decided, said
 
 
 def _read_dotenv(wanted: Profile, found: Context) -> Dotenv:
@@ -212,8 +218,8 @@ def _trace_lineage(line: Lineage) -> None:
 
 def _trace_context(found: Context) -> None:
     trace.note(f"launch {found.launch.value}")
-    state, evidence = found.identity.state, found.identity.evidence
-    trace.note(f"identity {state}{f': {evidence}' if evidence else ''}")
+    evidence = found.identity.evidence
+    trace.note(f"identity {found.identity.state}{f': {evidence}' if evidence else ''}")
     for name in ("session", "thread", "project_root"):
         fact = getattr(found, name)
         searched = getattr(fact, "searched", None)

@@ -25,7 +25,8 @@ nothing behind. Everything from COMMAND on belongs to the server.
   --cwd WHERE         session (default), project_root, keep, or a directory
   --stdout MODE       what is no JSON on the server's stdout: auto (default) moves it to
                       stderr, strict ends the launch, off lets it pass
-  --strict            refuse a launch whose lineage cannot be verified
+  --strict            refuse a launch whose lineage cannot be verified, or whose thread
+                      is only a guess
   --direct            let the server talk to the host itself: no byte passes through us
   --trace             tell every decision on stderr
 
