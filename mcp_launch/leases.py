@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from errno import ENOSPC
 
 from mcp_launch import jsontext, trace
 from mcp_launch.hosts.host import Found
@@ -41,11 +42,7 @@ class Lease:
         draft = f"{directory}/.{name}.{os.getpid()}"
         try:
             _make_private(directory)
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, jsontext.encode(self.record).encode() + b"\n")
-            finally:
-                os.close(fd)
+            _write_whole(draft, jsontext.encode(self.record).encode() + b"\n")
             os.replace(draft, self.path)
         except OSError as error:
             trace.note(f"no lease: {self.path}: {error.strerror}")
@@ -177,6 +174,15 @@ def _read_all(directory: str) -> dict[str, dict[str, Json]]:
         if isinstance(record, dict):
             records[path] = record
     return records
+
+
+def _write_whole(path: str, text: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(fd, text) < len(text):
+            raise OSError(ENOSPC, os.strerror(ENOSPC))  # a full disk takes a part
+    finally:
+        os.close(fd)
 
 
 def _make_private(directory: str) -> None:
