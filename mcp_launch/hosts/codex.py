@@ -2,11 +2,14 @@
 
 A server is told nothing of its thread. But before Codex (0.147 and later) starts a
 thread's servers it holds `thread-writer-locks/<thread>.lock` open, so the open locks of
-its process are the candidates. One is near certain; several need a guess, which the
-first call confirms or corrects. An open rollout without a lock is no candidate: it is
-written only with the first turn, so when a server starts it is an older thread's (Codex
-0.125 after `/new`: three times out of three). `CODEX_THREAD_ID` in our environment
-belongs to an outer Codex, in whose shell this one was started: it is never believed.
+its process are the candidates. One is near certain. Several are a guess, and a poor one
+when threads start at once: all their locks are there before the first server is, and no
+directory is recorded yet, so one server in N is told its own thread.
+
+An open rollout without a lock is no candidate: it is written only with the first turn,
+so when a server starts it is an older thread's (Codex 0.125 after `/new`: three times out
+of three). `CODEX_THREAD_ID` in our environment belongs to an outer Codex, in whose shell
+this one was started: it is never believed.
 """
 
 from __future__ import annotations
