@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcp_launch.guardian import Guardian
     from mcp_launch.leases import Lease
     from mcp_launch.lineage import Lineage
+    from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
     from mcp_launch.profile import Profile
     from mcp_launch.spawning import Pipes
@@ -24,20 +25,23 @@ if TYPE_CHECKING:
 class Running:
     """A server that was started: for whom, by whom, and below which guardian."""
 
-    __slots__ = ("found", "guardian", "line", "table", "wanted")
+    __slots__ = ("decided", "found", "guardian", "line", "table", "wanted")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # a record, always built by keyword
         self,
+        *,
         wanted: Profile,
         table: ProcessTable,
         line: Lineage,
         found: Context,
+        decided: Plan,
         guardian: Guardian,
     ) -> None:
         self.wanted = wanted
         self.table = table
         self.line = line
         self.found = found
+        self.decided = decided
         self.guardian = guardian
 
 
@@ -103,7 +107,7 @@ def _take_lease(running: Running) -> Lease:
     bound = binding.bind_at_start(found.identity)
     lease = leases.Lease(
         state.name_lease(os.environ, found.launch.value),
-        leases.describe(found, bound, running.wanted.command),
+        leases.describe(found, running.decided, bound),
     )
     lease.write(
         server=running.wanted.server,

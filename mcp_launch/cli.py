@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mcp_launch import __version__
-from mcp_launch.errors import LaunchError, UsageError, tell
+from mcp_launch.errors import LaunchError, UsageError, suggest, tell
 
 # The exit code of command lines that were not understood.
 _USAGE = 2
@@ -38,23 +39,23 @@ def run(arguments: list[str]) -> int:
 
 
 def _check_command(arguments: list[str]) -> None:
-    known = [command.name or "" for command in app.registered_commands]
-    if not arguments and sys.stdin.isatty():
+    if not arguments and os.isatty(0):
         return  # a person, who is shown the help
-    if not arguments or (arguments[0] not in known and not arguments[0].startswith("-")):
+    if not arguments or (arguments[0] not in _list_commands() and arguments[0][:1] != "-"):
         raise _misunderstood(arguments)
+
+
+def _list_commands() -> list[str]:
+    return [command.name or "" for command in app.registered_commands]
 
 
 def _misunderstood(arguments: list[str]) -> LaunchError:
     """Say what a host's entry lacks: mostly it is the word `run`."""
-    from difflib import get_close_matches
-
     first = arguments[0] if arguments else ""
-    near = get_close_matches(first, ["run", "demo"], 1)
     error = UsageError(
         f"mcp-launch has no command {first!r}" if first else "mcp-launch was given no command",
-        fix=(f"did you mean {near[0]}? " if near else "")
-        + "before a server's command write: mcp-launch run -- COMMAND (see mcp-launch --help)",
+        fix=f"{suggest(first, _list_commands())}before a server's command write: "
+        "mcp-launch run -- COMMAND (see mcp-launch --help)",
     )
     error.exit_code = _USAGE
     return error
@@ -62,7 +63,7 @@ def _misunderstood(arguments: list[str]) -> LaunchError:
 
 def _answer_host(error: LaunchError) -> int:
     """Tell a host, too: an entry with a slip in it is started by a host that waits."""
-    if not sys.stdin.isatty() and hasattr(select, "poll"):
+    if not os.isatty(0) and hasattr(select, "poll"):
         from mcp_launch import answering
 
         answering.answer_host(error)

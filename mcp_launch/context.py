@@ -61,7 +61,7 @@ class Context:
         )
         self.identity: Identity = host.identify(sighting)
         self.thread = self.identity.thread
-        self.session = self._choose_session(host.name)
+        self.session = self._choose_session(has_sessions=host.has_sessions)
         self.defaults = host.default_variables(self.identity)
         self.inherited_cwd = Found(sighting.cwd, "inherited")
         self.place = host.find_place(sighting)
@@ -69,9 +69,9 @@ class Context:
         self.home = find_home_directory(sighting.environ)
         self.host_homes = host.find_homes(sighting)
 
-    def _choose_session(self, host: str) -> Found | Missing:
-        # Codex and Claude Code do have a session: not to have found it is not to have none.
-        if isinstance(self.identity.session, Found) or host in {"codex", "claude"}:
+    def _choose_session(self, *, has_sessions: bool) -> Found | Missing:
+        # Not to have found a session is not to have none.
+        if isinstance(self.identity.session, Found) or has_sessions:
             return self.identity.session
         reason = self.identity.session.searched[0]
         return Found(self.launch.value, f"the launch's own id ({reason})")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
 
     from mcp_launch.jsontext import Json
@@ -61,6 +62,14 @@ class ServerFailed(LaunchError):
     def __init__(self, problem: str, *, fix: str, exit_code: int) -> None:
         super().__init__(problem, fix=fix)
         self.exit_code = exit_code
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean …? " for the front of a fix, or nothing when nothing is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), 1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def tell(error: LaunchError, stream: TextIO | None) -> int:

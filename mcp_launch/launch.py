@@ -86,7 +86,9 @@ def _launch(arguments: list[str]) -> int:
 
     guard.wait_for_start()
     _check_started(guard, decided)
-    running = carrying.Running(wanted, table, line, found, guard)
+    running = carrying.Running(
+        wanted=wanted, table=table, line=line, found=found, decided=decided, guardian=guard
+    )
     return carrying.carry(running, pipes, wake, errand.hosts, said)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp_launch.context import Context
     from mcp_launch.identity import Verdict
     from mcp_launch.jsontext import Json
+    from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
 
 VERSION = 1
@@ -61,19 +62,19 @@ def mark_command(argv: list[str]) -> str:
     return f"{value:08x}"
 
 
-def describe(context: Context, binding: Binding, argv: list[str]) -> dict[str, object]:
+def describe(context: Context, plan: Plan, binding: Binding) -> dict[str, object]:
     """Return the record of a launch, without the processes. Never a secret in it."""
     facts = {
         "host": context.host,
         "session": context.session,
         "thread": context.thread,
         "project_root": context.project_root,
-        "cwd": context.place,
+        "cwd": plan.cwd,
     }
     return {
         "version": VERSION,
         "launch": context.launch.value,
-        "mark": mark_command(argv),
+        "mark": mark_command(plan.argv),
         "started": time.time(),
         "context": {
             name: {"value": fact.value, "origin": fact.origin}

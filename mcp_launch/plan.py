@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch import hosts
-from mcp_launch.errors import PlaceRefused, SourceMissing
+from mcp_launch.errors import PlaceRefused, SourceMissing, suggest
 from mcp_launch.hosts.host import Found, Missing
 from mcp_launch.profile import is_own_variable
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from mcp_launch.context import Context
     from mcp_launch.profile import Profile
+
+
+# What `--cwd` takes besides a directory.
+PLACES = ("session", "project_root", "keep")
 
 
 class Dotenv:
@@ -94,19 +98,13 @@ def decide_cwd(wanted: str, context: Context, is_directory: Callable[[str], bool
     else:
         cwd = Found(_expand(wanted, context), "--cwd or MCP_LAUNCH_CWD")
     if not cwd.value or not is_directory(cwd.value):
+        meant = "" if wanted in PLACES else suggest(wanted, PLACES)
         raise PlaceRefused(
             f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) "
             + ("is a file" if os.path.exists(cwd.value) else "does not exist"),
-            fix=f"{_suggest_place(wanted)}create it, or name another directory: --cwd DIR",
+            fix=f"{meant}create it, or name another directory: --cwd DIR",
         )
     return cwd
-
-
-def _suggest_place(wanted: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(wanted, ["session", "project_root", "keep"], 1)
-    return f"did you mean {near[0]}? " if near and near[0] != wanted else ""
 
 
 def _require_root(context: Context) -> Found:

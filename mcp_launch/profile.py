@@ -6,7 +6,7 @@ must not touch what belongs to the server (everything from its command on).
 
 from __future__ import annotations
 
-from mcp_launch.errors import UsageError
+from mcp_launch.errors import UsageError, suggest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _unknown_option(word: str) -> UsageError:
     name = word.partition("=")[0]
     if name in _SWITCHES:
         return UsageError(f"{name} takes no value", fix=f"write {name} alone")
-    near = _suggest(name, (*_TAKE_A_VALUE, *_SWITCHES))
+    near = suggest(name, (*_TAKE_A_VALUE, *_SWITCHES))
     return UsageError(
         f"unknown option {name}",
         fix=f"{near}options of the server go after its command: mcp-launch run -- COMMAND {name}",
@@ -193,23 +193,16 @@ def _split_variable(text: str) -> tuple[str, str]:
     if source not in SOURCES:
         raise UsageError(
             f"the variable {name} (--env, MCP_LAUNCH_ENV) asks for a source that does not exist",
-            fix=f"{_suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
+            fix=f"{suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
             "a fixed value belongs into the `env` of the host's own entry",
         )
     return name, source
-
-
-def _suggest(word: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, known, 1)
-    return f"did you mean {near[0]}? " if near else ""
 
 
 def _check_stdout(mode: str) -> str:
     if mode not in _STDOUT_MODES:
         raise UsageError(
             f"there is no mode {mode} for stdout (--stdout, MCP_LAUNCH_STDOUT)",
-            fix=f"{_suggest(mode, _STDOUT_MODES)}the modes are {', '.join(_STDOUT_MODES)}",
+            fix=f"{suggest(mode, _STDOUT_MODES)}the modes are {', '.join(_STDOUT_MODES)}",
         )
     return mode

@@ -56,6 +56,16 @@ def test_a_system_without_fork_is_told_what_cannot_be_promised() -> None:
     assert cli.run(["run", "--direct", "--", "server", "-x"]) == 125
 
 
+def test_a_closed_stdin_is_no_reason_for_a_traceback() -> None:
+    command = f"exec {sys.executable} -m mcp_launch lunch <&-"
+    refused = subprocess.run(
+        ["/bin/sh", "-c", command], check=False, capture_output=True, timeout=60
+    )
+
+    assert refused.returncode == 2
+    assert b"Traceback" not in refused.stderr
+
+
 def test_an_unknown_command_is_refused_without_a_traceback() -> None:
     refused = mcp_launch("lunch")
 

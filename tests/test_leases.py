@@ -41,6 +41,14 @@ def test_a_lease_says_who_runs_for_whom(wire: list[str], stage: Stage, tmp_path:
     assert "s3cret" not in json.dumps(lease)
 
 
+def test_a_lease_tells_the_servers_own_directory(stage: Stage, tmp_path: Path) -> None:
+    (stage.project / "sub").mkdir()
+    sight = stage.launch("--cwd", "sub", "--", *PROBE).ask("look")
+
+    assert read_lease(tmp_path / "state")["context"]["cwd"]["value"] == sight["cwd"]
+    assert sight["cwd"] == str(stage.project / "sub")
+
+
 def test_a_lease_learns_how_the_connection_opened(stage: Stage, tmp_path: Path) -> None:
     launch = stage.launch("--", *PROBE)
     launch.send(request("initialize"), request("second", 2))

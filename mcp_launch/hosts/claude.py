@@ -28,6 +28,8 @@ _TORN_READ_INTERVAL = 0.001
 class Claude(Host):
     """The facts."""
 
+    has_sessions = True
+
     def __init__(self) -> None:
         super().__init__("claude", "Claude Code", "one session at a time")
 

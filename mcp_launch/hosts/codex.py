@@ -46,6 +46,8 @@ class Thread:
 class Codex(Host):
     """The facts."""
 
+    has_sessions = True
+
     def __init__(self) -> None:
         super().__init__("codex", "Codex", "one thread")
 

@@ -88,6 +88,9 @@ class Identity:
 class Host:
     """The facts of a host that tells its servers nothing."""
 
+    # Whether there always is a session that could be known at the start.
+    has_sessions = False
+
     def __init__(self, name: str, title: str, carries: Carries) -> None:
         self.name = name
         self.title = title
