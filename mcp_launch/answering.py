@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # keeps our stdin open without a word must not hang on a failed launch.
 _FIRST_REQUEST_GRACE = 3.0
 
+# How long to wait for a host that does not read what it was told before.
+_ROOM_MS = 10_000
+
 # How long to wait, after the answer, for the host to hang up: a socket that is closed
 # with something unread in it takes our answer with it.
 _HANG_UP_GRACE = 1.0
@@ -74,8 +77,10 @@ def _read_until(deadline: float) -> bytes:
 
 
 def _write_all(line: bytes) -> None:
+    poll = select.poll()
+    poll.register(1, select.POLLOUT)
     try:
-        while line:
+        while line and poll.poll(_ROOM_MS):
             line = line[os.write(1, line) :]
     except OSError:
         pass  # the host has gone; stderr has the same text

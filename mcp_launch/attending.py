@@ -12,7 +12,7 @@ import select
 import stat
 import time
 
-from mcp_launch import trace, watchkeeping
+from mcp_launch import signals, trace, watchkeeping
 from mcp_launch.errors import ServerFailed
 
 TYPE_CHECKING = False
@@ -43,22 +43,27 @@ class Attendant:
 
     def __init__(self, guardian: Guardian, hosts: list[int], wake: int) -> None:
         """Take the descriptors that tell of the hosts' ends, and of signals."""
-        self.guardian = guardian
-        self.is_gone = False  # the guardian, and with it everything below it
         self.signalled = 0
         self.input_ended = False
         self._poll, self._second = _open_poll()
         self._handlers: dict[int, Callable[[], None]] = {}
-        self._grace_ends: float | None = None
+        self._alarms: dict[str, tuple[float, Callable[[], None]]] = {}
         self._grace_limit = 0.0
         self._leave_at: float | None = None
+        self.rest: Callable[[], object] = list  # does what could wait until SIGALRM
         self._is_stirred = False  # something happened that is more than bytes to carry
         self._hosts = hosts
         self._wake = wake
-        self.watch(guardian.report, self._hear_guardian)
+        self.attach(guardian)
         self.watch(self._wake, self._hear_signal)
         for fd in self._hosts:
             self.watch(fd, self._lose_host)
+
+    def attach(self, guardian: Guardian) -> None:
+        """Stay with this guardian's server from now on."""
+        self.guardian = guardian
+        self.is_gone = False  # the guardian, and with it everything below it
+        self.watch(guardian.report, self._hear_guardian)
 
     def watch(self, fd: int, handler: Callable[[], None], events: int = select.POLLIN) -> None:
         """Call the handler when something happens at `fd`."""
@@ -115,9 +120,12 @@ class Attendant:
 
     def extend_grace(self) -> None:
         """Count the server's time to finish from now: it is still at work, and is heard."""
-        self._is_stirred = True
-        ends = time.monotonic() + watchkeeping.INPUT_ENDED_GRACE
-        self._grace_ends = min(ends, self._grace_limit)
+        limit = self._grace_limit - time.monotonic()
+        self.set_alarm("grace", min(watchkeeping.INPUT_ENDED_GRACE, limit), self.end_grace)
+
+    def has_grace_left(self) -> bool:
+        """Tell whether the server's time to finish can be extended."""
+        return time.monotonic() < self._grace_limit
 
     def end_grace(self) -> None:
         """Have the server ended: its time to finish is over."""
@@ -130,16 +138,30 @@ class Attendant:
         if self._leave_at is None:
             self._leave_at = time.monotonic() + _LEAVE_AFTER
 
+    def set_alarm(self, name: str, seconds: float, action: Callable[[], None]) -> None:
+        """Do something after so long; one alarm of a name, the last that was set."""
+        self._is_stirred = True
+        self._alarms[name] = (time.monotonic() + seconds, action)
+
+    def drop_alarm(self, name: str) -> None:
+        """Let it be."""
+        self._alarms.pop(name, None)
+
     def _timeout(self) -> float | None:
-        if self._grace_ends is None and self._leave_at is None:
+        moments = [moment for moment, _ in self._alarms.values()]
+        moments += [self._leave_at] if self._leave_at is not None else []
+        if not moments:
             return None
-        moments = [moment for moment in (self._grace_ends, self._leave_at) if moment is not None]
         return max(0.0, (min(moments) - time.monotonic()) * self._second)
 
     def _mind_the_time(self) -> None:
-        if self._grace_ends is not None and time.monotonic() >= self._grace_ends:
-            self._grace_ends = None
-            self.end_grace()
+        if not self._alarms:
+            return
+        now = time.monotonic()
+        for name, (moment, action) in list(self._alarms.items()):
+            if now >= moment:
+                self._alarms.pop(name, None)
+                action()
 
     def is_late(self) -> bool:
         """Tell whether a signal leaves us no more time."""
@@ -154,10 +176,13 @@ class Attendant:
 
     def _hear_signal(self) -> None:
         for number in os.read(self._wake, 64):
+            if number == signals.SIGALRM:
+                self.rest()
+                continue
             trace.note(f"signal {number}: passed on to the server")
             self.guardian.tell(number)
             self.signalled = self.signalled or number
-        self.leave_soon()
+            self.leave_soon()
 
     def _lose_host(self) -> None:
         trace.note("the host has ended")
@@ -197,13 +222,18 @@ def wait_for_input(milliseconds: int, fd: int = 0) -> bool:
     return bool(poll.poll(milliseconds))
 
 
-def explain_early_end(server: str, code: int, last_words: bytes = b"") -> ServerFailed:
-    """Say that the server ended before it answered, and what it said last."""
+def tell_end(code: int, when: str, last_words: bytes) -> str:
+    """Say how a server ended, and what it said last."""
     how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
     lines = last_words.decode(errors="replace").splitlines()[-_LAST_LINES:]
     said = "; its last words: " + " / ".join(line.strip() for line in lines) if lines else ""
+    return f"{how} {when}{said}"
+
+
+def explain_early_end(server: str, code: int, last_words: bytes = b"") -> ServerFailed:
+    """Say that the server ended before it answered, and what it said last."""
     return ServerFailed(
-        f"{server} {how} before it answered{said}",
+        f"{server} {tell_end(code, 'before it answered', last_words)}",
         fix="run the command by itself in the server's directory to see what it lacks "
         "(--trace shows directory and variables)",
         exit_code=code,

@@ -1,7 +1,7 @@
-"""The identity a running server was started for, and how sure that is.
+"""The identity a running server was started for, and what follows for a call of another.
 
 `unbound`: nothing was found. `tentative`: the best evidence at the start. `confirmed`:
-a call said so. Pure: the judgement over single calls belongs here.
+a call said so. Pure: policy is tested as a table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from mcp_launch.hosts.host import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Identity, State
+    from typing import Literal
+
+    from mcp_launch.hosts.host import Caller, Carries, Identity, State
+    from mcp_launch.plan import Held
+
+    # What becomes of a request: it goes to the server, or to a fresh one, or to nobody.
+    Action = Literal["deliver", "restart", "refuse"]
 
 
 class Binding:
@@ -26,6 +32,12 @@ class Binding:
         self.thread = thread
         self.evidence = evidence
 
+    def __str__(self) -> str:
+        """Return whom, in words."""
+        if self.thread:
+            return f"thread {self.thread}"
+        return f"session {self.session}" if self.session else "no session that is known"
+
 
 def bind_at_start(identity: Identity) -> Binding:
     """Return the binding that the evidence at the start allows."""
@@ -36,3 +48,59 @@ def bind_at_start(identity: Identity) -> Binding:
         thread.value if isinstance(thread, Found) else None,
         identity.evidence,
     )
+
+
+def bind_by_call(bound: Binding, caller: Caller, evidence: str) -> Binding:
+    """Return the binding that a call demands; what it leaves out stays as it is."""
+    session, thread, _ = caller
+    if session is None and thread == bound.thread:
+        session = bound.session
+    return Binding("confirmed", session, thread, evidence)
+
+
+def judge(  # noqa: PLR0913  # the columns of the table
+    bound: Binding,
+    told: Binding,
+    *,
+    carries: Carries,
+    held: Held,
+    is_fresh: bool,
+    on_change: str,
+) -> Action:
+    """Return what becomes of a request whose identity may be another than the server's.
+
+    | binding | a connection carries | the environment holds it wrongly | action |
+    | --- | --- | --- | --- |
+    | not confirmed, no call delivered yet (`is_fresh`) | any | no | deliver |
+    | same | any | yes | restart: no server begins its work under a wrong identity |
+    | confirmed by calls to the server before it, `is_fresh` | not one thread | yes | likewise |
+    | confirmed, another thread | one thread | any | refuse: it was misdelivered |
+    | another session | any other | no, or only in default variables | deliver |
+    | same | same | in a variable that was asked for | restart |
+
+    `on_change` decides in place of all where the server is confirmed.
+    """
+    wrong = held.find_wrong(told.session, told.thread)
+    is_settled = bound.state == "confirmed" and (carries == "one thread" or bool(on_change))
+    if is_fresh and not is_settled:
+        return "restart" if wrong else "deliver"
+    default: Action = "restart" if wrong == "requested" else "deliver"
+    if bound.state != "confirmed" or _is_same(bound, told, carries):
+        return default
+    if on_change:
+        return _ACTIONS[on_change]
+    return "refuse" if carries == "one thread" else default
+
+
+def judge_place(*, is_elsewhere: bool, on_change: str) -> Action:
+    """Return what becomes of a request whose session works in another directory."""
+    return _ACTIONS[on_change or "follow"] if is_elsewhere else "deliver"
+
+
+_ACTIONS: dict[str, Action] = {"follow": "deliver", "restart": "restart", "refuse": "refuse"}
+
+
+def _is_same(bound: Binding, told: Binding, carries: Carries) -> bool:
+    if carries == "one thread":
+        return told.thread == bound.thread
+    return told.session == bound.session

@@ -7,51 +7,60 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import binding, kernel, leases, state, trace
+from mcp_launch import kernel, leases, outer, signals, trace
+from mcp_launch.calls import Calls
 from mcp_launch.identity import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_launch.context import Context
     from mcp_launch.guardian import Guardian
     from mcp_launch.leases import Lease
     from mcp_launch.lineage import Lineage
     from mcp_launch.plan import Plan
-    from mcp_launch.processes import ProcessTable
     from mcp_launch.profile import Profile
     from mcp_launch.spawning import Pipes
+    from mcp_launch.starting import Starter
 
 
 class Running:
-    """A server that was started: for whom, by whom, and below which guardian."""
+    """A server that was started: for whom, by whom, and how another one would be."""
 
-    __slots__ = ("decided", "found", "guardian", "line", "table", "wanted")
+    __slots__ = ("decide", "decided", "found", "guardian", "line", "starter", "table", "wanted")
 
     def __init__(  # noqa: PLR0913  # a record, always built by keyword
         self,
         *,
         wanted: Profile,
-        table: ProcessTable,
         line: Lineage,
         found: Context,
         decided: Plan,
         guardian: Guardian,
+        starter: Starter,
+        decide: Callable[[Context], Plan],
     ) -> None:
         self.wanted = wanted
-        self.table = table
+        self.starter = starter
+        self.table = starter.table
+        self.decide = decide
         self.line = line
         self.found = found
         self.decided = decided
         self.guardian = guardian
 
 
-def carry(running: Running, pipes: Pipes | None, wake: int, hosts: list[int], said: bytes) -> int:
+def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
     """Stay with the server until nothing of it is left; return its exit code.
 
     `said`: what was read of the host's words already.
     """
-    lease = _take_lease(running)
-    watches, is_lost = watch_hosts(running, hosts)
+    around = _find_outer(running)
+    beyond = outer.Outer(around) if around else None
+    calls = Calls(running.wanted, running.found, running.decided, beyond)
+    lease = _take_lease(running, calls, around)
+    watches, is_lost = watch_hosts(running, running.starter.hosts)
     try:
         if pipes is None:
             from mcp_launch.direct import Watch
@@ -62,21 +71,29 @@ def carry(running: Running, pipes: Pipes | None, wake: int, hosts: list[int], sa
             return watch.carry()
         from mcp_launch.relay import Relay
 
+        def start(plan: Plan) -> tuple[Guardian, Pipes]:
+            running.guardian, fresh = running.starter.start(plan)
+            lease.record["processes"] = _describe_processes(running)
+            return running.guardian, fresh
+
         pipes.close_servers()
         relay = Relay(
             running.guardian,
             watches,
             wake,
             pipes=pipes,
-            said=said,
-            server=running.wanted.server,
-            stdout_mode=running.wanted.stdout,
-            learn=lease.write,
+            calls=calls,
+            lease=lease,
+            decide=running.decide,
+            start=start,
         )
+        if said:
+            relay.talk.take_data(said)
         if is_lost:
             relay.lose_host()
         return relay.carry()
     finally:
+        signals.wake_after(0)  # Python lets go of its handlers before it ends
         running.guardian.leave()
         lease.remove()
 
@@ -102,27 +119,35 @@ def watch_hosts(running: Running, hosts: list[int]) -> tuple[list[int], bool]:
     return watches, is_lost
 
 
-def _take_lease(running: Running) -> Lease:
-    found, guardian = running.found, running.guardian
-    bound = binding.bind_at_start(found.identity)
-    lease = leases.Lease(
-        state.name_lease(os.environ, found.launch.value),
-        leases.describe(found, running.decided, bound),
-    )
+def _find_outer(running: Running) -> str | None:
+    host = _host_of(running)
+    return outer.find(running.table, host) if host else None
+
+
+def _take_lease(running: Running, calls: Calls, around: str | None) -> Lease:
+    record = leases.open_record(running.found.launch.value, running.decided.argv)
+    lease = leases.Lease(running.starter.lease, record)
     lease.write(
+        **calls.describe(),
         server=running.wanted.server,
         wire="direct" if running.wanted.direct else "guarded",
         boot=running.table.boot_id(),
         lineage={"verdict": running.line.verdict, "evidence": running.line.evidence},
-        processes=leases.describe_processes(
-            running.table,
-            launcher=os.getpid(),
-            guardian=guardian.pid,
-            server=guardian.server,
-            host=_host_of(running),
-        ),
+        outer=around,
+        restarts=0,
+        processes=_describe_processes(running),
     )
     return lease
+
+
+def _describe_processes(running: Running) -> dict[str, object]:
+    return leases.describe_processes(
+        running.table,
+        launcher=os.getpid(),
+        guardian=running.guardian.pid,
+        server=running.guardian.server,
+        host=_host_of(running),
+    )
 
 
 def _host_of(running: Running) -> int | None:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcp_launch.hosts.host import Identity
+    from mcp_launch.hosts.host import Callers, Host, Identity
     from mcp_launch.lineage import Lineage
     from mcp_launch.processes import ProcessTable
 
@@ -35,7 +35,8 @@ class Context:
     """Host, session, thread, project root, place and launch, each with its origin."""
 
     __slots__ = (
-        "defaults",
+        "_sighting",
+        "facts",
         "home",
         "host",
         "host_homes",
@@ -52,6 +53,8 @@ class Context:
 
     def __init__(self, sighting: Sighting, lineage: Lineage) -> None:
         host = lineage.host
+        self.facts: Host = host
+        self._sighting = sighting
         pid = str(lineage.process.identity.pid) if lineage.process else None
         self.launch = Found(make_launch_id(), "made for this launch")
         self.host = Found(host.name, _origin_of_host(lineage))
@@ -61,17 +64,25 @@ class Context:
         )
         self.identity: Identity = host.identify(sighting)
         self.thread = self.identity.thread
-        self.session = self._choose_session(has_sessions=host.has_sessions)
-        self.defaults = host.default_variables(self.identity)
+        self.session = self._choose_session()
         self.inherited_cwd = Found(sighting.cwd, "inherited")
         self.place = host.find_place(sighting)
         self.project_root = find_project_root(self.place.value)
         self.home = find_home_directory(sighting.environ)
         self.host_homes = host.find_homes(sighting)
 
-    def _choose_session(self, *, has_sessions: bool) -> Found | Missing:
+    def follow_callers(self) -> Callers:
+        """Return what tells whom each request is for."""
+        return self.facts.follow_callers(self._sighting)
+
+    def move(self, place: Found) -> None:
+        """Take another directory for the session's."""
+        self.place = place
+        self.project_root = find_project_root(place.value)
+
+    def _choose_session(self) -> Found | Missing:
         # Not to have found a session is not to have none.
-        if isinstance(self.identity.session, Found) or has_sessions:
+        if isinstance(self.identity.session, Found) or "session" in self.facts.told_later:
             return self.identity.session
         reason = self.identity.session.searched[0]
         return Found(self.launch.value, f"the launch's own id ({reason})")
@@ -127,6 +138,16 @@ def find_project_root(start: str) -> Found | Missing:
             break
         directory = parent
     return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
+
+
+def is_inside(directory: str, roots: list[str]) -> bool:
+    """Tell whether a directory is one of these, or inside one."""
+    try:
+        here = os.path.realpath(directory)
+        real = [os.path.realpath(root) for root in roots]
+    except ValueError:
+        return False  # a name that no directory can have
+    return any(here == root or here.startswith(root.rstrip("/") + "/") for root in real)
 
 
 def _origin_of_host(lineage: Lineage) -> str:

@@ -11,7 +11,7 @@ import time
 
 from mcp_launch import trace
 from mcp_launch.attending import Attendant, explain_early_end, read, wait_for_input
-from mcp_launch.message import Opening
+from mcp_launch.opening import Opening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,12 +51,13 @@ class Watch(Attendant):
     def _answer_unread(self, code: int) -> None:
         """Find out whether a request lies unread: its answer can only come from us."""
         opening = Opening()
+        rest = b""
         wait_ms = _FIRST_REQUEST_MS if time.monotonic() - self._since < _EARLY_END else 0
         if wait_for_input(wait_ms):
-            opening.hear_host(read(0))
+            rest = opening.hear_lines(read(0))
         if opening.pending:
             failed = explain_early_end(self.server, code)
-            opening.leave_to(failed)
+            opening.leave_to(failed, rest)
             raise failed
 
     def _hang_up(self) -> None:

@@ -62,7 +62,9 @@ class Guardian:
             pass
 
     def tell(self, what: int) -> None:
-        """Have the guardian pass on a signal, or (INPUT_ENDED) end the server now."""
+        """Have the guardian pass on a signal, or (INPUT_ENDED, REPLACED) end the server."""
+        if self._is_left:
+            return  # it has finished
         try:
             os.write(self.control, bytes([what]))
         except BrokenPipeError:

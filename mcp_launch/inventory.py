@@ -15,7 +15,7 @@ import os
 from mcp_launch import jsontext, state
 from mcp_launch.attending import CHUNK, wait_for_input
 from mcp_launch.hosts.host import Found
-from mcp_launch.message import Opening
+from mcp_launch.opening import Opening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,15 +38,14 @@ def accept(refused: PlaceRefused, context: Context, environ: Mapping[str, str]) 
     said = _read_first_line()
     if not _is_threadless(said):
         opening = Opening()
-        opening.hear_host(said)
-        opening.leave_to(refused)
+        opening.leave_to(refused, opening.hear_lines(said))
         raise refused
     directory = f"{state.find_directory(environ)}/nowhere"
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
     except OSError:
         raise refused from None
-    context.place = Found(directory, "Codex lists the server's tools, for no thread")
+    context.move(Found(directory, "Codex lists the server's tools, for no thread"))
     return said
 
 

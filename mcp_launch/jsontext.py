@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
 try:
-    from _json import encode_basestring_ascii, make_scanner
+    from _json import encode_basestring_ascii, make_scanner, scanstring
 except ImportError:
+    from json.decoder import scanstring  # type: ignore[attr-defined,no-redef]
     from json.encoder import encode_basestring_ascii
     from json.scanner import make_scanner
 
-_WHITESPACE = " \t\n\r"
+WHITESPACE = " \t\n\r"
 
 
 class _Leniency:
@@ -39,7 +40,7 @@ class _AnyNumber(_Leniency):
 
 
 # The stub takes the scanner's settings for a scanner.
-_scan: Scan = make_scanner(_Leniency())  # type: ignore[arg-type]
+scan: Scan = make_scanner(_Leniency())  # type: ignore[arg-type]
 _scan_any_number: Scan = make_scanner(_AnyNumber())  # type: ignore[arg-type]
 
 
@@ -54,16 +55,41 @@ def parse(line: bytes) -> Json:
 
     """
     # Surrogates stand for bytes that are no UTF-8.
-    text = line.decode("utf-8", "surrogateescape").strip(_WHITESPACE)
+    text = line.decode("utf-8", "surrogateescape")
     try:
-        return _parse_with(_scan, text)
+        value, end = scan(text, 0)
+        if end + 1 == len(text) and text[end] == "\n":
+            return value  # by far the most common: nothing before it, one newline behind
+    except (StopIteration, SystemError, ValueError):
+        pass
+    text = text.strip(WHITESPACE)
+    try:
+        return _parse_with(scan, text)
     except ValueError:
         return _parse_with(_scan_any_number, text)
 
 
-def _parse_with(scan: Scan, text: str) -> Json:
+def read_string(text: str, start: int) -> tuple[str, int]:
+    """Return the string whose opening quote is at `start`, and where it ends."""
+    return scanstring(text, start + 1, False)  # noqa: FBT003  # as lenient as the scanner
+
+
+def find_end(text: str, start: int) -> int:
+    """Return where the value that begins at `start` ends; it must be whole."""
+    return _scan_any_number(text, start)[1]
+
+
+def read_value(text: str, start: int) -> Json:
+    """Return the value that begins at `start`."""
     try:
-        value, end = scan(text, 0)
+        return scan(text, start)[0]
+    except ValueError:
+        return _scan_any_number(text, start)[0]
+
+
+def _parse_with(scanner: Scan, text: str) -> Json:
+    try:
+        value, end = scanner(text, 0)
     except (StopIteration, SystemError):
         # The scanner wants to raise an error that `json` defines; as long as nobody has
         # imported that, Python (3.11) says SystemError: "returned NULL without …".

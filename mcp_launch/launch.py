@@ -7,29 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from errno import E2BIG, EINVAL, ENOENT, ENOEXEC
 
-from mcp_launch import (
-    command,
-    context,
-    guardian,
-    lineage,
-    plan,
-    profile,
-    signals,
-    state,
-    trace,
-)
-from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused, SourceMissing, tell
+from mcp_launch import command, context, lineage, plan, profile, signals, state, trace
+from mcp_launch.errors import LaunchError, PlaceRefused, SourceMissing, tell
 from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
 from mcp_launch.spawning import Pipes
-from mcp_launch.watchkeeping import Errand
+from mcp_launch.starting import Starter, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.context import Context
-    from mcp_launch.guardian import Guardian
     from mcp_launch.lineage import Lineage
     from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
@@ -73,23 +61,23 @@ def _launch(arguments: list[str]) -> int:
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
     pipes = None if wanted.direct else Pipes()
     wake, _ = signals.listen(signals.ENDING)  # from here on there is somebody to tell
-    errand = Errand(
-        decided,
-        pipes.servers if pipes else (0, 1, 2),
-        hosts=_list_hosts(line, parent),
-        lease=state.name_lease(os.environ, found.launch.value),
-        input_is_ours=pipes is not None,
-    )
-    guard = guardian.fork(errand, table)
+    lease = state.name_lease(os.environ, found.launch.value)
+    starter = Starter(table, _list_hosts(line, parent), lease)
+    guardian = starter.begin(decided, pipes)
     # The server is on its way. What is imported from here on, is imported meanwhile.
     from mcp_launch import carrying
 
-    guard.wait_for_start()
-    _check_started(guard, decided)
+    wait_for(guardian, decided)
     running = carrying.Running(
-        wanted=wanted, table=table, line=line, found=found, decided=decided, guardian=guard
+        wanted=wanted,
+        line=line,
+        found=found,
+        decided=decided,
+        guardian=guardian,
+        starter=starter,
+        decide=lambda changed: _plan(wanted, changed),
     )
-    return carrying.carry(running, pipes, wake, errand.hosts, said)
+    return carrying.carry(running, pipes, wake, said)
 
 
 def _prepare_process() -> None:
@@ -130,10 +118,8 @@ def _refuse_guess(wanted: Profile, found: Context) -> None:
 
 def _decide(wanted: Profile, found: Context) -> tuple[Plan, bytes]:
     """Return the plan, and what had to be read of the host's words to make it."""
-    dotenv = _read_dotenv(wanted, found)
-    said = b""
     try:
-        decided = plan.decide(wanted, found, os.environ, dotenv)
+        return _plan(wanted, found), b""
     except PlaceRefused as refused:
         # Who has no thread is not in the wrong place. On the direct wire we cannot look.
         if wanted.direct or wanted.cwd != "session" or not _is_in_codex_home(found):
@@ -141,9 +127,13 @@ def _decide(wanted: Profile, found: Context) -> tuple[Plan, bytes]:
         from mcp_launch import inventory
 
         said = inventory.accept(refused, found, os.environ)
-        decided = plan.decide(wanted, found, os.environ, dotenv)
+        return _plan(wanted, found), said
+
+
+def _plan(wanted: Profile, found: Context) -> Plan:
+    decided = plan.decide(wanted, found, os.environ, _read_dotenv(wanted, found))
     decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
-    return decided, said
+    return decided
 
 
 def _read_dotenv(wanted: Profile, found: Context) -> Dotenv:
@@ -157,47 +147,6 @@ def _read_dotenv(wanted: Profile, found: Context) -> Dotenv:
 def _is_in_codex_home(found: Context) -> bool:
     homes = map(os.path.realpath, found.host_homes)
     return found.host.value == "codex" and os.path.realpath(found.place.value) in homes
-
-
-def _check_started(guard: Guardian, decided: Plan) -> None:
-    if guard.server is not None:
-        return
-    step, number = guard.failure or ("guardian", 0)
-    reason = os.strerror(number)
-    guard.failure = (step, number)
-    guard.finish()
-    if step == "chdir":
-        raise PlaceRefused(
-            f"cannot change to the server's directory {decided.cwd.value}: {reason}",
-            fix="make it accessible, or name another one: --cwd DIR",
-        )
-    if step == "exec":
-        raise NotExecutable(
-            f"{decided.program} cannot be started: {reason}",
-            fix=_explain_exec(decided.program, number),
-        )
-    raise LaunchError(
-        f"the guardian of {decided.program} ended before the server was started",
-        fix="look at the system's limits on processes and memory (ulimit -a)",
-    )
-
-
-def _explain_exec(program: str, number: int) -> str:
-    if number == E2BIG:
-        return "its arguments and variables are longer than the system allows: shorten them"
-    if number == EINVAL:
-        return "an argument or a variable has a name or a value that no program can be given"
-    if number not in {ENOENT, ENOEXEC}:
-        return f"see to what the system says of {program}, or of what its first line names"
-    try:
-        with open(program, "rb") as file:
-            first = file.readline(256)
-    except OSError:
-        first = b""
-    if first.startswith(b"#!"):
-        interpreter = first[2:].strip().decode(errors="replace")
-        return f"its first line names the interpreter `{interpreter}`: install it or correct it"
-    return "it is built for another system or processor: install the one for this machine"
 
 
 def _fail(error: LaunchError) -> int:

@@ -12,16 +12,12 @@ import time
 from errno import ENOSPC
 
 from mcp_launch import jsontext, trace
-from mcp_launch.hosts.host import Found
 from mcp_launch.identity import ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.binding import Binding
-    from mcp_launch.context import Context
     from mcp_launch.identity import Verdict
     from mcp_launch.jsontext import Json
-    from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
 
 VERSION = 1
@@ -62,31 +58,13 @@ def mark_command(argv: list[str]) -> str:
     return f"{value:08x}"
 
 
-def describe(context: Context, plan: Plan, binding: Binding) -> dict[str, object]:
-    """Return the record of a launch, without the processes. Never a secret in it."""
-    facts = {
-        "host": context.host,
-        "session": context.session,
-        "thread": context.thread,
-        "project_root": context.project_root,
-        "cwd": plan.cwd,
-    }
+def open_record(launch: str, argv: list[str]) -> dict[str, object]:
+    """Return the beginning of a launch's record. Never a secret in it."""
     return {
         "version": VERSION,
-        "launch": context.launch.value,
-        "mark": mark_command(plan.argv),
+        "launch": launch,
+        "mark": mark_command(argv),
         "started": time.time(),
-        "context": {
-            name: {"value": fact.value, "origin": fact.origin}
-            for name, fact in facts.items()
-            if isinstance(fact, Found)
-        },
-        "binding": {
-            "state": binding.state,
-            "session": binding.session,
-            "thread": binding.thread,
-            "evidence": binding.evidence,
-        },
     }
 
 
@@ -157,6 +135,16 @@ def _is_pid(recorded: Json, pid: int) -> bool:
     return isinstance(recorded, dict) and recorded.get("pid") == pid
 
 
+def read(path: str) -> dict[str, Json] | None:
+    """Return one record, None if there is none."""
+    try:
+        with open(path, "rb") as file:
+            record = jsontext.parse(file.read())
+    except (OSError, ValueError, RecursionError):
+        return None  # removed just now, or not ours
+    return record if isinstance(record, dict) else None
+
+
 def _read_all(directory: str) -> dict[str, dict[str, Json]]:
     records: dict[str, dict[str, Json]] = {}
     try:
@@ -167,12 +155,8 @@ def _read_all(directory: str) -> dict[str, dict[str, Json]]:
         if name.startswith(".") or not name.endswith(".json"):
             continue
         path = f"{directory}/{name}"
-        try:
-            with open(path, "rb") as file:
-                record = jsontext.parse(file.read())
-        except (OSError, ValueError, RecursionError):
-            continue  # removed just now, or not ours
-        if isinstance(record, dict):
+        record = read(path)
+        if record is not None:
             records[path] = record
     return records
 

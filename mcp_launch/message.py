@@ -2,6 +2,7 @@
 
 Everything here is about single lines of JSON-RPC, one message a line, as MCP's stdio
 transport has them in both eras (`initialize`, to 2025-11-25; `server/discover`, 2026-07-28).
+A message is looked at as the dictionary that it is.
 """
 
 from __future__ import annotations
@@ -10,72 +11,156 @@ from mcp_launch import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.errors import LaunchError
     from mcp_launch.jsontext import Json
+
+    Message = dict[str, Json]
 
 # JSON-RPC's own code for a method that is not there, and the first of those left to servers.
 METHOD_NOT_FOUND = -32601
 SERVER_ERROR = -32000
 
-# How much of the host's first words is kept while nobody has answered them.
-_OPENING_LIMIT = 1 << 20
+# Some readers take it, so it must not hide a call.
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+# How most messages begin: the id follows …
+_USUAL_BEGINNING = b'{"jsonrpc":"2.0","id":'
+_ID_AT = len(_USUAL_BEGINNING)
+_ID_DIGITS = 20
+_ZERO = ord("0")
+_USUAL_CALL = b',"method":"tools/call","params":{"_meta":{"'
+_TO_META = len(_USUAL_CALL) - 2
+_OUTCOMES = (b'"result"', b'"error"')
+# … or ends, as the TypeScript SDK writes it.
+_OUTCOME_FIRST = (b'{"result":', b'{"error":')
+_ID_LAST = b',"id":'
+
+
+def look(line: bytes) -> Json:
+    """Return what a line holds: a message, a batch of them, or None for what is neither."""
+    try:
+        return jsontext.parse(line.removeprefix(_BYTE_ORDER_MARK))
+    except ValueError:
+        return None
+    except RecursionError:
+        from mcp_launch import spans
+
+        return spans.look_at_deep(line)
+
+
+def spell(request_id: Json) -> bytes:
+    """Return an id as bytes, so that 1 and "1" differ."""
+    if request_id.__class__ is int:
+        return b"%d" % request_id
+    if isinstance(request_id, (dict, list)):
+        return b""  # no id at all
+    return jsontext.encode(request_id).encode()
+
+
+def read_answered(line: bytes) -> bytes:
+    """Return the spelt id that a line answers, if it is written as answers usually are.
+
+    Nothing for everything else: then a real look is needed. A line may be long: its first
+    and its last few hundred bytes are enough.
+    """
+    if not line.endswith(b"}\n"):
+        return b""
+    if line.startswith(_USUAL_BEGINNING):
+        end = line.find(b",", _ID_AT)
+        return line[_ID_AT:end] if line.startswith(_OUTCOMES, end + 1) else b""
+    if line.startswith(_OUTCOME_FIRST):
+        # The last brace closes the message, so what stands before it is a member of it.
+        start = line.rfind(_ID_LAST) + len(_ID_LAST)
+        return line[start:-2] if start >= len(_ID_LAST) else b""
+    return b""
+
+
+def find_usual_meta(line: bytes) -> int:
+    """Return where the `_meta` of a call begins, if this is one line as Codex writes it.
+
+    0 for everything else: then a real look is needed.
+    """
+    end = line.find(b",", _ID_AT, _ID_AT + _ID_DIGITS)
+    if end < 0 or not line.startswith(_USUAL_CALL, end) or not line.startswith(_USUAL_BEGINNING):
+        return 0
+    if line.find(b"\n") != len(line) - 1 or not line[_ID_AT:end].isdigit():
+        return 0
+    if line[_ID_AT] == _ZERO and end > _ID_AT + 1:
+        return 0  # 007 is no number
+    return end + _TO_META
+
+
+def read_usual_meta(line: bytes, start: int) -> tuple[Message, int] | None:
+    """Return the object that begins there, and where it ends, in a line that is all ASCII."""
+    try:
+        value, end = jsontext.scan(line.decode("ascii"), start)
+    except (StopIteration, SystemError, ValueError, RecursionError):
+        return None
+    return (value, end) if isinstance(value, dict) else None
+
+
+def is_settled(line: bytes, end: int) -> bool:
+    """Tell whether what stands behind a usual `_meta` leaves what was asked as it is.
+
+    It could change that only by saying one of these names again.
+    """
+    return (
+        line.find(b'"_meta"', end) < 0
+        and line.find(b'"params"', end) < 0
+        and line.find(b'"method"', end) < 0
+        and (line.find(b"\\", end) < 0 or line.find(b"\\u", end) < 0)
+    )
+
+
+def read_usual_id(line: bytes, start: int) -> bytes:
+    """Return the spelt id of a usual call whose `_meta` begins there."""
+    return line[_ID_AT : start - _TO_META]
+
+
+def is_request(message: Message) -> bool:
+    """Tell whether somebody waits for an answer to it."""
+    return "method" in message and message.get("id") is not None
+
+
+def is_answer(message: Message) -> bool:
+    """Tell whether it answers a request."""
+    return "method" not in message and "id" in message
+
+
+def get_member(message: Json, *names: str) -> Json:
+    """Return what stands at the end of a path of names, None where it leads nowhere."""
+    for name in names:
+        if not isinstance(message, dict):
+            return None
+        message = message.get(name)
+    return message
 
 
 def make_error(request_id: Json, code: int, text: str) -> bytes:
     """Return an error answer as a line."""
-    answer = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
-    return jsontext.encode(answer).encode() + b"\n"
+    error = {"code": code, "message": text}
+    return encode({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+def make_request(request_id: str, method: str) -> bytes:
+    """Return a request of our own as a line."""
+    return encode({"jsonrpc": "2.0", "id": request_id, "method": method})
+
+
+def make_notification(method: str, params: dict[str, Json] | None = None) -> bytes:
+    """Return a notification as a line."""
+    told: Message = {"jsonrpc": "2.0", "method": method}
+    return encode(told | {"params": params} if params else told)
+
+
+def encode(message: object) -> bytes:
+    """Return a message as a line."""
+    return jsontext.encode(message).encode() + b"\n"
 
 
 def read_request(line: bytes) -> tuple[Json, str] | None:
     """Return id and method of a request; None for anything else."""
-    try:
-        message = jsontext.parse(line)
-    except (ValueError, RecursionError):
+    message = look(line)
+    if not isinstance(message, dict) or not is_request(message):
         return None
-    if not isinstance(message, dict) or message.get("id") is None:
-        return None
-    method = message.get("method")
+    method = message["method"]
     return (message["id"], method) if isinstance(method, str) else None
-
-
-class Opening:
-    """The first requests of a connection, and whether the server has answered them.
-
-    Over when a request was answered, in any way, or `server/discover` with a result: from
-    then on host and server understand each other without us.
-    """
-
-    __slots__ = ("_rest", "era", "is_over", "pending")
-
-    def __init__(self) -> None:
-        self.pending: dict[str, tuple[Json, str]] = {}  # by the id's JSON: 1 and "1" differ
-        self.is_over = False
-        self.era: str | None = None
-        self._rest = b""
-
-    def hear_host(self, data: bytes) -> None:
-        """Note the requests in what the host said."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            request = read_request(line)
-            if request is not None:
-                self.pending[jsontext.encode(request[0])] = request
-        # A host that opens with a megabyte and no newline is none that we could answer.
-        self.is_over = self.is_over or len(self._rest) > _OPENING_LIMIT
-
-    def leave_to(self, error: LaunchError) -> None:
-        """Note in an error what is still to be answered, and the beginning of a line."""
-        error.pending = list(self.pending.values())
-        error.unfinished = self._rest
-
-    def hear_server(self, message: Json) -> None:
-        """Note the answer in what the server said."""
-        if not isinstance(message, dict) or "method" in message or "id" not in message:
-            return
-        _, method = self.pending.pop(jsontext.encode(message["id"]), (None, ""))
-        # A refused `server/discover` is followed by `initialize`; a host of the new era may
-        # leave both out and just ask.
-        if method and (method != "server/discover" or "result" in message):
-            self.is_over = True
-            self.era = method

@@ -9,6 +9,7 @@ import stat
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from mcp_launch.attending import Attendant
 
@@ -24,6 +25,8 @@ class Outlet:
         "_on_broken",
         "_resume",
         "_source",
+        "_target",
+        "_unread",
         "_write",
         "is_closed",
         "pending",
@@ -43,26 +46,33 @@ class Outlet:
         self._source = source
         self._resume = resume
         self._on_broken = on_broken
-        self._write = _open_without_blocking(fd)
+        self._write, self._target = _open_without_blocking(fd)
         self._closes = False
         self._is_idle = True  # open, and nothing pending
-        self.pending = b""
+        self._unread = b""
+        self.pending = bytearray()
         self.is_closed = False
+
+    def serve(self, source: int) -> None:
+        """Take another source, which waits while something is pending."""
+        self._source = source
+        if not self.pending:
+            self._attendant.watch(source, self._resume)
 
     def put(self, data: bytes) -> None:
         """Write, or keep what does not fit and stop the source."""
         if self._is_idle:
             try:
-                written = self._write(data)
+                written = self._write(self._target, data)
             except BlockingIOError:
                 written = 0
             except OSError:
-                self._break()
+                self._break(data)
                 return
             if written == len(data):
                 return
             self._is_idle = False
-            self.pending = data[written:]
+            self.pending = bytearray(data[written:])
             self._attendant.unwatch(self._source)
             self._attendant.watch(self._fd, self.flush, select.POLLOUT)
         elif not self.is_closed:
@@ -71,11 +81,11 @@ class Outlet:
     def flush(self) -> None:
         """Write what is pending; let the source go on when that is done."""
         try:
-            self.pending = self.pending[self._write(self.pending) :]
+            del self.pending[: self._write(self._target, self.pending)]
         except BlockingIOError:
             return
         except OSError:
-            self._break()
+            self._break(bytes(self.pending))
             return
         if self._attendant.input_ended:
             self._attendant.extend_grace()  # it is slow, but it moves
@@ -87,7 +97,12 @@ class Outlet:
             else:
                 self._attendant.watch(self._source, self._resume)
 
-    def _break(self) -> None:
+    def recover(self) -> bytes:
+        """Return what was put, and nobody has read nor ever will."""
+        return self._unread if self.is_closed else _read_back(self._fd) + bytes(self.pending)
+
+    def _break(self, unsent: bytes) -> None:
+        self._unread = _read_back(self._fd) + unsent
         self.close()  # nobody reads it any more
         self._on_broken()
 
@@ -104,7 +119,7 @@ class Outlet:
             return
         self.is_closed = True
         self._is_idle = False
-        self.pending = b""
+        self.pending = bytearray()
         self._attendant.unwatch(self._fd)
         if self._fd > 2:  # noqa: PLR2004  # a standard descriptor stays, so that nothing else gets it
             os.close(self._fd)
@@ -112,8 +127,8 @@ class Outlet:
             replace_by_nothing(self._fd)
 
 
-def _open_without_blocking(fd: int) -> Callable[[bytes], int]:
-    """Return a write that never waits, without changing what others share with us.
+def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], object]:
+    """Return a write that never waits, and what to, without changing what others share.
 
     O_NONBLOCK belongs to the open file, not to the descriptor, and on a terminal or an
     inherited pipe the file is somebody else's too.
@@ -124,7 +139,7 @@ def _open_without_blocking(fd: int) -> Callable[[bytes], int]:
 
         stream = _socket.socket(fileno=fd)
         flags = _socket.MSG_DONTWAIT
-        return lambda data: stream.send(data, flags)
+        return (lambda stream, data: stream.send(data, flags)), stream
     if stat.S_ISFIFO(mode):
         if fd > 2:  # noqa: PLR2004  # made by us, for us
             os.set_blocking(fd, False)
@@ -132,7 +147,29 @@ def _open_without_blocking(fd: int) -> Callable[[bytes], int]:
             _reopen(fd)
     elif os.isatty(fd):
         _reopen(fd)  # one that is held (^S) must hold nothing but itself
-    return lambda data: os.write(fd, data)
+    return os.write, fd
+
+
+def _read_back(fd: int) -> bytes:
+    """Return what lies in a pipe of ours that has lost its reader.
+
+    It stays there as long as we can write; where there is no /proc, nobody can get it.
+    """
+    if fd <= 2:  # noqa: PLR2004  # the host's, not ours
+        return b""
+    try:
+        reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    unread = b""
+    try:
+        while data := os.read(reading, 1 << 16):
+            unread += data
+    except BlockingIOError:
+        pass  # that was all
+    finally:
+        os.close(reading)
+    return unread
 
 
 def _reopen(fd: int) -> None:

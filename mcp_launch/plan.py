@@ -16,10 +16,17 @@ from mcp_launch.profile import is_own_variable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Literal
 
     from mcp_launch.context import Context
     from mcp_launch.profile import Profile
 
+    # Which kind of variable holds a wrong value; one that was asked for outweighs a default.
+    Wrong = Literal["default", "requested"] | None
+
+
+# The sources that a call can correct.
+_TOLD_LATER = ("session", "thread")
 
 # What `--cwd` takes besides a directory.
 PLACES = ("session", "project_root", "keep")
@@ -35,16 +42,39 @@ class Dotenv:
         self.searched = searched
 
 
+class Held:
+    """What a server's environment tells it of its session and thread."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: list[tuple[str, str, bool]] = []  # source, value, is it asked for
+
+    def add(self, source: str, value: str, *, is_requested: bool) -> None:
+        """Note a variable's value, and whether somebody asked for it."""
+        self._values.append((source, value, is_requested))
+
+    def find_wrong(self, session: str | None, thread: str | None) -> Wrong:
+        """Tell whether a value is another than these, and of which kind of variable."""
+        truth = {"session": session, "thread": thread}
+        wrong: Wrong = None
+        for source, value, is_requested in self._values:
+            if truth[source] not in {None, value}:
+                wrong = "requested" if is_requested else wrong or "default"
+        return wrong
+
+
 class Plan:
     """What the guardian is told to start."""
 
-    __slots__ = ("argv", "cwd", "environ", "program", "set_variables", "unset_variables")
+    __slots__ = ("argv", "cwd", "environ", "held", "program", "set_variables", "unset_variables")
 
     def __init__(self, argv: list[str], cwd: Found, environ: dict[str, str]) -> None:
         self.argv = argv
         self.program = argv[0]  # its file, once `command` has found it
         self.cwd = cwd
         self.environ = environ
+        self.held = Held()
         self.set_variables: dict[str, str] = {}  # name: origin
         self.unset_variables: list[str] = []
 
@@ -80,11 +110,23 @@ def decide(
         elif source == "dotenv":
             value = _pick(name, dotenv.values, dotenv.searched)
         else:
-            value = _find_fact(source, context, cwd)
+            value = _find_fact(source, context, cwd, profile)
         _set(plan, name, _require(name, source, value))
+    _note_identity(plan, profile, context)
     # A shell would say so; a server that trusts PWD must not be led elsewhere.
     plan.environ["PWD"] = cwd.value
     return plan
+
+
+def _note_identity(plan: Plan, profile: Profile, context: Context) -> None:
+    """Note what the environment holds of session and thread: a call may tell otherwise."""
+    for source in _TOLD_LATER:
+        fact = getattr(context, source)
+        if isinstance(fact, Found):
+            plan.held.add(source, fact.value, is_requested=False)
+        for name, wanted in profile.env.items():
+            if wanted == source:
+                plan.held.add(source, plan.environ[name], is_requested=True)
 
 
 def decide_cwd(wanted: str, context: Context, is_directory: Callable[[str], bool]) -> Found:
@@ -162,12 +204,12 @@ def _list_defaults(context: Context) -> dict[str, Found]:
         "MCP_LAUNCH_SESSION_ID": context.session,
         "MCP_LAUNCH_THREAD_ID": context.thread,
         "MCP_LAUNCH_PROJECT_ROOT": context.project_root,
-        **context.defaults,
+        **context.facts.default_variables(context.session, context.thread),
     }
     return {name: found for name, found in values.items() if isinstance(found, Found)}
 
 
-def _find_fact(source: str, context: Context, cwd: Found) -> Found | Missing:
+def _find_fact(source: str, context: Context, cwd: Found, profile: Profile) -> Found | Missing:
     facts: dict[str, Found | Missing] = {
         "thread": context.thread,
         "session": context.session,
@@ -177,7 +219,15 @@ def _find_fact(source: str, context: Context, cwd: Found) -> Found | Missing:
         "host_pid": context.host_pid,
         "launch": context.launch,
     }
-    return facts[source]
+    fact = facts[source]
+    if isinstance(fact, Found) or source not in context.facts.told_later:
+        return fact
+    # On the direct wire no call is seen.
+    if profile.direct or profile.when_unknown == "fail":
+        return fact
+    # A call will tell, but a server may not start without it.
+    why = "; ".join(fact.searched)
+    return Found(context.launch.value, f"the launch's own id until a call tells ({why})")
 
 
 def _pick(name: str, values: Mapping[str, str | None], where: str) -> Found | Missing:
@@ -199,8 +249,9 @@ _WAYS_OUT = {
     "local": "set it in the `env` of the host's entry (hosts clear most variables)",
     "dotenv": "add it there, or name the right file with --dotenv FILE",
     "project_root": "start the host inside a project",
-    "thread": "start the server from a Codex thread (0.147 or later, not ephemeral)",
-    "session": "start the server from a session of its host (Codex: 0.147 or later)",
+    "thread": "leave out --direct and --when-unknown fail, so that the first call of a Codex "
+    "thread can tell it",
+    "session": "leave out --direct and --when-unknown fail, so that the first call can tell it",
 }
 
 

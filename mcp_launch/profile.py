@@ -25,6 +25,13 @@ nothing behind. Everything from COMMAND on belongs to the server.
   --cwd WHERE         session (default), project_root, keep, or a directory
   --stdout MODE       what is no JSON on the server's stdout: auto (default) moves it to
                       stderr, strict ends the launch, off lets it pass
+  --on-change ACTION  when a call is of another session than the server's: follow (it gets
+                      the call), restart (a fresh server gets it), refuse (nobody does);
+                      by default what suits the host
+  --when-unknown WHAT what an identity that is asked for holds until a call tells it:
+                      placeholder (default, the launch's own id), or fail
+  --restart WHEN      on (default): a server that dies is replaced; off: the launch ends
+  --no-meta           leave the calls' _meta alone
   --strict            refuse a launch whose lineage cannot be verified, or whose thread
                       is only a guess
   --direct            let the server talk to the host itself: no byte passes through us
@@ -46,12 +53,18 @@ SOURCES = (
 )
 _SPELLINGS = {"thread_id": "thread", "session_id": "session"}
 
-_TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--cwd", "--stdout")
-_SWITCHES = ("--strict", "--direct", "--trace")
+# What an option takes; the first is its default.
+_CHOICES = {
+    "--stdout": ("auto", "strict", "off"),
+    "--on-change": ("", "follow", "restart", "refuse"),
+    "--when-unknown": ("placeholder", "fail"),
+    "--restart": ("on", "off"),
+}
+_TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--cwd", *_CHOICES)
+_SWITCHES = ("--strict", "--direct", "--no-meta", "--trace")
 _MAY_REPEAT = ("--env", "--dotenv")
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
-_STDOUT_MODES = ("auto", "strict", "off")
 
 # The twins of one launch must not reach a launch below it (a host that is itself a
 # server hands its whole environment on). These two are for every launch.
@@ -61,7 +74,20 @@ SHARED_TWINS = ("MCP_LAUNCH_TRACE", "MCP_LAUNCH_HOME")
 class Profile:
     """What the user wants, every value checked."""
 
-    __slots__ = ("command", "cwd", "direct", "dotenv", "env", "server", "stdout", "strict")
+    __slots__ = (
+        "command",
+        "cwd",
+        "direct",
+        "dotenv",
+        "env",
+        "no_meta",
+        "on_change",
+        "restart",
+        "server",
+        "stdout",
+        "strict",
+        "when_unknown",
+    )
 
     def __init__(self, values: Mapping[str, list[str]], command: list[str]) -> None:
         self.command = command
@@ -69,9 +95,13 @@ class Profile:
         self.env = dict(_split_variable(text) for text in values.get("--env", []))
         self.dotenv = list(values.get("--dotenv", []))
         self.cwd = _last(values, "--cwd") or "session"
-        self.stdout = _check_stdout(_last(values, "--stdout") or "auto")
+        self.stdout = _choose(values, "--stdout")
+        self.on_change = _choose(values, "--on-change")
+        self.when_unknown = _choose(values, "--when-unknown")
+        self.restart = _choose(values, "--restart")
         self.strict = "--strict" in values
         self.direct = "--direct" in values
+        self.no_meta = "--no-meta" in values
 
 
 def load(arguments: list[str], environ: Mapping[str, str]) -> Profile:
@@ -127,8 +157,7 @@ def _split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
         if name in _SWITCHES and not equals:
             values[name] = []
         elif name in _TAKE_A_VALUE:
-            if not equals:
-                value = _take_value(name, rest)
+            value = _take_value(name, [value] if equals else rest)
             _add(values, name, value)
         else:
             raise _unknown_option(word)
@@ -164,7 +193,7 @@ def _unknown_option(word: str) -> UsageError:
 def _read_twins(environ: Mapping[str, str]) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     for option in (*_TAKE_A_VALUE, *_SWITCHES):
-        twin = f"MCP_LAUNCH_{option[2:].upper()}"
+        twin = _name_twin(option)
         text = environ.get(twin, "")
         if option in _SWITCHES and text.lower() not in (*_YES, *_NO):
             raise UsageError(
@@ -175,6 +204,10 @@ def _read_twins(environ: Mapping[str, str]) -> dict[str, list[str]]:
         elif text and text.lower() not in (_NO if option in _SWITCHES else ()):
             values[option] = [text]
     return values
+
+
+def _name_twin(option: str) -> str:
+    return f"MCP_LAUNCH_{option[2:].replace('-', '_').upper()}"
 
 
 def _last(values: Mapping[str, list[str]], name: str) -> str:
@@ -199,10 +232,13 @@ def _split_variable(text: str) -> tuple[str, str]:
     return name, source
 
 
-def _check_stdout(mode: str) -> str:
-    if mode not in _STDOUT_MODES:
+def _choose(values: Mapping[str, list[str]], option: str) -> str:
+    known = _CHOICES[option]
+    word = _last(values, option) or known[0]
+    if word not in known:
+        choices = [choice for choice in known if choice]
         raise UsageError(
-            f"there is no mode {mode} for stdout (--stdout, MCP_LAUNCH_STDOUT)",
-            fix=f"{suggest(mode, _STDOUT_MODES)}the modes are {', '.join(_STDOUT_MODES)}",
+            f"{option} (or {_name_twin(option)}) does not take {word}",
+            fix=f"{suggest(word, choices)}it takes {', '.join(choices)}",
         )
-    return mode
+    return word

@@ -1,4 +1,4 @@
-"""The guarded wire: every byte passes through us, both ways, and none is lost or changed.
+"""The guarded wire: every byte passes through us, both ways, and none is lost.
 
 One loop, no threads. Each direction stands alone: a sink that is full stops the reading
 of its own source and of nothing else, so a slow reader on either side neither blocks the
@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 
 from mcp_launch import trace
-from mcp_launch.attending import CHUNK, Attendant, explain_early_end, read, wait_for_input
+from mcp_launch.attending import CHUNK, Attendant, explain_early_end, wait_for_input
+from mcp_launch.complaints import Complaints
+from mcp_launch.conversation import Conversation
 from mcp_launch.errors import LaunchError
-from mcp_launch.message import Opening
 from mcp_launch.outlet import Outlet, replace_by_nothing
 from mcp_launch.signals import SIGTERM
 from mcp_launch.stdoutguard import StdoutGuard
@@ -24,19 +25,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcp_launch.calls import Calls
+    from mcp_launch.context import Context
     from mcp_launch.guardian import Guardian
-    from mcp_launch.jsontext import Json
+    from mcp_launch.leases import Lease
+    from mcp_launch.plan import Plan
     from mcp_launch.spawning import Pipes
 
-# Noise may wait so long on a host that does not read our stderr; then it is dropped:
-# nobody shows it, and the messages behind it must not wait for it.
-_NOISE_LIMIT = 1 << 18
-
-# How many lines of noise there were, is noted at these counts: a note is a file written.
-_NOISE_WORTH_NOTING = {1, 10, 100, 1_000, 10_000, 100_000}
-
-# The end of the server's stderr, kept for the error that says why it died.
-_LAST_WORDS = 2048
+# A server whose stdin or stdout has closed is dead, or so soon will be.
+_DYING = 0.5
 
 _read = os.read  # looked up for every message
 
@@ -51,47 +48,55 @@ class Relay(Attendant):
         wake: int,
         *,
         pipes: Pipes,
-        said: bytes,
-        server: str,
-        stdout_mode: str,
-        learn: Callable[..., None],
+        calls: Calls,
+        lease: Lease,
+        decide: Callable[[Context], Plan],
+        start: Callable[[Plan], tuple[Guardian, Pipes]],
     ) -> None:
         super().__init__(guardian, hosts, wake)
-        self.server = server
+        self.server = calls.profile.server
         self.failure: LaunchError | None = None
-        self.opening = Opening()
-        self._opening: Opening | None = self.opening  # None once it is over
-        self._learn = learn
-        self._last_words = b""
-        self._is_strict = stdout_mode == "strict"
-        self._guard = None if stdout_mode == "off" else StdoutGuard(self._divert, self._hear)
-        self._judge: Callable[[bytes], bytes] = self._guard.feed if self._guard else self._pass_all
-        self._host_is_lost = False
+        self.host_is_lost = False
+        self.reader_is_lost = False
+        self.is_out_of_time = False  # its input ended, and it did not
+        self._mode = calls.profile.stdout
+        self._is_strict = self._mode == "strict"
         self._input_is_lost = False
-        self._ends_within_a_line = False
-        to_server, from_server, errors = pipes.ours
-        self._from_server = from_server
-        self._errors = errors
+        self._unsaid = b""  # waits for the end of a line of the server's
+        self._owes_newline = False  # the last server's last line had no end
+        self._to_host = Outlet(
+            self, 1, source=-1, resume=self._read_server, on_broken=self._lose_reader
+        )
+        self.complaints = Complaints(self, self.server)
+        self.talk = Conversation(self, calls, lease, decide, start)
+        self.rest = self.talk.write_lease
+        hearing = self.talk.hearing
+        self.guard = StdoutGuard(
+            self._divert, hearing.heed, hearing.heed_ends, is_off=self._mode == "off"
+        )
+        self._recognise_call = self.talk.recognise
+        self._recognise_answer = hearing.recognise
+        self._connect(pipes)
+        self.watch(0, self._read_host)
+
+    def connect(self, guardian: Guardian, pipes: Pipes) -> None:
+        """Take another server in the place of the last, of which nothing is left."""
+        self.drop_alarm("input")
+        self.drop_alarm("output")
+        self._to_server.close()
+        self._close_output()
+        self._end_unfinished_line()
+        self.guard.is_successors = True
+        self.attach(guardian)
+        self._connect(pipes)
+
+    def _connect(self, pipes: Pipes) -> None:
+        to_server, self._from_server, errors = pipes.ours
         self._to_server = Outlet(
             self, to_server, source=0, resume=self._read_host, on_broken=self._lose_input
         )
-        self._to_host = Outlet(
-            self, 1, source=from_server, resume=self._read_server, on_broken=self._lose_reader
-        )
-        self._to_stderr = Outlet(
-            self, 2, source=errors, resume=self._read_errors, on_broken=self._lose_errors
-        )
-        self.watch(0, self._read_host)
-        self.watch(from_server, self._read_server)
-        self.watch(errors, self._read_errors)
-        if said:
-            self.opening.hear_host(said)
-            self._to_server.put(said)
-
-    @property
-    def noise_count(self) -> int:
-        """How many lines were no message."""
-        return self._guard.noise_count if self._guard else 0
+        self._to_host.serve(self._from_server)
+        self.complaints.connect(errors)
 
     def carry(self) -> int:
         """Relay until the server has ended and the host has everything; return the exit code.
@@ -104,14 +109,21 @@ class Relay(Attendant):
         self.attend()
         code = self.guardian.exit_code
         failure = self.failure
-        if self._opening is not None and not self.input_ended and not self.signalled:
-            failure = failure or explain_early_end(self.server, code or 0, self._last_words)
+        if not self.talk.opening.is_over and not self.input_ended and not self.signalled:
+            failure = failure or explain_early_end(
+                self.server, code or 0, self.complaints.last_words
+            )
         if failure is not None:
-            if self._ends_within_a_line:
-                self._to_host.put(b"\n")  # our answer is a line of its own
-            self.opening.leave_to(failure)
+            self._end_unfinished_line()  # our answer is a line of its own
+            self.talk.leave_to(failure)
             raise failure
         return 128 + self.signalled if code is None else code
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether no server is needed any more."""
+        is_lost = self.host_is_lost or self.reader_is_lost
+        return bool(is_lost or self.signalled or self.failure or self.is_out_of_time)
 
     def is_finished(self) -> bool:
         """Tell whether to leave.
@@ -121,30 +133,70 @@ class Relay(Attendant):
         """
         if not self.is_gone or self.is_late():
             return self.is_late()
-        if self._has_more(self._from_server) or self._has_more(self._errors):
+        left = [fd for fd in (self._from_server, self.complaints.source) if fd in self._handlers]
+        if any(wait_for_input(0, fd) for fd in left):
             return False
-        if self._host_is_lost or not self._to_host.pending:
+        if self._to_host.pending and not self.host_is_lost and not self.reader_is_lost:
+            return False  # what lies behind it in the server's pipe comes first
+        if self._from_server in self._handlers:
+            self._end_output()
+        if self.talk.succession.follow_up():
+            return False
+        if self.host_is_lost or not self._to_host.pending:
             self.leave_soon()  # nobody is waiting for what is left, or it is only stderr
-        return not self._to_host.pending and not self._to_stderr.pending
-
-    def _has_more(self, fd: int) -> bool:
-        return fd in self._handlers and wait_for_input(0, fd)
+        return not (self._to_host.pending or self.complaints.is_pending)
 
     def lose_host(self) -> None:
         """Nobody will answer any more, whoever holds our stdin open."""
-        self._host_is_lost = True
+        self.host_is_lost = True
         self.unwatch(0)
         self.end_input()
 
     def end_input(self) -> None:
         """Pass the end of input on, after everything that came before it."""
         super().end_input()
+        if self.host_is_lost or not self.talk.succession.is_away:
+            self.end_server()
+
+    def end_server(self) -> None:
+        """Let the server see the end of its input."""
         self._to_server.close_when_empty()
 
     def end_grace(self) -> None:
         """Close the server's stdin even if it never read what is left, and end it."""
-        self._to_server.close()
-        super().end_grace()
+        if self.talk.succession.is_away and not self.host_is_lost and self.has_grace_left():
+            self.extend_grace()  # somebody is still waited for
+        elif not self.is_gone:
+            self.is_out_of_time = True
+            self._to_server.close()
+            super().end_grace()
+
+    def deliver(self, data: bytes) -> None:
+        """Give bytes to the server."""
+        if data:
+            self._to_server.put(data)
+
+    def say(self, line: bytes) -> None:
+        """Tell the host something ourselves, between two lines of the server's."""
+        self._unsaid += line
+        if self._unsaid and not self.guard.is_within_a_line:
+            self._end_unfinished_line()
+            unsaid, self._unsaid = self._unsaid, b""
+            self._to_host.put(unsaid)
+
+    def _end_unfinished_line(self) -> None:
+        if self._owes_newline:
+            self._owes_newline = False
+            self._to_host.put(b"\n")
+
+    def resume_host(self) -> None:
+        """Hear the host again."""
+        if not self.input_ended and not self._to_server.pending:
+            self.watch(0, self._read_host)
+
+    def recover_unread(self) -> bytes:
+        """Return what the server, which is gone, has left unread."""
+        return self._to_server.recover()
 
     def _read_host(self) -> None:
         try:
@@ -152,22 +204,34 @@ class Relay(Attendant):
         except OSError:
             data = b""  # a reset socket, a hung-up terminal: the end, all the same
         if not data:
-            trace.note("the host has closed our stdin")
-            self.unwatch(0)
-            self.end_input()
-            return
-        if self._opening is not None:
-            self._opening.hear_host(data)
-            self._note_opening()
-        self._to_server.put(data)
+            self._end_host_input()
+        elif recognised := self._recognise_call(data):
+            self._to_server.put(recognised)
+        else:
+            self.talk.take_data(data)
+
+    def _end_host_input(self) -> None:
+        trace.note("the host has closed our stdin")
+        self.unwatch(0)
+        self.talk.take_rest()
+        self.end_input()
 
     def _lose_input(self) -> None:
-        # The server has closed its stdin: let the host notice, as it would without us.
-        # Not before it has answered: if it is dying, the host is to hear why.
+        # The server has closed its stdin. If it is dying, the next one gets what is still
+        # to come. If not: let the host notice, as it would without us, unless it has not
+        # answered yet: then the host is to hear why.
         if self.input_ended:
             return
-        if self._opening is not None:
-            self.watch(0, self._read_host)
+        self.watch(0, self._read_host)
+        if not self.talk.opening.is_over:
+            return
+        self.talk.succession.lose()
+        self.set_alarm("input", _DYING, self._give_up_input)
+
+    def _give_up_input(self) -> None:
+        if self.guardian.exit_code is not None or not self._to_server.is_closed:
+            return  # it is dead; what it left behind is being ended
+        if self.talk.succession.is_replacing:
             return
         self.unwatch(0)
         replace_by_nothing(0)
@@ -183,65 +247,47 @@ class Relay(Attendant):
         if not data:
             self._end_output()
             return
-        if self.input_ended and not self._host_is_lost:
+        if self.input_ended and not self.host_is_lost:
             self.extend_grace()
-        passed = self._judge(data)
-        if self.failure is None:  # else the host hears from us alone
+        passed = data if self._recognise_answer(data) else self.guard.feed(data)
+        if passed and self.failure is None:  # else the host hears from us alone
             self._to_host.put(passed)
+        if self._unsaid and not self.guard.is_within_a_line:
+            self.say(b"")
 
     def _end_output(self) -> None:
         self.unwatch(self._from_server)
-        if self._guard is not None:
-            rest = self._guard.close()
-            self._ends_within_a_line = bool(rest) and not rest.endswith(b"\n")
-            self._to_host.put(rest)
-        if self._opening is None:
+        self._is_strict = False  # half a line is no noise, but the end of a server
+        rest = self.guard.close()
+        self._is_strict = self._mode == "strict"
+        self._to_host.put(rest)
+        if self.guard.end_line() or (rest and not rest.endswith(b"\n")):
+            self._owes_newline = True
+        self.say(b"")
+        if self.talk.opening.is_over:
+            self.set_alarm("output", _DYING, self._give_up_output)
+
+    def _give_up_output(self) -> None:
+        if self.guardian.exit_code is None and not self.talk.succession.is_away:
+            self.reader_is_lost = True  # by us: nobody takes this server's place
             self._to_host.close_when_empty()
 
     def _lose_reader(self) -> None:
+        self.reader_is_lost = True
         self._to_host.close()
-        self.unwatch(self._from_server)
-        os.close(self._from_server)  # the server's next write fails, as it would without us
+        self._close_output()  # the server's next write fails, as it would without us
         if self._input_is_lost:
             self.end_input()
 
-    def _lose_errors(self) -> None:
-        self.unwatch(self._errors)
-        os.close(self._errors)  # likewise
-
-    def _pass_all(self, data: bytes) -> bytes:
-        if self._opening is not None:
-            self.opening.is_over = True  # nobody judges what it says, but it has spoken
-            self._note_opening()
-        return data
-
-    def _read_errors(self) -> None:
-        data = read(self._errors)
-        if not data:
-            self.unwatch(self._errors)
-            return
-        self._last_words = (self._last_words + data)[-_LAST_WORDS:]
-        self._to_stderr.put(data)
-
-    def _hear(self, message: Json) -> None:
-        if self.failure is None:
-            self.opening.hear_server(message)
-            self._note_opening()
-
-    def _note_opening(self) -> None:
-        if self._opening is not None and self.opening.is_over:
-            self._opening = None
-            if self._guard is not None:
-                self._guard.stop_hearing()
-            self._learn(opened_with=self.opening.era)
+    def _close_output(self) -> None:
+        if self._from_server >= 0:
+            self.unwatch(self._from_server)
+            os.close(self._from_server)
+            self._from_server = -1
 
     def _divert(self, line: bytes) -> None:
-        if len(self._to_stderr.pending) < _NOISE_LIMIT:
-            mark = f"[mcp-launch] {self.server} wrote this to stdout, it is no message: "
-            told = mark.encode(errors="surrogateescape")
-            self._to_stderr.put(told + line.rstrip(b"\r\n") + b"\n")
-        if self.noise_count in _NOISE_WORTH_NOTING:
-            self._learn(noise=self.noise_count)
+        self.talk.note_news()
+        self.complaints.mark(line)
         if self._is_strict and self.failure is None:
             text = line.strip()[:200].decode(errors="replace")
             self.failure = LaunchError(

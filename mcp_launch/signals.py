@@ -6,10 +6,12 @@ import os
 
 # typeshed knows `signal` only.
 from _signal import (  # type: ignore[import-not-found]
+    ITIMER_REAL,
     SIG_DFL,
     SIG_IGN,
     SIG_SETMASK,
     SIG_UNBLOCK,
+    SIGALRM,
     SIGCHLD,
     SIGHUP,
     SIGINT,
@@ -20,6 +22,7 @@ from _signal import (  # type: ignore[import-not-found]
     getsignal,
     pthread_sigmask,
     set_wakeup_fd,
+    setitimer,
     signal,
 )
 
@@ -27,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ENDING", "SIGCHLD", "SIGINT", "SIGKILL", "SIGTERM"]
+__all__ = ["ENDING", "SIGALRM", "SIGCHLD", "SIGINT", "SIGKILL", "SIGTERM"]
 
 # By which a host, a shell or a terminal ends what it started.
 ENDING = (SIGTERM, SIGINT, SIGHUP)
@@ -48,6 +51,12 @@ def listen(numbers: Iterable[int]) -> tuple[int, int]:
     return reading, writing
 
 
+def wake_after(seconds: float) -> None:
+    """Have SIGALRM wake us, once, or never (0): a timeout would make every wait dearer."""
+    signal(SIGALRM, _do_nothing)
+    setitimer(ITIMER_REAL, seconds)
+
+
 def make_audible() -> None:
     """Undo what a host may have done to the signals we live by, and what Python does.
 
@@ -56,7 +65,7 @@ def make_audible() -> None:
     SIGINT into a traceback).
     """
     global _inherited_mask  # noqa: PLW0603  # the server is to get it as we got it
-    _inherited_mask = pthread_sigmask(SIG_UNBLOCK, (SIGCHLD, *ENDING))
+    _inherited_mask = pthread_sigmask(SIG_UNBLOCK, (SIGALRM, SIGCHLD, *ENDING))
     signal(SIGCHLD, SIG_DFL)
     restore_default(SIGINT)
 

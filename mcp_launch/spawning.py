@@ -6,6 +6,7 @@ import os
 from errno import EINVAL, ENOEXEC
 
 from mcp_launch import kernel, signals
+from mcp_launch.errors import NotExecutable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +23,34 @@ class Pipes:
         self.servers = (stdin[0], stdout[1], stderr[1])
         self.ours = (stdin[1], stdout[0], stderr[0])
 
+    def close_ours(self) -> None:
+        """Let go of our ends: there is no server."""
+        for fd in self.ours:
+            os.close(fd)
+
     def close_servers(self) -> None:
         """Leave the server's ends to the server alone."""
         for fd in self.servers:
             os.close(fd)
+
+
+def check_environment(plan: Plan) -> None:
+    """See that a program can be given these variables.
+
+    Raises:
+        NotExecutable: One has a value that no program can be given.
+
+    """
+    for name, value in plan.environ.items():
+        try:
+            is_right = "\0" not in value and bool(os.fsencode(f"{name}={value}"))
+        except UnicodeEncodeError:
+            is_right = False
+        if not is_right:
+            raise NotExecutable(
+                f"no program can be given the value of {name}",
+                fix="look at what the host says of its session",
+            )
 
 
 def start_server(plan: Plan, stdio: tuple[int, int, int]) -> tuple[int, str | None]:

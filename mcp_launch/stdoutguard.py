@@ -1,4 +1,4 @@
-"""Keep what is no message off the host's wire.
+"""Keep what is no message off the host's wire, and show each message to who follows them.
 
 Servers print banners, logs and warnings to stdout, and hosts answer with a broken
 connection. A line that is no JSON object or array is noise and goes to stderr. Byte for
@@ -8,34 +8,74 @@ message (a prompt without a newline), which is cut off.
 
 from __future__ import annotations
 
-from mcp_launch import jsontext
+from mcp_launch import edges, jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.jsontext import Json
-
 # A longer line is judged by its beginning: it must not wait for its end, nor be held
 # in memory, and nobody logs that much in a line that begins like an object.
 _WHOLE_LINE_LIMIT = 1 << 14
 
-_HELD, _PASSING, _DIVERTING = range(3)
+# What is kept of a longer line: an answer tells at its beginning or its end whose it is.
+_EDGE = 512
+
+# The beginning of a line is held while it is short, a line that is needed whole until its
+# end; any other longer line passes or is diverted as it comes.
+_HELD, _WHOLE, _PASSING, _DIVERTING = range(4)
 
 
 class StdoutGuard:
-    """Sorts a server's stdout into messages and noise, under any chunking."""
+    """Sorts a server's stdout into messages and noise, under any chunking.
 
-    __slots__ = ("_hear", "_held", "_state", "divert", "noise_count")
+    `heed` is shown each message and returns what of it is to pass; `heed_ends` is shown the
+    two ends of a line that was too long to wait for, and has passed.
+    """
+
+    __slots__ = (
+        "_head",
+        "_heed",
+        "_heed_ends",
+        "_held",
+        "_is_shown",
+        "_length",
+        "_state",
+        "_tail",
+        "divert",
+        "is_midway",
+        "is_off",
+        "is_successors",
+        "noise_count",
+        "waits_for_whole_lines",
+    )
 
     def __init__(
-        self, divert: Callable[[bytes], None], hear: Callable[[Json], None] | None = None
+        self,
+        divert: Callable[[bytes], None],
+        heed: Callable[[bytes], bytes] = bytes,
+        heed_ends: Callable[[bytes, bytes], None] | None = None,
+        *,
+        is_off: bool = False,
     ) -> None:
         self.divert = divert
         self.noise_count = 0
-        self._hear = hear
-        self._held = b""  # the beginning of a line whose end has not come
+        self.is_off = is_off  # everything passes, at once
+        self.is_successors = False  # its requests get ids of ours, so none may slip through
+        self.waits_for_whole_lines = False  # however long: one may have to be kept back
+        self.is_midway = False  # in a line whose end has not come
+        self._heed = heed
+        self._heed_ends = heed_ends
+        self._held: list[bytes] = []  # the beginning of a line whose end has not come
+        self._length = 0  # of that
+        self._is_shown = False  # the host has that beginning already
+        self._head = self._tail = b""  # of a line that is passing
         self._state = _HELD
+
+    @property
+    def is_within_a_line(self) -> bool:
+        """Whether the host has the beginning of a line, but not its end."""
+        return self._state == _PASSING or self._is_shown
 
     def feed(self, data: bytes) -> bytes:
         """Return what may go to the host now."""
@@ -45,12 +85,10 @@ class StdoutGuard:
             data.endswith(b"}\n")
             and data.startswith(b'{"')
             and b'"jsonrpc"' in data
-            and self._hear is None
             and data.find(b"\n") == len(data) - 1
-            and not self._held
-            and self._state == _HELD
+            and not self.is_midway
         ):
-            return data
+            return self._heed(data)
         passed = []
         start = 0
         while (end := data.find(b"\n", start) + 1) > 0:
@@ -58,49 +96,81 @@ class StdoutGuard:
             start = end
         if start < len(data):
             passed.append(self._hold(data[start:]))
+        self.is_midway = start < len(data)
         return b"".join(passed)
 
     def close(self) -> bytes:
         """Return what is left when the server has closed its stdout: a line without an end."""
-        held, self._held = self._held, b""
-        return self._judge(held) if held else b""
+        held, self._held, self._length = b"".join(self._held), [], 0
+        return self._judge(held) if held and not self._is_shown else b""
 
-    def stop_hearing(self) -> None:
-        """Leave the messages unread from now on."""
-        self._hear = None
+    def end_line(self) -> bool:
+        """Forget the beginning of a line that will have no end; tell whether there was one."""
+        was_within, self._state, self._is_shown = self.is_within_a_line, _HELD, False
+        self.is_midway = False
+        return was_within
 
     def _finish_line(self, end: bytes) -> bytes:
         if self._state == _PASSING:
             self._state = _HELD
+            if self._heed_ends is not None:
+                self._heed_ends(self._head, (self._tail + end)[-_EDGE:])
             return end
         if self._state == _DIVERTING:
             self._state = _HELD
             self.divert(end)
             return b""
-        line, self._held = self._held + end, b""
+        line, self._held, self._length = b"".join((*self._held, end)), [], 0
+        self._state = _HELD
+        if self.is_off:
+            passed = self._heed(line) if _begins_like_a_message(line) else line
+            is_shown, self._is_shown = self._is_shown, False
+            return end if is_shown else passed
         if len(line) <= _WHOLE_LINE_LIMIT:
             return self._judge(line)
         if _begins_like_a_message(line):
-            return line
+            return self._heed(line)
         self._count(line)
         return b""
 
     def _hold(self, part: bytes) -> bytes:
         if self._state == _PASSING:
+            self._tail = (self._tail + part)[-_EDGE:]
             return part
         if self._state == _DIVERTING:
             self.divert(part)
             return b""
-        self._held += part
-        if len(self._held) <= _WHOLE_LINE_LIMIT:
+        self._held.append(part)
+        self._length += len(part)
+        if self.is_off and not self.waits_for_whole_lines and not self.is_successors:
+            if not self._is_shown:
+                part = b"".join(self._held)  # all that was kept back so far
+            self._is_shown = True
+        if self._length > _WHOLE_LINE_LIMIT and self._state == _HELD:
+            self._state = self._sort_long_line(b"".join(self._held))
+            if self._state != _WHOLE:
+                return self._let_go(part)
+        return part if self._is_shown else b""
+
+    def _sort_long_line(self, held: bytes) -> int:
+        if self.waits_for_whole_lines or self._is_needed_whole(held[:_EDGE]):
+            return _WHOLE
+        return _PASSING if self.is_off or _begins_like_a_message(held) else _DIVERTING
+
+    def _let_go(self, part: bytes) -> bytes:
+        """Pass or divert what was held of a line that is not waited for."""
+        held, self._held, self._length = b"".join(self._held), [], 0
+        is_shown, self._is_shown = self._is_shown, False
+        if self._state == _DIVERTING:
+            self._count(held)
             return b""
-        held, self._held = self._held, b""
-        if _begins_like_a_message(held):
-            self._state = _PASSING
-            return held
-        self._state = _DIVERTING
-        self._count(held)
-        return b""
+        self._head, self._tail = held[:_EDGE], held[-_EDGE:]
+        return part if is_shown else held
+
+    def _is_needed_whole(self, head: bytes) -> bool:
+        """Tell whether it is a request of the server's, which may have to be changed."""
+        kind = edges.tell_kind(head) if _begins_like_a_message(head) else "answer"
+        return kind == "question" or (kind == "" and self.is_successors)
 
     def _judge(self, line: bytes) -> bytes:
         try:
@@ -108,13 +178,11 @@ class StdoutGuard:
         except ValueError:
             return self._salvage(line)
         except RecursionError:
-            return line  # deeper than Python follows, but JSON as far as that
+            return self._heed(line)  # deeper than Python follows, but JSON as far as that
         if not isinstance(message, (dict, list)):
             self._count(line)
             return b""
-        if self._hear is not None:
-            self._hear(message)
-        return line
+        return self._heed(line)
 
     def _salvage(self, line: bytes) -> bytes:
         start = line.find(b'{"jsonrpc"')

@@ -48,8 +48,14 @@ _SIGHTING_INTERVAL = 1.0
 # When to do what can wait: by then the server has started, or never will.
 _CHORES_AFTER = 1.0
 
-# What the launcher writes to say "no more input is coming, and the grace is over".
+# What the launcher writes to say "no more input is coming, and the grace is over", …
 INPUT_ENDED = 0
+# … and "no more input is coming, another server is to take this one's place".
+REPLACED = 255
+
+# How long a server that is replaced may take to finish by itself, and in all: a call waits.
+REPLACED_GRACE = 1.0
+REPLACED_END = 2.0
 
 
 class Errand:
@@ -190,6 +196,8 @@ class Watch:
         for what in told:
             if what == INPUT_ENDED:
                 self._plan_end((0.0, SIGTERM, True), (TERMINATED_GRACE, SIGKILL, True))
+            elif what == REPLACED:
+                self._plan_end((REPLACED_GRACE, SIGTERM, True), (REPLACED_END, SIGKILL, True))
             else:
                 self._pass_on(what)
         if told:

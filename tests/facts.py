@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.context import Context
+from mcp_launch.hosts import load
 from mcp_launch.hosts.host import Found, Identity, Missing, Sighting
 from mcp_launch.identity import Process, ProcessIdentity
 
@@ -24,7 +25,7 @@ def make_context(**facts: Any) -> Context:
         "identity": Identity(nothing, nothing),
         "thread": nothing,
         "session": nothing,
-        "defaults": {},
+        "facts": load("codex"),
         "inherited_cwd": Found("/inherited", "inherited"),
         "place": Found("/work/app", "inherited"),
         "project_root": Found("/work/app", ".git in it"),

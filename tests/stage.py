@@ -11,7 +11,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 
@@ -20,12 +23,22 @@ LIMIT = 20.0
 
 RUN = [sys.executable, "-m", "mcp_launch", "run"]
 PROBE = [sys.executable, str(HERE / "actors" / "probe.py")]
+MEMORY = [sys.executable, str(HERE / "actors" / "memory.py")]
 TROUPE = [sys.executable, str(HERE / "actors" / "troupe.py")]
 
 
 def python(code: str) -> list[str]:
     """Return the command that runs some Python."""
     return [sys.executable, "-c", code]
+
+
+def call(tool: str, request_id: object = 1, **params: Any) -> dict[str, Any]:
+    """Return a call; `meta` is its `_meta`, the rest are the tool's arguments."""
+    meta = params.pop("meta", None)
+    message = request("tools/call", request_id, name=tool, arguments=params)
+    if meta is not None:
+        message["params"]["_meta"] = meta
+    return message
 
 
 def request(method: str, request_id: object = 1, **params: object) -> dict[str, Any]:
@@ -38,6 +51,7 @@ class Launch:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
+        self.child = process.pid  # the launcher's, below a stand-in host
         self._read = b""
 
     @property
@@ -85,6 +99,23 @@ class Launch:
         assert isinstance(result, dict)
         return result
 
+    def call(self, tool: str, request_id: object = 1, **params: Any) -> dict[str, Any]:
+        """Call a tool and return the result."""
+        self.send(call(tool, request_id, **params))
+        answer = self.answer()
+        assert answer["id"] == request_id
+        assert "result" in answer, answer
+        result = answer["result"]
+        assert isinstance(result, dict)
+        return result
+
+    def greet(self, **capabilities: object) -> dict[str, Any]:
+        """Open the connection as hosts did until 2025-11-25."""
+        self.send(request("initialize", 0, capabilities=capabilities))
+        answer = self.answer()
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer
+
     def close(self) -> None:
         """Close its stdin."""
         assert self.process.stdin
@@ -113,6 +144,16 @@ class Stage:
     def launch(self, *words: str, **options: Any) -> Launch:
         """Start `mcp-launch run` with these words."""
         return self.start([*RUN, *words], **options)
+
+    def launch_below(self, program: str, *words: str, command: list[str], **options: Any) -> Launch:
+        """Start a launch below a stand-in host, and return its connection."""
+        path = self.project.parent / program
+        if not path.exists():
+            path.symlink_to(os.path.realpath(sys.executable))
+        script = str(HERE / "actors" / "host.py")
+        host = self.start([str(path), "-S", "-E", script, *words, "--", *command], **options)
+        host.child = int(host.read_line())
+        return host
 
     def start(self, command: list[str], **options: Any) -> Launch:
         """Start any command with pipes."""
@@ -178,6 +219,22 @@ class Witness:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # as it should be
+
+
+def wait_for_lease(state: Path, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Return the only lease once it says what it should; it is written a little later."""
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        for path in (state / "leases").glob("[!.]*.json"):
+            try:
+                lease = json.loads(path.read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                continue  # the launch has ended, or is between two servers
+            assert isinstance(lease, dict)
+            if is_right(lease):
+                return lease
+        time.sleep(0.02)
+    raise AssertionError("no lease says so")
 
 
 def wait_until_gone(pid: int) -> None:

@@ -35,7 +35,7 @@ def test_an_example_is_understood(command: list[str]) -> None:
     assert command[:2] == ["mcp-launch", "run"]
     wanted = profile.load(command[2:], {})
 
-    assert wanted.server in {"docs", "audit", "worktree"}
+    assert wanted.server in {"docs", "audit", "browser", "worktree"}
     assert wanted.command[0] in {"npx", "uvx", "audit-server"}
 
 

@@ -68,7 +68,7 @@ def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(stage: 
         "os.write(1, b'{\"x\":\"' + b'y' * 120000 + b'\"}\\n')\n"
         "os._exit(0)\n"
     )
-    launch = stage.launch("--", *python(ends_full))
+    launch = stage.launch("--restart", "off", "--", *python(ends_full))
     launch.send(request("initialize"))
     launch.answer()
     with pytest.raises(subprocess.TimeoutExpired):
@@ -149,7 +149,7 @@ def test_a_stopped_launcher_keeps_nothing_alive(
 
 def test_a_request_in_two_pieces_is_answered_though_the_server_died_between(stage: Stage) -> None:
     launch = stage.launch("--", *python("import os; os.read(0, 99); os._exit(3)"))
-    launch.write(b'{"jsonrpc":"2.0","id":8,')
+    launch.write(b'{"jsonrpc":"2.0","method":"notifications/go"}\n{"jsonrpc":"2.0","id":8,')
     assert launch.process.stderr
     launch.process.stderr.readline()  # it says so when the server has died
     launch.write(b'"method":"initialize"}\n')

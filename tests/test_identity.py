@@ -245,7 +245,6 @@ def test_a_process_is_compared(
 FACTS = make_context(
     thread=Found("t-1", "a lock"),
     session=Found("s-1", "a lock"),
-    defaults={"CODEX_THREAD_ID": Found("t-1", "a lock")},
 )
 
 # --env, the value the server gets
@@ -294,7 +293,7 @@ def test_defaults_are_set_without_any_option() -> None:
 @pytest.mark.parametrize("source", ["thread", "session"])
 def test_a_source_without_a_value_says_where_it_looked(source: str) -> None:
     with pytest.raises(SourceMissing, match="it was not looked for") as missing:
-        decide(["--env", f"X={source}"], host=Found("codex", "above us"))
+        decide(["--when-unknown", "fail", "--env", f"X={source}"], host=Found("codex", "above us"))
     assert "do not ask for X" in missing.value.fix
 
 
@@ -373,6 +372,10 @@ def test_every_option_has_a_twin() -> None:
         "MCP_LAUNCH_DOTENV": "a.env,b.env",
         "MCP_LAUNCH_CWD": "keep",
         "MCP_LAUNCH_STDOUT": "off",
+        "MCP_LAUNCH_ON_CHANGE": "restart",
+        "MCP_LAUNCH_WHEN_UNKNOWN": "fail",
+        "MCP_LAUNCH_RESTART": "off",
+        "MCP_LAUNCH_NO_META": "yes",
         "MCP_LAUNCH_STRICT": "1",
         "MCP_LAUNCH_DIRECT": "true",
         "MCP_LAUNCH_TRACE": "0",
@@ -387,6 +390,10 @@ def test_every_option_has_a_twin() -> None:
         "dotenv": ["a.env", "b.env"],
         "cwd": "keep",
         "stdout": "off",
+        "on_change": "restart",
+        "when_unknown": "fail",
+        "restart": "off",
+        "no_meta": True,
         "strict": True,
         "direct": True,
     }

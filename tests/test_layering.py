@@ -15,7 +15,7 @@ PACKAGE = Path(mcp_launch.__file__).parent
 STOREYS = (
     *("errors", "identity", "jsontext", "signals", "kernel", "trace"),
     *("processes.linux", "processes.portable", "processes"),
-    *("hosts.host", "hosts.codex", "hosts.claude", "hosts.goose", "hosts"),
+    *("hosts.host", "hosts.codex", "hosts.claude", "hosts.goose", "hosts.vscode", "hosts"),
     # The launch path: little of the standard library, nothing else.
     *(
         "profile",
@@ -28,8 +28,30 @@ STOREYS = (
         "binding",
         "leases",
     ),
-    *("ending", "spawning", "watchkeeping", "guardian"),
-    *("message", "stdoutguard", "answering", "attending", "outlet", "relay", "direct"),
+    *("ending", "spawning", "watchkeeping", "guardian", "starting"),
+    *(
+        "spans",
+        "message",
+        "edges",
+        "opening",
+        "stdoutguard",
+        "answering",
+        "attending",
+        "outlet",
+        "complaints",
+    ),
+    *(
+        "description",
+        "familiar",
+        "calls",
+        "outer",
+        "ledger",
+        "recollection",
+        "succession",
+        "roots",
+        "hearing",
+    ),
+    *("conversation", "relay", "direct"),
     *("inventory", "carrying"),
     *("crash", "launch"),
     # The workshop: may be slow.

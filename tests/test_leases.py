@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable
-from stage import PROBE, Stage, request, wait_until_gone
+from stage import PROBE, Stage, request, wait_for_lease, wait_until_gone
 
 from mcp_launch import leases, processes
 
@@ -55,7 +55,7 @@ def test_a_lease_learns_how_the_connection_opened(stage: Stage, tmp_path: Path) 
     launch.answer()
     launch.answer()
 
-    assert read_lease(tmp_path / "state")["opened_with"] == "initialize"
+    wait_for_lease(tmp_path / "state", lambda lease: lease.get("opened_with") == "initialize")
 
 
 def test_leases_are_private(stage: Stage, tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def test_a_host_that_does_not_read_costs_no_memory(stage: Stage) -> None:
 def test_a_server_that_closes_its_stdout_early_is_seen_by_the_host(stage: Stage) -> None:
     code = (
         "import os\n"
+        "os.read(0, 100)\n"
         'os.write(1, b\'{"jsonrpc":"2.0","id":1,"result":{}}\\n\')\n'
         "os.close(1)\n"
         "while os.read(0, 100): pass\n"

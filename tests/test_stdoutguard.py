@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stage import Stage, python, request
+from stage import Stage, python, request, wait_for_lease
 
 from mcp_launch.stdoutguard import StdoutGuard
 
@@ -142,9 +142,7 @@ def test_the_lease_counts_the_noise(stage: Stage, tmp_path: Path) -> None:
     launch.send(request("ping"))
     launch.answer()
 
-    (lease,) = (tmp_path / "state" / "leases").iterdir()
-
-    assert json.loads(lease.read_text(encoding="utf-8"))["noise"] == 1
+    wait_for_lease(tmp_path / "state", lambda lease: lease.get("noise") == 2)
 
 
 def test_strict_ends_the_launch_and_tells_the_host(stage: Stage) -> None:
@@ -162,3 +160,32 @@ def test_off_passes_everything(stage: Stage) -> None:
     launch = stage.launch("--stdout", "off", "--", *BANNER_THEN_ECHO)
 
     assert launch.finish()[1] == b"Welcome to the server!\n[INFO] ready\n"
+
+
+@pytest.mark.parametrize("waits_first", [True, False])
+def test_where_nothing_is_judged_nothing_is_lost_when_whole_lines_are_wanted(
+    waits_first: bool,
+) -> None:
+    guard = StdoutGuard(lambda _line: None, is_off=True)
+    line = b'{"jsonrpc":"2.0","id":1,"result":"abcdef"}\n'
+    passed = b""
+    for number, at in enumerate(range(0, len(line), 10)):
+        guard.waits_for_whole_lines = (number < 2) == waits_first
+        passed += guard.feed(line[at : at + 10])
+
+    assert passed == line
+
+
+def test_a_later_servers_question_is_shown_whole_even_where_nothing_is_judged() -> None:
+    seen: list[bytes] = []
+
+    def heed(line: bytes) -> bytes:
+        seen.append(line)
+        return b"changed\n"
+
+    guard = StdoutGuard(lambda _line: None, heed, is_off=True)
+    guard.is_successors = True
+
+    assert guard.feed(b'{"id":1,') == b""
+    assert guard.feed(b'"method":"m"}\n') == b"changed\n"
+    assert seen == [b'{"id":1,"method":"m"}\n']

@@ -55,7 +55,6 @@ IDENTITY_VARIABLES = {
 
 # Hosts of which there is no more to know than how many sessions one server serves.
 _PLAIN = {
-    "vscode": Host("vscode", "VS Code", "many sessions"),
     "cursor": Host("cursor", "Cursor", "many sessions"),
     "gemini": Host("gemini", "Gemini CLI", "one session at a time"),
     "opencode": Host("opencode", "opencode", "many sessions"),
@@ -84,6 +83,10 @@ def load(name: str) -> Host:
         from mcp_launch.hosts.goose import HOST as GOOSE
 
         return GOOSE
+    if name == "vscode":
+        from mcp_launch.hosts.vscode import HOST as VSCODE
+
+        return VSCODE
     return _PLAIN.get(name, UNKNOWN)
 
 

@@ -9,14 +9,15 @@ believed only when the nearest host is a claude.
 
 from __future__ import annotations
 
+import os
 import time
 
 from mcp_launch import jsontext
-from mcp_launch.hosts.host import Found, Host, Identity, Missing, find_home_directory
+from mcp_launch.hosts.host import Callers, Found, Host, Identity, Missing, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Sighting
+    from mcp_launch.hosts.host import Caller, Sighting
     from mcp_launch.jsontext import Json
 
 # How often a torn read is tried again, and how long between: the write takes
@@ -24,11 +25,43 @@ if TYPE_CHECKING:
 _TORN_READS = 20
 _TORN_READ_INTERVAL = 0.001
 
+# A file that was written so shortly before it was read may have been written once more
+# since, within one tick of the file system's clock: then it is read again the next time.
+_CLOCK_TICK = 0.05
+
+
+class _Callers(Callers):
+    """The host's record, read again when it has changed."""
+
+    is_in_request = False
+
+    def __init__(self, sighting: Sighting) -> None:
+        self._sighting = sighting
+        self._path = _name_record(sighting)
+        self._known: tuple[float, int, int] | None = None  # when it was written, size, inode
+        self._caller: Caller | None = None
+        self.origins = (f"{self._path}, at the call", "", "")
+
+    def read(self, meta: dict[str, Json]) -> Caller | None:  # noqa: ARG002  # it tells no session
+        """Return the session of the moment; what was last known while there is no record."""
+        try:
+            seen = os.stat(self._path)
+        except OSError:
+            return self._caller
+        mark = (seen.st_mtime, seen.st_size, seen.st_ino)
+        if mark != self._known:
+            is_settled = time.time() - seen.st_mtime > _CLOCK_TICK
+            self._known = mark if is_settled else None
+            record = _find_record(self._sighting)
+            if isinstance(record, Found):
+                self._caller = (record.value, None, None)
+        return self._caller
+
 
 class Claude(Host):
     """The facts."""
 
-    has_sessions = True
+    told_later = ("session",)
 
     def __init__(self) -> None:
         super().__init__("claude", "Claude Code", "one session at a time")
@@ -56,9 +89,16 @@ class Claude(Host):
         """Return `~/.claude`, or where it was moved to."""
         return [_find_config_directory(sighting)]
 
-    def default_variables(self, identity: Identity) -> dict[str, Found]:
+    def follow_callers(self, sighting: Sighting) -> Callers:
+        """Look at the host's record for each request: `/clear` and `/resume` change it."""
+        return _Callers(sighting) if sighting.process else Callers()
+
+    def default_variables(
+        self,
+        session: Found | Missing,
+        thread: Found | Missing,  # noqa: ARG002  # it has none
+    ) -> dict[str, Found]:
         """Return the session as it is now: the variable Claude Code set may be older."""
-        session = identity.session
         return {"CLAUDE_CODE_SESSION_ID": session} if isinstance(session, Found) else {}
 
 
@@ -67,12 +107,17 @@ def _find_config_directory(sighting: Sighting) -> str:
     return moved or find_home_directory(sighting.environ) + "/.claude"
 
 
+def _name_record(sighting: Sighting) -> str:
+    pid = sighting.process.identity.pid if sighting.process else 0
+    return f"{_find_config_directory(sighting)}/sessions/{pid}.json"
+
+
 def _find_record(sighting: Sighting) -> Found | Missing:
     process = sighting.process
     if process is None:
         return Missing(["no Claude Code process above us"])
     identity = process.identity
-    path = f"{_find_config_directory(sighting)}/sessions/{identity.pid}.json"
+    path = _name_record(sighting)
     record = _read_record(path)
     if record is None:
         return Missing([f"{path} does not exist or cannot be read"])

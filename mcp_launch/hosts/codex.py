@@ -18,11 +18,20 @@ import os
 import time
 
 from mcp_launch import jsontext
-from mcp_launch.hosts.host import Found, Host, Identity, Missing, find_home_directory
+from mcp_launch.hosts.host import (
+    Callers,
+    Found,
+    Host,
+    Identity,
+    Missing,
+    find_home_directory,
+    pick_text,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Sighting
+    from mcp_launch.hosts.host import Caller, Sighting
+    from mcp_launch.jsontext import Json
 
 _LOCKS = "/thread-writer-locks/"
 _ID_LENGTH = 36
@@ -43,10 +52,37 @@ class Thread:
         self.cwd = cwd  # None: nothing is recorded yet (a rollout appears with the first turn)
 
 
+# Where a call tells its session and its thread.
+_TOLD = ("the call's _meta.sessionId", "the call's _meta.threadId", "")
+_TOLD_IN_TURN = 'the call\'s _meta["x-codex-turn-metadata"]'
+
+
+class _Callers(Callers):
+    origins: tuple[str, str, str] = _TOLD
+    telling = ("threadId", "sessionId")
+
+    def read(self, meta: dict[str, Json]) -> Caller | None:
+        thread, session = meta.get("threadId"), meta.get("sessionId")
+        if isinstance(thread, str) and isinstance(session, str) and thread:
+            self.origins = _TOLD
+            return (session or None, thread, None)
+        # Codex before 0.157 tells no session, or (0.117 to 0.122) neither, but in here.
+        turn = meta.get("x-codex-turn-metadata")
+        told = turn if isinstance(turn, dict) else {}
+        thread = pick_text(meta, "threadId") or pick_text(told, "thread_id")
+        session = pick_text(meta, "sessionId") or pick_text(told, "session_id")
+        self.origins = (
+            _TOLD[0] if "sessionId" in meta else _TOLD_IN_TURN,
+            _TOLD[1] if "threadId" in meta else _TOLD_IN_TURN,
+            "",
+        )
+        return (session, thread, None) if thread else None
+
+
 class Codex(Host):
     """The facts."""
 
-    has_sessions = True
+    told_later = ("session", "thread")
 
     def __init__(self) -> None:
         super().__init__("codex", "Codex", "one thread")
@@ -76,9 +112,16 @@ class Codex(Host):
             homes += [moved] if moved else []
         return homes
 
-    def default_variables(self, identity: Identity) -> dict[str, Found]:
+    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
+        """Read the thread of each call: the authority over every guess."""
+        return _Callers()
+
+    def default_variables(
+        self,
+        session: Found | Missing,  # noqa: ARG002  # it has no variable of its own
+        thread: Found | Missing,
+    ) -> dict[str, Found]:
         """Return what codex#19937 asks for."""
-        thread = identity.thread
         return {"CODEX_THREAD_ID": thread} if isinstance(thread, Found) else {}
 
 

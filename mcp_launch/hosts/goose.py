@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts.host import Found, Host, Identity, Missing
+from mcp_launch.hosts.host import Callers, Found, Host, Identity, Missing, pick_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Sighting
+    from mcp_launch.hosts.host import Caller, Sighting
+    from mcp_launch.jsontext import Json
+
+
+class _Callers(Callers):
+    telling = ("agent-session-id", "agent-working-dir")
+    origins = (
+        'the call\'s _meta["agent-session-id"]',
+        "",
+        'the call\'s _meta["agent-working-dir"]',
+    )
+
+    def read(self, meta: dict[str, Json]) -> Caller | None:
+        session = pick_text(meta, "agent-session-id")
+        return (session, None, pick_text(meta, "agent-working-dir")) if session else None
 
 
 class Goose(Host):
     """The facts."""
+
+    told_later = ("session",)
 
     def __init__(self) -> None:
         super().__init__("goose", "Goose", "many sessions")
@@ -22,6 +38,18 @@ class Goose(Host):
             return Identity(Missing(["AGENT_SESSION_ID is not set"]), self._no_thread())
         found = Found(session, "AGENT_SESSION_ID as Goose set it at the start")
         return Identity(found, self._no_thread(), "tentative", found.origin)
+
+    def default_variables(
+        self,
+        session: Found | Missing,
+        thread: Found | Missing,  # noqa: ARG002  # it has none
+    ) -> dict[str, Found]:
+        """Return the session of the call for which a server was started anew."""
+        return {"AGENT_SESSION_ID": session} if isinstance(session, Found) else {}
+
+    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each request tells
+        """Read session and directory of each request."""
+        return _Callers()
 
 
 HOST = Goose()

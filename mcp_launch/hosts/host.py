@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mcp_launch.identity import Process
+    from mcp_launch.jsontext import Json
     from mcp_launch.processes import ProcessTable
 
     # How many sessions one connection of the host carries.
     Carries = Literal["one thread", "one session at a time", "many sessions"]
     State = Literal["unbound", "tentative", "confirmed"]
+
+    # Whom a request is for: session, thread, directory, as far as the host tells.
+    Caller = tuple[str | None, str | None, str | None]
 
 
 class Found:
@@ -85,11 +89,28 @@ class Identity:
         self.is_guess = is_guess  # several would fit
 
 
+class Callers:
+    """Tells whom a request is for; of a host that says nothing, nobody."""
+
+    # Where session, thread and directory of a request stand.
+    origins: tuple[str, str, str] = ("", "", "")
+
+    # The members of `_meta` that are texts and tell it.
+    telling: tuple[str, ...] = ()
+
+    # Whether the request itself tells, or the host's record of what it does at present.
+    is_in_request = True
+
+    def read(self, meta: dict[str, Json]) -> Caller | None:  # noqa: ARG002  # for others to use
+        """Return whom a request with this `_meta` is for."""
+        return None
+
+
 class Host:
     """The facts of a host that tells its servers nothing."""
 
-    # Whether there always is a session that could be known at the start.
-    has_sessions = False
+    # The sources that a call can tell where they were not known at the start.
+    told_later: tuple[str, ...] = ()
 
     def __init__(self, name: str, title: str, carries: Carries) -> None:
         self.name = name
@@ -108,12 +129,26 @@ class Host:
         """Return the directories that are the host's own and no session's place."""
         return []
 
-    def default_variables(self, identity: Identity) -> dict[str, Found]:  # noqa: ARG002
+    def default_variables(
+        self,
+        session: Found | Missing,  # noqa: ARG002  # for others to use
+        thread: Found | Missing,  # noqa: ARG002
+    ) -> dict[str, Found]:
         """Return what every server of this host gets without asking."""
         return {}
 
+    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # for others to use
+        """Return what tells whom each request is for."""
+        return Callers()
+
     def _no_thread(self) -> Missing:
         return Missing([f"{self.title} has no threads"])
+
+
+def pick_text(meta: dict[str, Json], name: str) -> str | None:
+    """Return a member that is a text with something in it."""
+    value = meta.get(name)
+    return value if isinstance(value, str) and value else None
 
 
 def find_home_directory(environ: Mapping[str, str]) -> str:

@@ -1,0 +1,298 @@
+"""Every request of the host's: whose it is, what becomes of it, and who it says it is for.
+
+The host's word on a single call outweighs everything that was found at the start. What
+the server is told of it stands in the call's `_meta`, under a name of ours; what arrives
+under that name is another launch's, or a client's invention, and is never believed.
+"""
+
+from __future__ import annotations
+
+from time import time as _now
+
+from mcp_launch import binding, description, jsontext, message, spans, trace
+from mcp_launch.binding import Binding
+from mcp_launch.context import is_inside
+from mcp_launch.familiar import Familiar
+from mcp_launch.hosts.host import Found, Missing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.context import Context
+    from mcp_launch.hosts.host import Caller
+    from mcp_launch.jsontext import Json
+    from mcp_launch.message import Message
+    from mcp_launch.outer import Outer
+    from mcp_launch.plan import Plan
+    from mcp_launch.profile import Profile
+
+    Memory = tuple[Binding, Found | Missing, Found | Missing, Found, Found | None]
+
+KEY = spans.Name("mcp-launch/context")
+
+# What is done for a session. Lists and settings are the host's own affair, unless the
+# request itself says whose it is.
+ACTING = {
+    "tools/call",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "prompts/get",
+    "completion/complete",
+}
+
+
+class Refused:
+    """A request that must not reach the server, and why."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Misplaced:
+    """A request that needs a server started for its own session or directory."""
+
+    __slots__ = ("place", "told")
+
+    def __init__(self, told: Binding, place: Found | None) -> None:
+        self.told = told
+        self.place = place
+
+
+class Calls:
+    """Judges requests one by one, and remembers whom the server serves."""
+
+    def __init__(
+        self, profile: Profile, found: Context, decided: Plan, outer: Outer | None
+    ) -> None:
+        self.profile = profile
+        self.found = found
+        self.decided = decided
+        self.bound = binding.bind_at_start(found.identity)
+        self.count = 0
+        self.refusals = 0
+        self.last_call: float | None = None
+        self.has_changed = False  # whom it serves, since somebody asked
+        self.root: Found | None = None  # a directory that contradicts the server's own
+        self._callers = found.follow_callers()
+        self._is_shared = found.facts.carries == "many sessions"
+        self._familiar = Familiar()
+        self._outer = outer
+        self._known: Caller | None = None  # whose calls need not be judged any more
+        self._place: Found | None = None  # where the last call said that it works
+        self._count_at_start = 0  # of this very server
+        self._context = b""  # as it stands in the next call; empty: to be written anew
+        self._is_simple = False  # the next call has it as it stands
+        self._nobodys = jsontext.encode(self._describe()).encode()
+
+    def admit(self, said: Message, line: bytes) -> bytes | Refused | Misplaced:
+        """Return the line as the server is to get it, or why it must not."""
+        params = said.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        if said["method"] != "tools/call":
+            return self._judge_other(said, meta) or line
+        caller = self._callers.read(meta if isinstance(meta, dict) else {})
+        if (caller != self._known and caller is not None) or self.root is not None:
+            verdict = self._judge(caller)
+            if verdict is not None:
+                return verdict
+        self.count += 1
+        self.last_call = _now()
+        if self.profile.no_meta or not isinstance(params, dict):
+            return line
+        return spans.put_meta(line, params, meta, KEY, self._choose_context(caller, meta))
+
+    def recognise(self, line: bytes, start: int) -> bytes:
+        """Return what to put before the members of a usual call's `_meta`.
+
+        Nothing if the call may be of another than the one whom the server serves, or if
+        there is more to it: then it has to be judged.
+        """
+        if not self._is_simple or self.root is not None:
+            return b""
+        end = self._familiar.match(line, start)
+        if not end:
+            end = self._read_usual(line, start)
+        if not end or not message.is_settled(line, end):
+            return b""
+        self.count += 1
+        self.last_call = _now()
+        return self._context
+
+    def _read_usual(self, line: bytes, start: int) -> int:
+        read = message.read_usual_meta(line, start)
+        if read is None or KEY.text in read[0]:
+            return 0
+        meta, end = read
+        caller = self._callers.read(meta)
+        # What tells nobody is of whom the connection is, if it is one's.
+        if caller != self._known and (caller is not None or self._is_shared):
+            return 0
+        if self._callers.is_in_request:
+            self._familiar.learn(line, start, meta, self._callers.telling)
+        return end
+
+    def note_server(self, decided: Plan) -> None:
+        """Take note that a fresh server runs."""
+        self.decided = decided
+        self._count_at_start = self.count
+        self._forget_context()
+
+    def bind(self, misplaced: Misplaced) -> None:
+        """Take the identity and the place of a request for the server's, from now on."""
+        self._bind(misplaced.told)
+        self._known = None  # whoever was known is another now
+        if misplaced.place is not None:
+            self.found.move(misplaced.place)
+            self.root = None
+
+    def remember(self) -> Memory:
+        """Return what `bind` changes."""
+        found = self.found
+        return (self.bound, found.session, found.thread, found.place, self.root)
+
+    def restore(self, memory: Memory) -> None:
+        """Undo a `bind`."""
+        self.bound, self.found.session, self.found.thread, place, self.root = memory
+        self.found.move(place)
+        self._forget_context()
+
+    def look_again(self) -> None:
+        """Find out for whom the next server is started, where the host's record tells."""
+        caller = None if self._callers.is_in_request else self._callers.read({})
+        if caller is not None and caller[0] != self.bound.session:
+            # Not more than tentative: no call has said so.
+            origin = self._callers.origins[0]
+            self._bind(Binding("tentative", caller[0], self.bound.thread, origin))
+            self._known = None
+
+    def contradict(self, root: Found | None) -> None:
+        """Take note of where the host works, if that is elsewhere."""
+        self.root = root
+        self._place = None
+        self._known = None  # the next call is judged
+        self._forget_context()
+
+    def describe(self) -> dict[str, object]:
+        """Return what a lease tells of the calls."""
+        bound = self.bound
+        return {
+            "context": description.describe_facts(self.found, self.decided.cwd),
+            "binding": {
+                "state": bound.state,
+                "session": bound.session,
+                "thread": bound.thread,
+                "evidence": bound.evidence,
+            },
+            "calls": self.count,
+            "refusals": self.refusals,
+            "last_call": self.last_call,
+        }
+
+    def _judge(self, caller: Caller | None) -> Refused | Misplaced | None:
+        told = self._tell(caller)
+        action = binding.judge(
+            self.bound,
+            told,
+            carries=self.found.facts.carries,
+            held=self.decided.held,
+            is_fresh=self.count == self._count_at_start,
+            on_change=self.profile.on_change,
+        )
+        if action == "refuse":
+            return self._refuse(f"this call is of {told}, but this server serves {self.bound}")
+        place = self._find_place(caller)
+        where = binding.judge_place(
+            is_elsewhere=place is not None, on_change=self.profile.on_change
+        )
+        if where == "refuse" and place is not None:
+            return self._refuse(
+                f"this call is of {told} in {place.value} ({place.origin}), "
+                f"but this server works in {self.decided.cwd.value}"
+            )
+        if "restart" in {action, where}:
+            return Misplaced(told, place if where == "restart" else None)
+        if caller is not None:
+            self._known = caller
+            self._bind(told)
+        self._place = place
+        return None
+
+    def _tell(self, caller: Caller | None) -> Binding:
+        if caller is None:
+            return self.bound
+        session_origin, thread_origin, _ = self._callers.origins
+        return binding.bind_by_call(
+            self.bound, caller, thread_origin if caller[1] else session_origin
+        )
+
+    def _refuse(self, problem: str) -> Refused:
+        self.refusals += 1
+        trace.note(f"refused: {problem}")
+        return Refused(
+            f"{problem}: it was not delivered — fix: call from the session that the server "
+            "was started for, or choose with --on-change (follow, restart) what becomes of others"
+        )
+
+    def _find_place(self, caller: Caller | None) -> Found | None:
+        """Return where a call's session works, if that is elsewhere."""
+        place = caller[2] if caller else None
+        if place is not None and not is_inside(self.found.place.value, [place]):
+            return Found(place, self._callers.origins[2])
+        return self.root
+
+    def _bind(self, told: Binding) -> None:
+        session_origin, thread_origin, _ = self._callers.origins
+        found, bound = self.found, self.bound
+        if told.session != bound.session:
+            found.session = (
+                Found(told.session, session_origin)
+                if told.session
+                else Missing(["the call tells no session"])
+            )
+        if told.thread != bound.thread and told.thread:
+            found.thread = Found(told.thread, thread_origin)
+        if (told.session, told.thread) != (bound.session, bound.thread):
+            trace.note(f"from here on for {told}, by {told.evidence}")
+        before, after = ((one.state, one.session, one.thread) for one in (bound, told))
+        self.has_changed = self.has_changed or before != after
+        self.bound = told
+        self._forget_context()
+
+    def _forget_context(self) -> None:
+        self._familiar = Familiar()
+        self._context = b""
+        self._is_simple = False
+
+    def _judge_other(self, said: Message, meta: Json) -> Refused | Misplaced | None:
+        is_told = self._callers.is_in_request and isinstance(meta, dict)
+        if not is_told and said["method"] not in ACTING:
+            return None
+        caller = self._callers.read(meta if isinstance(meta, dict) else {})
+        if caller is None or (caller == self._known and self.root is None):
+            return None
+        return self._judge(caller)
+
+    def _choose_context(self, caller: Caller | None, meta: Json) -> bytes:
+        """Return what the server is told, with what an outer launch tells in it."""
+        if caller is None and self._is_shared:
+            context = self._nobodys  # it may be anybody's; not the last one's
+        else:
+            context = self._context or jsontext.encode(self._describe()).encode()
+        if caller == self._known or not self._is_shared:
+            self._context = context
+            self._is_simple = self._outer is None
+        outer = message.get_member(meta, KEY.text)
+        if not isinstance(outer, dict):
+            outer = self._outer.read() if self._outer else None
+        try:
+            told = jsontext.encode(outer).encode()
+        except RecursionError:
+            told = b"null"  # no launch is so deep in others
+        return context if told == b"null" else context[:-1] + b',"outer":' + told + b"}"
+
+    def _describe(self) -> dict[str, Json]:
+        found, bound = self.found, self.bound
+        facts = description.describe_facts(found, self._place or self.decided.cwd)
+        return description.name_context(facts, found.launch.value, bound.state, bound.evidence)

@@ -1,0 +1,68 @@
+"""What a server says on its stderr, and what it says on its stdout by mistake."""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch.attending import read
+from mcp_launch.outlet import Outlet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.attending import Attendant
+
+# Noise may wait so long on a host that does not read our stderr; then it is dropped:
+# nobody shows it, and the messages behind it must not wait for it.
+_NOISE_LIMIT = 1 << 18
+
+# The end of the server's stderr, kept for the error that says why it died.
+_LAST_WORDS = 2048
+
+
+class Complaints:
+    """Carries them to our own stderr, and keeps the last."""
+
+    def __init__(self, attendant: Attendant, server: str) -> None:
+        self.last_words = b""
+        self.source = -1
+        self._attendant = attendant
+        self._server = server
+        self._outlet = Outlet(
+            attendant, 2, source=-1, resume=self._read, on_broken=self._close_source
+        )
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the host has not taken all of it."""
+        return bool(self._outlet.pending)
+
+    def connect(self, source: int) -> None:
+        """Take another server's, in place of the last one's."""
+        self._close_source()
+        self.source = source
+        self.last_words = b""
+        self._outlet.serve(source)
+
+    def tell(self, text: str) -> None:
+        """Say something ourselves."""
+        self._outlet.put(f"[mcp-launch] {text}\n".encode(errors="surrogateescape"))
+
+    def mark(self, line: bytes) -> None:
+        """Tell a line that was on the server's stdout and is no message."""
+        if len(self._outlet.pending) < _NOISE_LIMIT:
+            told = f"[mcp-launch] {self._server} wrote this to stdout, it is no message: "
+            told_bytes = told.encode(errors="surrogateescape")
+            self._outlet.put(told_bytes + line.rstrip(b"\r\n") + b"\n")
+
+    def _read(self) -> None:
+        if data := read(self.source):
+            self.last_words = (self.last_words + data)[-_LAST_WORDS:]
+            self._outlet.put(data)
+        else:
+            self._attendant.unwatch(self.source)
+
+    def _close_source(self) -> None:
+        if self.source >= 0:
+            self._attendant.unwatch(self.source)
+            os.close(self.source)
+            self.source = -1

@@ -1,0 +1,111 @@
+"""What the server says, message by message.
+
+Answers are counted off against what was asked; our own are kept; and the requests of a
+server that took another's place get ids of ours, for both count from the same number.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import edges, message, spans
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.conversation import Conversation
+    from mcp_launch.message import Message
+
+# What is looked at closely when it is answered.
+_NOTEWORTHY = {"initialize", "tools/list", "subscriptions/listen"}
+
+
+class Hearing:
+    """Takes note of what the server says, and returns what of it is the host's."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._succession = talk.succession
+        self._ledger = talk.ledger
+        self._asked = talk.ledger.asked
+        self._opening = talk.opening
+        self._ids: dict[bytes, bytes] = {}  # of a later server's requests: ours, its own
+
+    def translate(self, key: bytes, line: bytes) -> bytes:
+        """Return the host's answer with the id that the server knows."""
+        return spans.replace(line, self._ids.pop(key), "id") if key in self._ids else line
+
+    def recognise(self, data: bytes) -> bool:
+        """Tell whether this is one answer, whole, of which there is nothing else to note."""
+        key = message.read_answered(data)
+        if key not in self._asked or data.find(b"\n") != len(data) - 1:
+            return False
+        if self._succession.is_away or not self._opening.is_over:
+            return False
+        if self._asked[key][1] in _NOTEWORTHY or self._talk.relay.guard.is_midway:
+            return False
+        del self._asked[key]
+        return True
+
+    def heed(self, line: bytes) -> bytes:
+        """Take note of a message of the server's; return what of it is the host's."""
+        said = message.look(line)
+        if isinstance(said, dict) and isinstance(said.get("method"), str):
+            return self._heed_request(said, line)
+        if isinstance(said, dict) and "id" in said:
+            return self._heed_answer(message.spell(said["id"]), said, line)
+        for one in said if isinstance(said, list) else []:
+            if isinstance(one, dict) and message.is_answer(one):
+                self._ledger.note_answer(message.spell(one["id"]))
+        self._succession.note_answer()
+        return line
+
+    def heed_ends(self, head: bytes, tail: bytes) -> None:
+        """Take note of a long line that has passed."""
+        self._ledger.note_answer(edges.read_answered(head, tail))
+        self._succession.note_answer()
+
+    def _heed_answer(self, key: bytes, said: Message, line: bytes) -> bytes:
+        if self._succession.recollection.hear_own(key, said):
+            self.wait_as_needed()
+            return b""
+        asked = self._ledger.note_answer(key)
+        if not self._opening.is_over or key in self._opening.pending:
+            self._opening.hear_server(said)
+            self._talk.note_news()
+        if asked is None and self._succession.is_away:
+            return b""  # the host has been told that there will be none
+        if asked is not None and asked[1] == "tools/list":
+            self._ledger.note_tools(said)
+            self.wait_as_needed()
+        self._succession.note_answer()
+        return line
+
+    def wait_as_needed(self) -> None:
+        """Have lines held until they are whole, if one may come that is ours or of interest."""
+        is_needed = self._succession.recollection.awaits_answers or self._ledger.awaits_tools
+        self._talk.relay.guard.waits_for_whole_lines = is_needed
+
+    def _heed_request(self, said: Message, line: bytes) -> bytes:
+        method = said["method"]
+        if message.is_request(said):
+            return self._heed_question(said, line)
+        if method == "notifications/cancelled":
+            raw = message.spell(message.get_member(said, "params", "requestId"))
+            known = next((key for key, own in self._ids.items() if own == raw), raw)
+            self._ledger.wanted.pop(known, None)
+            if known != raw:
+                return spans.replace(line, known, "params", "requestId")
+        elif method == "notifications/subscriptions/acknowledged":
+            return b"" if self._succession.recollection.hear_acknowledged(said) else line
+        return line
+
+    def _heed_question(self, said: Message, line: bytes) -> bytes:
+        request_id = said["id"]
+        if said["method"] == "roots/list":
+            self._talk.roots.has_been_asked = True
+        if self._succession.generation:
+            # The last server counted from the same number, and the host may still be at it.
+            raw = message.spell(request_id)
+            request_id = self._succession.recollection.make_id()
+            self._ids[message.spell(request_id)] = raw
+            line = spans.replace(line, message.spell(request_id), "id")
+        self._ledger.wanted[message.spell(request_id)] = (request_id, str(said["method"]))
+        return line

@@ -1,0 +1,35 @@
+"""VS Code: one server serves all chats of a window; each call names its conversation."""
+
+from __future__ import annotations
+
+from mcp_launch.hosts.host import Callers, Host, pick_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.hosts.host import Caller, Sighting
+    from mcp_launch.jsontext import Json
+
+
+class _Callers(Callers):
+    telling = ("vscode.conversationId",)
+    origins = ('the call\'s _meta["vscode.conversationId"]', "", "")
+
+    def read(self, meta: dict[str, Json]) -> Caller | None:
+        session = pick_text(meta, "vscode.conversationId")
+        return (session, None, None) if session else None
+
+
+class VsCode(Host):
+    """The facts."""
+
+    told_later = ("session",)
+
+    def __init__(self) -> None:
+        super().__init__("vscode", "VS Code", "many sessions")
+
+    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
+        """Read the conversation of each call."""
+        return _Callers()
+
+
+HOST = VsCode()

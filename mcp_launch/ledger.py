@@ -1,0 +1,114 @@
+"""Who has asked what, and has no answer yet; and what a server has been told to remember.
+
+All that is needed to put another server in the place of one: whom to answer, what to take
+back, what to say again.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import jsontext, message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.jsontext import Json
+    from mcp_launch.message import Message
+
+    # A request of the host's, as it came: its id, its method, the line.
+    Asked = tuple[Json, str, bytes]
+
+
+class Ledger:
+    """Open requests both ways, by their spelt ids."""
+
+    __slots__ = (
+        "_pages",
+        "asked",
+        "level",
+        "listening",
+        "subscriptions",
+        "tools",
+        "tools_request",
+        "wanted",
+    )
+
+    def __init__(self) -> None:
+        self.asked: dict[bytes, Asked] = {}  # by the host, of the server
+        self.wanted: dict[bytes, tuple[Json, str]] = {}  # by the server, of the host: id, method
+        self.level = b""  # the line with `logging/setLevel` in force
+        self.subscriptions: dict[str, bytes] = {}  # the lines in force, by their address
+        self.listening: dict[bytes, bytes] = {}  # `subscriptions/listen`, which stays open
+        self.tools_request = b""  # the line that asked for the tools
+        self.tools: list[int] = []  # the pages that the host has, each by its hash
+        self._pages: set[bytes] = set()  # requests for tools that are open
+
+    def note_request(self, asked: Message, line: bytes) -> None:
+        """Note a request that goes to the server."""
+        request_id, method = asked["id"], str(asked["method"])
+        key = b"%d" % request_id if request_id.__class__ is int else message.spell(request_id)
+        self.asked[key] = (request_id, method, line)
+        if method in _REMEMBERED:
+            _REMEMBERED[method](self, asked, key, line)
+
+    def note_answer(self, key: bytes) -> Asked | None:
+        """Note that the server has answered; return what."""
+        asked = self.asked.pop(key, None)
+        if asked is not None:
+            self.listening.pop(key, None)
+            self._pages.discard(key)
+        return asked
+
+    def note_tools(self, answer: Message) -> None:
+        """Note the tools that the host was told of."""
+        if "result" in answer:
+            self.tools.append(hash_tools(answer))
+
+    @property
+    def awaits_tools(self) -> bool:
+        """Whether an answer with tools is on its way."""
+        return bool(self._pages)
+
+    def list_unfinished(self) -> list[Asked]:
+        """Return what the server still has to answer; a stream has no end to wait for."""
+        return [asked for key, asked in self.asked.items() if key not in self.listening]
+
+    def take_unfinished(self) -> list[Asked]:
+        """Return the same, and forget it."""
+        unfinished = self.list_unfinished()
+        for key in [key for key in self.asked if key not in self.listening]:
+            del self.asked[key]
+        self._pages.clear()
+        return unfinished
+
+    def _remember_level(self, _asked: Message, _key: bytes, line: bytes) -> None:
+        self.level = line
+
+    def _remember_subscription(self, asked: Message, _key: bytes, line: bytes) -> None:
+        self.subscriptions[str(message.get_member(asked, "params", "uri"))] = line
+
+    def _forget_subscription(self, asked: Message, _key: bytes, _line: bytes) -> None:
+        self.subscriptions.pop(str(message.get_member(asked, "params", "uri")), None)
+
+    def _remember_stream(self, _asked: Message, key: bytes, line: bytes) -> None:
+        self.listening[key] = line
+
+    def _remember_tools(self, asked: Message, key: bytes, line: bytes) -> None:
+        self._pages.add(key)
+        if message.get_member(asked, "params", "cursor") is None:
+            self.tools_request = line
+            self.tools = []
+
+
+def hash_tools(answer: Message) -> int:
+    """Return what tells one page of tools from another."""
+    result = message.get_member(answer, "result")
+    has_more = bool(message.get_member(result, "nextCursor"))
+    return hash((jsontext.encode(message.get_member(result, "tools")), has_more))
+
+
+_REMEMBERED = {
+    "logging/setLevel": Ledger._remember_level,  # noqa: SLF001  # one of its own
+    "resources/subscribe": Ledger._remember_subscription,  # noqa: SLF001
+    "resources/unsubscribe": Ledger._forget_subscription,  # noqa: SLF001
+    "subscriptions/listen": Ledger._remember_stream,  # noqa: SLF001
+    "tools/list": Ledger._remember_tools,  # noqa: SLF001
+}

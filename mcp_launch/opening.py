@@ -1,0 +1,77 @@
+"""The first requests of a connection, and whether the server has answered them."""
+
+from __future__ import annotations
+
+from mcp_launch import message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.errors import LaunchError
+    from mcp_launch.jsontext import Json
+    from mcp_launch.message import Message
+
+
+class Opening:
+    """Over when a request was answered, in any way, or `server/discover` with a result.
+
+    From then on host and server understand each other without us. What was said is kept:
+    a server that takes this one's place is greeted with the same words.
+    """
+
+    __slots__ = ("_greetings", "answer", "era", "greeting", "initialized", "is_over", "pending")
+
+    def __init__(self) -> None:
+        self.pending: dict[bytes, tuple[Json, str]] = {}  # by the spelt id
+        self._greetings: dict[bytes, bytes] = {}  # lines with `initialize` among them
+        self.is_over = False
+        self.era: str | None = None  # the method that was answered
+        self.greeting = b""  # the line with `initialize` that was accepted
+        self.initialized = b""  # the line with `notifications/initialized`
+        self.answer: Message = {}  # what the server said to either
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server has taken up its work: one that refused the greeting has not."""
+        return self.is_over and (self.era != "initialize" or "result" in self.answer)
+
+    def hear_lines(self, data: bytes) -> bytes:
+        """Note the requests in what the host said; return the beginning of its next line."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            heard = message.look(line)
+            if isinstance(heard, dict):
+                self.hear_host(heard, line + b"\n")
+        return rest
+
+    def hear_host(self, heard: Message, line: bytes) -> None:
+        """Note a request."""
+        method = heard.get("method")
+        if isinstance(method, str) and message.is_request(heard):
+            key = message.spell(heard["id"])
+            self.pending[key] = (heard["id"], method)
+            if method == "initialize":
+                self._greetings[key] = line
+
+    def leave_to(self, error: LaunchError, unfinished: bytes) -> None:
+        """Note in an error what is still to be answered, and the beginning of a line."""
+        error.pending = list(self.pending.values())
+        error.unfinished = unfinished
+
+    def hear_server(self, heard: Message) -> None:
+        """Note an answer."""
+        if not message.is_answer(heard):
+            return
+        key = message.spell(heard["id"])
+        _, method = self.pending.pop(key, (None, ""))
+        greeting = self._greetings.pop(key, b"")
+        is_accepted = "result" in heard
+        if greeting and is_accepted:
+            self.greeting = greeting
+        elif self.is_over or not method:
+            return
+        # A refused `server/discover` is followed by `initialize`; a host of the new era may
+        # leave both out and just ask.
+        if method != "server/discover" or is_accepted:
+            self.is_over = True
+            self.era = method
+            self.answer = heard

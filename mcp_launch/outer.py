@@ -1,0 +1,74 @@
+"""The launch around this one: a host that is itself a server behind mcp-launch.
+
+Claude Code starts Codex as a server, Codex starts ours. A host does not pass the `_meta` of
+the call it serves on to the calls it makes, and Codex clears the environment; but its own
+process still has the outer launch's id, whose lease tells for whom it works right now.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch import description, leases, message, state
+from mcp_launch.processes import list_ancestors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.jsontext import Json
+    from mcp_launch.processes import ProcessTable
+
+# How many launches around one another are looked at.
+_DEPTH = 8
+
+
+class Outer:
+    """Reads the outer launch's lease, again when it has changed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known: tuple[int, int] | None = None
+        self._context: Json = None
+
+    def read(self) -> Json:
+        """Return its context as it is now."""
+        try:
+            seen = os.stat(self._path)
+        except OSError:
+            return self._context
+        mark = (seen.st_mtime_ns, seen.st_ino)  # a lease is replaced, never written over
+        if mark != self._known:
+            self._known = mark
+            self._context = _read_context(self._path, _DEPTH)
+        return self._context
+
+
+def find(table: ProcessTable, host: int) -> str | None:
+    """Return the lease of the launch that the host's process runs under, if there is one.
+
+    Believed only if that launch's guardian is above the host: the variable is inherited by
+    whatever is started from anywhere below.
+    """
+    launch = table.read_variable(host, "MCP_LAUNCH_ID")
+    if not launch or "/" in launch:
+        return None
+    environ = {name: table.read_variable(host, name) or "" for name in ("HOME", "MCP_LAUNCH_HOME")}
+    path = state.name_lease(environ, launch)
+    record = leases.read(path) or {}
+    guardian = message.get_member(record.get("processes"), "guardian", "pid")
+    above = [process.identity.pid for process in list_ancestors(table, host)]
+    return path if guardian in above else None
+
+
+def _read_context(path: str, depth: int) -> Json:
+    record = leases.read(path)
+    binding = record.get("binding") if record else None
+    if record is None or not isinstance(binding, dict):
+        return None
+    context = description.name_context(
+        record.get("context"), record.get("launch"), binding.get("state"), binding.get("evidence")
+    )
+    outer = record.get("outer")
+    if isinstance(outer, str) and depth:
+        beyond = _read_context(outer, depth - 1)
+        context |= {"outer": beyond} if beyond else {}
+    return context

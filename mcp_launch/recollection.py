@@ -1,0 +1,111 @@
+"""What a new server is told so that it can take up where the last one left off.
+
+All of it is the host's own words, repeated under ids that no client uses: the greeting,
+the log level and the subscriptions in force. Its tools are compared with those that the
+host knows, and the host is told if they differ, in a way that it has agreed to.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import message, spans
+from mcp_launch.ledger import hash_tools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_launch.conversation import Conversation
+    from mcp_launch.jsontext import Json
+    from mcp_launch.message import Message
+
+_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+_TOOLS_CHANGED = "notifications/tools/list_changed"
+
+
+class Recollection:
+    """Our own requests to a server, and what becomes of them."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._open: dict[bytes, Callable[[Message], None]] = {}  # our requests, by their ids
+        self._count = 0
+        self._pages: list[int] = []  # of tools, as the new server has them
+        self._unacknowledged: set[bytes] = set()  # streams that the host has had confirmed
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether the server has to answer us, not the host."""
+        return bool(self._open)
+
+    def make_id(self) -> str:
+        """Return an id for a request of our own, which nobody else uses."""
+        self._count += 1
+        return f"mcp-launch/{self._talk.calls.found.launch.value}/{self._count}"
+
+    def forget(self) -> None:
+        """Expect no more answers: the server is gone."""
+        self._open.clear()
+
+    def ask(self, line: bytes, hear: Callable[[Message], None]) -> None:
+        """Repeat a request of the host's, and hear the answer."""
+        key = message.spell(self.make_id())
+        self._open[key] = hear
+        self._talk.relay.guard.waits_for_whole_lines = True
+        self._talk.relay.deliver(spans.replace(line, key, "id"))
+
+    def remind(self) -> None:
+        """Tell the server what is in force, and find out whether its tools are the same."""
+        ledger = self._talk.ledger
+        self._talk.relay.deliver(self._talk.opening.initialized)
+        for line in (ledger.level, *ledger.subscriptions.values()):
+            if line:
+                self.ask(line, _leave_alone)
+        self._unacknowledged = set(ledger.listening)
+        for line in ledger.listening.values():
+            self._talk.relay.deliver(line)
+        self._pages = []
+        if ledger.tools:
+            self.ask(ledger.tools_request, self._hear_tools)
+
+    def hear_own(self, key: bytes, answer: Message) -> bool:
+        """Take an answer that is for us; False if it is the host's."""
+        hear = self._open.pop(key, None)
+        if hear is not None:
+            hear(answer)
+        return hear is not None
+
+    def hear_acknowledged(self, told: Message) -> bool:
+        """Tell whether a stream is confirmed that the host knows to be."""
+        key = message.spell(message.get_member(told, "params", "_meta", _SUBSCRIPTION_ID))
+        if key not in self._unacknowledged:
+            return False
+        self._unacknowledged.discard(key)
+        return True
+
+    def _hear_tools(self, answer: Message) -> None:
+        ledger = self._talk.ledger
+        self._pages.append(hash_tools(answer))
+        cursor = message.get_member(answer, "result", "nextCursor")
+        asked = message.look(ledger.tools_request)
+        if cursor and len(self._pages) < len(ledger.tools) and isinstance(asked, dict):
+            params = message.get_member(asked, "params")
+            further = {**(params if isinstance(params, dict) else {}), "cursor": cursor}
+            self.ask(message.encode({**asked, "params": further}), self._hear_tools)
+        elif self._pages != ledger.tools and "result" in answer:
+            ledger.tools = self._pages
+            self._tell_tools_changed()
+
+    def _tell_tools_changed(self) -> None:
+        talk = self._talk
+        announced = ("result", "capabilities", "tools", "listChanged")
+        if talk.opening.greeting and message.get_member(talk.opening.answer, *announced):
+            talk.relay.say(message.make_notification(_TOOLS_CHANGED))
+        for line in talk.ledger.listening.values():
+            asked = message.look(line)
+            if message.get_member(asked, "params", "notifications", "toolsListChanged"):
+                meta: Json = {_SUBSCRIPTION_ID: message.get_member(asked, "id")}
+                talk.relay.say(message.make_notification(_TOOLS_CHANGED, {"_meta": meta}))
+
+
+def _leave_alone(_answer: Message) -> None:
+    """Keep an answer from the host that it has had already."""

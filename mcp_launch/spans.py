@@ -1,0 +1,226 @@
+"""Change a part of a line and leave every other byte as it was sent.
+
+Numbers, the order of members, escapes and spacing are the host's: a message is never
+written anew. What is to be changed is found by its place in the text, members of one name
+as Python reads them: the last one counts.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import jsontext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.jsontext import Json
+    from mcp_launch.message import Message
+
+    # Name, where its value begins, where that ends.
+    Member = tuple[str, int, int]
+
+# What may stand between the parts of a message; a byte order mark only before it.
+_SPACE = jsontext.WHITESPACE + "\ufeff"
+
+# How deep to look into a message that is nested deeper than Python follows: `_meta` is a
+# member of `params`, and what identifies a call is a member of that, or of one of those.
+_DEPTH = 4
+
+
+class Name:
+    """A member's name, and how it is written."""
+
+    __slots__ = ("quoted", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.quoted = jsontext.encode(text).encode() + b":"
+
+
+def put_meta(line: bytes, params: Message, meta: Json, name: Name, value: bytes) -> bytes:
+    """Return the line with a member in the `_meta` of its `params`, made if it is missing.
+
+    A member of that name is replaced.
+    """
+    # Nearly always there is one place that can be meant, and a search for bytes finds it:
+    # the name is in the message, so it is in the line, and it is there only once. Unless a
+    # letter of it is written by its number.
+    if b"\\" not in line or b"\\u" not in line:
+        if isinstance(meta, dict) and name.text not in meta:
+            at = line.find(b'"_meta"') + 7
+            if line.find(b'"_meta"', at) < 0:
+                at = line.find(b"{", at) + 1
+                comma = b"," if meta else b""
+                return b"".join((line[:at], name.quoted, value, comma, line[at:]))
+        elif "_meta" not in params and line.count(b'"params"') == 1:
+            at = line.find(b"{", line.find(b'"params"') + 8) + 1
+            comma = b"}," if params else b"}"
+            return b"".join((line[:at], b'"_meta":{', name.quoted, value, comma, line[at:]))
+    return _put_meta_by_walking(line, name, value)
+
+
+def replace(line: bytes, value: bytes, *path: str) -> bytes:
+    """Return the line with another value at the end of a path, if the path is there."""
+    text = _decode(line)
+    start, end = 0, len(text)
+    for name in path:
+        member = _find_last(text, start, name)
+        if member is None:
+            return line
+        _, start, end = member
+    return _encode(text[:start]) + value + _encode(text[end:])
+
+
+def list_elements(line: bytes) -> list[bytes]:
+    """Return the elements of an array, each as a line; none if it is no array."""
+    text = _decode(line)
+    return [_encode(text[start:end]) + b"\n" for start, end in _list_elements(text)]
+
+
+def list_values(line: bytes) -> list[bytes]:
+    """Return the values that a line begins with, and what else is in it, each as a line.
+
+    None if it does not begin with a value.
+    """
+    text = _decode(line)
+    parts = []
+    at = 0
+    try:
+        while True:
+            start = skip_space(text, at)
+            at = find_end(text, start)
+            parts.append(_encode(text[start:at]) + b"\n")
+    except (ValueError, IndexError, StopIteration, SystemError):
+        rest = text[at:].strip(_SPACE)
+    return [*parts, _encode(rest) + b"\n"] if parts and rest else parts
+
+
+def look_at_deep(line: bytes) -> Json:
+    """Return a message that is nested deeper than Python follows, without its depths.
+
+    Only what is deep is left out, so nobody can hide whose call it is below a thousand
+    brackets. None for what is no message.
+    """
+    text = _decode(line)
+    try:
+        if text[skip_space(text, 0)] == "[":
+            return [_read_shallow(text, start, _DEPTH) for start, _ in _list_elements(text)]
+        return _read_shallow(text, 0, _DEPTH)
+    except (ValueError, IndexError, StopIteration, SystemError):
+        return None
+
+
+def _put_meta_by_walking(line: bytes, name: Name, value: bytes) -> bytes:
+    text = _decode(line)
+    params = _find_last(text, 0, "params")
+    if params is None:
+        return line
+    meta = _find_last(text, params[1], "_meta")
+    if meta is None:
+        comma = b"}," if list_members(text, params[1]) else b"}"
+        made = b"".join((b'"_meta":{', name.quoted, value, comma))
+        return _splice(text, params[1] + 1, params[1] + 1, made)
+    _, start, end = meta
+    if text[start] != "{":
+        return _splice(text, start, end, b"".join((b"{", name.quoted, value, b"}")))
+    members = list_members(text, start)
+    olds = [member for member in members if member[0] == name.text]
+    if not olds:
+        made = b"".join((name.quoted, value, b"," if members else b""))
+        return _splice(text, start + 1, start + 1, made)
+    # All of that name: a reader that takes the first must not find a stranger's.
+    parts, at = [], 0
+    for _, old_start, old_end in olds:
+        parts += [_encode(text[at:old_start]), value]
+        at = old_end
+    return b"".join([*parts, _encode(text[at:])])
+
+
+def _splice(text: str, start: int, end: int, made: bytes) -> bytes:
+    return _encode(text[:start]) + made + _encode(text[end:])
+
+
+def _find_last(text: str, start: int, name: str) -> Member | None:
+    found = None
+    for member in list_members(text, start):
+        if member[0] == name:
+            found = member
+    return found
+
+
+def list_members(text: str, start: int) -> list[Member]:
+    """Return the members of the object at `start`, none if it is no object."""
+    members: list[Member] = []
+    at = skip_space(text, start)
+    if text[at] != "{":
+        return members
+    at = skip_space(text, at + 1)
+    while text[at] != "}":
+        name, at = jsontext.read_string(text, at)
+        at = skip_space(text, skip_space(text, at) + 1)  # over the colon
+        end = find_end(text, at)
+        members.append((name, at, end))
+        at = skip_space(text, end)
+        at = skip_space(text, at + 1) if text[at] == "," else at
+    return members
+
+
+def find_end(text: str, start: int) -> int:
+    """Return where the value that begins at `start` ends, however deep it is."""
+    try:
+        return jsontext.find_end(text, start)
+    except RecursionError:
+        return _skip_deep(text, start)
+
+
+def _skip_deep(text: str, start: int) -> int:
+    depth, at = 0, start
+    while True:
+        sign = text[at]
+        if sign == '"':
+            at = jsontext.read_string(text, at)[1]
+            continue
+        depth += (sign in "{[") - (sign in "}]")
+        at += 1
+        if depth == 0:
+            return at
+
+
+def _read_shallow(text: str, start: int, depth: int) -> Json:
+    at = skip_space(text, start)
+    try:
+        return jsontext.read_value(text, at)
+    except RecursionError:
+        if depth == 0 or text[at] != "{":
+            return None
+    return {
+        name: _read_shallow(text, value_start, depth - 1)
+        for name, value_start, _ in list_members(text, at)
+    }
+
+
+def _list_elements(text: str) -> list[tuple[int, int]]:
+    elements: list[tuple[int, int]] = []
+    at = skip_space(text, 0)
+    if text[at] != "[":
+        return elements
+    at = skip_space(text, at + 1)
+    while text[at] != "]":
+        end = find_end(text, at)
+        elements.append((at, end))
+        at = skip_space(text, end)
+        at = skip_space(text, at + 1) if text[at] == "," else at
+    return elements
+
+
+def skip_space(text: str, at: int) -> int:
+    """Return where the next part of a message begins."""
+    while text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _decode(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

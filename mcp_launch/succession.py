@@ -1,0 +1,296 @@
+"""Put another server in the place of one that died, or that serves somebody else.
+
+The host keeps its connection and need not know. What the old server still has to answer
+it may finish; then it is ended, and only when nothing of it is left (it may hold a file or
+a port) the next one is started, greeted with the words the host had used, and told again
+what it has to remember. Then come the requests that have waited.
+"""
+
+from __future__ import annotations
+
+import time
+
+from mcp_launch import message, spans, trace, watchkeeping
+from mcp_launch.attending import explain_early_end, tell_end
+from mcp_launch.errors import LaunchError, ServerFailed
+from mcp_launch.recollection import Recollection
+from mcp_launch.spawning import check_environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    from mcp_launch.calls import Misplaced
+    from mcp_launch.context import Context
+    from mcp_launch.conversation import Conversation
+    from mcp_launch.guardian import Guardian
+    from mcp_launch.jsontext import Json
+    from mcp_launch.message import Message
+    from mcp_launch.plan import Plan
+    from mcp_launch.spawning import Pipes
+
+    # holding: the server is well, but a call waits for something else; draining: it is to
+    # be replaced and may finish; ending: it is being ended; lost: it reads no more;
+    # greeting: the next one was started and has not answered yet.
+    Stage = Literal["", "holding", "draining", "ending", "lost", "greeting"]
+
+# How long a server that is to be replaced may take for what it was asked before.
+DRAIN_LIMIT = 10.0
+
+# How long a new server may take to answer the greeting: Codex's own limit for a start.
+GREETING_LIMIT = 30.0
+
+# A server may die so often within so long; then it is no accident.
+DEATHS_LIMIT = 3
+DEATHS_SPAN = 60.0
+
+# How much is kept for the next server; then the host waits.
+_QUEUE_LIMIT = 1 << 20
+
+
+class Succession:
+    """Between two servers; at any other time it has nothing to do."""
+
+    def __init__(
+        self,
+        talk: Conversation,
+        decide: Callable[[Context], Plan],
+        start: Callable[[Plan], tuple[Guardian, Pipes]],
+    ) -> None:
+        self.is_away = False  # no server takes requests now
+        self.generation = 0
+        self.recollection = Recollection(talk)
+        self._talk = talk
+        self._relay = talk.relay
+        self._decide = decide
+        self._start = start
+        self._plan: Plan | None = None  # of the next server, if it is another than the last
+        self._stage: Stage = ""
+        self._queue: list[bytes] = []  # what waits for the next server
+        self._deaths: list[float] = []
+
+    def replace(self, misplaced: Misplaced, line: bytes) -> str | None:
+        """Have a server for this request's session started, which then gets it.
+
+        Returns why that is impossible, if it is.
+        """
+        calls = self._talk.calls
+        before = calls.remember()
+        calls.bind(misplaced)
+        try:
+            self._plan = self._decide(calls.found)
+            check_environment(self._plan)
+        except LaunchError as error:
+            calls.restore(before)
+            return f"{error.problem} — fix: {error.fix}"
+        trace.note(f"a fresh server is needed for {misplaced.told}")
+        self._queue.insert(0, line)
+        self._go_away("draining")
+        self._relay.set_alarm("drain", DRAIN_LIMIT, self._end_old)
+        self.note_answer()
+        return None
+
+    @property
+    def is_replacing(self) -> bool:
+        """Whether the server is on its way out, as planned."""
+        return self._stage in {"draining", "ending"}
+
+    def hold(self, line: bytes) -> None:
+        """Keep a request, and what comes after it, until `release`."""
+        self._queue.insert(0, line)
+        self._go_away("holding")
+
+    def release(self) -> None:
+        """Let what was held go on."""
+        if self._stage == "holding":
+            self._come_back()
+
+    def lose(self) -> None:
+        """Keep what the host says: the server reads no more, and is probably dead."""
+        if self._stage in {"", "holding"}:
+            self._go_away("lost")
+
+    def take(self, said: Json, line: bytes) -> None:
+        """Keep what the host says for the next server, but for what only the last one needs."""
+        if isinstance(said, dict) and "method" not in said:
+            if self._stage in {"draining", "holding"}:
+                self._relay.deliver(line)
+        elif isinstance(said, dict) and said["method"] == "notifications/cancelled":
+            self._cancel(message.spell(message.get_member(said, "params", "requestId")), line)
+        else:
+            self._queue.append(line)
+            if sum(map(len, self._queue)) > _QUEUE_LIMIT:
+                self._relay.unwatch(0)
+
+    def note_answer(self) -> None:
+        """Go on if the old server has answered everything."""
+        if self._stage == "draining" and not self._talk.ledger.list_unfinished():
+            self._end_old()
+
+    def follow_up(self) -> bool:
+        """Start the next server, now that nothing is left of the last; False if there is none."""
+        relay = self._relay
+        if relay.is_ending:
+            return False
+        is_planned = self.is_replacing
+        is_ready = self._talk.opening.is_ready
+        if not is_ready and (not is_planned or self._talk.ledger.list_unfinished()):
+            return False
+        what_happened = self._explain_end()
+        trace.note(f"the server {what_happened}")
+        self._requeue_unread()
+        self._close_open_requests(what_happened)
+        if not is_planned and relay.input_ended and not self._queue:
+            return False  # it has ended as it should
+        if not is_planned and not self._may_go_on():
+            return False
+        try:
+            self._start_next()
+        except LaunchError as error:
+            relay.failure = error
+            return False
+        return True
+
+    def list_waiting(self) -> list[tuple[Json, str]]:
+        """Return the requests that wait, id and method."""
+        requests = [message.read_request(line) for line in self._queue]
+        return [request for request in requests if request is not None]
+
+    def _go_away(self, stage: Stage) -> None:
+        self.is_away = True
+        self._stage = stage
+
+    def _come_back(self) -> None:
+        self.is_away = False
+        self._stage = ""
+        while self._queue and not self.is_away:
+            self._talk.take(self._queue.pop(0))
+        self._relay.resume_host()
+        if self._relay.input_ended and not self.is_away:
+            self._relay.end_server()
+            self._relay.extend_grace()
+
+    def _cancel(self, key: bytes, line: bytes) -> None:
+        for waiting in self._queue:
+            request = message.read_request(waiting)
+            if request is not None and message.spell(request[0]) == key:
+                self._queue.remove(waiting)
+                return
+        if self._stage in {"draining", "holding"} and key in self._talk.ledger.asked:
+            self._relay.deliver(line)
+            self._talk.ledger.note_answer(key)  # there will be none
+            self.note_answer()
+
+    def _end_old(self) -> None:
+        self._stage = "ending"
+        self._relay.drop_alarm("drain")
+        self._close_open_requests(self._explain_end())
+        self._relay.end_server()
+        self._relay.guardian.tell(watchkeeping.REPLACED)
+
+    def _explain_end(self) -> str:
+        if self._stage == "ending":
+            return "was replaced, because its session has changed"
+        relay = self._relay
+        code = relay.guardian.exit_code or 0
+        return tell_end(code, "while it was at work", relay.complaints.last_words)
+
+    def _requeue_unread(self) -> None:
+        """Keep for the next server what the last one has not read: it cannot have begun it."""
+        kept = []
+        for line in self._relay.recover_unread().splitlines(keepends=True):
+            # Else it is the end of a line that the server had begun to read.
+            if line.endswith(b"\n"):
+                kept += self._keep(message.look(line), line)
+        self._queue[:0] = kept
+
+    def _keep(self, said: Json, line: bytes) -> list[bytes]:
+        if isinstance(said, list):
+            parts = zip(said, spans.list_elements(line), strict=True)
+            return [kept for one, part in parts for kept in self._keep(one, part)]
+        if not isinstance(said, dict) or "method" not in said:
+            return []  # an answer to the last server
+        if not message.is_request(said):
+            # That it is ready, the next one is told anyway.
+            return [line] if said["method"] != "notifications/initialized" else []
+        asked = self._talk.ledger.note_answer(message.spell(said["id"]))
+        return [asked[2]] if asked is not None else []  # as it came, not as it was delivered
+
+    def _close_open_requests(self, what_happened: str) -> None:
+        relay, ledger = self._relay, self._talk.ledger
+        for request_id, method, _ in ledger.take_unfinished():
+            text = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
+            relay.say(message.make_error(request_id, message.SERVER_ERROR, text))
+        for request_id, _ in ledger.wanted.values():
+            gone = {"requestId": request_id, "reason": "the server that asked is gone"}
+            relay.say(message.make_notification("notifications/cancelled", gone))
+        ledger.wanted.clear()
+        self._talk.hearing.wait_as_needed()
+
+    def _may_go_on(self) -> bool:
+        relay = self._relay
+        now = time.monotonic()
+        self._deaths = [death for death in self._deaths if now - death < DEATHS_SPAN]
+        self._deaths.append(now)
+        is_on = self._talk.calls.profile.restart == "on"
+        if is_on and len(self._deaths) <= DEATHS_LIMIT:
+            return True
+        if is_on:
+            times = f"{len(self._deaths)} times within a minute"
+            relay.complaints.tell(f"{relay.server} died {times}: it is not started again")
+        if self._queue:
+            code = relay.guardian.exit_code or 0
+            relay.failure = explain_early_end(relay.server, code, relay.complaints.last_words)
+        return False
+
+    def _start_next(self) -> None:
+        relay, opening = self._relay, self._talk.opening
+        plan = self._plan or self._decide_again()
+        self._plan = None
+        relay.drop_alarm("drain")
+        self.recollection.forget()
+        guardian, pipes = self._start(plan)
+        self.generation += 1
+        trace.note(f"server {self.generation + 1} of this launch, process {guardian.server}")
+        self._talk.calls.note_server(plan)
+        relay.connect(guardian, pipes)
+        self._talk.note_news()
+        self._go_away("greeting")
+        if relay.input_ended:
+            relay.extend_grace()
+        if opening.greeting:
+            relay.set_alarm("greeting", GREETING_LIMIT, self._give_up)
+            self.recollection.ask(opening.greeting, self._hear_greeting)
+        else:
+            self._hear_greeting({})
+
+    def _decide_again(self) -> Plan:
+        """Return the plan of a server like the last, for whom it would be started now."""
+        calls = self._talk.calls
+        before = calls.remember()
+        calls.look_again()
+        try:
+            return self._decide(calls.found)
+        except LaunchError as error:
+            calls.restore(before)
+            trace.note(f"started as the last one was: {error.problem}")
+            return calls.decided
+
+    def _hear_greeting(self, answer: Message) -> None:
+        self._relay.drop_alarm("greeting")
+        if "error" in answer:
+            self._give_up()
+            return
+        self.recollection.remind()
+        self._come_back()
+
+    def _give_up(self) -> None:
+        relay = self._relay
+        relay.failure = ServerFailed(
+            f"{relay.server} was started again, but did not take up its work",
+            fix="look at its stderr, and whether it can be started twice in this directory; "
+            "--restart off leaves a dead server dead",
+            exit_code=1,
+        )
+        relay.guardian.tell(watchkeeping.INPUT_ENDED)

@@ -1,0 +1,363 @@
+"""Looking into a line and changing a part of it, against Python's own JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spelling import make_message
+
+from mcp_launch import edges, jsontext, message, spans
+from mcp_launch.familiar import Familiar
+
+if TYPE_CHECKING:
+    from random import Random
+
+# How many times a hundred messages are made up; ten thousand times have been tried.
+EXAMPLES = int(os.environ.get("MCP_LAUNCH_TEST_EXAMPLES", "100"))
+MESSAGES = 100
+
+NAME = spans.Name("mcp-launch/context")
+VALUE = b'{"host":"codex","launchId":"l-1"}'
+
+many_messages = settings(max_examples=EXAMPLES, deadline=None)
+
+
+def read(line: bytes) -> Any:
+    """Return what Python reads; None where it cannot."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def put(line: bytes) -> bytes:
+    """Return a line as the server gets it, if it is a call."""
+    said = message.look(line)
+    if not isinstance(said, dict) or said.get("method") != "tools/call":
+        return line
+    params = said.get("params")
+    if not isinstance(params, dict):
+        return line
+    return spans.put_meta(line, params, params.get("_meta"), NAME, VALUE)
+
+
+def expect(line: bytes) -> Any:
+    """Return what the server must read, by the oracle alone."""
+    said = read(line)
+    if not isinstance(said, dict) or said.get("method") != "tools/call":
+        return said
+    if not isinstance(said.get("params"), dict):
+        return said
+    meta = said["params"].get("_meta")
+    meta = meta if isinstance(meta, dict) else {}
+    said["params"]["_meta"] = {**meta, NAME.text: json.loads(VALUE)}
+    return said
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_any_spelling_of_a_message_gets_the_same_verdict(random: Random) -> None:
+    for _ in range(MESSAGES):
+        line = make_message(random)
+        said = read(line)
+        if said is None:
+            continue
+
+        assert message.look(line) == said, line
+        edited = put(line)
+        assert read(edited) == expect(line), line
+        check_only_our_bytes_are_new(line, edited)
+        check_usual_call(line, said)
+
+
+def check_only_our_bytes_are_new(line: bytes, edited: bytes) -> None:
+    """See that what stands before the first and behind the last byte of ours is as it was."""
+    if edited == line:
+        return
+    start = edited.index(VALUE)
+    end = edited.rindex(VALUE) + len(VALUE)
+    before = edited[:start].removesuffix(NAME.quoted)
+    assert line.startswith(before.removesuffix(b"{").removesuffix(b'"_meta":'))
+    after = edited[end:]
+    assert line.endswith(after.removeprefix(b"}").removeprefix(b","))
+
+
+def check_usual_call(line: bytes, said: Any) -> None:
+    """See that what is taken for granted is so."""
+    start = message.find_usual_meta(line)
+    usual = message.read_usual_meta(line, start) if start else None
+    if usual is None or not message.is_settled(line, usual[1]):
+        return
+    meta, end = usual
+    assert said["method"] == "tools/call", line
+    assert said["params"]["_meta"] == meta == json.loads(line[start:end]), line
+    assert message.read_usual_id(line, start).isdigit()
+    if NAME.text not in meta:
+        short = line[: start + 1] + NAME.quoted + VALUE + b"," + line[start + 1 :]
+        assert short == put(line), line
+
+
+TELLING = ("threadId", "sessionId")
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_what_is_taken_for_the_same_meta_tells_the_same(random: Random) -> None:
+    familiar = Familiar()
+    learned: dict[str, Any] = {}
+    for _ in range(MESSAGES):
+        line = make_call_like_codex(random)
+        start = message.find_usual_meta(line)
+        assert start, line
+        end = familiar.match(line, start)
+        read = message.read_usual_meta(line, start)
+        if end:
+            assert read is not None, line
+            meta = read[0]
+            assert end == read[1], line
+            assert list(meta) == list(learned), line
+            for name, value in learned.items():
+                if name in TELLING or not isinstance(value, (str, int)):
+                    assert meta[name] == value, line
+                assert type(meta[name]) is type(value), line
+        elif read is not None:
+            before = familiar.match(line, start)
+            familiar.learn(line, start, read[0], TELLING)
+            if familiar.match(line, start) and not before:
+                learned = read[0]
+
+
+def test_a_meta_is_known_again_by_all_but_its_labels() -> None:
+    """As Codex writes it, with another call's numbers."""
+    line = (
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"callId":"%b",'
+        b'"x-codex-turn-metadata":{"thread_id":"t"},"threadId":"%b","progressToken":%d},"name":"x"}}\n'
+    )
+    familiar = Familiar()
+    first = line % (1, b"call-1", b"t", 1)
+    meta = json.loads(first)["params"]["_meta"]
+    familiar.learn(first, message.find_usual_meta(first), meta, TELLING)
+
+    for second, is_known in [
+        (line % (22, b"call-22", b"t", 22), True),
+        (line % (22, b"", b"t", 22), True),
+        (line % (22, b"call-22", b"other", 22), False),
+        (line % (22, b'a","b":"c', b"t", 22), False),
+        (line % (22, b'a\\","callId":"', b"t", 22), False),
+        (line.replace(b'"thread_id":"t"', b'"thread_id":"u"') % (1, b"call-1", b"t", 1), False),
+        (line.replace(b":%d}", b":1.%d}") % (1, b"call-1", b"t", 1), False),
+    ]:
+        start = message.find_usual_meta(second)
+        assert bool(familiar.match(second, start)) == is_known, second
+
+
+def test_a_host_that_never_repeats_itself_is_not_studied_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    studied: list[object] = []
+
+    def study(*what: object) -> list[object]:
+        studied.append(what)
+        return []
+
+    monkeypatch.setattr(spans, "list_members", study)
+    familiar = Familiar()
+    for number in range(100):
+        line = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"a%d":{}}}}\n'
+        line %= number
+        start = message.find_usual_meta(line)
+        assert not familiar.match(line, start)
+        familiar.learn(line, start, json.loads(line)["params"]["_meta"], TELLING)
+
+    assert len(studied) == 7
+
+
+def make_call_like_codex(random: Random) -> bytes:
+    """Return one of few usual calls that differ in a little."""
+    labels = [b"1", b"22", b"", b'x","y":"z', b"a\\", b'a\\"b', b"\\u0041"]
+    text = random.choice(labels)
+    number = random.choice([b"1", b"22", b"-1", b"1.5", b"1e3", b"true", b'"1"'])
+    thread = random.choice([b"t", b"t", b"u"])
+    turn = random.choice([b'{"a":1}', b'{"a":1}', b"[]", b'{"a":2}'])
+    parts = [b'"callId":"%b"' % text, b'"turn":%b' % turn, b'"threadId":"%b"' % thread]
+    parts += [b'"progressToken":%b' % number]
+    if random.random() < 0.1:
+        random.shuffle(parts)
+    return (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{'
+        + b",".join(parts)
+        + b'},"name":"x"}}\n'
+    )
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_a_value_is_replaced_and_nothing_else(random: Random) -> None:
+    for _ in range(MESSAGES // 10):
+        line = make_message(random)
+        said = read(line)
+        if not isinstance(said, dict):
+            continue
+
+        edited = spans.replace(line, b'"ours"', "id")
+
+        assert read(edited) == (said | {"id": "ours"} if "id" in said else said), line
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_an_answer_is_known_by_its_id_wherever_it_stands(random: Random) -> None:
+    for _ in range(MESSAGES // 10):
+        line = make_message(random)
+        said = read(line)
+        key = message.read_answered(line)
+        if isinstance(said, dict) and key and key.isdigit() and "method" not in said:
+            assert said.get("id") == json.loads(key), line
+
+
+CALL = (
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"threadId":"t"},"name":"x"}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "answered"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"result":{}}\n', b"5"),
+        (b'{"jsonrpc":"2.0","id":"a","error":{}}\n', b'"a"'),
+        (b'{"result":{"id":9},"jsonrpc":"2.0","id":5}\n', b"5"),
+        (b'{"jsonrpc":"2.0","id":5,"method":"roots/list"}\n', b""),
+        (b'{"method":"roots/list","jsonrpc":"2.0","id":5}\n', b""),
+        (b'{"result":{"a":1,"id":9}}\n', b"9}"),  # nobody's id
+    ],
+)
+def test_answers_as_servers_write_them(line: bytes, answered: bytes) -> None:
+    assert message.read_answered(line) == answered
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        CALL.replace(b"tools/call", b"tools\\/call"),
+        CALL.replace(b"tools/call", b"\\u0074ools/call"),
+        CALL.replace(b'"method"', b'"m\\u0065thod"'),
+        CALL.replace(b":", b" : ").replace(b",", b" ,\t"),
+        CALL.replace(b'"_meta"', b'"\\u005fmeta"'),
+        CALL.replace(b'"method":"tools/call"', b'"method":"ping","method":"tools/call"'),
+        CALL.replace(b'"name":"x"', b'"name":"x","arguments":{"_meta":{"threadId":"other"}}'),
+        CALL.replace(b'"name":"x"', b'"name":"\\"_meta\\":{"'),
+    ],
+)
+def test_a_call_is_known_in_any_spelling(spelt: bytes) -> None:
+    said = json.loads(put(spelt + b"\n"))
+
+    assert said["method"] == "tools/call"
+    assert said["params"]["_meta"] == {"threadId": "t", NAME.text: json.loads(VALUE)}
+
+
+def test_numbers_order_and_escapes_arrive_as_they_were_sent() -> None:
+    line = b'{"id":1,"method":"tools/call","params":{"a":1.10,"b":%b,"c":"\\u00e4","_meta":{}}}\n'
+    line %= b"9" * 5000
+
+    member = NAME.quoted + VALUE
+
+    assert put(line) == line.replace(b'"_meta":{', b'"_meta":{' + member)
+
+
+def test_every_forged_context_is_replaced() -> None:
+    forged = b'{"method":"tools/call","params":{"_meta":{%b1,"x":2,%b3}}}\n'
+    line = forged % (NAME.quoted, NAME.quoted)
+
+    assert put(line) == line.replace(b":1,", b":" + VALUE + b",").replace(
+        b":3}", b":" + VALUE + b"}"
+    )
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_nobody_hides_below_a_thousand_brackets(is_closed: bool) -> None:
+    deep = b"[" * 100_000 + b"]" * (100_000 if is_closed else 1)
+    line = CALL.replace(b'"name":"x"', b'"name":"x","arguments":%b' % deep) + b"\n"
+
+    said = message.look(line)
+
+    if not is_closed:
+        assert said is None
+        return
+    assert message.get_member(said, "params", "_meta", "threadId") == "t"
+    assert put(line).startswith(
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"mcp'
+    )
+
+
+def test_a_batch_is_taken_apart_as_it_is_written() -> None:
+    batch = b' [ {"id":1.0,"a":[1,2]} , {"b":"]"}, 3 ]\r\n'
+
+    assert spans.list_elements(batch) == [b'{"id":1.0,"a":[1,2]}\n', b'{"b":"]"}\n', b"3\n"]
+    assert spans.list_elements(b"[]\n") == []
+
+
+def test_several_messages_in_a_line_are_taken_apart() -> None:
+    assert spans.list_values(b'{"a":1} [2]{"b":"}"}\r\n') == [
+        b'{"a":1}\n',
+        b"[2]\n",
+        b'{"b":"}"}\n',
+    ]
+    assert spans.list_values(b'{"a":1} and so on\n') == [b'{"a":1}\n', b"and so on\n"]
+    assert spans.list_values(b"and so on\n") == []
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_an_answer_is_known_by_its_ends(random: Random) -> None:
+    for _ in range(MESSAGES):
+        line = make_message(random)
+        said = read(line)
+        if not isinstance(said, dict):
+            continue
+        short = random.randrange(1, len(line) + 1)
+        key = edges.read_answered(line[:short], line[-short:])
+        if key and len(list_names(line)) == len(said):  # names that come twice are another matter
+            assert key == message.spell(said.get("id")), (line, short)
+        kind = edges.tell_kind(line[:short])
+        assert kind != "question" or "method" in said, line
+        assert kind != "answer" or "result" in said or "error" in said, line
+
+
+def list_names(line: bytes) -> list[str]:
+    return [name for name, _ in json.loads(line, object_pairs_hook=list)]
+
+
+@pytest.mark.parametrize(
+    ("line", "answered", "kind"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 5, "result": {"a": [%b]}}\n', b"5", "answer"),
+        (b'{"result":{"a":[%b]},"id":5,"jsonrpc":"2.0"}\n', b"5", "answer"),
+        (b'{"error":{"a":[%b]},"jsonrpc":"2.0", "id" : "x" }\r\n', b'"x"', "answer"),
+        (b'{"id":5,"params":{"a":[%b]},"method":"m"}\n', b"5", ""),
+        (b'{"params":{"a":[%b]},"id":5,"method":"m"}\n', b"", ""),
+        (b'{"method":"m","params":{"a":[%b]},"id":5}\n', b"", "question"),
+        (b'{"params":{"a":[%b]},"method":"m","id":5}\n', b"", ""),
+        (b'{"result":{"a":[%b],"id":5}}\n', b"", "answer"),
+        (b'{"result":"\\"id\\":5 %b"}\n', b"", "answer"),
+    ],
+)
+def test_a_long_line_tells_at_its_ends_what_it_is(line: bytes, answered: bytes, kind: str) -> None:
+    line %= b'"\\"id\\":1,",' * 1000 + b"0" if b"[%b]" in line else b"x" * 9999
+
+    assert edges.read_answered(line[:512], line[-512:]) == answered
+    assert edges.tell_kind(line[:512]) == kind
+
+
+def test_a_path_that_leads_nowhere_changes_nothing() -> None:
+    assert spans.replace(b'{"a":{"b":1}}\n', b"2", "a", "c") == b'{"a":{"b":1}}\n'
+    assert spans.replace(b'{"a":[]}\n', b"2", "a", "b") == b'{"a":[]}\n'
+
+
+def test_ids_that_look_alike_differ() -> None:
+    assert message.spell(1) != message.spell("1")
+    assert message.spell("ä\n") == jsontext.encode("ä\n").encode()
