@@ -34,6 +34,9 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
     # Without us the server and its three children are left; with us nothing is.
     assert shown.stdout.count("alive") == 4
     assert "CLAUDE_PROJECT_DIR" in shown.stdout
+    assert "it was not delivered" in shown.stdout
+    assert "the same process" in shown.stdout
+    assert "answered by a new process" in shown.stdout
     assert "Left after" in shown.stdout
     assert ": nothing. The other host's server goes on undisturbed." in shown.stdout
     assert list(own_home.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`mcp-launch demo`: two hosts, two projects, one killed, nothing left.
+"""`mcp-launch demo`: two hosts, two projects, calls that are told whose they are, nothing left.
 
 Needs no host and touches nothing outside a temporary directory. The hosts are stand-ins
 (`standin`) that behave towards a server as Codex and Claude Code do; everything below
@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import psutil
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from mcp_launch.errors import LaunchError
@@ -106,12 +107,26 @@ class StandIn:
         lease = self.top / "state" / "leases" / f"{launch}.json"
         self.lease = json.loads(lease.read_text(encoding="utf-8"))
 
+    def do(self, what: str) -> dict[str, Any]:
+        """Have the stand-in do something, and return what its server saw, or the error."""
+        assert self.process.stdin  # noqa: S101  # for the type checker: it was asked for
+        self.process.stdin.write(f"{what}\n".encode())
+        self.process.stdin.flush()
+        if what == "clear":
+            return {}
+        seen = json.loads(_read_line(self.process.stdout) or b'{"error": "no answer"}')
+        assert isinstance(seen, dict)  # noqa: S101  # ditto
+        if "processes" in seen:
+            self.seen = seen
+        return seen
+
     def list_processes(self) -> dict[str, psutil.Process]:
         """Return everything of this host that runs, by the part it plays."""
         pids = {"host": self.process.pid, **self.seen["processes"]}
-        for part in ("launcher", "guardian"):
-            if self.is_wrapped:
-                pids[part] = self.lease["processes"][part]["pid"]
+        if self.is_wrapped:
+            # Not from the lease: it is written a little after a server was replaced.
+            pids["guardian"] = psutil.Process(pids["server"]).ppid()
+            pids["launcher"] = psutil.Process(pids["guardian"]).ppid()
         return {part: psutil.Process(pids[part]) for part in PARTS if part in pids}
 
     def kill(self) -> None:
@@ -143,6 +158,10 @@ def _tell_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
     killed, survivor, alone = hosts
     console.print(_tabulate_sight([killed, survivor]))
 
+    console.print("\nEvery call is told whose it is, and a server that dies is replaced:")
+    calls, are_right = _tabulate_calls(killed, survivor)
+    console.print(calls)
+
     console.print(
         "\nNow codex is killed with SIGKILL, and beside it a codex whose server was started "
         "without mcp-launch. Both servers ignore the end of their input, and hide children:"
@@ -159,7 +178,7 @@ def _tell_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
         f"\nLeft after {took:.1f} s: [bold]{', '.join(left) or 'nothing'}[/bold]. "
         f"The other host's server {'goes on undisturbed' if lives else 'WAS DISTURBED'}."
     )
-    return 1 if left or not lives else 0
+    return 1 if left or not lives or not are_right else 0
 
 
 def _tabulate_sight(hosts: list[StandIn]) -> Table:
@@ -169,6 +188,36 @@ def _tabulate_sight(hosts: list[StandIn]) -> Table:
     for fact in ("host", "session", "thread", "cwd"):
         table.add_row(fact, *(_describe(host, fact) for host in hosts))
     return table
+
+
+def _tabulate_calls(codex: StandIn, claude: StandIn) -> tuple[Table, bool]:
+    """Make some calls; return what came of them, and whether that is what is promised."""
+    table = Table("what happens")
+    table.add_column("what comes of it", overflow="fold")
+    before = dict(claude.seen)
+    stray = codex.do("stray").get("error", "DELIVERED").partition(" — ")[0]
+    table.add_row("codex sends a call of another thread down this connection", escape(stray))
+    claude.do("clear")
+    after = claude.do("call")
+    was, now = before["told"]["sessionId"], after.get("told", {}).get("sessionId")
+    is_same = after.get("processes") == before["processes"]
+    table.add_row(
+        "claude changes its session (/clear) and calls",
+        f"the call says session {now}, the environment still {was}; "
+        f"{'the same process' if is_same else 'ANOTHER PROCESS'}",
+    )
+    server = psutil.Process(claude.seen["processes"]["server"])
+    server.kill()
+    _wait_for_all({"server": server})
+    again = claude.do("call")
+    is_new = "processes" in again and again["processes"] != after["processes"]
+    table.add_row(
+        "claude's server is killed, and claude calls again",
+        f"answered by {'a new process' if is_new else 'NOBODY'}, "
+        f"for session {again.get('told', {}).get('sessionId')}",
+    )
+    is_right = "it was not delivered" in stray and now not in {None, was}
+    return table, is_right and is_same and is_new
 
 
 def _describe(host: StandIn, fact: str) -> str:

@@ -60,7 +60,12 @@ def _answer(request: dict[str, Any], processes: dict[str, int]) -> dict[str, Any
             "serverInfo": {"name": "demo", "version": "1"},
         }
     if request["method"] == "tools/call":
-        sight = {"cwd": os.getcwd(), "environment": dict(os.environ), "processes": processes}
+        sight = {
+            "cwd": os.getcwd(),
+            "environment": dict(os.environ),
+            "processes": processes,
+            "told": request["params"].get("_meta", {}).get("mcp-launch/context"),
+        }
         return {"content": [{"type": "text", "text": json.dumps(sight)}]}
     return {"tools": [{"name": "look_around", "inputSchema": {"type": "object"}}]}
 

@@ -2,8 +2,11 @@
 
 Run by a Python that is linked under the host's name, with nothing but the standard
 library. What it does for the server's identity is what the real host does, no more:
-Codex holds its thread's lock open and tells nothing; Claude Code writes its pid file and
-sets two variables.
+Codex holds its thread's lock open and names the thread with each call; Claude Code writes
+its pid file and sets two variables.
+
+Told to on its stdin, line by line: `call`, `stray` (a call of another thread sent down the
+same connection), `clear` (another session from here on). Each answer is a line.
 """
 
 from __future__ import annotations
@@ -28,23 +31,16 @@ MESSAGES = (
         },
     },
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
-    {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "look_around", "arguments": {}},
-    },
 )
 
 
 def main(kind: str, project: str, *command: str) -> None:
-    """Start the server, ask it once, print its answer, stay until told to end."""
+    """Start the server, call it once and as often as told to, stay until told to end."""
     home = Path(os.environ["HOME"])
     environ = dict(os.environ)
-    if kind == "codex":
-        lock = _hold_thread_lock(home)
-    else:
-        lock = None
+    thread = _make_uuid7() if kind == "codex" else None
+    lock = _hold_thread_lock(home, thread) if thread else None
+    if thread is None:
         environ |= _write_session(home, project)
     server = subprocess.Popen(
         command,
@@ -58,19 +54,39 @@ def main(kind: str, project: str, *command: str) -> None:
     for message in MESSAGES:
         server.stdin.write(json.dumps(message).encode() + b"\n")
     server.stdin.flush()
-    answers = [json.loads(server.stdout.readline()) for _ in range(2)]
-    print(answers[1]["result"]["content"][0]["text"], flush=True)  # noqa: T201  # for the demo
-    sys.stdin.read()
+    server.stdout.readline()
+    _call(server, thread)
+    for told in sys.stdin:
+        if told == "clear\n":
+            _write_session(home, project)
+        else:
+            _call(server, _make_uuid7() if told == "stray\n" else thread)
     server.terminate()
     server.wait()
     if lock is not None:
         os.close(lock)
 
 
-def _hold_thread_lock(home: Path) -> int:
+def _call(server: subprocess.Popen[bytes], thread: str | None) -> None:
+    """Call the server, and print what it saw, or the error that came back."""
+    assert server.stdin  # noqa: S101  # for the type checker: it was asked for
+    assert server.stdout  # noqa: S101
+    params: dict[str, object] = {"name": "look_around", "arguments": {}}
+    if thread:
+        params["_meta"] = {"threadId": thread, "sessionId": thread}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    server.stdin.write(json.dumps(call).encode() + b"\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    seen = {"error": answer["error"]["message"]} if "error" in answer else None
+    text = json.dumps(seen) if seen else answer["result"]["content"][0]["text"]
+    print(text, flush=True)  # noqa: T201  # for the demo
+
+
+def _hold_thread_lock(home: Path, thread: str) -> int:
     locks = home / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
-    return os.open(locks / f"{_make_uuid7()}.lock", os.O_CREAT | os.O_RDWR)
+    return os.open(locks / f"{thread}.lock", os.O_CREAT | os.O_RDWR)
 
 
 def _make_uuid7() -> str:
@@ -82,7 +98,7 @@ def _make_uuid7() -> str:
 def _write_session(home: Path, project: str) -> dict[str, str]:
     session = str(uuid.uuid4())
     sessions = home / ".claude" / "sessions"
-    sessions.mkdir(parents=True)
+    sessions.mkdir(parents=True, exist_ok=True)
     stat = Path("/proc/self/stat")
     if stat.exists():
         start = stat.read_text(encoding="utf-8").rpartition(")")[2].split()[19]
