@@ -5,12 +5,15 @@
 Installs this checkout, compiled, into a fresh virtual environment, so that what is
 measured is what a user runs. Prints medians; times on one machine mean nothing on
 another, so every figure is in units of something measured beside it.
+
+Runs under the name of Codex, so that a call has an identity and is judged by it.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import statistics
@@ -33,6 +36,55 @@ RELAY = str(HERE / "minimal_relay.py")
 # What a result of "bulk" is long.
 BULK = 2 * (1 << 20)
 
+THREAD = "019a0000-0000-7000-8000-000000000000"
+
+# What Codex 0.166 tells with every call.
+CODEX_META = {
+    "callId": "call-1",
+    "x-codex-turn-metadata": {
+        "session_id": THREAD,
+        "thread_id": THREAD,
+        "model": "some-model",
+        "turn_id": THREAD,
+        "turn_started_at_unix_ms": 1794802004917,
+        "thread_source": "user",
+        "turn_trigger": "exec",
+        "sandbox": "none",
+        "sandbox_mode": "danger-full-access",
+        "auto_review_enabled": False,
+        "node_repl_auto_review_required": False,
+        "node_repl_disabled": False,
+        "workspaces": {"/home/me/project": {"has_changes": False}},
+        "codex_version": "0.166.0",
+    },
+    "threadId": THREAD,
+    "sessionId": THREAD,
+    "windowId": f"{THREAD}:0",
+    "itemId": f"fc_{THREAD}",
+    "progressToken": 1,
+}
+CLAUDE_META = {"claudecode/toolUseId": "toolu_00000001", "progressToken": 1}
+
+
+def make_line(method: str, **members: object) -> bytes:
+    """Return a request, members in the order given."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, **members}
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def make_call(meta: dict[str, object]) -> bytes:
+    """Return a call as Codex writes it."""
+    return make_line("tools/call", params={"_meta": meta, "name": "read", "arguments": {"n": 1}})
+
+
+PING = make_line("ping")
+BULK_CALL = make_line("bulk")
+ROUND_TRIPS = {
+    "no call": PING,
+    "a call with a short _meta": make_call(CLAUDE_META),
+    "a call with Codex's _meta": make_call(CODEX_META),
+}
+
 # The command prefixes of others, printed beside us where they are installed.
 PEERS = {"tini": ["tini", "-s", "--"], "dumb-init": ["dumb-init"], "envmcp": ["envmcp"]}
 
@@ -50,9 +102,8 @@ class Connection:
             env=environ,
         )
 
-    def ask(self, method: str) -> bytes:
+    def ask(self, line: bytes) -> bytes:
         """Return the answer's line."""
-        line = b'{"jsonrpc":"2.0","id":1,"method":"%s"}\n' % method.encode()
         stdin, stdout = _streams(self.process)
         os.write(stdin.fileno(), line)
         answer = b""
@@ -117,13 +168,25 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    with tempfile.TemporaryDirectory(prefix="mcp-launch-benchmark-") as directory:
-        bench = Bench(Path(directory), quick=parser.parse_args().quick)
+    parser.add_argument("--as-codex", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.as_codex is None:
+        run_as_codex()
+    else:
+        bench = Bench(options.as_codex, quick=options.quick)
         say(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores\n")
         measure_start(bench)
         measure_round_trip(bench)
         measure_bulk(bench)
         measure_memory(bench)
+
+
+def run_as_codex() -> None:
+    """Run this again, as a process that is taken for Codex."""
+    with tempfile.TemporaryDirectory(prefix="mcp-launch-benchmark-") as directory:
+        program = Path(directory) / "codex"
+        program.symlink_to(os.path.realpath(sys.executable))
+        subprocess.run([program, *sys.argv, "--as-codex", directory], check=True)
 
 
 def measure_start(bench: Bench) -> None:
@@ -146,41 +209,48 @@ def measure_start(bench: Bench) -> None:
 
 
 def measure_round_trip(bench: Bench) -> None:
-    """Time one call and its answer."""
+    """Time one request and its answer: no call, and calls that are judged and told."""
     # Fresh processes many times over: where they happen to lie in memory and cache differs
     # from one to the next by as much as a relay adds.
     starts, rounds, calls = (8, 4, 200) if bench.quick else (30, 6, 300)
-    times: dict[str, list[float]] = {name: [] for name in bench.behind}
+    times: dict[tuple[str, str], list[float]] = {}
     with on_one_core():
         for _ in range(starts):
-            for name, seconds in _time_round_trips(bench, rounds, calls).items():
-                times[name].append(seconds)
-    middle = {name: statistics.median(values) for name, values in times.items()}
-    bare = middle["bare"]
-    relay = middle["minimal relay"] - bare
-    say(f"\nround trip: bare {bare * 1e6:.1f} us, the minimal relay adds {relay * 1e6:.1f} us")
-    for name, seconds in middle.items():
-        if name not in {"bare", "minimal relay"}:
-            added = seconds - bare
-            say(f"  {name:14} adds {added * 1e6:6.1f} us, {added / relay:5.2f} minimal relays")
+            for what, seconds in _time_round_trips(bench, rounds, calls).items():
+                times.setdefault(what, []).append(seconds)
+    middle = {what: statistics.median(values) for what, values in times.items()}
+    for kind in ROUND_TRIPS:
+        bare = middle[kind, "bare"]
+        relay = middle[kind, "minimal relay"] - bare
+        say(
+            f"\nround trip, {kind}: bare {bare * 1e6:.1f} us, "
+            f"the minimal relay adds {relay * 1e6:.1f} us"
+        )
+        for name in bench.behind:
+            if name not in {"bare", "minimal relay"}:
+                added = middle[kind, name] - bare
+                say(f"  {name:14} adds {added * 1e6:6.1f} us, {added / relay:5.2f} minimal relays")
 
 
-def _time_round_trips(bench: Bench, rounds: int, calls: int) -> dict[str, float]:
+def _time_round_trips(bench: Bench, rounds: int, calls: int) -> dict[tuple[str, str], float]:
     connections = {name: bench.connect(name) for name in bench.behind}
-    times: dict[str, list[float]] = {name: [] for name in connections}
+    times: dict[tuple[str, str], list[float]] = {}
     for connection in connections.values():
-        connection.ask("initialize")
-        for _ in range(100):
-            connection.ask("ping")
+        connection.ask(make_line("initialize"))
+        for line in ROUND_TRIPS.values():
+            for _ in range(50):
+                connection.ask(line)
     for _ in range(rounds):  # in turns, so that all see the same machine
-        for name, connection in connections.items():
-            started = time.perf_counter()
-            for _ in range(calls):
-                connection.ask("ping")
-            times[name].append((time.perf_counter() - started) / calls)
+        for kind, line in ROUND_TRIPS.items():
+            for name, connection in connections.items():
+                started = time.perf_counter()
+                for _ in range(calls):
+                    connection.ask(line)
+                elapsed = time.perf_counter() - started
+                times.setdefault((kind, name), []).append(elapsed / calls)
     for connection in connections.values():
         connection.close()
-    return {name: statistics.median(values) for name, values in times.items()}
+    return {what: statistics.median(values) for what, values in times.items()}
 
 
 @contextlib.contextmanager
@@ -201,10 +271,10 @@ def measure_bulk(bench: Bench) -> None:
     times: dict[str, list[float]] = {name: [] for name in connections}
     for _ in range(rounds):
         for name, connection in connections.items():
-            connection.ask("bulk")
+            connection.ask(BULK_CALL)
             started = time.perf_counter()
             for _ in range(calls):
-                connection.ask("bulk")
+                connection.ask(BULK_CALL)
             times[name].append((time.perf_counter() - started) / calls)
     for connection in connections.values():
         connection.close()
@@ -221,8 +291,8 @@ def measure_memory(bench: Bench) -> None:
     for name in ("guarded", "direct"):
         connection = bench.connect(name)
         for _ in range(1000):
-            connection.ask("ping")
-        connection.ask("bulk")
+            connection.ask(PING)
+        connection.ask(BULK_CALL)
         launcher = connection.process.pid
         guardian = _only_child(launcher)
         amounts = {"launcher": _read_memory(launcher), "guardian": _read_memory(guardian)}
@@ -240,7 +310,7 @@ def _time_python(bench: Bench) -> float:
 def _time_first_answer(bench: Bench, name: str) -> float:
     started = time.perf_counter()
     connection = bench.connect(name)
-    connection.ask("initialize")
+    connection.ask(make_line("initialize"))
     elapsed = time.perf_counter() - started
     connection.close()
     return elapsed
