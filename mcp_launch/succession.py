@@ -220,7 +220,8 @@ class Succession:
     def _close_open_requests(self, what_happened: str) -> None:
         relay, ledger = self._relay, self._talk.ledger
         for request_id, method, _ in ledger.take_unfinished():
-            text = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
+            problem = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
+            text = f"{problem} — fix: ask again; what it did so far may have had its effect"
             relay.say(message.make_error(request_id, message.SERVER_ERROR, text))
         for request_id, _ in ledger.wanted.values():
             gone = {"requestId": request_id, "reason": "the server that asked is gone"}

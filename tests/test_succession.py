@@ -553,7 +553,8 @@ def test_a_call_in_flight_is_told_how_the_server_died(stage: Stage) -> None:
     assert died["id"] == 2
     assert died["error"]["message"] == (
         "[mcp-launch] docs ended with exit code 7 while it was at work; its last words: "
-        "about to die / of old age; tools/call was not answered"
+        "about to die / of old age; tools/call was not answered "
+        "— fix: ask again; what it did so far may have had its effect"
     )
     assert alive["calls"] == 1
 
