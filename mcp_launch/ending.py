@@ -36,10 +36,11 @@ def end_all(table: ProcessTable) -> None:
         time.sleep(SWEEP_INTERVAL)
 
 
-def signal_all(table: ProcessTable, number: int) -> None:
-    """Send a signal to everything below this process."""
+def signal_all(table: ProcessTable, number: int, spared_group: int = 0) -> None:
+    """Send a signal to everything below this process, but for one group."""
     for pid in table.list_descendants(os.getpid()):
         try:
-            os.kill(pid, number)
+            if not spared_group or os.getpgid(pid) != spared_group:
+                os.kill(pid, number)
         except (ProcessLookupError, PermissionError):
             pass  # it ended just now, or is another user's

@@ -89,6 +89,7 @@ class Watch:
         self.table = table
         self.server = 0
         self.server_has_ended = False
+        self.server_was_asked = False  # to end, by SIGTERM
         self.steps: list[Step] = []
         self.killing_since = 0.0
         self.chores_at = 0.0
@@ -262,10 +263,18 @@ class Watch:
         return True
 
     def _signal(self, number: int, *, everything: bool) -> None:
+        # To the server's group once: many servers take a second SIGTERM for "at once,
+        # unfinished", and on a busy machine ours may come before the host's.
+        is_again = number == SIGTERM and self.server_was_asked
+        self.server_was_asked |= number == SIGTERM
         if everything or self.server_has_ended:
-            ending.signal_all(self.table, number)
+            # Who was lost sight of is reached by the group's number, below.
+            is_spared = is_again or not self.adopts_orphans
+            ending.signal_all(self.table, number, self.server if is_spared else 0)
             if self.adopts_orphans:
                 return
+        if is_again:
+            return
         try:
             # Until we have collected it, its pid and group can be nobody else's. After
             # that, where orphans are lost, its group is worth the little risk.

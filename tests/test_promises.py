@@ -293,6 +293,28 @@ def test_a_signal_is_passed_on_as_it_came(wire: list[str], stage: Stage) -> None
     assert launch.wait() == 42
 
 
+def test_a_server_that_was_asked_to_end_is_not_asked_again(wire: list[str], stage: Stage) -> None:
+    code = (
+        "import os, signal\n"
+        "for number in (signal.SIGINT, signal.SIGTERM):\n"
+        "    signal.signal(number, lambda number, frame: os.write(2, b'%d,' % number))\n"
+        'print(\'{"jsonrpc":"2.0","method":"ready"}\', flush=True)\n'
+        "while True: signal.pause()\n"
+    )
+    launch = stage.launch(*wire, "--", *python(code))
+    launch.read_line()
+
+    # As Claude Code does it: once more, a little later.
+    launch.process.send_signal(signal.SIGINT)
+    assert launch.process.stderr
+    assert os.read(launch.process.stderr.fileno(), 10) == b"2,"
+    launch.process.send_signal(signal.SIGTERM)
+
+    # The launcher leaves in time, whether or not it has heard of the server's end by then.
+    assert launch.wait() in {128 + signal.SIGKILL, 128 + signal.SIGINT}
+    assert launch.process.stderr.read() == b"15,"
+
+
 def test_the_server_gets_no_descriptor_of_ours(wire: list[str], stage: Stage) -> None:
     launch = stage.launch(*wire, "--", *PROBE)
 
