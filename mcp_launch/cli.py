@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mcp_launch import __version__
-from mcp_launch.errors import LaunchError, UsageError, suggest, tell
+from mcp_launch.errors import LaunchError, UsageError, printable, suggest, tell
 
 # The exit code of command lines that were not understood.
 _USAGE = 2
@@ -99,6 +99,83 @@ def _run() -> None:
         "`mcp-launch run` cannot promise to end a server's processes on this system",
         fix="run it on Linux, on macOS or in WSL, or take it out of the entry here",
     )
+
+
+_Names = Annotated[
+    list[str] | None,
+    typer.Argument(help="Servers; default: all.", metavar="SERVER", show_default=False),
+]
+_Hosts = Annotated[
+    list[str] | None, typer.Option("--host", help="Only this host; may be repeated.")
+]
+_Files = Annotated[
+    list[str] | None, typer.Option("--file", help="Only this file; may be repeated.")
+]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+
+
+@app.command("wrap")
+def _wrap(
+    names: _Names = None,
+    *,
+    host: _Hosts = None,
+    file: _Files = None,
+    yes: _Yes = False,
+    dry_run: _Dry = False,
+) -> None:
+    """Put mcp-launch before the servers in the hosts' configuration files."""
+    _edit((names, host, file), yes, dry_run, is_wrapping=True)
+
+
+@app.command("unwrap")
+def _unwrap(
+    names: _Names = None,
+    *,
+    host: _Hosts = None,
+    file: _Files = None,
+    yes: _Yes = False,
+    dry_run: _Dry = False,
+) -> None:
+    """Take mcp-launch out of the hosts' configuration files again."""
+    _edit((names, host, file), yes, dry_run, is_wrapping=False)
+
+
+def _edit(narrowed: tuple[list[str] | None, ...], *answers: bool, is_wrapping: bool) -> None:
+    from mcp_launch import editing
+
+    names, hosts, files = (given or [] for given in narrowed)
+    request = editing.Request(names, hosts, files, *answers)
+    raise typer.Exit(editing.run(request, os.environ, is_wrapping=is_wrapping))
+
+
+@app.command("trust")
+def _trust(
+    path: Annotated[
+        str, typer.Argument(help="A .mcp-launch.toml or its directory; default: this project's.")
+    ] = "",
+    *,
+    yes: _Yes = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Trust it no longer.")] = False,
+) -> None:
+    """Let a project's .mcp-launch.toml be used, as long as it stays as it is."""
+    from mcp_launch import trusting
+
+    path = trusting.locate(path)
+    record = trusting.read(path, os.environ)
+    for line in (path, *trusting.describe(record)):
+        typer.echo(printable(line))
+    if forget:
+        trusting.decide(record, os.environ, is_trusted=False)
+        typer.echo("No longer trusted.")
+        return
+    if record["trusted"]:
+        typer.echo("Trusted already.")
+        return
+    if not yes and not (sys.stdin.isatty() and typer.confirm("Do you trust it?")):
+        raise UsageError("nothing was changed", fix="answer yes, or add --yes")
+    trusting.decide(record, os.environ, is_trusted=True)
+    typer.echo("Trusted until it changes.")
 
 
 @app.command("demo")

@@ -12,7 +12,7 @@ from mcp_launch.hosts.host import Found, Missing, Sighting, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from mcp_launch.hosts.host import Callers, Host, Identity
     from mcp_launch.lineage import Lineage
@@ -88,22 +88,15 @@ class Context:
         return Found(self.launch.value, f"the launch's own id ({reason})")
 
 
-def resolve(
-    table: ProcessTable,
-    lineage: Lineage,
-    environ: Mapping[str, str],
-    list_confirmed_threads: Callable[[], set[str]],
-) -> Context:
-    """Find out everything there is to know before the server starts."""
-    sighting = Sighting(
+def look(table: ProcessTable, lineage: Lineage, environ: Mapping[str, str]) -> Sighting:
+    """Return all that a host's facts may use."""
+    return Sighting(
         table=table,
         process=lineage.process,
         environ=environ,
         cwd=read_cwd(environ),
         is_starter=lineage.started_us(),
-        list_confirmed_threads=list_confirmed_threads,
     )
-    return Context(sighting, lineage)
 
 
 def make_launch_id() -> str:

@@ -40,6 +40,14 @@ class PlaceRefused(LaunchError):
     """The server's directory is missing, or is no place for a session."""
 
 
+class ProfileRefused(LaunchError):
+    """A file with profiles makes no sense, or may not be used."""
+
+
+class FileRefused(LaunchError):
+    """A host's configuration cannot be read or written."""
+
+
 class LineageContradicted(LaunchError):
     """The process table and the other end of stdin tell different stories."""
 
@@ -70,6 +78,11 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(word, list(known), 1)
     return f"did you mean {near[0]}? " if near else ""
+
+
+def printable(text: str) -> str:
+    """Return a text that can do nothing to a terminal but be shown."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def tell(error: LaunchError, stream: TextIO | None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import command, context, lineage, plan, profile, signals, state, trace
+from mcp_launch import command, context, lineage, options, plan, profile, signals, state, trace
 from mcp_launch.errors import LaunchError, PlaceRefused, SourceMissing, tell
 from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 def run(arguments: list[str]) -> int:
     """Launch a server and return its exit code; every failure is told to the host."""
-    if not {"--help", "-h"}.isdisjoint(profile.list_own_words(arguments)):
+    if not {"--help", "-h"}.isdisjoint(options.list_own_words(arguments)):
         try:
-            os.write(1, profile.USAGE.encode())
+            os.write(1, options.USAGE.encode())
         except OSError:
             pass  # nobody is there to read it
         return 0
     _prepare_process()
-    if profile.is_traced(arguments, os.environ):
+    if options.is_traced(arguments, os.environ):
         trace.turn_on()
     try:
         return _launch(arguments)
@@ -47,12 +47,17 @@ def run(arguments: list[str]) -> int:
 
 def _launch(arguments: list[str]) -> int:
     parent = os.getppid()  # before anything else: it may end, and we would not know whose we were
-    wanted = profile.load(arguments, os.environ)
     table = open_table()
+    _forget_locale(table)
     line = lineage.trace_back(table, os.getpid())
     _trace_lineage(line)
+    sighting = context.look(table, line, os.environ)
+    wanted = profile.load(arguments, os.environ, lambda: line.host.find_place(sighting).value)
+    if wanted.trace:
+        trace.turn_on()  # a profile may ask for it, too
     lineage.verify(table, line, strict=wanted.strict)
-    found = context.resolve(table, line, os.environ, lambda: _list_taken(table, line, wanted))
+    sighting.list_confirmed_threads = lambda: _list_taken(table, line, wanted)
+    found = context.Context(sighting, line)
     _trace_context(found)
     _refuse_guess(wanted, found)
     decided, said = _decide(wanted, found)
@@ -86,6 +91,17 @@ def _prepare_process() -> None:
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # stderr is the last
         os.set_inheritable(fd, True)  # noqa: FBT003  # on the direct wire it is the server's
     os.close(fd)
+
+
+def _forget_locale(table: ProcessTable) -> None:
+    """Put back what Python changed for itself where the locale is the poorest there is."""
+    name = "LC_CTYPE"
+    if os.environ.get(name) in {"C.UTF-8", "C.utf8", "UTF-8"}:
+        given = table.read_variable(os.getpid(), name)
+        if given is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = given
 
 
 def _list_taken(table: ProcessTable, line: Lineage, wanted: Profile) -> set[str]:
@@ -137,7 +153,7 @@ def _plan(wanted: Profile, found: Context) -> Plan:
 
 
 def _read_dotenv(wanted: Profile, found: Context) -> Dotenv:
-    if not wanted.dotenv and "dotenv" not in wanted.env.values():
+    if not wanted.dotenv and all(one.source != "dotenv" for one in wanted.env.values()):
         return Dotenv({}, "")
     from mcp_launch import dotenvfile
 

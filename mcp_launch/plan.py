@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import hosts
+from mcp_launch import hosts, literals, passing
 from mcp_launch.errors import PlaceRefused, SourceMissing, suggest
 from mcp_launch.hosts.host import Found, Missing
-from mcp_launch.profile import is_own_variable
+from mcp_launch.options import is_own_variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mcp_launch.context import Context
+    from mcp_launch.options import Variable
     from mcp_launch.profile import Profile
 
     # Which kind of variable holds a wrong value; one that was asked for outweighs a default.
@@ -94,9 +95,9 @@ def decide(
 
     """
     cwd = decide_cwd(profile.cwd, context, is_directory)
-    plan = Plan(profile.command, cwd, dict(environ))
+    plan = Plan(profile.command, cwd, passing.select(environ, profile.pass_env))
     _drop_strangers(plan, context)
-    named = [name for name, source in profile.env.items() if source == "dotenv"]
+    named = any(variable.source == "dotenv" for variable in profile.env.values())
     if profile.dotenv and not named:
         for name, text in dotenv.values.items():
             if text is not None:  # a bare NAME without "=" declares nothing
@@ -104,18 +105,31 @@ def decide(
     # After a whole file, which may not speak of identity; before what is asked for by name.
     for name, found in _list_defaults(context).items():
         _set(plan, name, found)
-    for name, source in profile.env.items():
-        if source == "local":
-            value = _pick(name, environ, "the launcher's environment")
-        elif source == "dotenv":
-            value = _pick(name, dotenv.values, dotenv.searched)
-        else:
-            value = _find_fact(source, context, cwd, profile)
-        _set(plan, name, _require(name, source, value))
+    _set_what_is_asked_for(plan, profile, context, environ, dotenv)
     _note_identity(plan, profile, context)
     # A shell would say so; a server that trusts PWD must not be led elsewhere.
     plan.environ["PWD"] = cwd.value
     return plan
+
+
+def _set_what_is_asked_for(
+    plan: Plan, profile: Profile, context: Context, environ: Mapping[str, str], dotenv: Dotenv
+) -> None:
+    for name, text in profile.literals.items():
+        _set(plan, name, Found(literals.expand(text, name, environ), "the profile"))
+    for name, variable in profile.env.items():
+        if variable.source == "local":
+            value = _pick(variable.sought, environ, "the launcher's environment")
+        elif variable.source == "dotenv":
+            value = _pick(variable.sought, dotenv.values, dotenv.searched)
+        else:
+            value = _find_fact(variable, context, plan.cwd, profile)
+        if isinstance(value, Missing) and variable.default is not None:
+            value = Found(variable.default, f"its default ({'; '.join(value.searched)})")
+        if isinstance(value, Found) or variable.is_required:
+            _set(plan, name, _require(name, variable.source, value))
+        elif name not in plan.set_variables:
+            plan.environ.pop(name, None)
 
 
 def _note_identity(plan: Plan, profile: Profile, context: Context) -> None:
@@ -124,9 +138,10 @@ def _note_identity(plan: Plan, profile: Profile, context: Context) -> None:
         fact = getattr(context, source)
         if isinstance(fact, Found):
             plan.held.add(source, fact.value, is_requested=False)
-        for name, wanted in profile.env.items():
-            if wanted == source:
-                plan.held.add(source, plan.environ[name], is_requested=True)
+        for name, variable in profile.env.items():
+            is_left_out = name not in plan.environ and source not in context.facts.told_later
+            if variable.source == source and not is_left_out:
+                plan.held.add(source, plan.environ.get(name, ""), is_requested=True)
 
 
 def decide_cwd(wanted: str, context: Context, is_directory: Callable[[str], bool]) -> Found:
@@ -209,7 +224,9 @@ def _list_defaults(context: Context) -> dict[str, Found]:
     return {name: found for name, found in values.items() if isinstance(found, Found)}
 
 
-def _find_fact(source: str, context: Context, cwd: Found, profile: Profile) -> Found | Missing:
+def _find_fact(
+    variable: Variable, context: Context, cwd: Found, profile: Profile
+) -> Found | Missing:
     facts: dict[str, Found | Missing] = {
         "thread": context.thread,
         "session": context.session,
@@ -219,12 +236,14 @@ def _find_fact(source: str, context: Context, cwd: Found, profile: Profile) -> F
         "host_pid": context.host_pid,
         "launch": context.launch,
     }
-    fact = facts[source]
-    if isinstance(fact, Found) or source not in context.facts.told_later:
+    fact = facts[variable.source]
+    if isinstance(fact, Found) or variable.source not in context.facts.told_later:
         return fact
     # On the direct wire no call is seen.
     if profile.direct or profile.when_unknown == "fail":
         return fact
+    if variable.default is not None or not variable.is_required:
+        return fact  # the server can start without it
     # A call will tell, but a server may not start without it.
     why = "; ".join(fact.searched)
     return Found(context.launch.value, f"the launch's own id until a call tells ({why})")

@@ -1,74 +1,16 @@
-"""What the user wants for a server: the options of `run`, or their twins in the environment.
-
-Read by hand: an argument parser would cost as much as the rest of the launch, and
-must not touch what belongs to the server (everything from its command on).
-"""
+"""What the user wants for a server: options of `run`, their twins, and profiles in files."""
 
 from __future__ import annotations
 
+from mcp_launch import options
 from mcp_launch.errors import UsageError, suggest
+from mcp_launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS, Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-USAGE = """\
-Usage: mcp-launch run [OPTIONS] [--] COMMAND [ARGS...]
-
-Start an MCP server in its session's directory, with its session's identity, and leave
-nothing behind. Everything from COMMAND on belongs to the server.
-
-  --server NAME       the server's name in messages and leases (default: COMMAND)
-  --env NAME=SOURCE   give the server a variable; SOURCE is one of thread, session,
-                      project_root, cwd, host, host_pid, launch, local, dotenv
-  --dotenv FILE       read this file: all of it, or what --env NAME=dotenv names
-  --cwd WHERE         session (default), project_root, keep, or a directory
-  --stdout MODE       what is no JSON on the server's stdout: auto (default) moves it to
-                      stderr, strict ends the launch, off lets it pass
-  --on-change ACTION  when a call is of another session than the server's: follow (it gets
-                      the call), restart (a fresh server gets it), refuse (nobody does);
-                      by default what suits the host
-  --when-unknown WHAT what an identity that is asked for holds until a call tells it:
-                      placeholder (default, the launch's own id), or fail
-  --restart WHEN      on (default): a server that dies is replaced; off: the launch ends
-  --no-meta           leave the calls' _meta alone
-  --strict            refuse a launch whose lineage cannot be verified, or whose thread
-                      is only a guess
-  --direct            let the server talk to the host itself: no byte passes through us
-  --trace             tell every decision on stderr
-
-Each option has a twin in the environment: MCP_LAUNCH_CWD, MCP_LAUNCH_STRICT=1, ...
-"""
-
-SOURCES = (
-    "thread",
-    "session",
-    "project_root",
-    "cwd",
-    "host",
-    "host_pid",
-    "launch",
-    "local",
-    "dotenv",
-)
-_SPELLINGS = {"thread_id": "thread", "session_id": "session"}
-
-# What an option takes; the first is its default.
-_CHOICES = {
-    "--stdout": ("auto", "strict", "off"),
-    "--on-change": ("", "follow", "restart", "refuse"),
-    "--when-unknown": ("placeholder", "fail"),
-    "--restart": ("on", "off"),
-}
-_TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--cwd", *_CHOICES)
-_SWITCHES = ("--strict", "--direct", "--no-meta", "--trace")
-_MAY_REPEAT = ("--env", "--dotenv")
-_YES = ("1", "true", "yes", "on")
-_NO = ("", "0", "false", "no", "off")
-
-# The twins of one launch must not reach a launch below it (a host that is itself a
-# server hands its whole environment on). These two are for every launch.
-SHARED_TWINS = ("MCP_LAUNCH_TRACE", "MCP_LAUNCH_HOME")
+    from mcp_launch.records import Record
 
 
 class Profile:
@@ -80,20 +22,33 @@ class Profile:
         "direct",
         "dotenv",
         "env",
+        "literals",
         "no_meta",
         "on_change",
+        "pass_env",
         "restart",
         "server",
         "stdout",
         "strict",
+        "trace",
         "when_unknown",
     )
 
-    def __init__(self, values: Mapping[str, list[str]], command: list[str]) -> None:
+    def __init__(
+        self, values: Mapping[str, list[str]], command: list[str], records: list[Record]
+    ) -> None:
         self.command = command
         self.server = _last(values, "--server") or command[0].rpartition("/")[2]
-        self.env = dict(_split_variable(text) for text in values.get("--env", []))
+        self.literals: dict[str, str] = {}
+        self.env: dict[str, Variable] = {}
+        for record in records:
+            self._add_variables(record)
+        for text in values.get("--env", []):
+            name, source = _split_variable(text)
+            self.env[name] = Variable(source, name)
+            self.literals.pop(name, None)
         self.dotenv = list(values.get("--dotenv", []))
+        self.pass_env = _split_passed(_last(values, "--pass-env") or "all")
         self.cwd = _last(values, "--cwd") or "session"
         self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
@@ -102,116 +57,82 @@ class Profile:
         self.strict = "--strict" in values
         self.direct = "--direct" in values
         self.no_meta = "--no-meta" in values
+        self.trace = "--trace" in values
+
+    def _add_variables(self, record: Record) -> None:
+        for name, text in record.literals.items():
+            self.literals[name] = text
+            self.env.pop(name, None)
+        for name, variable in record.variables.items():
+            self.env[name] = variable
+            self.literals.pop(name, None)
 
 
-def load(arguments: list[str], environ: Mapping[str, str]) -> Profile:
-    """Return the profile that the words after `run` and the environment ask for.
+def load(
+    arguments: list[str], environ: Mapping[str, str], find_place: Callable[[], str] = str
+) -> Profile:
+    """Return the profile that the words after `run`, the environment and files ask for.
+
+    Files are looked at only for a server that has a name; `find_place` tells where its
+    session works, and so which project's.
 
     Raises:
         UsageError: A word makes no sense; the text says which and what would.
+        ProfileRefused: A file makes no sense, or may not be used.
 
     """
-    given, command = _split(arguments)
+    given, command = options.split(arguments)
+    twins = options.read_twins(environ)
+    server = _last(given, "--server") or environ.get(options.name_twin("--server"), "")
+    records: list[Record] = []
+    if server:
+        from mcp_launch import profiles
+
+        records = profiles.find(server, environ, find_place())
+    values: dict[str, list[str]] = {}
+    layers: list[Mapping[str, list[str] | None]] = [record.options for record in records]
+    for layer in (*layers, twins, given):
+        for name, texts in layer.items():
+            if texts is None:
+                values.pop(name, None)
+            else:
+                # All count where several may be given; of one name, the last layer's is the last.
+                values[name] = [*values.get(name, []), *texts] if name in MAY_REPEAT else texts
+    for record in reversed(records):
+        command = command or record.command
     if not command:
-        raise UsageError(
-            "no server command was given",
-            fix="write the command after the options: mcp-launch run -- npx -y some-server",
-        )
-    values = _read_twins(environ)
-    for name, texts in given.items():
-        # Both count where several may be given; of one name, the option's is the last.
-        values[name] = [*values.get(name, []), *texts] if name in _MAY_REPEAT else texts
-    return Profile(values, command)
+        raise _no_command(server, records, lambda: profiles.list_known(environ, find_place()))
+    return Profile(values, command, records)
 
 
-def list_own_words(arguments: list[str]) -> list[str]:
-    """Return the words before the server's command, whether they make sense or not."""
-    own: list[str] = []
-    for word in arguments:
-        is_value = bool(own) and own[-1] in _TAKE_A_VALUE
-        if word == "--" or not (word.startswith("-") or is_value):
-            break
-        own.append(word)
-    return own
-
-
-def is_traced(arguments: list[str], environ: Mapping[str, str]) -> bool:
-    """Tell whether to trace, even when the rest makes no sense."""
-    is_on = environ.get("MCP_LAUNCH_TRACE", "").lower() in _YES
-    return is_on or "--trace" in list_own_words(arguments)
-
-
-def is_own_variable(name: str) -> bool:
-    """Tell whether a variable is meant for this launch, and for nobody below it."""
-    return name.startswith("MCP_LAUNCH_") and name not in SHARED_TWINS
-
-
-def _split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    values: dict[str, list[str]] = {}
-    rest = list(arguments)
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        if word == "--":
-            break
-        name, equals, value = word.partition("=")
-        if name in _SWITCHES and not equals:
-            values[name] = []
-        elif name in _TAKE_A_VALUE:
-            value = _take_value(name, [value] if equals else rest)
-            _add(values, name, value)
-        else:
-            raise _unknown_option(word)
-    return values, rest
-
-
-def _take_value(name: str, rest: list[str]) -> str:
-    if not rest or rest[0] in {"--", ""}:
-        raise UsageError(
-            f"{name} needs a value",
-            fix=f"write {name} VALUE before the server's command (see mcp-launch run --help)",
-        )
-    return rest.pop(0)
-
-
-def _add(values: dict[str, list[str]], name: str, value: str) -> None:
-    if name in values and name not in _MAY_REPEAT:
-        raise UsageError(f"{name} was given twice", fix=f"keep one {name}")
-    values.setdefault(name, []).append(value)
-
-
-def _unknown_option(word: str) -> UsageError:
-    name = word.partition("=")[0]
-    if name in _SWITCHES:
-        return UsageError(f"{name} takes no value", fix=f"write {name} alone")
-    near = suggest(name, (*_TAKE_A_VALUE, *_SWITCHES))
+def _no_command(
+    server: str, records: list[Record], list_known: Callable[[], list[str]]
+) -> UsageError:
+    how = "write the command after the options: mcp-launch run -- npx -y some-server"
+    if not server:
+        return UsageError("no server command was given", fix=how)
+    if records:
+        return UsageError(f"the profile of {server} has no command", fix=f"add one, or {how}")
     return UsageError(
-        f"unknown option {name}",
-        fix=f"{near}options of the server go after its command: mcp-launch run -- COMMAND {name}",
+        f"no profile has a server {server}, and no command was given",
+        fix=f"{suggest(server, list_known())}"
+        f"add [servers.{server}] to ~/.config/mcp-launch/config.toml, or {how}",
     )
-
-
-def _read_twins(environ: Mapping[str, str]) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    for option in (*_TAKE_A_VALUE, *_SWITCHES):
-        twin = _name_twin(option)
-        text = environ.get(twin, "")
-        if option in _SWITCHES and text.lower() not in (*_YES, *_NO):
-            raise UsageError(
-                f"{twin}={text}: neither yes nor no", fix=f"write {twin}=1 or {twin}=0"
-            )
-        if option in _MAY_REPEAT:
-            values[option] = [part for part in text.split(",") if part]
-        elif text and text.lower() not in (_NO if option in _SWITCHES else ()):
-            values[option] = [text]
-    return values
-
-
-def _name_twin(option: str) -> str:
-    return f"MCP_LAUNCH_{option[2:].replace('-', '_').upper()}"
 
 
 def _last(values: Mapping[str, list[str]], name: str) -> str:
     return values[name][-1] if values.get(name) else ""
+
+
+def _split_passed(text: str) -> list[str]:
+    # A slip would be taken for a name, and the server would get next to nothing.
+    is_word = text not in {"all", "safe"} and text.islower()
+    if is_word and (near := suggest(text, ("all", "safe"))):
+        raise UsageError(
+            f"--pass-env (or MCP_LAUNCH_PASS_ENV) does not take {text}",
+            fix=f"{near}it takes all, safe, or names of variables",
+        )
+    return text.split(",")
 
 
 def _split_variable(text: str) -> tuple[str, str]:
@@ -222,7 +143,7 @@ def _split_variable(text: str) -> tuple[str, str]:
             f"a variable (--env, MCP_LAUNCH_ENV) is not NAME=SOURCE: {name}",
             fix="write for example --env CODEX_THREAD_ID=thread",
         )
-    source = _SPELLINGS.get(source, source)
+    source = SPELLINGS.get(source, source)
     if source not in SOURCES:
         raise UsageError(
             f"the variable {name} (--env, MCP_LAUNCH_ENV) asks for a source that does not exist",
@@ -233,12 +154,12 @@ def _split_variable(text: str) -> tuple[str, str]:
 
 
 def _choose(values: Mapping[str, list[str]], option: str) -> str:
-    known = _CHOICES[option]
+    known = CHOICES[option]
     word = _last(values, option) or known[0]
     if word not in known:
         choices = [choice for choice in known if choice]
         raise UsageError(
-            f"{option} (or {_name_twin(option)}) does not take {word}",
+            f"{option} (or {options.name_twin(option)}) does not take {word}",
             fix=f"{suggest(word, choices)}it takes {', '.join(choices)}",
         )
     return word

@@ -2,50 +2,126 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
+from facts import make_context
 
-from mcp_launch import profile
+from mcp_launch import options, plan, profile, profilefile
+from mcp_launch.changing import Wish, look
+from mcp_launch.hosts.host import Found
+from mcp_launch.plan import Dotenv
+from mcp_launch.records import Record
+from mcp_launch.settings import HOSTS
+from mcp_launch.settings.host import Site
 
 ROOT = Path(__file__).parent.parent
+CONFIGS = ROOT / "configs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
+# Each example, its host, and what the plans for its servers are: directory and variables.
+EXAMPLES: dict[str, tuple[str, dict[str, tuple[str, dict[str, str]]]]] = {
+    "codex.toml": (
+        "codex",
+        {
+            "docs": ("/work/app", {"CODEX_THREAD_ID": "t-1"}),
+            "audit": ("/work/app", {"AUDIT_THREAD": "t-1", "AUDIT_KEY": "key"}),
+            "browser": ("/work/app", {}),
+        },
+    ),
+    "claude.mcp.json": ("claude", {"docs": ("/work/app", {}), "worktree": ("/work", {})}),
+    "claude-desktop.json": ("claude-desktop", {"docs": ("/home/me/notes", {})}),
+    "cursor.json": ("cursor", {"docs": ("/work/app/${workspaceFolder}", {})}),
+    "vscode.jsonc": ("vscode", {"docs": ("/work/app", {"OTHER": "o"})}),
+    "gemini.json": ("gemini", {"audit": ("/work/app", {"AUDIT_KEY": "key"})}),
+    "opencode.jsonc": ("opencode", {"docs": ("/work/app", {})}),
+    "zed.jsonc": ("zed", {"docs": ("/work", {})}),
+    "windsurf.json": ("windsurf", {"docs": ("/home/me/work", {})}),
+    "cline.json": ("cline", {"docs": ("/home/me/work", {})}),
+    "copilot.json": ("copilot", {"docs": ("/work/app", {})}),
+    "goose.yaml": ("goose", {"audit": ("/work/app", {"AUDIT_SESSION": "s-1"})}),
+}
 
-def read_entries() -> dict[str, list[str]]:
-    """Return every wrapped entry of every example, by file and name."""
-    codex = tomllib.loads((ROOT / "configs" / "codex.toml").read_text(encoding="utf-8"))
-    claude = json.loads((ROOT / "configs" / "claude.mcp.json").read_text(encoding="utf-8"))
-    files = {"codex.toml": codex["mcp_servers"], "claude.mcp.json": claude["mcpServers"]}
-    return {
-        f"{file}: {name}": [entry["command"], *entry["args"]]
-        for file, entries in files.items()
-        for name, entry in entries.items()
-    }
+ENVIRON = {"PATH": "/bin", "OTHER": "o", "ANTHROPIC_API_KEY": "secret", "HOME": "/nowhere"}
 
 
-ENTRIES = read_entries()
+def decide(wanted: profile.Profile) -> plan.Plan:
+    context = make_context(
+        thread=Found("t-1", "a test"),
+        session=Found("s-1", "a test"),
+        project_root=Found("/work", "a test"),
+    )
+    dotenv = Dotenv({"AUDIT_KEY": "key", "KEY": "key"}, ".env")
+    return plan.decide(wanted, context, ENVIRON, dotenv, lambda _: True)
 
 
-@pytest.mark.parametrize("command", ENTRIES.values(), ids=list(ENTRIES))
-def test_an_example_is_understood(command: list[str]) -> None:
-    assert command[:2] == ["mcp-launch", "run"]
-    wanted = profile.load(command[2:], {})
-
-    assert wanted.server in {"docs", "audit", "browser", "worktree"}
-    assert wanted.command[0] in {"npx", "uvx", "audit-server"}
+def test_every_host_has_an_example() -> None:
+    assert {host for host, _ in EXAMPLES.values()} == set(HOSTS)
+    assert set(EXAMPLES) | {"profile.toml"} == {path.name for path in CONFIGS.iterdir()}
 
 
-def test_the_readme_names_every_option_and_source() -> None:
-    for option in re.findall(r"^  (--[a-z-]+)", profile.USAGE, re.MULTILINE):
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_an_example_gives_its_plans(name: str) -> None:
+    host = HOSTS[EXAMPLES[name][0]]
+    [file, *_] = host.list_files(Site("/nowhere", "/nowhere", {}))
+    text = (CONFIGS / name).read_text(encoding="utf-8")
+
+    change = look(host, file, text, Wish("/bin/mcp-launch"))
+
+    assert {entry.name for entry in change.entries} == set(EXAMPLES[name][1])
+    for entry in change.entries:
+        assert entry.words[0].endswith("mcp-launch")
+        assert entry.words[1] == "run"
+        wanted = profile.load(entry.words[2:], ENVIRON)
+        decided = decide(wanted)
+        cwd, variables = EXAMPLES[name][1][entry.name]
+        assert decided.cwd.value == cwd
+        assert variables.items() <= decided.environ.items()
+        assert wanted.command[0] in {"npx", "uvx", "audit-server"}
+
+
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_an_example_is_commented(name: str) -> None:
+    text = (CONFIGS / name).read_text(encoding="utf-8")
+
+    assert HOSTS[EXAMPLES[name][0]].title in text.partition(":")[0] + text.partition("//")[2][:40]
+
+
+def test_the_example_of_a_profile_gives_its_plan() -> None:
+    content = (CONFIGS / "profile.toml").read_bytes()
+
+    servers = profilefile.parse(content, "profile.toml")
+
+    record = Record(servers["audit"])
+    values = {name: texts for name, texts in record.options.items() if texts is not None}
+    decided = decide(profile.Profile(values, record.command, [record]))
+    assert decided.argv == ["audit-server", "--stdio"]
+    assert decided.cwd.value == "/work"
+    assert "ANTHROPIC_API_KEY" not in decided.environ
+    wanted = {"AUDIT_URL": "https://localhost/", "CODEX_THREAD_ID": "t-1", "AUDIT_ROOT": "/work"}
+    assert (wanted | {"AUDIT_KEY": "key"}).items() <= decided.environ.items()
+    assert servers["browser"]["command"] == []
+
+
+def test_the_example_of_a_profile_has_every_key() -> None:
+    text = (CONFIGS / "profile.toml").read_text(encoding="utf-8")
+
+    for key in ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env"):
+        assert re.search(rf"^{key} = ", text, re.MULTILINE)
+
+
+def test_the_readme_names_every_option_source_and_key() -> None:
+    for option in re.findall(r"^  (--[a-z-]+)", options.USAGE, re.MULTILINE):
         assert f"`{option}" in README
-    for source in profile.SOURCES:
+    for source in options.SOURCES:
         assert f"`{source}`" in README
+    for key in profilefile.KEYS:
+        assert f"`{key}`" in README
+    for host in HOSTS.values():
+        assert host.title in README
 
 
 def test_the_usage_names_every_source() -> None:
-    for source in profile.SOURCES:
-        assert source in profile.USAGE
+    for source in options.SOURCES:
+        assert source in options.USAGE

@@ -65,7 +65,7 @@ def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(stage: 
         "os.write(2, b'e' * 60000)\n"
         "threading.Thread(target=os.write, args=[2, b'e' * 60000], daemon=True).start()\n"
         "time.sleep(0.2)\n"
-        "os.write(1, b'{\"x\":\"' + b'y' * 120000 + b'\"}\\n')\n"
+        "os.write(1, b'{\"x\":\"' + b'y' * 400000 + b'\"}\\n')\n"
         "os._exit(0)\n"
     )
     launch = stage.launch("--restart", "off", "--", *python(ends_full))
@@ -74,7 +74,7 @@ def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(stage: 
     with pytest.raises(subprocess.TimeoutExpired):
         launch.wait(1)  # it waits for us: a whole second is more than it gives stderr
 
-    assert len(launch.read_line()) == 120009
+    assert len(launch.read_line()) == 400009
     assert launch.wait() == 0
 
 

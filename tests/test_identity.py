@@ -11,7 +11,7 @@ import pytest
 from facts import FakeTable, make_context, make_sighting
 from stage import HERE, PROBE, RUN, Stage
 
-from mcp_launch import hosts, plan, profile
+from mcp_launch import hosts, options, plan, profile
 from mcp_launch.errors import SourceMissing, UsageError
 from mcp_launch.hosts.host import Found, Identity, Missing
 from mcp_launch.identity import ProcessIdentity, compare
@@ -31,7 +31,7 @@ def thread_id(milliseconds: int, tail: int = 1) -> str:
 
 
 NOW = int(time.time() * 1000)
-OLD, NEW, FUTURE = thread_id(NOW - 60_000), thread_id(NOW - 1_000), thread_id(NOW + 60_000)
+OLD, NEW, FUTURE = thread_id(NOW - 60_000), thread_id(NOW - 1_000), thread_id(NOW + 86_400_000)
 
 
 def lock(thread: str) -> str:
@@ -356,13 +356,14 @@ def test_a_twin_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
 def test_variables_of_option_and_twin_are_both_given() -> None:
     wanted = profile.load(["--env", "B=cwd", "cat"], {"MCP_LAUNCH_ENV": "A=host,B=thread"})
 
-    assert wanted.env == {"A": "host", "B": "cwd"}
+    sources = {name: variable.source for name, variable in wanted.env.items()}
+    assert sources == {"A": "host", "B": "cwd"}
 
 
 def test_the_servers_own_trace_is_not_ours() -> None:
-    assert profile.is_traced(["--cwd", "keep", "--trace", "cat"], {})
-    assert not profile.is_traced(["--", "cat", "--trace"], {})
-    assert not profile.is_traced(["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
+    assert options.is_traced(["--cwd", "keep", "--trace", "cat"], {})
+    assert not options.is_traced(["--", "cat", "--trace"], {})
+    assert not options.is_traced(["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
 
 
 def test_every_option_has_a_twin() -> None:
@@ -370,6 +371,7 @@ def test_every_option_has_a_twin() -> None:
         "MCP_LAUNCH_SERVER": "docs",
         "MCP_LAUNCH_ENV": "A=thread,B=host",
         "MCP_LAUNCH_DOTENV": "a.env,b.env",
+        "MCP_LAUNCH_PASS_ENV": "A,B_*",
         "MCP_LAUNCH_CWD": "keep",
         "MCP_LAUNCH_STDOUT": "off",
         "MCP_LAUNCH_ON_CHANGE": "restart",
@@ -379,14 +381,20 @@ def test_every_option_has_a_twin() -> None:
         "MCP_LAUNCH_STRICT": "1",
         "MCP_LAUNCH_DIRECT": "true",
         "MCP_LAUNCH_TRACE": "0",
+        "HOME": "/nowhere",
     }
 
     wanted = profile.load(["cat"], twins)
 
-    assert {name: getattr(wanted, name) for name in profile.Profile.__slots__} == {
+    facts = {name: getattr(wanted, name) for name in profile.Profile.__slots__}
+    variables = facts.pop("env")
+    assert {name: one.source for name, one in variables.items()} == {"A": "thread", "B": "host"}
+    assert facts == {
         "command": ["cat"],
         "server": "docs",
-        "env": {"A": "thread", "B": "host"},
+        "literals": {},
+        "pass_env": ["A", "B_*"],
+        "trace": False,
         "dotenv": ["a.env", "b.env"],
         "cwd": "keep",
         "stdout": "off",

@@ -17,7 +17,7 @@ PACKAGE = Path(mcp_launch.__file__).parent
 TOO_HEAVY = ["argparse", "asyncio", "collections", "ctypes", "dataclasses", "enum", "functools"]
 TOO_HEAVY += ["json", "logging", "pathlib", "re", "selectors", "shutil", "signal", "socket"]
 TOO_HEAVY += ["subprocess", "tempfile", "threading", "traceback", "typing", "uuid"]
-TOO_HEAVY += ["dotenv", "psutil", "rich", "tomlkit", "typer"]
+TOO_HEAVY += ["hashlib", "tomllib", "dotenv", "psutil", "rich", "tomlkit", "typer"]
 
 LAUNCH_AND_LIST_WHAT_IT_IMPORTED = """
 import sys
@@ -29,20 +29,36 @@ sys.exit(code)
 """
 
 
-@pytest.fixture(scope="module", params=["guarded", "direct"])
+WORDS = {"guarded": [], "direct": ["--direct"], "profiled": ["--server", "it"]}
+
+
+@pytest.fixture(scope="module", params=list(WORDS))
 def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return the names of all modules that one whole launch brought in."""
     project = tmp_path_factory.mktemp("project")
+    file = project / "home" / ".config" / "mcp-launch" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "[servers.it]\nenv_vars = ['A', { name = 'B', source = 'host' }]\n", encoding="utf-8"
+    )
+    file.chmod(0o600)
+    words = WORDS[request.param]
+    if words:
+        launch(project, words)  # the first launch reads the file itself
+    return launch(project, words)
+
+
+def launch(project: Path, words: list[str]) -> set[str]:
     # A fresh interpreter: in this one, pytest has imported half the library. -S and -I: an
     # editable install or a coverage hook imports more than a launch does.
-    launch = subprocess.run(
+    done = subprocess.run(
         [
             sys.executable,
             "-S",
             "-c",
             f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
             + LAUNCH_AND_LIST_WHAT_IT_IMPORTED,
-            *(["--direct"] if request.param == "direct" else []),
+            *words,
         ],
         check=True,
         capture_output=True,
@@ -55,7 +71,7 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             "PATH": "/usr/bin:/bin",
         },
     )
-    return set(launch.stderr.split())
+    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize("module", TOO_HEAVY)

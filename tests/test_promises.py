@@ -345,6 +345,21 @@ def test_the_server_has_the_default_signals(wire: list[str], stage: Stage) -> No
     assert launch.answer() == bare.answer()
 
 
+@pytest.mark.parametrize("given", [None, "", "C", "POSIX", "C.UTF-8", "C.utf8"])
+def test_the_server_has_the_hosts_locale(given: str | None, wire: list[str], stage: Stage) -> None:
+    # Python sets a better one for itself where it can, and so would a server in Python.
+    text = '{"jsonrpc":"2.0","method":"locale","params":["%s"]}\\n'
+    code = f"printf '{text}' \"${{LC_CTYPE-none}}\""
+    kept = ("PATH", "HOME", "MCP_LAUNCH_HOME")
+    environ = {name: os.environ[name] for name in kept}
+    if given is not None:
+        environ["LC_CTYPE"] = given
+
+    launch = stage.launch(*wire, "--", "sh", "-c", code, env=environ)
+
+    assert launch.answer()["params"] == ["none" if given is None else given]
+
+
 def test_nothing_of_ours_is_on_stdout(wire: list[str], stage: Stage) -> None:
     launch = stage.launch(
         *wire, "--trace", "--", *python("import sys; sys.stdin.read()"), stdin=subprocess.DEVNULL

@@ -85,6 +85,15 @@ ROUND_TRIPS = {
     "a call with Codex's _meta": make_call(CODEX_META),
 }
 
+# A server of a profile.
+PROFILE = """
+[servers.server-{0}]
+command = "some-server"
+args = ["--number", "{0}"]
+env = {{ SOME_URL = "https://localhost/{0}" }}
+env_vars = ["HTTPS_PROXY", {{ name = "SOME_ROOT", source = "project_root" }}]
+"""
+
 # The command prefixes of others, printed beside us where they are installed.
 PEERS = {"tini": ["tini", "-s", "--"], "dumb-init": ["dumb-init"], "envmcp": ["envmcp"]}
 
@@ -148,9 +157,17 @@ class Bench:
             name: words for name, words in PEERS.items() if shutil.which(words[0], path=path)
         }
 
+        # Differs at the start only: thirty servers in a file, one of them asked for by name.
+        self.profiled = [launcher, "run", "--server", "server-7", "--"]
+        file = directory / "home" / ".config" / "mcp-launch" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(PROFILE.format(number) for number in range(30)), encoding="utf-8")
+        file.chmod(0o600)
+
     def connect(self, name: str) -> Connection:
         """Start the server behind something."""
-        return Connection([*self.behind[name], *self.server], str(self.project), self.environ)
+        words = self.profiled if name == "profiled" else self.behind[name]
+        return Connection([*words, *self.server], str(self.project), self.environ)
 
     def _install(self) -> Path:
         venv.create(self.directory / "venv", with_pip=True)
@@ -192,15 +209,17 @@ def run_as_codex() -> None:
 def measure_start(bench: Bench) -> None:
     """Time from the start to the first answer, against `python -c pass`."""
     rounds = 15 if bench.quick else 60
-    times: dict[str, list[float]] = {name: [] for name in ("python", *bench.behind)}
+    names = [*bench.behind, "profiled"]
+    times: dict[str, list[float]] = {name: [] for name in ("python", *names)}
+    _time_first_answer(bench, "profiled")  # reads the file itself
     for _ in range(rounds):
         times["python"].append(_time_python(bench))
-        for name in bench.behind:
+        for name in names:
             times[name].append(_time_first_answer(bench, name))
     unit = statistics.median(times["python"])
     bare = statistics.median(times["bare"])
     say(f"start: `python -c pass` {unit * 1e3:.1f} ms, a bare first answer {bare * 1e3:.1f} ms")
-    for name in bench.behind:
+    for name in names:
         if name != "bare":
             # Pair by pair: a slow moment of the machine hits both.
             pairs = zip(times[name], times["bare"], times["python"], strict=True)

@@ -1,0 +1,75 @@
+"""A configuration file as text: what it says, where, and how a word is spelled in it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp_launch import jsonctext, tomltext, yamltext
+from mcp_launch.errors import FileRefused
+from mcp_launch.spots import Unreadable, locate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_launch.spots import Path, Spot
+
+Kind = Literal["toml", "json", "yaml"]
+Edit = tuple[int, int, str]  # begin, end, what to put there
+
+_READERS: dict[str, Callable[[str], tuple[Any, list[Spot]]]] = {
+    "toml": tomltext.read,
+    "json": jsonctext.read,
+    "yaml": yamltext.read,
+}
+
+
+class Document:
+    """The text of a file, read once.
+
+    Raises:
+        FileRefused: It cannot be read; the text says where it goes wrong.
+
+    """
+
+    def __init__(self, kind: Kind, text: str, path: str) -> None:
+        self.kind = kind
+        self.text = text
+        try:
+            self.value, found = _READERS[kind](text)
+        except Unreadable as error:
+            line, column = locate(text, error.offset)
+            raise FileRefused(
+                f"{path}:{line}:{column}: this is no {kind.upper()}: {error}",
+                fix="mend it (its host cannot read it either), then run this again",
+            ) from None
+        except (RecursionError, ValueError, MemoryError):
+            raise FileRefused(
+                f"{path} is too deep, or has a value that cannot be read", fix="look at it"
+            ) from None
+        self.spots: dict[Path, Spot] = {spot.path: spot for spot in found}
+
+    def get(self, path: Path) -> Any:  # noqa: ANN401  # whatever a file may hold
+        """Return what stands at a path; None where there is nothing."""
+        value = self.value
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    def cut(self, span: tuple[int, int]) -> str:
+        """Return a part of the text as it is written."""
+        return self.text[span[0] : span[1]]
+
+    def spell(self, word: str) -> str:
+        """Return a word as a string; JSON's are TOML's and YAML's too."""
+        return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+    def apply(self, edits: list[Edit]) -> str:
+        """Return the text with spans replaced."""
+        text = self.text
+        for begin, end, words in sorted(edits, reverse=True):
+            text = text[:begin] + words + text[end:]
+        return text

@@ -1,0 +1,260 @@
+"""`wrap` and `unwrap`: show what would change, ask, and do it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mcp_launch import changing, jsonctext, replacing, state, whereabouts
+from mcp_launch.changing import Change, Wish
+from mcp_launch.context import find_project_root, read_cwd
+from mcp_launch.errors import FileRefused, LaunchError, UsageError, printable, suggest, tell
+from mcp_launch.hosts.host import Found, find_home_directory
+from mcp_launch.settings import HOSTS, claude
+from mcp_launch.settings.host import File, Host, Site
+from mcp_launch.spots import Unreadable
+from mcp_launch.wrapping import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# A file that no host is known for: every way in which a server can be written.
+_ANY_HOST = Host(
+    "file",
+    "a file",
+    lambda _: [],
+    (Shape(), Shape(is_one_list=True), Shape(("command", "path"), ("command", "args"))),
+)
+_ANY_SERVERS = tuple(
+    {
+        servers: None
+        for host in HOSTS.values()
+        for file in host.list_files(Site("/", "/", {}))
+        for servers in file.servers
+        if servers
+    }
+)
+# How much of a changed line is shown.
+_WIDTH = 160
+
+_SECRET = re.compile("key|token|secret|password|passwd|credential", re.IGNORECASE)
+_SECRET_VALUE = re.compile(
+    rf"""((?:{_SECRET.pattern})\w*["']?\s*[:=]\s*)("[^"]*"|'[^']*')""", re.IGNORECASE
+)
+
+_KINDS = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+
+
+class Request(NamedTuple):
+    """What the user asked for."""
+
+    names: list[str]
+    hosts: list[str]
+    files: list[str]
+    is_sure: bool = False  # do not ask
+    is_dry: bool = False  # only show
+
+
+def make_site(environ: Mapping[str, str]) -> Site:
+    """Return where to look for configuration: this user, this project."""
+    here = read_cwd(environ)
+    root = find_project_root(here)
+    project = root.value if isinstance(root, Found) else here
+    return Site(find_home_directory(environ), project, environ, sys.platform)
+
+
+def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
+    """Wrap or unwrap, and return the exit code."""
+    site = make_site(environ)
+    console = Console(highlight=False, soft_wrap=True)
+    launcher = whereabouts.find(environ, site.home) if is_wrapping else ""
+    wish = Wish(launcher, tuple(request.names))
+    refusals: list[LaunchError] = []
+    files = _list_files(request, site)
+    changes = changing.look_at_all(files, wish, refusals.append)
+    for refused in refusals:
+        tell(refused, sys.stderr)
+    _check_names(request, files, changes)
+    _show(console, changes, is_wrapping=is_wrapping)
+    wanted = [change for change in changes if change.after != change.before]
+    for warning in list_warnings(site, wanted, launcher):
+        console.print(Text(printable(f"Note: {warning}"), "yellow"))
+    if wanted and _is_agreed(console, request, wanted):
+        refusals += _write(console, wanted, wish)
+    elif not wanted:
+        console.print("There is nothing to change.")
+    return 1 if refusals else 0
+
+
+def _list_files(request: Request, site: Site) -> list[tuple[Host, File]]:
+    for name in request.hosts:
+        if name not in HOSTS:
+            raise UsageError(
+                f"there is no host {name}",
+                fix=f"{suggest(name, HOSTS)}the hosts are {', '.join(HOSTS)}",
+            )
+    known = [
+        (host, file)
+        for host in HOSTS.values()
+        if not request.hosts or host.name in request.hosts
+        for file in host.list_files(site)
+    ]
+    if not request.files:
+        return known
+    return [_find_file(path, known) for path in request.files]
+
+
+def _find_file(path: str, known: list[tuple[Host, File]]) -> tuple[Host, File]:
+    if not os.path.isfile(path):
+        raise UsageError(f"there is no file {path}", fix="name one that is there")
+    for host, file in known:
+        if os.path.realpath(file.path) == os.path.realpath(path):
+            return host, file
+    kind = _KINDS.get(os.path.splitext(path)[1], "json")
+    host = HOSTS["goose"] if kind == "yaml" else _ANY_HOST
+    return host, File(path, "file", kind, _ANY_SERVERS)  # type: ignore[arg-type]
+
+
+def _check_names(request: Request, files: list[tuple[Host, File]], changes: list[Change]) -> None:
+    known = {entry.name for change in changes for entry in change.entries}
+    for name in request.names:
+        if name not in known:
+            everything = changing.look_at_all(files, Wish("", ()), lambda _: None)
+            names = {entry.name for change in everything for entry in change.entries}
+            raise UsageError(
+                f"no file has a server {name}",
+                fix=f"{suggest(name, names)}mcp-launch wrap --dry-run lists them all",
+            )
+
+
+def mask(words: list[str]) -> list[str]:
+    """Return a command without what looks like a secret in it."""
+    masked = []
+    for before, word in zip(["", *words], words, strict=False):
+        name, equals, _ = word.partition("=")
+        if equals and _SECRET.search(name):
+            masked.append(f"{name}=***")
+        elif before.startswith("-") and _SECRET.search(before) and "=" not in before:
+            masked.append("***")
+        else:
+            masked.append(word)
+    return masked
+
+
+def _show(console: Console, changes: list[Change], *, is_wrapping: bool) -> None:
+    table = Table("host", "scope", "server", "command", "", box=None, header_style="bold")
+    doing = Text("wrap" if is_wrapping else "unwrap", "green")
+    for change in changes:
+        for entry in change.entries:
+            what = Text(f"left alone: {entry.why_not}", "dim") if entry.why_not else doing
+            cells = (change.host.title, entry.scope, entry.name, shlex.join(mask(entry.words)))
+            table.add_row(*[Text(printable(cell)) for cell in cells], what)
+    if table.row_count:
+        console.print(table)
+    for change in changes:
+        if change.after != change.before:
+            _show_difference(console, change)
+
+
+def _show_difference(console: Console, change: Change) -> None:
+    lines = difflib.unified_diff(
+        change.before.splitlines(),
+        change.after.splitlines(),
+        change.file.path,
+        change.file.path,
+        n=0,  # what stands beside may be secret
+        lineterm="",
+    )
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for line in lines:
+        shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
+        shown = _SECRET_VALUE.sub(r'\1"***"', printable(shown))
+        console.print(Text(shown, styles.get(line[:1], "")))
+
+
+def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
+    """Tell what wrapping these may bring about."""
+    if not changes or not launcher:
+        return
+    if reason := whereabouts.warn(launcher):
+        yield reason
+    for change in changes:
+        yield from change.warnings
+    if any(change.host.name == "claude" for change in changes):
+        yield from _warn_of_claude(site, changes)
+
+
+def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:
+    for path in claude.list_managed_settings(site):
+        settings = _read_json(path)
+        allowed = settings.get("allowedMcpServers")
+        if isinstance(allowed, list) and any("serverCommand" in str(one) for one in allowed):
+            yield f"{path} allows servers by their exact command: wrapped ones may be refused"
+    wrapped = {
+        tuple(entry.words): entry.name
+        for change in changes
+        for entry in change.entries
+        if not entry.why_not
+    }
+    host = HOSTS["claude"]
+    plugins = [(host, file) for file in host.list_files(site) if file.scope == "plugin"]
+    for change in changing.look_at_all(plugins, Wish("", ()), lambda _: None):
+        for entry in change.entries:
+            if name := wrapped.get(tuple(entry.words)):
+                yield (
+                    f"{name}: a plugin brings the same command ({change.file.path}); "
+                    "Claude Code started only one of the two, and will start both"
+                )
+
+
+def _read_json(path: str) -> dict[str, object]:
+    try:
+        value, _ = jsonctext.read(changing.read_file(path))
+    except (LaunchError, Unreadable):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_agreed(console: Console, request: Request, changes: list[Change]) -> bool:
+    if request.is_dry:
+        console.print("Nothing was changed (--dry-run).")
+        return False
+    if request.is_sure:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("nothing was changed: there is nobody to ask", fix="add --yes")
+    count = len(changes)
+    console.print(f"Change {count} file{'s' if count > 1 else ''}? \\[y/N] ", end="")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _write(console: Console, changes: list[Change], wish: Wish) -> list[LaunchError]:
+    """Write every file that can be; return why others could not."""
+    refusals: list[LaunchError] = []
+    for change in changes:
+        host, file = change.host, change.file
+        make = partial(_make, host, file, wish)  # anew, from what is there by then
+        try:
+            if replacing.replace(file, make, state.find_directory(os.environ)):
+                console.print(Text(printable(f"Changed {file.path}")))
+        except OSError as error:
+            refusals.append(FileRefused(f"{file.path}: {error}", fix="see to it, then try again"))
+        except LaunchError as error:
+            refusals.append(error)
+    for refused in refusals:
+        tell(refused, sys.stderr)
+    console.print("Start the hosts' sessions anew, so that they notice.")
+    return refusals
+
+
+def _make(host: Host, file: File, wish: Wish, text: str) -> str:
+    return changing.look(host, file, text, wish).after

@@ -1,0 +1,139 @@
+"""Where everything stands in a JSON text, with comments and trailing commas or without.
+
+VS Code, Zed, opencode and others read more than JSON, and a comment is somebody's work.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch.spots import Path, Spot, Unreadable
+
+if TYPE_CHECKING:
+    from mcp_launch.jsontext import Json
+
+_SPACE = " \t\r\n"
+_WORD_ENDS = frozenset(' \t\r\n,:]}/"')
+
+
+def read(text: str) -> tuple[Any, list[Spot]]:
+    """Return the value, and where all its parts stand.
+
+    Raises:
+        Unreadable: It is neither JSON nor JSON with comments.
+
+    """
+    reader = _Reader(text)
+    value = reader.read()
+    return value, reader.spots
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 1 if text.startswith("\ufeff") else 0
+        self.spots: list[Spot] = []
+
+    def read(self) -> Json:
+        value = self._read_value((), (self._at, self._at))
+        if self._next():
+            raise Unreadable("there is more behind the end", self._at)
+        return value
+
+    def _next(self) -> str:
+        """Go to the next character that counts, and return it; nothing at the end."""
+        text = self._text
+        while self._at < len(text):
+            if text[self._at] in _SPACE:
+                self._at += 1
+            elif text.startswith("//", self._at):
+                end = text.find("\n", self._at)
+                self._at = len(text) if end < 0 else end
+            elif text.startswith("/*", self._at):
+                end = text.find("*/", self._at)
+                if end < 0:
+                    raise Unreadable("this comment has no end", self._at)
+                self._at = end + 2
+            else:
+                return text[self._at]
+        return ""
+
+    def _read_value(self, path: Path, key: tuple[int, int]) -> Json:
+        first = self._next()
+        begin, place = self._at, len(self.spots)
+        if not path:
+            key = (begin, begin)
+        value: Json
+        if first == "{":
+            value = self._read_object(path)
+        elif first == "[":
+            value = self._read_array(path)
+        elif first == '"':
+            value = self._read_string()
+        else:
+            value = self._read_word()
+        self.spots.insert(place, Spot(path, key, (begin, self._at)))
+        return value
+
+    def _read_object(self, path: Path) -> dict[str, Json]:
+        members: dict[str, Json] = {}
+        self._at += 1
+        while self._has_more("}", is_first=not members):
+            begin = self._at
+            if self._next() != '"':
+                raise Unreadable("a name in quotes is missing", self._at)
+            name = self._read_string()
+            key = (begin, self._at)
+            if name in members:
+                raise Unreadable(f"{name} is there twice", begin)
+            if self._next() != ":":
+                raise Unreadable("a colon is missing", self._at)
+            self._at += 1
+            members[name] = self._read_value((*path, name), key)
+        return members
+
+    def _read_array(self, path: Path) -> list[Json]:
+        elements: list[Json] = []
+        self._at += 1
+        while self._has_more("]", is_first=not elements):
+            at = (self._at, self._at)
+            elements.append(self._read_value((*path, len(elements)), at))
+        return elements
+
+    def _has_more(self, closing: str, *, is_first: bool) -> bool:
+        found = self._next()
+        if not is_first and found not in {",", closing}:
+            raise Unreadable("a comma is missing", self._at)
+        if not is_first and found == ",":
+            self._at += 1
+            found = self._next()
+        if found == closing:
+            self._at += 1
+            return False
+        return True
+
+    def _read_string(self) -> str:
+        begin = self._at
+        self._at += 1
+        while self._at < len(self._text) and self._text[self._at] not in '"\n':
+            self._at += 2 if self._text[self._at] == "\\" else 1
+        if not self._text.startswith('"', self._at):
+            raise Unreadable("this string has no end", begin)
+        self._at += 1
+        return str(self._load(begin))
+
+    def _read_word(self) -> Json:
+        begin = self._at
+        while self._at < len(self._text) and self._text[self._at] not in _WORD_ENDS:
+            self._at += 1
+        if begin == self._at:
+            raise Unreadable("a value is missing", begin)
+        return self._load(begin)
+
+    def _load(self, begin: int) -> Json:
+        try:
+            value: Json = json.loads(self._text[begin : self._at])
+        except ValueError:
+            raise Unreadable("this is no value", begin) from None
+        return value

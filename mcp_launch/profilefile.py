@@ -1,0 +1,249 @@
+"""What a file with profiles says: every key is checked, and errors say where."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, TypeVar
+
+from mcp_launch import passing, tomltext
+from mcp_launch.errors import ProfileRefused, suggest
+from mcp_launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable
+from mcp_launch.spots import Path, Spot, Unreadable, locate
+
+_T = TypeVar("_T")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
+
+_SWITCHES = ("strict", "direct", "no_meta", "trace")
+_CHOSEN = {option[2:].replace("-", "_"): words for option, words in CHOICES.items()}
+KEYS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", *_CHOSEN, *_SWITCHES)
+_KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
+
+# Where a variable's name there may be another than the server's.
+_HAVE_NAMES = ("local", "dotenv")
+
+
+def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, dict[str, Any]]:
+    """Return what a file says, by server.
+
+    Raises:
+        ProfileRefused: It makes no sense; the text says where and what would.
+
+    """
+    text, document, found = _decode(content, path)
+    # What is relative in a project's file is meant from there; else from the session's directory.
+    checker = _Checker(text, path, found, os.path.dirname(path) if is_projects else "")
+    checker.check_keys((), document, ("servers",))
+    servers = checker.take_table(("servers",), document.get("servers", {}))
+    return {
+        name: checker.take_server(("servers", name), checker.take_table(("servers", name), server))
+        for name, server in servers.items()
+    }
+
+
+def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ProfileRefused(f"{path}:{line}: this is not UTF-8", fix="save it as UTF-8") from None
+    try:
+        return text, *tomltext.read(text)
+    except Unreadable as error:
+        line, column = locate(text, error.offset)
+        raise ProfileRefused(
+            f"{path}:{line}:{column}: this is no TOML: {error}",
+            fix="mend that line; strings need quotes, and every [table] its own heading",
+        ) from None
+
+
+class _Checker:
+    """Takes values out of a document, and knows where they stand in the text."""
+
+    def __init__(self, text: str, path: str, found: list[Spot], base: str) -> None:
+        self._text = text
+        self._path = path
+        self._base = base
+        self._spots = {spot.path: spot for spot in found}
+
+    def refuse(self, where: Path, problem: str, *, fix: str) -> ProfileRefused:
+        at = where
+        while at and at not in self._spots:
+            at = at[:-1]
+        offset = self._spots[at].key[0] if at else 0
+        line, column = locate(self._text, offset)
+        return ProfileRefused(f"{self._path}:{line}:{column}: {problem}", fix=fix)
+
+    def check_keys(self, where: Path, table: dict[str, Any], known: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in known:
+                place = f"in [{'.'.join(map(str, where))}]" if where else "here"
+                raise self.refuse(
+                    (*where, key),
+                    f"there is no key {key} {place}",
+                    fix=f"{suggest(key, known)}the keys are {', '.join(known)}",
+                )
+
+    def take_table(self, where: Path, value: object) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.refuse(where, f"{where[-1]} is no table", fix=f"write [servers.{where[-1]}]")
+        return value
+
+    def take_server(self, where: Path, table: dict[str, Any]) -> dict[str, Any]:
+        self.check_keys(where, table, KEYS)
+        options: dict[str, list[str] | None] = {}
+        for key, value in table.items():
+            here = (*where, key)
+            option = "--" + key.replace("_", "-")
+            if key in _SWITCHES:
+                is_on = self._take(here, value, bool, "true or false")
+                options[option] = [] if is_on else None
+            elif key in _CHOSEN:
+                options[option] = [self._choose(here, value)]
+            elif key == "cwd":
+                options[option] = [self._anchor(self._take_text(here, value))]
+            elif key == "dotenv":
+                options[option] = [self._anchor(one) for one in self._take_texts(here, value)]
+            elif key == "pass_env":
+                options[option] = [",".join(self._take_passed(here, value))]
+        literals = self._take_literals((*where, "env"), table.get("env", {}))
+        variables = self._take_variables((*where, "env_vars"), table.get("env_vars", []), literals)
+        return {
+            "command": self._take_command(where, table),
+            "options": options,
+            "literals": literals,
+            "variables": variables,
+        }
+
+    def _take(self, where: Path, value: object, kind: type[_T], what: str) -> _T:
+        if not isinstance(value, kind):
+            raise self.refuse(where, f"{_name(where)} takes {what}", fix=f"write {what} for it")
+        return value
+
+    def _take_text(self, where: Path, value: object) -> str:
+        text = self._take(where, value, str, "a text in quotes")
+        if not text or "\0" in text:
+            raise self.refuse(where, f"{_name(where)} is empty", fix="write a value, or remove it")
+        return str(text)
+
+    def _take_texts(self, where: Path, value: object) -> list[str]:
+        if isinstance(value, str):
+            return [self._take_text(where, value)]
+        values = self._take(where, value, list, "a text, or a list of texts")
+        return [self._take_text((*where, index), one) for index, one in enumerate(values)]
+
+    def _take_command(self, where: Path, table: dict[str, Any]) -> list[str]:
+        if "command" not in table:
+            if "args" in table:
+                raise self.refuse(
+                    (*where, "args"), "there are args, but no command", fix="add a command"
+                )
+            return []
+        command = self._take_text((*where, "command"), table["command"])
+        args = self._take((*where, "args"), table.get("args", []), list, "a list of texts")
+        for index, word in enumerate(args):
+            self._take((*where, "args", index), word, str, "a list of texts")
+        return [command, *args]
+
+    def _choose(self, where: Path, value: object) -> str:
+        known = [word for word in _CHOSEN[str(where[-1])] if word]
+        if isinstance(value, bool) and "on" in known:
+            return "on" if value else "off"
+        if value not in known:
+            raise self.refuse(
+                where,
+                f"{where[-1]} does not take {value}",
+                fix=f"{suggest(str(value), known)}it takes {', '.join(known)}",
+            )
+        return str(value)
+
+    def _anchor(self, text: str) -> str:
+        is_place = text in {"session", "project_root", "keep"} or text[0] in "/~"
+        return text if is_place or not self._base else os.path.join(self._base, text)
+
+    def _take_passed(self, where: Path, value: object) -> list[str]:
+        if value in (passing.ALL, passing.SAFE):
+            return [str(value)]
+        patterns = self._take(where, value, list, '"all", "safe", or a list of names')
+        for index, one in enumerate(patterns):
+            if not isinstance(one, str) or not _PATTERN.fullmatch(one):
+                raise self.refuse(
+                    (*where, index),
+                    "this is no variable's name",
+                    fix="write names, in which * may stand for anything",
+                )
+        if {passing.ALL, passing.SAFE} & set(patterns):
+            raise self.refuse(where, "all and safe stand alone", fix='write pass_env = "safe"')
+        return patterns or ["PATH"]  # nothing but the basics
+
+    def _take_literals(self, where: Path, value: object) -> dict[str, str]:
+        table = self._take(where, value, dict, "a table of texts")
+        for name, text in table.items():
+            self._check_name((*where, name), name)
+            self._take((*where, name), text, str, "a text in quotes")
+        return dict(table)
+
+    def _take_variables(
+        self, where: Path, value: object, literals: dict[str, str]
+    ) -> dict[str, list[Any]]:
+        variables: dict[str, list[Any]] = {}
+        wanted = self._take(where, value, list, "a list of variables")
+        for index, one in enumerate(wanted):
+            here = (*where, index)
+            name, facts = self._take_variable(here, one)
+            if name in variables or name in literals:
+                raise self.refuse(here, f"{name} was given twice", fix="keep one of them")
+            variables[name] = facts
+        return variables
+
+    def _take_variable(self, where: Path, value: object) -> tuple[str, list[Any]]:
+        if isinstance(value, str):
+            value = {"name": value}
+        table = self._take(where, value, dict, 'a name, or { name = "…", source = "…" }')
+        self.check_keys(where, table, _KEYS_OF_A_VARIABLE)
+        if "name" not in table:
+            raise self.refuse(where, "a variable has no name", fix='write { name = "…", … }')
+        name = self._check_name((*where, "name"), table["name"])
+        source = self._take_source((*where, "source"), table.get("source", "local"))
+        sought = self._check_name((*where, "from"), table.get("from", name))
+        if "from" in table and source not in _HAVE_NAMES:
+            raise self.refuse(
+                (*where, "from"),
+                f"the source {source} has no names",
+                fix=f"remove `from`; it goes with {' and '.join(_HAVE_NAMES)}",
+            )
+        default = table.get("default")
+        if default is not None:
+            self._take((*where, "default"), default, str, "a text in quotes")
+        # As in Codex: what is passed on from our own environment may be missing.
+        required = table.get("required", source != "local")
+        self._take((*where, "required"), required, bool, "true or false")
+        return name, [source, sought, default, required]
+
+    def _check_name(self, where: Path, value: object) -> str:
+        if not isinstance(value, str) or not _NAME.fullmatch(value):
+            raise self.refuse(
+                where,
+                "this is no variable's name",  # which may be a secret in the wrong place
+                fix="write letters, digits and _, no digit first",
+            )
+        if is_own_variable(value) or value in SHARED_TWINS:
+            raise self.refuse(where, f"{value} is the launcher's own", fix="give it another name")
+        return value
+
+    def _take_source(self, where: Path, value: object) -> str:
+        source = SPELLINGS.get(str(value), str(value))
+        if source not in SOURCES:
+            raise self.refuse(
+                where,
+                "there is no such source",
+                fix=f"{suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
+                "a fixed value belongs into `env`",
+            )
+        return source
+
+
+def _name(where: Path) -> str:
+    return str(where[-1]) if isinstance(where[-1], str) else f"an element of {where[-2]}"

@@ -1,0 +1,74 @@
+"""Read a file with profiles, and keep a record of it that a launch can read quickly."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch import profilefile, records
+from mcp_launch.errors import ProfileRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# No file with profiles is; in a project it may be meant to keep us busy.
+_TOO_LARGE = 256 << 10
+
+
+def keep(
+    path: str, environ: Mapping[str, str], before: dict[str, Any] | None, *, is_projects: bool
+) -> dict[str, Any]:
+    """Read a file and keep a record of it; trust in it lasts as long as its content."""
+    status, content = _read(path)
+    digest = hashlib.sha256(content).hexdigest()
+    was_trusted = bool(before and before["trusted"])
+    record = {
+        "version": records.VERSION,
+        "path": path,
+        "stamp": records.make_stamp(status),
+        "digest": digest,
+        "trusted": was_trusted and before is not None and before["digest"] == digest,
+        "was_trusted": was_trusted or bool(before and before["was_trusted"]),
+        "servers": profilefile.parse(content, path, is_projects=is_projects),
+    }
+    write(record, environ)
+    return record
+
+
+def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
+    """Keep a record; a launch goes on without it if that cannot be done."""
+    name = records.name_record(record["path"], environ)
+    beside = ""
+    try:
+        os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+        fd, beside = tempfile.mkstemp(dir=os.path.dirname(name))
+        with open(fd, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        os.replace(beside, name)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        return False  # the disk is full, or the home cannot be written
+    return True
+
+
+def _read(path: str) -> tuple[os.stat_result, bytes]:
+    """Return a file's status and content; what lies in a project may be anything."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _TOO_LARGE:
+                raise ProfileRefused(
+                    f"{path} is no file, or too large", fix="look at it, or remove it"
+                )
+            return status, file.read()
+    except OSError as error:
+        raise ProfileRefused(
+            f"{path} cannot be read: {error.strerror}", fix="make it readable, or remove it"
+        ) from None

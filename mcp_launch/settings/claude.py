@@ -1,0 +1,54 @@
+"""Claude Code: one file for the user and for each project's private servers, one in a project."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch.settings.host import (
+    ANY,
+    MANAGED,
+    PLUGIN,
+    File,
+    Host,
+    find_plugin_files,
+    in_project,
+)
+
+if TYPE_CHECKING:
+    from mcp_launch.settings.host import Site
+
+_MANAGED = {
+    "darwin": "/Library/Application Support/ClaudeCode",
+    "win32": "C:\\Program Files\\ClaudeCode",
+}
+
+
+def _list_files(site: Site) -> list[File]:
+    moved = site.environ.get("CLAUDE_CONFIG_DIR")
+    own = os.path.join(moved or site.home, ".claude.json")
+    managed = os.path.join(_MANAGED.get(site.platform, "/etc/claude-code"), "managed-mcp.json")
+    servers = (("mcpServers",), ("projects", ANY, "mcpServers"))
+    return [
+        File(own, "user", servers=servers, lock=f"{own}.lock"),
+        File(in_project(site, ".mcp.json"), "project"),
+        File(managed, "managed", why_not=MANAGED),
+        *[
+            File(path, "plugin", servers=(("mcpServers",), ()), why_not=PLUGIN)
+            for path in find_plugin_files(find_plugins(site), ".mcp.json")
+        ],
+    ]
+
+
+def list_managed_settings(site: Site) -> list[str]:
+    """Return the files in which an organisation may allow servers by their command."""
+    directory = _MANAGED.get(site.platform, "/etc/claude-code")
+    return [os.path.join(directory, "managed-settings.json")]
+
+
+def find_plugins(site: Site) -> str:
+    """Return where plugins are installed."""
+    return os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "plugins")
+
+
+HOST = Host("claude", "Claude Code", _list_files)

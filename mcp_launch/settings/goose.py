@@ -1,0 +1,24 @@
+"""Goose: YAML, for the user; what it calls an extension may be something else than a server."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch.settings.host import File, Host
+from mcp_launch.wrapping import Shape
+
+if TYPE_CHECKING:
+    from mcp_launch.settings.host import Site
+
+
+def _list_files(site: Site) -> list[File]:
+    directory = os.path.join(site.find_home("XDG_CONFIG_HOME", ".config"), "goose")
+    return [File(os.path.join(directory, "config.yaml"), "user", "yaml", (("extensions",),))]
+
+
+def _tell_why_not(entry: dict[str, Any]) -> str:
+    return "" if entry.get("type") == "stdio" else "it is a part of Goose"
+
+
+HOST = Host("goose", "Goose", _list_files, (Shape(("cmd",), ("args",)),), _tell_why_not)

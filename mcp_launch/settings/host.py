@@ -1,0 +1,124 @@
+"""What a host's configuration is made of: files, where servers are in them, what is left alone."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_launch.wrapping import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcp_launch.document import Document, Kind
+    from mcp_launch.spots import Path
+
+# Stands in a path for every key there is.
+ANY = "*"
+
+_REMOTE_KEYS = ("url", "serverUrl", "httpUrl", "uri")
+_REMOTE_TYPES = {"http", "sse", "streamable_http", "streamable-http", "streamableHttp"}
+_REMOTE_TYPES |= {"remote", "ws"}
+
+
+class Site(NamedTuple):
+    """Where to look: a user's home and the project that is worked on."""
+
+    home: str
+    project: str
+    environ: Mapping[str, str]
+    platform: str = "linux"
+
+    def find_home(self, variable: str, default: str) -> str:
+        """Return a directory that a variable may move."""
+        return self.environ.get(variable) or os.path.join(self.home, default)
+
+    @property
+    def applications(self) -> str:
+        """Return where desktop programs keep their settings."""
+        if self.platform == "darwin":
+            return os.path.join(self.home, "Library/Application Support")
+        if self.platform == "win32":
+            return self.environ.get("APPDATA") or os.path.join(self.home, "AppData/Roaming")
+        return self.find_home("XDG_CONFIG_HOME", ".config")
+
+
+class File(NamedTuple):
+    """One file of a host."""
+
+    path: str
+    scope: str  # in the host's own words
+    kind: Kind = "json"
+    servers: tuple[Path, ...] = (("mcpServers",),)  # the tables in which each key is a server
+    why_not: str = ""  # why it is never written
+    lock: str = ""  # the directory that the host makes while it writes
+
+
+class Host(NamedTuple):
+    """The facts about a host's configuration."""
+
+    name: str
+    title: str
+    list_files: Callable[[Site], list[File]]
+    shapes: tuple[Shape, ...] = (Shape(),)
+    why_not: Callable[[dict[str, Any]], str] = lambda _: ""
+
+
+def list_entries(document: Document, file: File) -> Iterator[Path]:
+    """Return where the entries of a file are."""
+    for pattern in file.servers:
+        for table in _follow(document, (), pattern):
+            found = document.get(table)
+            for name in found if isinstance(found, dict) else ():
+                if (*table, name) not in file.servers:
+                    yield (*table, name)
+
+
+def _follow(document: Document, path: Path, pattern: Path) -> Iterator[Path]:
+    if not pattern:
+        yield path
+    elif pattern[0] == ANY:
+        found = document.get(path)
+        for key in found if isinstance(found, dict) else ():
+            yield from _follow(document, (*path, key), pattern[1:])
+    else:
+        yield from _follow(document, (*path, pattern[0]), pattern[1:])
+
+
+def tell_why_not(host: Host, entry: object) -> str:
+    """Return why an entry is none of ours; nothing if it is."""
+    if not isinstance(entry, dict):
+        return "it is no table"
+    if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
+        return "it is not started but connected to"
+    if entry.get("enabled") is False or entry.get("disabled") is True:
+        return "it is disabled"
+    return host.why_not(entry)
+
+
+MANAGED = "it is managed by your organisation"
+PLUGIN = "it comes with a plugin"
+
+# How deep a plugin's file may be: a marketplace, a plugin, a version.
+_PLUGIN_DEPTH = 5
+
+
+def find_plugin_files(directory: str, name: str) -> list[str]:
+    """Return the files in which plugins bring servers of their own."""
+    found = []
+    for here, directories, files in os.walk(directory):
+        if here.removeprefix(directory).count(os.sep) >= _PLUGIN_DEPTH:
+            directories.clear()
+        if name in files:
+            found.append(os.path.join(here, name))
+    return sorted(found)
+
+
+def in_home(site: Site, *names: str) -> str:
+    """Return a path below the home directory."""
+    return os.path.join(site.home, *names)
+
+
+def in_project(site: Site, *names: str) -> str:
+    """Return a path below the project."""
+    return os.path.join(site.project, *names)

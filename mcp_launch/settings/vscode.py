@@ -1,0 +1,18 @@
+"""VS Code: one file for the user, one in a workspace; comments are allowed."""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch.settings.host import File, Host, in_project
+
+_SERVERS = (("servers",),)
+
+HOST = Host(
+    "vscode",
+    "VS Code",
+    lambda site: [
+        File(os.path.join(site.applications, "Code", "User", "mcp.json"), "user", servers=_SERVERS),
+        File(in_project(site, ".vscode", "mcp.json"), "workspace", servers=_SERVERS),
+    ],
+)

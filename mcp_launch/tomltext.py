@@ -1,0 +1,172 @@
+"""Where everything stands in a TOML text, so that a value can be replaced or complained about.
+
+`tomllib` says what a text means and where it is wrong; we say where the rest of it is.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from mcp_launch.spots import Path, Spot, Unreadable
+
+_BLANK = " \t"
+_SPACE = " \t\r\n"
+
+
+def read(text: str) -> tuple[dict[str, Any], list[Spot]]:
+    """Return the value, and where every table, key and element of an array stands.
+
+    Raises:
+        Unreadable: It is no TOML.
+
+    """
+    try:
+        value = tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        problem, _, where = str(error).partition(" (at ")
+        raise Unreadable(problem, _find_offset(text, re.findall(r"\d+", where))) from None
+    except (RecursionError, ValueError):
+        raise Unreadable("it is too deep, or has a number that is too long", 0) from None
+    return value, _Reader(text).read()
+
+
+def _find_offset(text: str, numbers: list[str]) -> int:
+    if not numbers:
+        return len(text)  # "at end of document"
+    line, column = map(int, numbers)
+    before = text.split("\n")[: line - 1]
+    return sum(len(one) + 1 for one in before) + column - 1
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 1 if text.startswith("\ufeff") else 0
+        self._spots: list[Spot] = []
+        self._lengths: dict[Path, int] = {}  # of [[arrays of tables]]
+
+    def read(self) -> list[Spot]:
+        table: Path = ()
+        while self._skip(_SPACE, comments=True):
+            if self._text[self._at] == "[":
+                table = self._read_heading()
+            else:
+                self._read_pair(table)
+        return self._spots
+
+    def _skip(self, blank: str, *, comments: bool = False) -> bool:
+        """Go to what comes next; False at the end."""
+        text = self._text
+        while self._at < len(text):
+            if comments and text[self._at] == "#":
+                end = text.find("\n", self._at)
+                self._at = len(text) if end < 0 else end
+            elif text[self._at] in blank:
+                self._at += 1
+            else:
+                return True
+        return False
+
+    def _read_heading(self) -> Path:
+        begin = self._at
+        width = 2 if self._text.startswith("[[", begin) else 1
+        self._at += width
+        names = self._read_names()
+        self._at += width
+        path = self._resolve(names[:-1]) + names[-1:]
+        if width > 1:
+            self._lengths[path] = self._lengths.get(path, -1) + 1
+            path = (*path, self._lengths[path])
+        self._spots.append(Spot(path, (begin, self._at), (self._at, self._at)))
+        return path
+
+    def _resolve(self, names: Path) -> Path:
+        """Return where names lead: into the last element of an array of tables."""
+        path: Path = ()
+        for name in names:
+            path = (*path, name)
+            if path in self._lengths:
+                path = (*path, self._lengths[path])
+        return path
+
+    def _read_names(self) -> Path:
+        names: list[str | int] = []
+        while True:
+            self._skip(_BLANK)
+            names.append(self._read_name())
+            self._skip(_BLANK)
+            if self._text[self._at] != ".":
+                return tuple(names)
+            self._at += 1
+
+    def _read_name(self) -> str:
+        begin = self._at
+        if self._text[begin] in "\"'":
+            self._pass_string()
+            return _unquote(self._text[begin : self._at])
+        while self._text[self._at] not in " \t.=]":
+            self._at += 1
+        return self._text[begin : self._at]
+
+    def _read_pair(self, table: Path) -> None:
+        begin = self._at
+        names = self._read_names()
+        end = self._at
+        while self._text[end - 1] in _BLANK:
+            end -= 1
+        self._at += 1  # the "="
+        self._skip(_BLANK)
+        self._read_value((*table, *names), (begin, end))
+
+    def _read_value(self, path: Path, key: tuple[int, int]) -> None:
+        begin, place = self._at, len(self._spots)
+        first = self._text[begin]
+        if first in "\"'":
+            self._pass_string()
+        elif first == "[":
+            self._read_members(path, "]")
+        elif first == "{":
+            self._read_members(path, "}")
+        else:
+            self._pass_word()
+        self._spots.insert(place, Spot(path, key, (begin, self._at)))
+
+    def _read_members(self, path: Path, closing: str) -> None:
+        self._at += 1
+        index = 0
+        while self._skip(_SPACE + ",", comments=True) and self._text[self._at] != closing:
+            if closing == "}":
+                self._read_pair(path)
+            else:
+                self._read_value((*path, index), (self._at, self._at))
+                index += 1
+        self._at += 1
+
+    def _pass_string(self) -> None:
+        text = self._text
+        quote = text[self._at]
+        if text.startswith(quote * 3, self._at):
+            self._at = self._find_quote(self._at + 3, quote * 3) + 3
+            # Up to two quotes may stand right before the closing three.
+            while text[self._at : self._at + 1] == quote:
+                self._at += 1
+        else:
+            self._at = self._find_quote(self._at + 1, quote) + 1
+
+    def _find_quote(self, at: int, quote: str) -> int:
+        while not self._text.startswith(quote, at):
+            at += 2 if self._text[at] == "\\" and quote[0] == '"' else 1
+        return at
+
+    def _pass_word(self) -> None:
+        begin = self._at
+        while self._at < len(self._text) and self._text[self._at] not in ",]}#\r\n":
+            self._at += 1
+        while self._text[self._at - 1] in _BLANK and self._at > begin:
+            self._at -= 1
+
+
+def _unquote(text: str) -> str:
+    return next(iter(tomllib.loads(f"{text} = 0")))

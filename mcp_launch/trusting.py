@@ -1,0 +1,71 @@
+"""Say that a project's profiles may be used: for this file, as it is now."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch import recording, records
+from mcp_launch.context import find_project_root, read_cwd
+from mcp_launch.errors import ProfileRefused, UsageError
+from mcp_launch.hosts.host import Found
+from mcp_launch.profiles import PROJECT_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def locate(wanted: str) -> str:
+    """Return the file that a person means by a file, a directory, or nothing.
+
+    Raises:
+        UsageError: There is none.
+
+    """
+    path = wanted
+    if not wanted:
+        here = read_cwd(os.environ)
+        root = find_project_root(here)
+        path = root.value if isinstance(root, Found) else here
+    if os.path.isdir(path):
+        path = os.path.join(path, PROJECT_FILE)
+    if not os.path.isfile(path) or os.path.basename(path) != PROJECT_FILE:
+        raise UsageError(
+            f"there is no {PROJECT_FILE} at {path}",
+            fix=f"name the file: mcp-launch trust DIRECTORY/{PROJECT_FILE}",
+        )
+    return os.path.realpath(path)
+
+
+def read(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a file says, and whether it is trusted."""
+    return recording.keep(path, environ, records.read(path, environ), is_projects=True)
+
+
+def describe(record: dict[str, Any]) -> Iterator[str]:
+    """Tell all that a file would do."""
+    for name, told in record["servers"].items():
+        yield f"{name}: {shlex.join(told['command']) or '(no command of its own)'}"
+        for option, texts in told["options"].items():
+            yield f"  {' '.join([option, *texts]) if texts is not None else f'no {option}'}"
+        for variable, text in told["literals"].items():
+            yield f"  {variable}={text}"
+        for variable, (source, sought, default, _) in told["variables"].items():
+            yield (
+                f"  {variable} from {source}"
+                + (f" ({sought})" if sought != variable else "")
+                + (f", or {default!r}" if default is not None else "")
+            )
+
+
+def decide(record: dict[str, Any], environ: Mapping[str, str], *, is_trusted: bool) -> None:
+    """Note whether a file is trusted.
+
+    Raises:
+        ProfileRefused: It cannot be noted.
+
+    """
+    if not recording.write(record | {"trusted": is_trusted, "was_trusted": False}, environ):
+        directory = os.path.dirname(records.name_record(record["path"], environ))
+        raise ProfileRefused(f"{directory} cannot be written", fix="make room, or let yourself")

@@ -1,0 +1,57 @@
+"""Where this launcher is, by a name that will last: hosts find it there for months."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from mcp_launch.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAME = "mcp-launch.exe" if sys.platform == "win32" else "mcp-launch"
+
+# Where installers put what they want to be found by: it stays when the rest is upgraded.
+_SHIM_VARIABLES = ("UV_TOOL_BIN_DIR", "PIPX_BIN_DIR", "XDG_BIN_HOME")
+_SHIM_PLACES = ("~/.local/bin", "/usr/local/bin", "/opt/homebrew/bin")
+
+# Parts of paths that are emptied without asking.
+_CACHES = ("/.cache/", "/Caches/", "/archive-v0/", "/var/folders/", "/tmp/")  # noqa: S108
+
+
+def find(environ: Mapping[str, str], home: str) -> str:
+    """Return the launcher's path.
+
+    Raises:
+        UsageError: It is not installed, but run from its source.
+
+    """
+    own = os.path.join(os.path.dirname(sys.executable), _NAME)
+    if not os.path.exists(own):
+        raise UsageError(
+            f"there is no {own}: mcp-launch is not installed",
+            fix="install it (pipx install . or uv tool install . in a clone), and run that one",
+        )
+    places = [environ[name] for name in _SHIM_VARIABLES if environ.get(name)]
+    places += [place.replace("~", home) for place in _SHIM_PLACES]
+    shims = [os.path.join(place, _NAME) for place in places]
+    named = shutil.which(_NAME, path=environ.get("PATH"))
+    for shim in (*shims, *([named] if named else [])):
+        if os.path.realpath(shim) == os.path.realpath(own):
+            return shim
+    return own
+
+
+def warn(launcher: str) -> str:
+    """Return why a path will not last; nothing if it will."""
+    how = "install it with `pipx install` or `uv tool install`, and wrap again"
+    real = os.path.realpath(launcher)
+    if any(part in path for part in _CACHES for path in (launcher, real)):
+        return f"{launcher} is in a place that is emptied from time to time: {how}"
+    environment = os.path.dirname(os.path.dirname(launcher))
+    if os.path.exists(os.path.join(environment, "pyvenv.cfg")):
+        return f"{launcher} goes when its virtual environment does: {how}"
+    return ""

@@ -1,0 +1,225 @@
+"""Put the launcher before a server's command in a host's file, and take it out again.
+
+Only the words of the command change; whatever else stands in the text, stays. What was
+there is moved, not spelled anew, so that it can be put back to the byte:
+
+    command = 'npx'                command = "/bin/mcp-launch"
+    args = ["-y", "some"]          args = ["run", "--", 'npx', "-y", "some"]
+
+Where there were no arguments a list is made, written without a space: that is how
+`unwrap` knows to remove it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch import options
+from mcp_launch.document import Document
+from mcp_launch.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcp_launch.document import Edit
+    from mcp_launch.spots import Path
+
+# Stands in a list of variables that Codex would refuse, and keeps what was there.
+_KEPT = "# mcp-launch unwrap: "
+
+_SOURCES_OF_CODEX = ("local", "remote")
+
+
+class Shape(NamedTuple):
+    """Where the words of a command are in an entry."""
+
+    command: Path = ("command",)
+    args: Path = ("args",)
+    is_one_list: bool = False  # the command is the first of its own arguments
+
+
+def is_wrapped(document: Document, entry: Path, shape: Shape) -> bool:
+    """Tell whether an entry goes through the launcher."""
+    words = list_words(document, entry, shape)
+    program = os.path.basename(words[0]).removesuffix(".exe") if words else ""
+    return program == "mcp-launch" and words[1:2] == ["run"]
+
+
+def list_words(document: Document, entry: Path, shape: Shape) -> list[str]:
+    """Return the whole command of an entry; nothing if it has none that can be understood."""
+    command, args = document.get(entry + shape.command), document.get(entry + shape.args)
+    if shape.is_one_list:
+        words = command
+    else:
+        has_args = entry + shape.args in document.spots
+        words = [command, *args] if isinstance(args, list) else [] if has_args else [command]
+    is_plain = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    return list(words) if is_plain else []
+
+
+def is_wrapped_otherwise(words: list[str]) -> bool:
+    """Tell whether something else starts the launcher: `uvx`, `pipx run`, `python -m`, `env`."""
+    names = [os.path.basename(word).partition("@")[0] for word in words]
+    return any(
+        name in {"mcp-launch", "mcp_launch"} and words[at + 1 : at + 2] == ["run"]
+        for at, name in enumerate(names)
+        if at > 0
+    )
+
+
+def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> list[Edit]:
+    """Return what to change so that another launcher is used."""
+    first = (*entry, *shape.command, *([0] if shape.is_one_list else []))
+    return [(*document.spots[first].value, document.spell(launcher))]
+
+
+def wrap(document: Document, entry: Path, shape: Shape, launcher: str) -> list[Edit]:
+    """Return what to change to put the launcher before a command."""
+    if shape.is_one_list:
+        return [_put_first(document, entry + shape.command, [launcher, "run", "--"])]
+    command = document.spots[entry + shape.command].value
+    told, edits = _translate_variables(document, entry)
+    first = ["run", *told, "--"]
+    if entry + shape.args in document.spots:
+        edits.append(_put_first(document, entry + shape.args, first, document.cut(command)))
+    else:
+        edits.append(_add_args(document, entry, shape, first))
+    return [(*command, document.spell(launcher)), *edits]
+
+
+def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:
+    """Return what to change to take the launcher out; nothing if there is no command left."""
+    args = entry + (shape.command if shape.is_one_list else shape.args)
+    words = document.get(args)
+    try:
+        own = words[2:] if shape.is_one_list else words[1:]
+        _, rest = options.split(own)
+    except UsageError:
+        return []
+    if not rest:
+        return []  # its command is in a profile
+    at = len(words) - len(rest)
+    if shape.is_one_list:
+        return [_take_first(document, args, at)]
+    command = document.spots[entry + shape.command].value
+    original = document.cut(document.spots[(*args, at)].value)
+    edits = [(*command, original), *_restore_variables(document, entry)]
+    if at == len(words) - 1 and _is_made_by_us(document, args, command[1]):
+        edits.append((command[1], document.spots[args].value[1], ""))
+    else:
+        edits.append(_take_first(document, args, at + 1))
+    return edits
+
+
+def _put_first(document: Document, where: Path, words: list[str], raw: str = "") -> Edit:
+    """Put words before the first of a list."""
+    spelled = [*map(document.spell, words), *([raw] if raw else [])]
+    begin, _ = document.spots[where].value
+    if (*where, 0) not in document.spots:
+        return (begin + 1, begin + 1, ", ".join(spelled))
+    if document.text[begin] == "-":
+        # YAML, an element a line: the next ones begin where the first did.
+        indent = "\n" + " " * (begin - document.text.rfind("\n", 0, begin) - 1)
+        return (begin, begin, "".join(f"- {word}{indent}" for word in spelled))
+    at = document.spots[(*where, 0)].value[0]
+    return (at, at, "".join(f"{word}, " for word in spelled))
+
+
+def _take_first(document: Document, where: Path, count: int) -> Edit:
+    """Take the first words out of a list."""
+    begin, _ = document.spots[where].value
+    is_lines = document.text[begin] == "-"
+    first = begin if is_lines else document.spots[(*where, 0)].value[0]
+    if (*where, count) not in document.spots:
+        return (first, document.spots[(*where, count - 1)].value[1], "")
+    end = document.spots[(*where, count)].value[0]
+    return (first, document.text.rindex("-", 0, end) if is_lines else end, "")
+
+
+def _add_args(document: Document, entry: Path, shape: Shape, words: list[str]) -> Edit:
+    """Add a list of arguments right behind the command."""
+    key, command = document.spots[entry + shape.command][1:]
+    made = f"[{','.join([*map(document.spell, words), document.cut(command)])}]"
+    before_name, _, after_name = document.cut(key).rpartition(str(shape.command[-1]))
+    name = f"{before_name}{shape.args[-1]}{after_name}"
+    line = document.text.rfind("\n", 0, key[0]) + 1
+    before = document.text[line : key[0]]
+    separator = "\r\n" if document.text[line - 2 : line] == "\r\n" else "\n"
+    is_own_line = not before.strip(" \t\ufeff")
+    indent = before.strip("\ufeff")
+    if document.kind == "toml":
+        is_inline = _is_inside_braces(document, entry)
+        lead = ", " if is_inline else separator + indent
+        return (command[1], command[1], f"{lead}{name} = {made}")
+    if document.kind == "yaml":
+        is_flow = document.text[document.spots[entry].value[0]] == "{"
+        lead = ", " if is_flow else separator + " " * len(before.expandtabs(1))
+        return (command[1], command[1], f"{lead}{name}: {made}")
+    lead = f",{separator}{indent}" if is_own_line else ", "
+    return (command[1], command[1], f"{lead}{name}: {made}")
+
+
+def _is_inside_braces(document: Document, entry: Path) -> bool:
+    paths = [entry[:length] for length in range(len(entry) + 1)]
+    found = [document.spots[path] for path in paths if path in document.spots]
+    return any(document.cut(spot.value).startswith("{") for spot in found)
+
+
+def _is_made_by_us(document: Document, args: Path, behind: int) -> bool:
+    """Tell whether a list of arguments was added right behind a command."""
+    key, value = document.spots[args][1:]
+    if document.text[behind : key[0]].strip(" \t\r\n,") or key[0] < behind:
+        return False
+    written = document.cut(value)
+    elements = [spot.value for path, spot in document.spots.items() if path[:-1] == args]
+    return written == f"[{','.join(document.cut(value) for value in elements)}]"
+
+
+def _translate_variables(document: Document, entry: Path) -> tuple[list[str], list[Edit]]:
+    """Return options for the variables that Codex would refuse, and the list without them."""
+    where = (*entry, "env_vars")
+    variables = document.get(where)
+    if document.kind != "toml" or not isinstance(variables, list):
+        return [], []
+    told: list[str] = []
+    kept: list[str] = []
+    for index, one in enumerate(variables):
+        source = one.get("source", "local") if isinstance(one, dict) else "local"
+        if source in _SOURCES_OF_CODEX:
+            kept.append(document.cut(document.spots[(*where, index)].value))
+        elif one.keys() <= {"name", "source"} and _is_understood(one):
+            told += ["--env", f"{one['name']}={source}"]
+        else:
+            raise ValueError("no option of `run` says this")
+    if not told:
+        return [], []
+    span = document.spots[where].value
+    # A comment may stand in a list even where the list itself may not be followed by one.
+    was = json.dumps(document.cut(span))
+    return told, [(*span, f"[ {_KEPT}{was}\n{', '.join(kept)}]")]
+
+
+def _is_understood(variable: dict[str, str]) -> bool:
+    from mcp_launch import profile
+
+    try:
+        profile.load(["--env", f"{variable.get('name')}={variable.get('source')}", "x"], {})
+    except UsageError:
+        return False
+    return True
+
+
+def _restore_variables(document: Document, entry: Path) -> list[Edit]:
+    where = (*entry, "env_vars")
+    if where not in document.spots:
+        return []
+    span = document.spots[where].value
+    written = document.cut(span)
+    if not written.startswith(f"[ {_KEPT}"):
+        return []
+    was, _ = json.JSONDecoder().raw_decode(written, len(f"[ {_KEPT}"))
+    # Somebody may have added to it since.
+    [(*_, made)] = _translate_variables(Document("toml", f"env_vars = {was}", "it"), ())[1]
+    if made != written:
+        raise ValueError("the list of variables was changed since")
+    return [(*span, was)]

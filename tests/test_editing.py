@@ -1,0 +1,468 @@
+"""`wrap` and `unwrap` as a user meets them: real files, real concurrent writers."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stage import LIMIT
+
+from mcp_launch import changing, replacing, whereabouts
+from mcp_launch.changing import Wish
+from mcp_launch.document import Document
+from mcp_launch.settings import HOSTS
+from mcp_launch.settings.host import File, Site, list_entries
+
+LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
+
+CODEX = """\
+# mine
+[mcp_servers.docs] # the docs
+command = "npx"
+args = ["-y", "docs"]
+
+[mcp_servers.web]
+url = "https://example.org"
+
+[mcp_servers.off]
+command = "off"
+enabled = false
+"""
+
+# Where each host has a file with one server, and what it looks like.
+FILES = {
+    "codex": (".codex/config.toml", '[mcp_servers.it]\ncommand = "x"\n'),
+    "claude": (".claude.json", '{"projects": {"/p": {"mcpServers": {"it": {"command": "x"}}}}}'),
+    "claude-desktop": (
+        ".config/Claude/claude_desktop_config.json",
+        '{"mcpServers": {"it": {"command": "x", "args": []}}}',
+    ),
+    "cursor": (".cursor/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "vscode": (".config/Code/User/mcp.json", '{"servers": {"it": {"command": "x"}}, } // c\n'),
+    "gemini": (".gemini/settings.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "opencode": (
+        ".config/opencode/opencode.jsonc",
+        '{"mcp": {"it": {"type": "local", "command": ["x", "y"]}}} // c\n',
+    ),
+    "zed": (
+        ".config/zed/settings.json",
+        '{"context_servers": {"it": {"command": {"path": "x", "args": ["y"]}}}}',
+    ),
+    "windsurf": (".codeium/windsurf/mcp_config.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "cline": (
+        ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        '{"mcpServers": {"it": {"command": "x", "disabled": false}}}',
+    ),
+    "copilot": (
+        ".copilot/mcp-config.json",
+        '{"mcpServers": {"it": {"type": "local", "command": "x", "tools": ["*"]}}}',
+    ),
+    "goose": (
+        ".config/goose/config.yaml",
+        "extensions:\n  it:\n    type: stdio\n    cmd: x\n  own:\n    type: builtin\n",
+    ),
+}
+
+
+def edit(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run `wrap` or `unwrap`."""
+    settings: dict[str, Any] = {"stdin": subprocess.DEVNULL} | options
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        [LAUNCHER, *words],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=LIMIT,
+        **settings,
+    )
+    return done
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def codex_file(own_home: Path, project: Path) -> Path:
+    """Return a Codex configuration of this user."""
+    assert project.is_dir()
+    return write(own_home / ".codex" / "config.toml", CODEX)
+
+
+def test_every_host_has_an_example() -> None:
+    assert set(FILES) == set(HOSTS)
+
+
+@pytest.mark.parametrize("host", list(FILES))
+@pytest.mark.usefixtures("project")
+def test_the_file_of_a_host_is_wrapped_and_unwrapped(host: str, own_home: Path) -> None:
+    name, text = FILES[host]
+    path = write(own_home / name, text)
+
+    wrapped = edit("wrap", "--yes")
+
+    assert wrapped.returncode == 0, wrapped.stderr
+    assert f"Changed {path}" in wrapped.stdout
+    assert HOSTS[host].title in wrapped.stdout
+    assert LAUNCHER in path.read_text(encoding="utf-8")
+    unwrapped = edit("unwrap", "--yes", "--host", host)
+    assert unwrapped.returncode == 0, unwrapped.stderr
+    assert path.read_text(encoding="utf-8") == text
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_what_is_left_alone_is_named_with_the_reason(codex_file: Path) -> None:
+    said = " ".join(edit("wrap", "--dry-run", env={**os.environ, "COLUMNS": "200"}).stdout.split())
+
+    assert "docs npx -y docs wrap" in said
+    assert "web left alone: it is not started but connected to" in said
+    assert "off off left alone: it is disabled" in said
+    assert "Nothing was changed (--dry-run)." in said
+    assert codex_file.read_text(encoding="utf-8") == CODEX
+
+
+def test_the_difference_is_shown(codex_file: Path) -> None:
+    said = edit("wrap", "--dry-run").stdout
+
+    assert f"+++ {codex_file}" in said
+    assert '-command = "npx"' in said
+    assert f'+command = "{LAUNCHER}"' in said
+
+
+def test_nothing_is_written_without_an_answer(codex_file: Path) -> None:
+    done = edit("wrap")
+
+    assert done.returncode == 125
+    assert "fix: add --yes" in done.stderr
+    assert codex_file.read_text(encoding="utf-8") == CODEX
+
+
+@pytest.mark.parametrize(("answer", "is_done"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_a_person_is_asked(answer: str, is_done: bool, codex_file: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, answer.encode())
+        done = edit("wrap", stdin=theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert "Change 1 file? [y/N]" in done.stdout
+    assert (LAUNCHER in codex_file.read_text(encoding="utf-8")) is is_done
+
+
+def test_only_the_named_servers_are_wrapped(codex_file: Path) -> None:
+    write(codex_file, CODEX + '[mcp_servers.other]\ncommand = "other"\n')
+
+    assert edit("wrap", "other", "--yes").returncode == 0
+
+    document = Document("toml", codex_file.read_text(encoding="utf-8"), "file")
+    assert document.get(("mcp_servers", "docs", "command")) == "npx"
+    assert document.get(("mcp_servers", "other", "command")) == LAUNCHER
+
+
+@pytest.mark.usefixtures("codex_file")
+def test_a_server_that_is_nowhere_is_told() -> None:
+    done = edit("wrap", "dosc", "--yes")
+
+    assert done.returncode == 125
+    assert "no file has a server dosc" in done.stderr
+    assert "did you mean docs?" in done.stderr
+
+
+def test_a_host_that_is_none_is_told() -> None:
+    done = edit("wrap", "--host", "codx")
+
+    assert done.returncode == 125
+    assert "did you mean codex?" in done.stderr
+
+
+def test_any_file_can_be_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.json", '{"mcpServers": {"it": {"command": "x"}}}')
+
+    assert edit("wrap", "--file", str(path), "--yes").returncode == 0
+
+    assert LAUNCHER in path.read_text(encoding="utf-8")
+    assert edit("wrap", "--file", str(tmp_path / "none.json")).returncode == 125
+
+
+def test_a_broken_file_is_told_with_its_place_and_hides_no_other(
+    codex_file: Path, own_home: Path
+) -> None:
+    broken = write(own_home / ".cursor" / "mcp.json", '{"mcpServers": {\n  "a" 1}}')
+
+    done = edit("wrap", "--yes")
+
+    assert done.returncode == 1
+    assert f"{broken}:2:7: this is no JSON: a colon is missing" in done.stderr
+    assert broken.read_text(encoding="utf-8") == '{"mcpServers": {\n  "a" 1}}'
+    assert LAUNCHER in codex_file.read_text(encoding="utf-8")
+
+
+def test_mode_and_link_stay_and_the_first_text_is_kept(codex_file: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.toml"
+    codex_file.rename(real)
+    real.chmod(0o640)
+    codex_file.symlink_to(real)
+
+    assert edit("wrap", "--yes").returncode == 0
+
+    assert codex_file.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    backup = Path(f"{real}{replacing.BACKUP}")
+    assert backup.read_text(encoding="utf-8") == CODEX
+
+
+def test_managed_files_and_plugins_are_left_alone(own_home: Path, project: Path) -> None:
+    assert project.is_dir()
+    entry = '{"mcpServers": {"it": {"command": "npx", "args": ["-y", "it"]}}}'
+    plugin = write(own_home / ".claude" / "plugins" / "cache" / "m" / "p" / ".mcp.json", entry)
+    own = write(own_home / ".claude.json", entry)
+
+    said = " ".join(edit("wrap", "--yes", env={**os.environ, "COLUMNS": "200"}).stdout.split())
+
+    assert "plugin it npx -y it left alone: it comes with a plugin" in said
+    assert plugin.read_text(encoding="utf-8") == entry
+    assert LAUNCHER in own.read_text(encoding="utf-8")
+    assert f"it: a plugin brings the same command ({plugin})" in said
+
+
+def test_a_link_in_place_of_the_copy_is_not_followed(codex_file: Path, tmp_path: Path) -> None:
+    Path(f"{codex_file}{replacing.BACKUP}").symlink_to(tmp_path / "elsewhere")
+
+    assert edit("wrap", "--yes").returncode == 0
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_words_that_look_like_markup_or_secrets_are_shown_as_such(codex_file: Path) -> None:
+    write(codex_file, '[mcp_servers.it]\ncommand = "x"\nargs = ["a[/b]", "--api-key", "sk-1"]\n')
+
+    said = edit("wrap", "--dry-run").stdout
+
+    write(codex_file, 'mcp_servers.it = { command = "x", env = { API_KEY = "sk-2" } }\n')
+    assert "sk-2" not in edit("wrap", "--dry-run").stdout
+    table = said.partition("---")[0]
+    assert "a[/b]" in table
+    assert "sk-1" not in table
+
+
+def test_a_launcher_that_is_gone_is_replaced(codex_file: Path) -> None:
+    text = '[mcp_servers.it]\ncommand = "/gone/mcp-launch"\nargs = ["run", "--", "x"]\n'
+    write(codex_file, text)
+
+    assert edit("wrap", "--yes").returncode == 0
+
+    assert codex_file.read_text(encoding="utf-8") == text.replace("/gone/mcp-launch", LAUNCHER)
+
+
+def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: Path) -> None:
+    text = '[mcp_servers.it]\ncommand = "uvx"\nargs = ["mcp-launch", "run", "--", "x"]\n'
+    write(codex_file, text)
+
+    said = " ".join(edit("wrap", "--yes", env={**os.environ, "COLUMNS": "200"}).stdout.split())
+
+    assert "left alone: something else starts mcp-launch for it" in said
+    assert codex_file.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a directory"])
+def test_what_is_no_file_is_told_and_not_waited_for(
+    kind: str, own_home: Path, project: Path
+) -> None:
+    assert project.is_dir()
+    path = own_home / ".copilot" / "mcp-config.json"
+    path.parent.mkdir()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+    done = edit("wrap", "--yes")
+
+    assert done.returncode == 1
+    assert f"{path} is no file" in done.stderr
+
+
+def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
+    write(codex_file, '[mcp_servers.it]\ncommand = "x"\ncwd = "below"\n')
+
+    said = " ".join(edit("wrap", "--dry-run").stdout.split())
+
+    assert "it: Codex takes its relative cwd below from the directory in which its daemon" in said
+
+
+def test_an_allowlist_of_commands_is_warned_of(
+    own_home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mcp_launch import editing
+    from mcp_launch.settings import claude
+
+    assert project.is_dir()
+    file = write(own_home / ".claude.json", '{"mcpServers": {"it": {"command": "x"}}}')
+    allowed = {"allowedMcpServers": [{"serverCommand": ["x"]}]}
+    managed = write(tmp_path / "managed-settings.json", json.dumps(allowed))
+    monkeypatch.setattr(claude, "list_managed_settings", lambda _: [str(managed)])
+    site = editing.make_site(os.environ)
+    host = HOSTS["claude"]
+    [own] = [one for one in host.list_files(site) if one.path == str(file)]
+    change = changing.look(host, own, file.read_text(encoding="utf-8"), Wish(LAUNCHER))
+
+    [warning] = editing.list_warnings(site, [change], "/opt/bin/mcp-launch")
+
+    assert f"{managed} allows servers by their exact command" in warning
+
+
+def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
+    shim = tmp_path / ".local" / "bin" / "mcp-launch"
+    shim.parent.mkdir(parents=True)
+    shim.symlink_to(LAUNCHER)
+
+    assert whereabouts.find({"PATH": ""}, str(tmp_path)) == str(shim)
+    assert whereabouts.find({"PATH": ""}, str(tmp_path / "elsewhere")) == LAUNCHER
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/home/me/.cache/uv/archive-v0/abc/bin/mcp-launch", "is emptied from time to time"),
+        ("/tmp/x/bin/mcp-launch", "is emptied from time to time"),  # noqa: S108
+        ("/home/me/.local/bin/mcp-launch", ""),
+    ],
+)
+def test_a_path_that_will_not_last_is_warned_of(path: str, why: str) -> None:
+    assert why in whereabouts.warn(path)
+    assert bool(whereabouts.warn(path)) is bool(why)
+
+
+def test_a_virtual_environment_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whereabouts, "_CACHES", ())
+    write(tmp_path / "pyvenv.cfg", "")
+
+    assert "virtual environment" in whereabouts.warn(str(tmp_path / "bin" / "mcp-launch"))
+
+
+def test_a_project_is_looked_at_where_its_files_are(project: Path, own_home: Path) -> None:
+    texts = {
+        ".mcp.json": "mcpServers",
+        ".cursor/mcp.json": "mcpServers",
+        ".vscode/mcp.json": "servers",
+    }
+    for name, key in texts.items():
+        write(project / name, json.dumps({key: {"it": {"command": "x"}}}))
+    write(project / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
+    below = project / "below"
+    below.mkdir()
+
+    said = edit("wrap", "--yes", cwd=below).stdout
+
+    assert own_home.is_dir()
+    for name in (*texts, ".codex/config.toml"):
+        assert f"Changed {project / name}" in said
+
+
+# A host that counts in its file, under its own lock, as Claude Code does.
+COUNTER = """
+import json, os, sys, time
+path, times = sys.argv[1], int(sys.argv[2])
+for number in range(times):
+    while True:
+        try:
+            os.mkdir(path + ".lock")
+            break
+        except FileExistsError:
+            time.sleep(0.001)
+    value = json.load(open(path))
+    value["count"] = value.get("count", 0) + 1
+    with open(path + ".new", "w") as file:
+        json.dump(value, file, indent=2)
+    os.replace(path + ".new", path)
+    os.rmdir(path + ".lock")
+"""
+
+
+def test_wraps_at_once_and_a_host_that_writes_lose_nothing(own_home: Path, project: Path) -> None:
+    assert project.is_dir()
+    names = [f"s{number}" for number in range(4)]
+    servers = {name: {"command": name, "args": ["x"]} for name in names}
+    path = write(own_home / ".claude.json", json.dumps({"mcpServers": servers}))
+    writer = subprocess.Popen([sys.executable, "-c", COUNTER, str(path), "300"])
+    wraps = [
+        subprocess.Popen([LAUNCHER, "wrap", name, "--yes"], stdout=subprocess.DEVNULL)
+        for name in names
+    ]
+
+    assert [wrap.wait(LIMIT) for wrap in wraps] == [0] * 4
+    assert writer.wait(LIMIT) == 0
+
+    value = json.loads(path.read_text(encoding="utf-8"))
+    assert value["count"] == 300
+    assert {name: one["command"] for name, one in value["mcpServers"].items()} == dict.fromkeys(
+        names, LAUNCHER
+    )
+    assert not Path(f"{path}.lock").exists()
+
+
+def test_a_host_that_writes_while_we_do_is_not_overwritten(tmp_path: Path) -> None:
+    path = write(tmp_path / "file", "one")
+    texts = ["two", "three"]
+
+    def make(text: str) -> str:
+        if texts:
+            path.write_text(texts.pop(0), encoding="utf-8")  # the host, in the worst moment
+        return text + "!"
+
+    assert replacing.replace(File(str(path), "user"), make, str(tmp_path / "state"))
+
+    assert path.read_text(encoding="utf-8") == "three!"
+    assert [one.name for one in tmp_path.glob(".mcp-launch-*")] == []
+
+
+def test_a_lock_that_was_left_behind_is_broken_and_a_held_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replacing, "_PATIENCE", 0.05)
+    path = write(tmp_path / "file", "one")
+    file = File(str(path), "user", lock=str(tmp_path / "lock"))
+    (tmp_path / "lock").mkdir()
+
+    with pytest.raises(Exception, match="a host holds"):
+        replacing.replace(file, str.upper, str(tmp_path / "state"))
+    os.utime(tmp_path / "lock", (0, 0))
+    assert replacing.replace(file, str.upper, str(tmp_path / "state"))
+
+    assert path.read_text(encoding="utf-8") == "ONE"
+
+
+def test_a_file_that_cannot_be_written_is_told_and_stays(codex_file: Path) -> None:
+    # A full disk, as far as this process can tell; root has it, too.
+    done = edit("wrap", "--yes", preexec_fn=forbid_writing)
+
+    assert done.returncode == 1
+    assert f"{codex_file} cannot be written: File too large" in done.stderr
+    assert codex_file.read_text(encoding="utf-8") == CODEX
+    assert [path.name for path in codex_file.parent.iterdir()] == [codex_file.name]
+
+
+def forbid_writing() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def test_servers_of_opencodes_second_version_are_found() -> None:
+    text = '{"mcp": {"servers": {"a": {"command": ["x"]}}, "b": {"command": ["y"]}}}'
+    [file, *_] = HOSTS["opencode"].list_files(Site("/home", "/project", {}))
+
+    paths = list(list_entries(Document("json", text, "file"), file))
+
+    assert paths == [("mcp", "servers", "a"), ("mcp", "b")]

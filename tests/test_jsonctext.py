@@ -1,0 +1,105 @@
+"""Where everything stands in a JSON text, plain or with comments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_launch import jsonctext
+from mcp_launch.spots import Unreadable
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=6)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+blank = st.sampled_from(["", " ", "\n", "\t\r\n"])
+remark = st.sampled_from(['// it\'s "here": [1]\n', "/* } */", "/**/", "/* // */"])
+gap = st.lists(blank | remark, max_size=2).map("".join)
+
+
+@st.composite
+def spelled(draw: st.DrawFn, value: Any = None) -> str:
+    """Return some spelling of a value."""
+
+    def put() -> str:
+        text: str = draw(gap)
+        return text
+
+    def spell(one: Any) -> str:
+        if isinstance(one, dict):
+            pairs = [f"{json.dumps(key)}{put()}:{put()}{spell(one[key])}" for key in one]
+            return "{" + join(pairs) + "}"
+        if isinstance(one, list):
+            return "[" + join([spell(element) for element in one]) + "]"
+        return json.dumps(one)
+
+    def join(parts: list[str]) -> str:
+        trailing = draw(st.sampled_from(["", ","])) if parts else ""
+        return ",".join(put() + part + put() for part in parts) + str(trailing) + put()
+
+    return put() + spell(value) + put()
+
+
+def follow(document: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        document = document[step]
+    return document
+
+
+@given(st.data(), values)
+def test_every_value_is_where_it_is_said_to_be(data: st.DataObject, value: Any) -> None:
+    text = data.draw(spelled(value))
+
+    read, spots = jsonctext.read(text)
+
+    assert read == value
+    for spot in spots:
+        alone = text[slice(*spot.value)]
+        assert jsonctext.read(alone)[0] == follow(value, spot.path)
+        key = text[slice(*spot.key)]
+        if key:
+            assert json.loads(key) == spot.path[-1]
+
+
+BROKEN = {
+    "": ("a value is missing", 0),
+    "{": ("a name in quotes is missing", 1),
+    "{a: 1}": ("a name in quotes is missing", 1),
+    '{"a" 1}': ("a colon is missing", 5),
+    '{"a": }': ("a value is missing", 6),
+    '{"a": 1 "b": 2}': ("a comma is missing", 8),
+    "[1 2]": ("a comma is missing", 3),
+    "[1,,2]": ("a value is missing", 3),
+    '["a]': ("this string has no end", 1),
+    '["a\n"]': ("this string has no end", 1),
+    "[tru]": ("this is no value", 1),
+    "{} {}": ("there is more behind the end", 3),
+    "[ /* x ]": ("this comment has no end", 2),
+    '{"a": 1, "a": 2}': ("a is there twice", 9),
+    "['a']": ("this is no value", 1),
+}
+
+
+@pytest.mark.parametrize("text", list(BROKEN))
+def test_what_is_no_json_is_told_with_its_place(text: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        jsonctext.read(text)
+
+    assert (str(refused.value), refused.value.offset) == BROKEN[text]
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    value, spots = jsonctext.read('\ufeff{"a": 1}')
+
+    assert value == {"a": 1}
+    assert spots[1].value == (7, 8)

@@ -1,0 +1,305 @@
+"""Into a host's file and out again: the same to the byte, and only the command's words differ."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_launch import jsonctext, wrapping
+from mcp_launch.changing import Wish, look
+from mcp_launch.document import Document, Kind
+from mcp_launch.settings.host import ANY, File, Host, list_entries
+from mcp_launch.wrapping import Shape
+
+LAUNCHER = "/opt/bin/mcp-launch"
+ONE_LIST = Shape(is_one_list=True)
+GOOSE = Shape(("cmd",), ("args",))
+
+TOML = {
+    "plain": '[mcp_servers.a]\ncommand = "npx"\nargs = ["-y", "x"]\n',
+    "no args": '[mcp_servers.a]\ncommand = "x"\n',
+    "no args, indented": "# top\n[mcp_servers.a]\n\tcommand = 'x' # why\n\tenv = {A = 'b'}\n",
+    "empty args": '[mcp_servers.a]\ncommand = "x"\nargs = []\n',
+    "empty args with space": '[mcp_servers.a]\ncommand = "x"\nargs = [ # none\n]\n',
+    "args first": '[mcp_servers.a]\nargs = [ "y" ]\ncommand = "x"',
+    "many lines": "[mcp_servers.a]\ncommand = 'x'\nargs = [\n  # it\n  '-y', # yes\n  'z',\n]\n",
+    "dotted": 'mcp_servers.a.command = "x"\nmcp_servers."b c".command = "y"\n',
+    "dotted, named like the key": 'mcp_servers.command.command = "x"\n',
+    "inline": 'mcp_servers = { a = { command = "x" }, b = { args = ["1"], command = \'y\' } }\n',
+    "inline entry": '[mcp_servers]\na = { command = "x", env = { B = "c" } } # it\n',
+    "carriage returns": '[mcp_servers.a]\r\ncommand = "x"\r\n[mcp_servers.b]\r\ncommand = "y"\r\n',
+    "a byte order mark": '\ufeff[mcp_servers.a]\ncommand = "x"\n',
+    "escapes": '[mcp_servers.a]\ncommand = "\\u0078"\nargs = ["\\t"]\n',
+    "long strings": '[mcp_servers.a]\ncommand = """\nx"""\n',
+    "unknown keys": '[mcp_servers.a]\nname = "n"\ncommand = "x"\nlater = 1979-05-27\n',
+    "looks like ours": '[mcp_servers.a]\ncommand = "uv"\nargs = ["run", "--", "server"]\n',
+    "refused sources": (
+        '[mcp_servers.a]\ncommand = "x"\nenv_vars = [\n  "HOME", # mine\n'
+        '  { name = "CODEX_THREAD_ID", source = "thread" },\n]\n'
+    ),
+    "only refused sources, inline": (
+        'mcp_servers.a = { command = "x", env_vars = [{name="T",source="thread_id"}], cwd = "/" }\n'
+    ),
+    "sources of Codex": (
+        '[mcp_servers.a]\ncommand = "x"\nenv_vars = ["B", { name = "A", source = "local" }]\n'
+    ),
+}
+
+JSON = {
+    "plain": '{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"]}}}',
+    "no args": '{\n  "mcpServers": {\n    "a": {\n      "command": "x"\n    }\n  }\n}\n',
+    "no args, one line": '{"mcpServers": {"a": {"type": "stdio", "command": "x", "env": {}}}}',
+    "empty args": '{"mcpServers": {"a": {"command": "x", "args": [ ]}}}',
+    "comments": (
+        '{ // top\n "mcpServers": {\n "a": { /* c */ "command": "x",'
+        ' "args": [\n // y\n "z", ], },\n },\n}'
+    ),
+    "tabs and carriage returns": (
+        '{\r\n\t"mcpServers": {\r\n\t\t"a": {\r\n\t\t\t"command": "x"\r\n\t\t}\r\n\t}\r\n}'
+    ),
+    "escapes": '{"mcpServers": {"\\u0061": {"command": "\\u0078", "args": ["\\/"]}}}',
+    "variables": '{"mcpServers": {"a": {"command": "${HOME}/x", "args": ["${A:-b}"]}}}',
+    "a byte order mark": '\ufeff{"mcpServers": {"a": {"command": "x"}}}',
+    "several": '{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y", "args": ["1"]}}}',
+    "another scope": '{"projects": {"/p": {"mcpServers": {"a": {"command": "x"}}}}}',
+}
+
+YAML = {
+    "a line each": "extensions:\n  a:\n    cmd: npx\n    args:\n    - -y\n    - x # it\n    b: c\n",
+    "indented": "extensions:\n  a:\n    cmd: npx\n    args:\n      - '-y'\n      - x\n\n# end\n",
+    "flow": "extensions:\n  a: {cmd: npx, args: [-y, x]}\n",
+    "flow, no args": "extensions: {a: {cmd: 'x', type: stdio}}\n",
+    "no args": "extensions:\n  a:\n    type: stdio\n    cmd: x # why\n    enabled: true\n",
+    "empty args": "extensions:\n  a:\n    args: []\n    cmd: x\n",
+    "one argument": 'extensions:\n  a:\n    cmd: "x"\n    args:\n    - one',
+    "carriage returns": "extensions:\r\n  a:\r\n    cmd: x\r\n    type: stdio\r\n",
+}
+
+LISTS = {
+    "plain": '{"mcp": {"a": {"type": "local", "command": ["npx", "-y"]}}}',
+    "a word": '{"mcp": {"a": {"command": [ "x" ] /* c */}}}',
+    "lines": '{"mcp": {"a": {"command": [\n  // it\n  "x",\n  "y",\n]}}}',
+}
+
+TEXTS: dict[str, tuple[Kind, str, Shape]] = {
+    **{f"TOML: {name}": ("toml", text, Shape()) for name, text in TOML.items()},
+    **{f"JSON: {name}": ("json", text, Shape()) for name, text in JSON.items()},
+    **{f"YAML: {name}": ("yaml", text, GOOSE) for name, text in YAML.items()},
+    **{f"one list: {name}": ("json", text, ONE_LIST) for name, text in LISTS.items()},
+}
+
+SERVERS = (
+    ("mcp_servers",),
+    ("mcpServers",),
+    ("projects", ANY, "mcpServers"),
+    ("extensions",),
+    ("mcp",),
+)
+
+
+def change(kind: Kind, text: str, shape: Shape, launcher: str) -> str:
+    """Wrap all that is not wrapped, or unwrap all that is."""
+    document = Document(kind, text, "file")
+    edits = []
+    for path in list_entries(document, File("file", "user", kind, SERVERS)):
+        if wrapping.is_wrapped(document, path, shape) != bool(launcher):
+            edits += (
+                wrapping.wrap(document, path, shape, launcher)
+                if launcher
+                else wrapping.unwrap(document, path, shape)
+            )
+    return document.apply(edits)
+
+
+def list_commands(kind: Kind, text: str, shape: Shape) -> list[list[str]]:
+    document = Document(kind, text, "file")
+    paths = list_entries(document, File("file", "user", kind, SERVERS))
+    return [wrapping.list_words(document, path, shape) for path in paths]
+
+
+def check(kind: Kind, text: str, shape: Shape) -> str:
+    wrapped = change(kind, text, shape, LAUNCHER)
+
+    assert change(kind, wrapped, shape, LAUNCHER) == wrapped
+    assert change(kind, wrapped, shape, "") == text
+    before, after = list_commands(kind, text, shape), list_commands(kind, wrapped, shape)
+    for words, longer in zip(before, after, strict=True):
+        assert longer[:2] == [LAUNCHER, "run"]
+        assert longer[longer.index("--") + 1 :] == words
+    return wrapped
+
+
+@pytest.mark.parametrize(("kind", "text", "shape"), TEXTS.values(), ids=list(TEXTS))
+def test_a_file_is_the_same_after_it_was_wrapped_and_unwrapped(
+    kind: Kind, text: str, shape: Shape
+) -> None:
+    check(kind, text, shape)
+
+
+@pytest.mark.parametrize(("kind", "text", "shape"), TEXTS.values(), ids=list(TEXTS))
+def test_a_wrapped_file_is_what_other_readers_take_it_for(
+    kind: Kind, text: str, shape: Shape
+) -> None:
+    wrapped = change(kind, text, shape, LAUNCHER)
+
+    value: Any
+    if kind == "toml":
+        value = tomllib.loads(wrapped.removeprefix("\ufeff"))
+    elif kind == "yaml":
+        value = yaml.safe_load(wrapped)
+    else:
+        value = jsonctext.read(wrapped)[0]
+    assert LAUNCHER in json.dumps(value, default=str)
+
+
+def test_sources_that_codex_refuses_become_options() -> None:
+    wrapped = check("toml", TOML["refused sources"], Shape())
+
+    entry = tomllib.loads(wrapped)["mcp_servers"]["a"]
+    assert entry["args"] == ["run", "--env", "CODEX_THREAD_ID=thread", "--", "x"]
+    assert entry["env_vars"] == ["HOME"]
+
+
+def test_an_entry_that_was_wrapped_by_hand_is_unwrapped() -> None:
+    text = '[mcp_servers.a]\ncommand = "mcp-launch"\nargs = ["run", "--cwd", "keep", "x", "-y"]\n'
+
+    assert change("toml", text, Shape(), "") == '[mcp_servers.a]\ncommand = "x"\nargs = ["-y"]\n'
+
+
+def test_an_entry_whose_command_is_in_a_profile_stays() -> None:
+    text = '[mcp_servers.a]\ncommand = "mcp-launch"\nargs = ["run", "--server", "a"]\n'
+
+    assert change("toml", text, Shape(), "") == text
+
+
+STRANGE = {
+    "args is null": ("json", '{"mcpServers": {"a": {"command": "x", "args": null}}}'),
+    "args is a text": ("json", '{"mcpServers": {"a": {"command": "x", "args": "y"}}}'),
+    "args is a number": ("toml", '[mcp_servers.a]\ncommand = "x"\nargs = 5\n'),
+    "args with a number": ("json", '{"mcpServers": {"a": {"command": "x", "args": ["y", 5]}}}'),
+    "no command": ("json", '{"mcpServers": {"a": {"args": ["y"]}}}'),
+    "an escaped key": ("json", '{"mcpServers": {"a": {"\\u0063ommand": "x"}}}'),
+    "an alias": ("yaml", "extensions:\n  a: {cmd: x, args: &A [y]}\n  b: {cmd: z, args: *A}\n"),
+    "a comma in a plain word": ("yaml", "extensions:\n  a: {type: stdio}\n  b:\n    cmd: p,q\n"),
+    "a text in lines": ("yaml", "extensions:\n  a:\n    cmd: |-\n      x\n    args: [y]\n"),
+    "a source that is none": (
+        "toml",
+        '[mcp_servers.a]\ncommand = "x"\nenv_vars = [{ name = "T", source = "bogus" }]\n',
+    ),
+    "a variable with a default": (
+        "toml",
+        'mcp_servers.a = { command = "x", env_vars = [{name="T",source="cwd",default=""}] }\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(STRANGE))
+def test_what_cannot_be_changed_safely_is_left_alone_or_changed_rightly(name: str) -> None:
+    kind, text = STRANGE[name]
+    host = Host("any", "any", lambda _: [], (Shape(), GOOSE))
+    file = File("file", "user", kind, SERVERS)  # type: ignore[arg-type]
+
+    change = look(host, file, text, Wish(LAUNCHER))
+
+    # Whatever was done can be read, means the same otherwise, and can be taken back.
+    assert look(host, file, change.after, Wish("")).after == text
+    assert look(host, file, change.after, Wish(LAUNCHER)).after == change.after
+
+
+def test_a_variable_that_was_added_meanwhile_is_not_lost() -> None:
+    file = File("file", "user", "toml", SERVERS)
+    host = Host("any", "any", lambda _: [])
+    wrapped = look(host, file, TOML["refused sources"], Wish(LAUNCHER)).after
+    grown = wrapped.replace('"HOME"]', '"HOME", "NEW"]')
+    assert grown != wrapped
+
+    change = look(host, file, grown, Wish(""))
+
+    assert change.after == grown
+    assert change.entries[0].why_not == "it is written in a way that cannot be changed safely"
+
+
+def test_keys_between_a_command_and_its_arguments_survive() -> None:
+    entry = {"command": "mcp-launch", "env": {"K": "v"}, "args": ["run", "--", "npx"]}
+    for keys in (list(entry), list(reversed(entry))):
+        value = {"mcpServers": {"a": {key: entry[key] for key in keys}}}
+        text = json.dumps(value, separators=(",", ":"))
+
+        after = json.loads(change("json", text, Shape(), ""))["mcpServers"]["a"]
+
+        assert after == {"command": "npx", "env": {"K": "v"}, "args": []}
+
+
+gap = st.sampled_from(["", " ", "\n    ", "\n", " // it's\n", "/* , ] */"])
+word = st.text(min_size=1, max_size=5).filter(lambda text: "\0" not in text)
+
+
+@st.composite
+def json_files(draw: st.DrawFn) -> str:
+    """Return a file with some servers, spelled somehow."""
+
+    def put() -> str:
+        text: str = draw(gap)
+        return text
+
+    entries = []
+    for number in range(draw(st.integers(1, 3))):
+        members = [f'"command"{put()}:{put()}{json.dumps(draw(word))}']
+        words: list[str] | None = draw(st.none() | st.lists(word, max_size=3))
+        if words is not None:
+            spelled = ",".join(put() + json.dumps(one) + put() for one in words)
+            trailing = draw(st.sampled_from(["", ","])) if words else put()
+            members.append(f'"args":{put()}[{spelled}{trailing}]')
+        if draw(st.booleans()):
+            members.append(f'"env":{put()}{{"command": "no"}}')
+        shuffled: list[str] = draw(st.permutations(members))
+        joined = ",".join(put() + one + put() for one in shuffled)
+        entries.append(f'"s{number}":{put()}{{{joined}}}')
+    return f'{{{put()}"mcpServers":{put()}{{{",".join(entries)}{put()}}}}}{put()}'
+
+
+@given(json_files())
+def test_any_json_file_is_the_same_after_it_was_wrapped_and_unwrapped(text: str) -> None:
+    check("json", text, Shape())
+
+
+toml_word = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=5)
+toml_gap = st.sampled_from(["", " ", "\n  ", " # it's ]\n"])
+
+
+@st.composite
+def toml_files(draw: st.DrawFn) -> str:
+    """Return a file with some servers, spelled somehow."""
+
+    def spell(one: str) -> str:
+        quotes = "'" if "'" not in one and draw(st.booleans()) else ""
+        return f"'{one}'" if quotes else json.dumps(one, ensure_ascii=False)
+
+    text = ""
+    for number in range(draw(st.integers(1, 3))):
+        end = draw(st.sampled_from(["\n", "\r\n", " # why\n", "\n\n"]))
+        lines = [f"command = {spell(draw(toml_word))}"]
+        words: list[str] | None = draw(st.none() | st.lists(toml_word, max_size=3))
+        if words is not None:
+            spelled = ",".join(str(draw(toml_gap)) + spell(one) for one in words)
+            lines.append(f"args = [{spelled}{draw(toml_gap)}]")
+        if draw(st.booleans()):
+            lines.append('env_vars = ["A", { name = "B", source = "thread" }]')
+        shuffled: list[str] = draw(st.permutations(lines))
+        if draw(st.booleans()):
+            text += f"[mcp_servers.s{number}]{end}" + "".join(line + end for line in shuffled)
+        else:
+            dotted = "".join(f"mcp_servers.s{number}.{line}{end}" for line in shuffled)
+            text = dotted + text
+    return text
+
+
+@given(toml_files())
+def test_any_toml_file_is_the_same_after_it_was_wrapped_and_unwrapped(text: str) -> None:
+    check("toml", text, Shape())
