@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from hosts.plugin import (  # noqa: F401  # pytest finds them here
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_pyfunc_call,
+)
+from hypothesis import settings
 from stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+# Machines are busy; what a property takes is no part of it.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
+
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the developer's home, state and host variables impossible to touch."""
+    # Whoever starts us in the background has SIGINT ignored, and so would all that we start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in list(os.environ):
         if name.startswith(("MCP_LAUNCH_", "CODEX_", "CLAUDE", "AGENT_SESSION")):
             monkeypatch.delenv(name)

@@ -23,13 +23,13 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(value=values)
 def test_what_is_encoded_is_what_json_reads(value: object) -> None:
     assert json.loads(jsontext.encode(value)) == value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(value=values, indent=st.sampled_from([None, 1]), is_ascii=st.booleans())
 def test_what_json_writes_is_what_is_parsed(
     value: object, indent: int | None, is_ascii: bool
@@ -39,7 +39,7 @@ def test_what_json_writes_is_what_is_parsed(
     assert jsontext.parse(text.encode("utf-8", "surrogatepass")) == value or "\\ud" in ascii(text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(text=st.text(alphabet='{}[]",:\\ \n0123-.eEutrflans', max_size=30))
 def test_the_verdict_is_jsons(text: str) -> None:
     try:

@@ -24,7 +24,7 @@ MESSAGES = 100
 NAME = spans.Name("mcp-launch/context")
 VALUE = b'{"host":"codex","launchId":"l-1"}'
 
-many_messages = settings(max_examples=EXAMPLES, deadline=None)
+many_messages = settings(max_examples=EXAMPLES)
 
 
 def read(line: bytes) -> Any:

@@ -154,7 +154,7 @@ def test_orphans_are_found_by_their_mark_without_a_subreaper(
 ) -> None:
     """Where nobody adopts orphans (macOS), the launch id in the environment tells them."""
     monkeypatch.setenv("MCP_LAUNCH_ID", "mark-1")
-    stage.start(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; wait"]).read_line()
+    stage.start(["sh", "-c", "echo; exec sleep 600"]).read_line()
     monkeypatch.delenv("MCP_LAUNCH_ID")
     double_fork = stage.start(
         ["sh", "-c", "(sleep 600 </dev/null >/dev/null 2>&1 & echo $!)"],

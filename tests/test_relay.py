@@ -66,7 +66,6 @@ def read_all(launch: Launch, chunk: int) -> bytes:
 
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(chunks=st.lists(st.binary(min_size=1, max_size=3000), max_size=8))

@@ -48,7 +48,7 @@ def outputs(draw: st.DrawFn) -> tuple[list[tuple[bool, bytes]], list[bytes]]:
     return lines, [data[a:b] for a, b in zip(starts, [*cuts, len(data)], strict=True)]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(output=outputs())
 def test_messages_pass_and_noise_does_not_however_it_is_cut(
     output: tuple[list[tuple[bool, bytes]], list[bytes]],
@@ -63,7 +63,7 @@ def test_messages_pass_and_noise_does_not_however_it_is_cut(
     assert b"".join(diverted) == b"".join(line for is_message, line in lines if not is_message)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     size=st.integers(16_000, 17_000),
     cuts=st.lists(st.integers(0, 17_000), max_size=6),

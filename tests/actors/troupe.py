@@ -28,6 +28,7 @@ def connect(role: str, witness: str) -> socket.socket:
 
 
 def stay(role: str, witness: str, manner: str) -> None:
+    signal.alarm(120)  # should nobody else end it
     if manner == "hostile":
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)

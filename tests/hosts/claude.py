@@ -1,0 +1,69 @@
+"""Claude Code as a host: its configuration, and sessions without and with a terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hosts.terminal import Terminal
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Sequence
+
+    from hosts.desk import Desk
+
+LOOK = "call mcp__probe__look {}"
+PROMPT = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+
+_KEY = "sk-ant-this-is-no-key-0000000000000000"
+TOOLS = "mcp__probe__look,mcp__probe__wait,mcp__codex__codex"
+
+
+def configure(desk: Desk, command: Sequence[str], *, server: str = "probe") -> None:
+    """Write a configuration with one server, for the projects there are."""
+    entry = {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
+    trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    settings: dict[str, Any] = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "numStartups": 5,
+        "customApiKeyResponses": {"approved": [_KEY[-20:]], "rejected": []},
+        "mcpServers": {server: entry},
+        "projects": dict.fromkeys(desk.projects, trusted),
+    }
+    (desk.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def run(desk: Desk, project: str, *options: str, words: str = LOOK) -> subprocess.Popen[bytes]:
+    """Start `claude -p` with a prompt."""
+    command = ["-p", words, "--allowedTools", TOOLS, *options]
+    return desk.start("claude", *command, cwd=project, env=make_environment(desk))
+
+
+def list_servers(desk: Desk, project: str) -> subprocess.Popen[bytes]:
+    """Start `claude mcp list`, which starts every server."""
+    return desk.start("claude", "mcp", "list", cwd=project, env=make_environment(desk))
+
+
+def open_terminal(desk: Desk, project: str) -> Terminal:
+    """Start claude in a terminal, and wait until it can be talked to."""
+    words = ["--allowedTools", TOOLS]
+    terminal = Terminal(desk, "claude", *words, cwd=project, env=make_environment(desk))
+    terminal.wait_for(PROMPT)
+    return terminal
+
+
+def make_environment(desk: Desk) -> dict[str, str]:
+    """Return what claude needs to be content with a stand-in."""
+    return desk.environment(
+        ANTHROPIC_BASE_URL=f"http://127.0.0.1:{desk.models.port}",
+        ANTHROPIC_API_KEY=_KEY,
+        ENABLE_TOOL_SEARCH="false",
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        DISABLE_TELEMETRY="1",
+        DISABLE_AUTOUPDATER="1",
+        CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL="1",
+        # No test is about how long it waits for a server, and machines are busy.
+        CLAUDE_CODE_MCP_STARTUP_WAIT_MS="30000",
+    )

@@ -1,0 +1,27 @@
+"""The company of a server that tends to be left behind, and whether it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from stage import Witness
+
+ROLES = ["server", "child", "own-session", "daemon"]
+
+# The launcher gives a server that ignores everything four seconds.
+PATIENCE = 7.0
+
+
+def list_survivors(witness: Witness) -> list[str]:
+    """Return who is still there, once everybody had the time to go."""
+    processes = {}
+    for role, pid in witness.pids.items():
+        try:
+            processes[psutil.Process(pid)] = role
+        except psutil.NoSuchProcess:
+            continue
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE)
+    return [processes[process] for process in alive]

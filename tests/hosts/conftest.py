@@ -1,0 +1,69 @@
+"""What a test with real hosts gets: the programs, walls around them, and a desk."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import programs
+from hosts.desk import LAUNCHER, Desk
+from hosts.enclosure import keep_orphans, shut_in
+from stage import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def installed() -> dict[str, Path]:
+    """Return the real programs."""
+    cache = programs.locate_cache()
+    pins = programs.read_pins()
+    return {name: programs.install(program, cache) for name, program in pins.items()}
+
+
+@pytest.fixture(params=["launched", "control"])
+def launcher(request: pytest.FixtureRequest) -> list[str]:
+    """Return the words before a server's command: ours, or none."""
+    return LAUNCHER if request.param == "launched" else []
+
+
+@pytest.fixture
+def desk(
+    request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
+) -> Iterator[Desk]:
+    """Return a desk, once with the launcher before every server and once without."""
+    yield from set_up(request, installed, launcher)
+
+
+@pytest.fixture
+def bare_desk(request: pytest.FixtureRequest, installed: dict[str, Path]) -> Iterator[Desk]:
+    """Return a desk without the launcher."""
+    yield from set_up(request, installed, [])
+
+
+def set_up(
+    request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
+) -> Iterator[Desk]:
+    # Short, since hosts put sockets below it.
+    with tempfile.TemporaryDirectory(prefix="desk-") as place, shut_in(), keep_orphans():
+        desk = Desk(Path(place), installed, launcher)
+        try:
+            yield desk
+            left = desk.clear()
+        finally:
+            desk.close()
+        pins = programs.read_pins()
+        used = [pins[name].title for name in pins if name in desk.used]
+        request.node.user_properties.append(("used", used))
+        assert not (launcher and left), left
+
+
+@pytest.fixture
+def witness(desk: Desk) -> Iterator[Witness]:
+    """Return a witness of the ends of a server and its company."""
+    witness = Witness(desk.place)
+    yield witness
+    witness.close()

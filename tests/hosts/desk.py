@@ -1,0 +1,176 @@
+"""A developer's desk: a home, projects, models that answer, and the hosts on it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hosts import enclosure
+from hosts.models import Answer, Models
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hosts.terminal import Terminal
+
+HERE = Path(__file__).parent
+
+LAUNCHER = [str(Path(sys.executable).parent / "mcp-launch"), "run"]
+SERVER = [sys.executable, "-S", str(HERE / "server.py")]
+
+CONTEXT = "mcp-launch/context"
+
+# What a host may take to end when it is asked to, and its servers after it.
+FAREWELL = 10.0
+
+_TOLD = re.compile(r"<<([A-Za-z0-9+/=]+)>>")
+
+
+class Broken(AssertionError):
+    """A promise that was not kept. Without the launcher that is what is expected."""
+
+
+def promise(kept: object, fault: str) -> None:
+    """Demand what the launcher promises; the fault says what is wrong without it."""
+    if not kept:
+        raise Broken(fault)
+
+
+def wrap(launcher: list[str], command: Sequence[str], *options: str) -> list[str]:
+    """Return a server's command, with the launcher before it if there is one."""
+    return [*launcher, *options, "--", *command] if launcher else list(command)
+
+
+class Sight:
+    """What a server saw when it was called, and whom its answer reached."""
+
+    def __init__(self, answer: Answer) -> None:
+        found = _TOLD.search(answer.text)
+        assert found, f"no server said: {answer.text}"
+        told = json.loads(base64.b64decode(found[1]))
+        self.asker = answer.asker
+        self.pid: int = told["pid"]
+        self.cwd: str = told["cwd"]
+        self.env: dict[str, str] = told["env"]
+        self.calls: int = told["calls"]
+        self.meta: dict[str, Any] = told["meta"] or {}
+        self.context: dict[str, Any] = self.meta.get(CONTEXT, {})
+
+
+class Desk:
+    """Where hosts run: nothing on it is the developer's, and all of it ends with the test."""
+
+    def __init__(self, place: Path, programs: dict[str, Path], launcher: list[str]) -> None:
+        self.place = place.resolve()
+        self.home = self.place / "home"
+        self.home.mkdir()
+        (self.place / "tmp").mkdir()
+        self.programs = programs
+        self.launcher = launcher  # the words before a server's command, or none
+        self.used: set[str] = set()  # the programs that were run
+        self.projects: list[str] = []
+        self.terminals: list[Terminal] = []
+        self.models = Models()
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def make_project(self, name: str) -> str:
+        """Return a new project's directory."""
+        project = str(self.place / name)
+        git = shutil.which("git")
+        assert git
+        subprocess.run([git, "init", "-q", project], check=True, env=self.environment())
+        self.projects.append(project)
+        return project
+
+    def wrap(self, command: Sequence[str], *options: str) -> list[str]:
+        """Return a server's command, with the launcher before it if there is one."""
+        return wrap(self.launcher, command, *options)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return all that a host gets to see of this machine."""
+        # Whatever wants to go elsewhere is sent to the models, who refuse it.
+        proxy = f"http://127.0.0.1:{self.models.port}"
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.home),
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "TMPDIR": str(self.place / "tmp"),
+            "HTTP_PROXY": proxy,
+            "HTTPS_PROXY": proxy,
+            "NO_PROXY": "127.0.0.1",
+            "GIT_SSH_COMMAND": "false",  # ssh minds neither proxies nor HOME
+            **more,
+        }
+
+    def start(
+        self, name: str, *words: str, before: Sequence[str] = (), **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start one of the programs, or what starts it."""
+        self.used.add(name)
+        settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": self.environment()}
+        with (self.place / "output").open("ab") as output:
+            settings |= {"stdout": output, "stderr": output} | options
+            command = [*before, str(self.programs[name]), *words]
+            process: subprocess.Popen[bytes] = subprocess.Popen(command, **settings)
+        self._running.append(process)
+        return process
+
+    def read_output(self) -> str:
+        """Return all that hosts have said on their stdout and stderr."""
+        return (self.place / "output").read_text(encoding="utf-8")
+
+    def wait_for_sights(self, count: int) -> list[Sight]:
+        """Return what servers saw once so many calls were answered."""
+        answers = self.models.wait_for(count)
+        assert len(answers) >= count, f"not offered: {self.models.not_offered}"
+        return [Sight(answer) for answer in answers]
+
+    def check(self, sight: Sight, project: str) -> None:
+        """See to it that a call was worked on in its project, and was told so and whose it is."""
+        assert sight.cwd == project
+        if self.launcher:
+            assert sight.env["PWD"] == project
+            assert sight.context["cwd"] == project
+            key = "threadId" if sight.context["host"] == "codex" else "sessionId"
+            assert sight.context[key] == sight.asker
+
+    def clear(self) -> list[str]:
+        """End every host; return what is left of their servers after a while."""
+        for process in self._running:
+            end(process)
+            for stream in filter(None, (process.stdin, process.stdout)):
+                stream.close()
+        for terminal in self.terminals:
+            terminal.close()
+        # Codex's daemon is meant to outlive its terminals.
+        enclosure.terminate("codex")
+        return enclosure.wait_until_alone(FAREWELL)
+
+    def close(self) -> None:
+        """Leave nothing behind, not even what Codex puts outside its home."""
+        self.models.close()
+        link = self.home / ".codex" / "app-server-control" / "app-server-control.sock"
+        if link.is_symlink():
+            socket = link.readlink()
+            socket.unlink(missing_ok=True)
+            Path(f"{socket}.lock").unlink(missing_ok=True)
+
+
+def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
+    """Ask a host to end, and see to it."""
+    for one in (number, signal.SIGKILL):
+        if process.poll() is None:
+            os.kill(process.pid, one)
+            try:
+                process.wait(FAREWELL)
+            except subprocess.TimeoutExpired:
+                continue

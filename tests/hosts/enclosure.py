@@ -1,0 +1,95 @@
+"""Walls around the hosts: loopback is all the network there is, and no process gets lost."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+from stage import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NEW_NETWORK = 0x40000000  # CLONE_NEWNET
+_SET_FLAGS = 0x8914  # SIOCSIFFLAGS
+_UP_AND_RUNNING = 0x1 | 0x40
+_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextlib.contextmanager
+def shut_in() -> Iterator[None]:
+    """Leave this thread, and all it starts, nothing but loopback.
+
+    Only root may do so. For everybody else the hosts' proxy settings have to do.
+    """
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    is_shut = _libc.unshare(_NEW_NETWORK) == 0
+    try:
+        if is_shut:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+                up = struct.pack("16sh14x", b"lo", _UP_AND_RUNNING)
+                fcntl.ioctl(any_socket, _SET_FLAGS, up)
+        yield
+    finally:
+        if is_shut:
+            assert _libc.setns(before, _NEW_NETWORK) == 0
+        os.close(before)
+
+
+@contextlib.contextmanager
+def keep_orphans() -> Iterator[None]:
+    """Adopt whatever is orphaned below us, and end all of it in the end."""
+    _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        deadline = time.monotonic() + LIMIT
+        while (left := list_below()) and time.monotonic() < deadline:
+            for process in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=1)
+        _libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def list_below() -> list[psutil.Process]:
+    """Return every process below us."""
+    return psutil.Process().children(recursive=True)
+
+
+def terminate(name: str) -> None:
+    """Ask every process of some name below us to end."""
+    for process in list_below():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.name() == name:
+                process.terminate()
+
+
+def find_above(pid: int, name: str) -> int:
+    """Return the nearest process of some name above another."""
+    return next(one.pid for one in psutil.Process(pid).parents() if one.name() == name)
+
+
+def wait_until_alone(seconds: float) -> list[str]:
+    """Wait until there is nothing below us; return what there still is after that time."""
+    deadline = time.monotonic() + seconds
+    while (left := list_below()) and time.monotonic() < deadline:
+        psutil.wait_procs(left, timeout=0.1)
+    return [describe(process) for process in left]
+
+
+def describe(process: psutil.Process) -> str:
+    """Return a process's command line, as far as it can be told."""
+    try:
+        return " ".join(process.cmdline()) or process.name()
+    except psutil.NoSuchProcess:
+        return "gone by now"

@@ -1,0 +1,93 @@
+"""How tests with real hosts are run: marked, with their controls, and told of in the README."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import programs
+from hosts.desk import Broken
+from hosts.report import SAME, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+DIRECTORY = "tests/hosts"
+
+# The first test that needs a program waits until it is installed.
+TIMEOUT = 300
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that have to do with the README's table."""
+    parser.addoption(
+        "--write-table", action="store_true", help="write what was run into the README's table"
+    )
+    parser.addoption(
+        "--demand-hosts", action="store_true", help="fail unless all real hosts were run"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Gather what was run where all tests are heard of, which is not in a worker."""
+    if not hasattr(config, "workerinput"):
+        missing = programs.tell_what_is_missing()
+        config.pluginmanager.register(Report(config, missing), "hosts-report")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is in the directory of hosts, or leave it out where it cannot be run."""
+    directory = config.rootpath / DIRECTORY
+    ours = [item for item in items if directory in item.path.parents]
+    if programs.tell_what_is_missing():
+        items[:] = [item for item in items if item not in ours]
+        return
+    for order, item in enumerate(ours):
+        item.add_marker(pytest.mark.hosts)
+        item.add_marker(pytest.mark.timeout(TIMEOUT))
+        item.user_properties.append(("order", order))
+        assert isinstance(item, pytest.Function)
+        item.user_properties.append(("situation", _tell_situation(item)))
+    is_whole = {item.path for item in ours} == set(directory.glob("test_*.py"))
+    _say_how_many(config, len(ours) if is_whole else 0)
+
+
+def _tell_situation(test: pytest.Function) -> str:
+    """Return the sentence for the README that a test stands for, if it does."""
+    if {"launcher", "bare_desk"} & set(test.fixturenames):
+        words = test.originalname.removeprefix("test_").replace("_", " ").capitalize()
+        return re.sub(
+            "codex|claude code", lambda found: found[0].title(), words, flags=re.IGNORECASE
+        )
+    if "used" in test.fixturenames:
+        # No test of its module has a control: all of them are one situation.
+        return (test.module.__doc__ or "").partition("\n")[0].rstrip(".")
+    return ""
+
+
+def _say_how_many(config: pytest.Config, count: int) -> None:
+    """Tell the report how many tests there are, before any is left out."""
+    report = config.pluginmanager.get_plugin("hosts-report")
+    if report:
+        report.expected = count
+    else:
+        config.workeroutput["hosts"] = count  # type: ignore[attr-defined]  # xdist's
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Note what a control shows: without the launcher a promise may be broken."""
+    callspec = getattr(pyfuncitem, "callspec", None)
+    is_control = callspec is not None and callspec.params.get("launcher") == "control"
+    try:
+        result = yield
+    except Broken as fault:
+        if not is_control:
+            raise
+        pyfuncitem.user_properties.append(("control", str(fault)))
+        return True
+    if is_control:
+        pyfuncitem.user_properties.append(("control", SAME))
+    return result

@@ -1,0 +1,158 @@
+"""What was run against what: a table for the README, made from what was run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BEGIN = "<!-- made by: pytest -m hosts --write-table -->\n"
+END = "<!-- until here -->\n"
+HEAD = "| what was run | against | without mcp-launch |\n| --- | --- | --- |\n"
+
+SAME = "the same"
+
+
+class Result(NamedTuple):
+    """One test, as it went."""
+
+    order: int
+    situation: str
+    used: list[str]  # the programs, or what stood in for them
+    control: str  # what went wrong without the launcher; empty: this was no control
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    situation: str
+    against: str
+    without: str
+
+    def spell(self) -> str:
+        return f"| {self.situation} | {self.against} | {self.without} |\n"
+
+
+def make_rows(results: list[Result]) -> list[Row]:
+    """Return the lines of the table, in the order of the tests."""
+    situations: dict[str, list[Result]] = {}
+    for result in sorted(results):
+        situations.setdefault(result.situation, []).append(result)
+    return [_make_row(situation, found) for situation, found in situations.items()]
+
+
+def _make_row(situation: str, found: list[Result]) -> Row:
+    against = ", ".join(dict.fromkeys(title for one in found for title in one.used))
+    faults: dict[str, list[str]] = {}
+    for one in found:
+        if one.control:
+            faults.setdefault(one.control, []).extend(one.used)
+    if len(faults) <= 1:
+        return Row(situation, against, "".join(faults))
+    told = [f"{', '.join(titles)}: {fault}" for fault, titles in faults.items()]
+    return Row(situation, against, "; ".join(told))
+
+
+def read_rows(text: str) -> list[Row]:
+    """Return the lines of the table that the README has."""
+    cells = [line.strip("| ").split(" | ") for line in _cut(text)[1].splitlines()]
+    return [Row(*[*line, "", ""][:3]) for line in cells]
+
+
+def write_rows(text: str, rows: list[Row]) -> str:
+    """Return the README with another table."""
+    before, _, after = _cut(text)
+    return before + "".join(row.spell() for row in rows) + after
+
+
+def _cut(text: str) -> tuple[str, str, str]:
+    assert text.count(BEGIN) == text.count(END) == 1, "the README's table has lost its marks"
+    before, rest = text.split(BEGIN)
+    table, after = rest.split(END)
+    return before + BEGIN + HEAD, table.removeprefix(HEAD), END + after
+
+
+def list_changed_controls(known: list[Row], rows: list[Row]) -> Iterator[str]:
+    """Tell where the hosts have come to behave differently without us."""
+    before = {row.situation: row.without for row in known}
+    for row in rows:
+        if before.get(row.situation, row.without) != row.without:
+            yield (
+                f"control: {row.situation}: without the launcher now: {row.without}"
+                f" (the README says: {before[row.situation]})"
+            )
+
+
+class Report:
+    """Gathers what was run; with several workers it lives beside them, not in them."""
+
+    def __init__(self, config: pytest.Config, missing: str) -> None:
+        self.expected = 0  # how many tests with real hosts there are; 0: not all were asked for
+        self._config = config
+        self._missing = missing
+        self._results: list[Result] = []
+        self._ran: set[str] = set()
+        self._failed: set[str] = set()
+        self._lines: list[str] = []
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hear from a worker how many there are."""
+        self.expected = max(self.expected, getattr(node, "workeroutput", {}).get("hosts", 0))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take down one test."""
+        told = dict(report.user_properties)
+        if "situation" not in told:
+            return
+        if report.failed:
+            self._failed.add(report.nodeid)
+        if report.when == "teardown":
+            self._ran.add(report.nodeid)
+            if told["situation"] and "used" in told:
+                facts: list[Any] = [told.get(name, "") for name in Result._fields]
+                self._results.append(Result(*facts))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Compare with the README, or write it; only if all of it was run."""
+        is_whole = bool(self.expected) and len(self._ran - self._failed) == self.expected
+        if is_whole:
+            self._judge(session)
+        elif self._config.getoption("--write-table"):
+            self._lines.append("the README's table was not written: not everything ran and passed")
+        if self._config.getoption("--demand-hosts") and not is_whole:
+            self._lines.append("not all tests with real hosts were run, and all were demanded")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _judge(self, session: pytest.Session) -> None:
+        readme = self._config.rootpath / "README.md"
+        text = readme.read_text(encoding="utf-8")
+        rows, known = make_rows(self._results), read_rows(text)
+        if self._config.getoption("--write-table"):
+            readme.write_text(write_rows(text, rows), encoding="utf-8")
+            return
+        self._lines += list_changed_controls(known, rows)
+        if [row[:2] for row in rows] != [row[:2] for row in known]:
+            told, ran = {row[:2] for row in known}, {row[:2] for row in rows}
+            self._lines += [f"not in the README: {' | '.join(row)}" for row in ran - told]
+            self._lines += [f"only in the README: {' | '.join(row)}" for row in told - ran]
+            self._lines.append("the README's table is stale: run pytest -m hosts --write-table")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Tell what is worth knowing."""
+        if self._missing and self._would_be_run():
+            self._lines.append(f"the tests with real hosts were left out: {self._missing}")
+        for line in self._lines:
+            terminalreporter.write_line(line, yellow=True)
+
+    def _would_be_run(self) -> bool:
+        options = self._config.option
+        if options.keyword or options.markexpr not in {"", "hosts"}:
+            return False
+        here = self._config.invocation_params.dir
+        directory = self._config.rootpath / "tests" / "hosts"
+        return any(directory.is_relative_to((here / one).resolve()) for one in self._config.args)

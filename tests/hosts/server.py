@@ -1,0 +1,140 @@
+"""A server for real hosts: its tools tell what it sees, and it misbehaves as it is told to.
+
+    server.py [--modern] [--needs VARIABLE] [--late SECONDS] [--noisy] [--witness PATH MANNER]
+
+Tools: `look` tells pid, cwd, environment, the number of calls so far and `_meta`; `wait` never
+answers. With a witness it has company that tends to be left behind; its manner is hostile
+(nobody goes when asked to) or slow (it needs a while to finish, and tells the witness when it
+has).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from actors import troupe
+
+VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+MODERN = "2026-07-28"
+INFO = {"name": "probe", "version": "1"}
+
+# What a server may want to do when it is asked to go: longer than Codex waits for it, and
+# shorter than the launcher does.
+FAREWELL = 0.25
+
+TOOLS = [
+    {
+        "name": name,
+        "description": "For tests.",
+        "inputSchema": {"type": "object", "properties": {}},
+        "annotations": {"readOnlyHint": True},
+    }
+    for name in ("look", "wait")
+]
+
+
+def look(calls: int, meta: Any) -> str:
+    """Return what this server sees, so that no host's quoting can spoil it."""
+    sight = {"pid": os.getpid(), "cwd": os.getcwd(), "env": dict(os.environ)}
+    told = json.dumps({**sight, "calls": calls, "meta": meta})
+    return f"<<{base64.b64encode(told.encode()).decode()}>>"
+
+
+class Server:
+    def __init__(self, words: list[str]) -> None:
+        self.is_modern = "--modern" in words
+        self.is_noisy = "--noisy" in words
+        self.calls = 0
+
+    def serve(self) -> None:
+        for line in sys.stdin.buffer:
+            if self.is_noisy:
+                os.write(1, b"DEBUG: a request\nworking on it... ")
+            message = json.loads(line)
+            if "method" in message and "id" in message:
+                self.say({"id": message["id"], **self.answer(message)})
+
+    def say(self, message: dict[str, Any]) -> None:
+        os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        method, params = message["method"], message.get("params", {})
+        result: dict[str, Any] | None = None
+        if method == "initialize":
+            asked = params["protocolVersion"]
+            version = asked if asked in VERSIONS else VERSIONS[0]
+            result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": INFO}
+        elif method == "server/discover" and self.is_modern:
+            result = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}}
+        elif method == "tools/list":
+            result = {"tools": TOOLS}
+        elif method == "tools/call":
+            result = self.call(params["name"], params.get("_meta"))
+        elif method == "ping":
+            result = {}
+        if result is None:
+            return {"error": {"code": -32601, "message": f"no such method: {method}"}}
+        if self.is_modern:
+            result |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+            result["_meta"] = {"io.modelcontextprotocol/serverInfo": INFO}
+        return {"result": result}
+
+    def call(self, tool: str, meta: Any) -> dict[str, Any]:
+        self.calls += 1
+        if tool == "wait":
+            signal.pause()
+        return {"content": [{"type": "text", "text": look(self.calls, meta)}]}
+
+
+def bring_company(witness: str, manner: str) -> None:
+    troupe.start("child", witness, "hostile", forks=1, own_session=False)
+    troupe.start("own-session", witness, "hostile", forks=1, own_session=True)
+    troupe.start("daemon", witness, "hostile", forks=2, own_session=True)
+    connection = troupe.connect("server", witness)
+    if manner == "hostile":
+        signal.alarm(120)  # should nobody else end it
+        for number in troupe.IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        return
+
+    def finish(_number: int, _frame: object) -> None:
+        for number in troupe.IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        time.sleep(FAREWELL)
+        connection.sendall(b"finished")
+        os._exit(0)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, finish)
+
+
+def option(words: list[str], name: str, place: int = 1) -> str:
+    return words[words.index(name) + place] if name in words else ""
+
+
+def main(words: list[str]) -> None:
+    needed = option(words, "--needs")
+    if needed and not os.environ.get(needed):
+        sys.exit(f"{needed} is not set")
+    witness = option(words, "--witness")
+    manner = option(words, "--witness", 2)
+    if witness:
+        bring_company(witness, manner)
+    time.sleep(float(option(words, "--late") or 0))
+    Server(words).serve()
+    if manner == "hostile":
+        signal.pause()
+    elif witness:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,72 @@
+"""Calls sent down the wrong connection, on purpose: never answered by the wrong server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts.desk import SERVER, Sight, promise, wrap
+from hosts.models import Answer
+from stage import call, request
+
+if TYPE_CHECKING:
+    from stage import Launch, Stage
+
+ONE, TWO = "01a1e289-0000-7000-8000-000000000001", "01a1e289-0000-7000-8000-000000000002"
+
+
+@pytest.fixture(autouse=True)
+def used(request: pytest.FixtureRequest) -> None:
+    """Note what this is run against."""
+    request.node.user_properties.append(("used", ["a stand-in for a host"]))
+
+
+def greet(host: Launch) -> None:
+    """Open the connection as Codex does."""
+    info = {"name": "stand-in", "version": "1"}
+    words = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+    host.send(request("initialize", 0, **words))
+    host.answer()
+    host.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+
+def look(host: Launch, number: int, **meta: str) -> str:
+    """Send a call and return what comes back."""
+    host.send(call("look", number, meta=meta))
+    answer = host.answer()
+    assert answer["id"] == number
+    return json.dumps(answer)
+
+
+def see(text: str) -> Sight:
+    return Sight(Answer("stand-in", "look", text))
+
+
+def test_a_call_of_another_thread_is_refused(stage: Stage, launcher: list[str]) -> None:
+    host = stage.launch_below("codex", command=wrap(launcher, SERVER))
+    greet(host)
+
+    mine = look(host, 1, threadId=ONE)
+    other = look(host, 2, threadId=TWO)
+    again = look(host, 3, threadId=ONE)
+
+    refused = '"error"' in other and ONE in other and TWO in other
+    promise(refused, "another thread's server answers")
+    assert [see(mine).calls, see(again).calls] == [1, 2]
+    assert see(mine).pid == see(again).pid
+
+
+def test_a_call_of_another_session_is_answered_by_a_server_of_its_own(
+    stage: Stage, launcher: list[str]
+) -> None:
+    command = wrap(launcher, SERVER, "--env", "SESSION=session")
+    host = stage.launch_below("goose", command=command)
+    greet(host)
+
+    mine = see(look(host, 1, **{"agent-session-id": "one"}))
+    other = see(look(host, 2, **{"agent-session-id": "two"}))
+
+    promise(mine.pid != other.pid, "another session's server answers")
+    promise(other.context.get("sessionId") == "two", "no call tells its session")
+    assert [mine.env["SESSION"], other.env["SESSION"]] == ["one", "two"]

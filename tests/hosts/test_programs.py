@@ -1,0 +1,50 @@
+"""The programs are the ones that are pinned, and have walls around them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import enclosure, programs
+from stage import LIMIT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("name", ["codex", "old-codex", "claude"])
+def test_a_program_is_the_pinned_one(name: str, installed: dict[str, Path]) -> None:
+    with enclosure.shut_in():
+        done = subprocess.run(
+            [installed[name], "--version"],
+            check=True,
+            capture_output=True,
+            encoding="utf-8",
+            env={"HOME": os.environ["HOME"], "PATH": "/usr/bin:/bin"},
+            timeout=LIMIT,
+        )
+
+    assert programs.read_pins()[name].version in done.stdout.split()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may take the network away")
+def test_there_is_no_network_but_loopback() -> None:
+    before = socket.if_nameindex()
+
+    with enclosure.shut_in():
+        assert [name for _, name in socket.if_nameindex()] == ["lo"]
+
+    assert socket.if_nameindex() == before
+
+
+def test_an_orphan_does_not_get_lost() -> None:
+    with enclosure.keep_orphans():
+        # The shell ends at once, and tells whom it leaves behind.
+        shell = ["sh", "-c", "sleep 3600 >&- 2>&- & echo $!"]
+        told = subprocess.run(shell, check=True, capture_output=True, timeout=LIMIT).stdout
+        assert [process.pid for process in enclosure.list_below()] == [int(told)]
+
+    assert not enclosure.list_below()

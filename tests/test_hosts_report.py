@@ -1,0 +1,227 @@
+"""The table of what was run against real hosts, and what is said when they cannot be run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hosts import programs, report
+from hosts.report import Result
+
+ROOT = Path(__file__).parent.parent
+
+RESULTS = [
+    Result(3, "A fork is known", ["Codex 2"], ""),
+    Result(0, "It starts", ["Codex 2"], ""),
+    Result(1, "It starts", ["Codex 1"], ""),
+    Result(2, "It starts", ["Codex 2"], "it does not start"),
+    Result(4, "A fork is known", ["Codex 2"], report.SAME),
+]
+
+TEXT = f"before\n{report.BEGIN}{report.HEAD}| old | x | y |\n{report.END}after\n"
+
+
+def test_a_row_tells_all_that_a_situation_was_run_against() -> None:
+    assert [row.spell() for row in report.make_rows(RESULTS)] == [
+        "| It starts | Codex 2, Codex 1 | it does not start |\n",
+        "| A fork is known | Codex 2 | the same |\n",
+    ]
+
+
+def test_hosts_that_differ_without_the_launcher_are_told_apart() -> None:
+    results = [*RESULTS, Result(5, "It starts", ["Codex 1"], "it starts twice")]
+
+    assert report.make_rows(results)[0].without == (
+        "Codex 2: it does not start; Codex 1: it starts twice"
+    )
+
+
+def test_what_is_written_into_the_readme_is_read_from_it() -> None:
+    rows = [*report.make_rows(RESULTS), report.Row("no control", "Codex 2", "")]
+
+    written = report.write_rows(TEXT, rows)
+
+    assert report.read_rows(written) == rows
+    assert report.write_rows(written, rows) == written
+    assert report.read_rows(TEXT) == [("old", "x", "y")]
+    assert written.startswith("before\n")
+    assert written.endswith("after\n")
+
+
+def test_a_control_that_shows_something_else_is_told() -> None:
+    rows = report.make_rows(RESULTS)
+    before = [rows[0], rows[1]._replace(without="it was not known")]
+
+    [line] = report.list_changed_controls(before, rows)
+
+    assert "A fork is known: without the launcher now: the same" in line
+    assert "(the README says: it was not known)" in line
+
+
+TESTS = """
+import pytest
+from hosts.desk import promise
+
+@pytest.fixture
+def used(request):
+    request.node.user_properties.append(("used", ["Host 1"]))
+
+@pytest.fixture(params=["launched", "control"])
+def launcher(request):
+    return request.param
+
+@pytest.mark.usefixtures("used")
+def test_a_control_finds_a_fault(launcher):
+    promise(launcher == "launched", "it is wrong")
+
+@pytest.mark.usefixtures("used")
+def test_without_it_all_is_the_same(launcher):
+    promise(True, "it is never wrong")
+"""
+
+TABLE = """\
+| A control finds a fault | Host 1 | it is wrong |
+| Without it all is the same | Host 1 | the same |
+"""
+
+STALE = "the README's table is stale: run pytest -m hosts --write-table"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """Return a project with tests like ours, and a README that tells of them."""
+    directory = tmp_path / "tests" / "hosts"
+    directory.mkdir(parents=True)
+    (directory / "test_one.py").write_text(TESTS, encoding="utf-8")
+    plugin = "from hosts.plugin import *\n"
+    (tmp_path / "tests" / "conftest.py").write_text(plugin, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = hosts\n", encoding="utf-8")
+    write_readme(tmp_path, TABLE)
+    return tmp_path
+
+
+def write_readme(suite: Path, table: str) -> None:
+    text = f"before\n{report.BEGIN}{report.HEAD}{table}{report.END}after\n"
+    (suite / "README.md").write_text(text, encoding="utf-8")
+
+
+def add_test(suite: Path, code: str) -> None:
+    with (suite / "tests" / "hosts" / "test_one.py").open("a", encoding="utf-8") as file:
+        file.write(code)
+
+
+def run(suite: Path, *words: str, path: str = "") -> tuple[int, str]:
+    """Run the suite, and return its exit code and what it says."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    environ["PYTHONPATH"] = str(ROOT / "tests")
+    environ["PATH"] = path or environ["PATH"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
+        cwd=suite,
+        env=environ,
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    return done.returncode, done.stdout
+
+
+# What is tested needs the same programs as the real thing, though it does not run them.
+needs_programs = pytest.mark.skipif(
+    bool(programs.tell_what_is_missing()), reason=programs.tell_what_is_missing()
+)
+
+
+@needs_programs
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_table_that_is_right_says_nothing(workers: str, suite: Path) -> None:
+    code, said = run(suite, "-n", workers, "--demand-hosts")
+
+    assert code == 0
+    assert "4 passed" in said
+    assert "README" not in said
+    assert "control" not in said
+
+
+@needs_programs
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_table_that_is_stale_fails(workers: str, suite: Path) -> None:
+    write_readme(suite, TABLE.partition("\n")[0] + "\n")
+
+    code, said = run(suite, "-n", workers)
+
+    assert code == 1
+    assert STALE in said.splitlines()
+
+
+@needs_programs
+@pytest.mark.parametrize(
+    "words",
+    [["-k", "same"], ["-m", "not hosts"], ["--deselect", "tests/hosts/test_one.py"], ["-x"]],
+    ids=" ".join,
+)
+def test_a_part_of_the_tests_says_nothing_of_the_table(words: list[str], suite: Path) -> None:
+    before = (suite / "README.md").read_bytes().replace(b"Host 1", b"Host 2")
+    (suite / "README.md").write_bytes(before)
+    if words == ["-x"]:
+        first = "def test_it(): assert 0\n"
+        (suite / "tests" / "hosts" / "test_first.py").write_text(first, encoding="utf-8")
+
+    said = run(suite, *words)[1]
+    written = run(suite, *words, "--write-table")[1]
+
+    assert STALE not in said
+    assert "the README's table was not written: not everything ran and passed" in written
+    assert (suite / "README.md").read_bytes() == before
+
+
+@needs_programs
+def test_the_table_is_written(suite: Path) -> None:
+    before = (suite / "README.md").read_bytes()
+    write_readme(suite, "| something | old | |\n")
+
+    assert run(suite, "--write-table")[0] == 0
+
+    assert (suite / "README.md").read_bytes() == before
+
+
+@needs_programs
+def test_a_control_that_shows_something_else_does_not_fail(suite: Path) -> None:
+    write_readme(suite, TABLE.replace("it is wrong", "it was worse"))
+
+    code, said = run(suite)
+
+    assert code == 0
+    assert "without the launcher now: it is wrong (the README says: it was worse)" in said
+
+
+@needs_programs
+def test_a_promise_that_is_broken_with_the_launcher_fails(suite: Path) -> None:
+    add_test(suite, "def test_of_control(launcher):\n    promise(False, 'no')\n")
+
+    code, said = run(suite, "--demand-hosts")
+
+    assert code == 1
+    assert "1 failed, 5 passed" in said
+    assert "not all tests with real hosts were run, and all were demanded" in said
+
+
+def test_a_readme_without_marks_is_not_written() -> None:
+    for text in ("", report.BEGIN, TEXT + report.END):
+        with pytest.raises(AssertionError, match="lost its marks"):
+            report.write_rows(text, [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere another line says so")
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_without_npm_one_line_says_that_they_were_left_out(
+    workers: str, suite: Path, tmp_path: Path
+) -> None:
+    code, said = run(suite, "-n", workers, path=str(tmp_path))
+
+    assert code == pytest.ExitCode.NO_TESTS_COLLECTED
+    line = "the tests with real hosts were left out: npm is not installed"
+    assert said.splitlines().count(line) == 1
