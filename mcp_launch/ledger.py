@@ -6,7 +6,7 @@ back, what to say again.
 
 from __future__ import annotations
 
-from mcp_launch import jsontext, message
+from mcp_launch import jsontext, message, spans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,19 @@ class Ledger:
             self.listening.pop(key, None)
             self._pages.discard(key)
         return asked
+
+    def take_back(self, said: Json, line: bytes) -> list[bytes]:
+        """Return what the next server is to get of a line that the last one has not read."""
+        if isinstance(said, list):
+            parts = zip(said, spans.list_elements(line), strict=True)
+            return [kept for one, part in parts for kept in self.take_back(one, part)]
+        if not isinstance(said, dict) or "method" not in said:
+            return []  # an answer to the last server
+        if not message.is_request(said):
+            # That it is ready, the next one is told anyway.
+            return [line] if said["method"] != "notifications/initialized" else []
+        asked = self.note_answer(message.spell(said["id"]))
+        return [asked[2]] if asked is not None else []  # as it came, not as it was delivered
 
     def note_tools(self, answer: Message) -> None:
         """Note the tools that the host was told of."""

@@ -52,6 +52,15 @@ class Opening:
             if method == "initialize":
                 self._greetings[key] = line
 
+    def refuse_news(self) -> list[bytes]:
+        """Return refusals of `server/discover`, if nothing else waits for an answer."""
+        asked = list(self.pending.values())
+        if any(method != "server/discover" for _, method in asked):
+            return []
+        self.pending.clear()
+        code = message.METHOD_NOT_FOUND
+        return [message.make_error(one, code, "Method not found") for one, _ in asked]
+
     def leave_to(self, error: LaunchError, unfinished: bytes) -> None:
         """Note in an error what is still to be answered, and the beginning of a line."""
         error.pending = list(self.pending.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from mcp_launch import message, spans, trace, watchkeeping
+from mcp_launch import message, trace, watchkeeping
 from mcp_launch.attending import explain_early_end, tell_end
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.recollection import Recollection
@@ -135,22 +135,32 @@ class Succession:
             return False
         is_planned = self.is_replacing
         is_ready = self._talk.opening.is_ready
+        if not is_ready and not is_planned and self._try_the_old_way():
+            return self._start_next()
         if not is_ready and (not is_planned or self._talk.ledger.list_unfinished()):
             return False
         what_happened = self._explain_end()
         trace.note(f"the server {what_happened}")
         self._requeue_unread()
         self._close_open_requests(what_happened)
-        if not is_planned and relay.input_ended and not self._queue:
-            return False  # it has ended as it should
-        if not is_planned and not self._may_go_on():
+        has_ended_well = relay.input_ended and not self._queue
+        if not is_planned and (has_ended_well or not self._may_go_on()):
             return False
-        try:
-            self._start_next()
-        except LaunchError as error:
-            relay.failure = error
-            return False
-        return True
+        return self._start_next()
+
+    def _try_the_old_way(self) -> bool:
+        """Refuse `server/discover` in place of a server that died over it; False if it did not."""
+        relay = self._relay
+        is_first = not self.generation and self._talk.calls.profile.restart == "on"
+        # What it has not read cannot have killed it.
+        refusals = (
+            [] if not is_first or relay.recover_unread() else self._talk.opening.refuse_news()
+        )
+        if refusals:
+            trace.note(f"the server {self._explain_end()}: another one gets `initialize`")
+            self._talk.ledger.take_unfinished()
+            relay.say(b"".join(refusals))
+        return bool(refusals)
 
     def list_waiting(self) -> list[tuple[Json, str]]:
         """Return the requests that wait, id and method."""
@@ -202,20 +212,8 @@ class Succession:
         for line in self._relay.recover_unread().splitlines(keepends=True):
             # Else it is the end of a line that the server had begun to read.
             if line.endswith(b"\n"):
-                kept += self._keep(message.look(line), line)
+                kept += self._talk.ledger.take_back(message.look(line), line)
         self._queue[:0] = kept
-
-    def _keep(self, said: Json, line: bytes) -> list[bytes]:
-        if isinstance(said, list):
-            parts = zip(said, spans.list_elements(line), strict=True)
-            return [kept for one, part in parts for kept in self._keep(one, part)]
-        if not isinstance(said, dict) or "method" not in said:
-            return []  # an answer to the last server
-        if not message.is_request(said):
-            # That it is ready, the next one is told anyway.
-            return [line] if said["method"] != "notifications/initialized" else []
-        asked = self._talk.ledger.note_answer(message.spell(said["id"]))
-        return [asked[2]] if asked is not None else []  # as it came, not as it was delivered
 
     def _close_open_requests(self, what_happened: str) -> None:
         relay, ledger = self._relay, self._talk.ledger
@@ -245,13 +243,17 @@ class Succession:
             relay.failure = explain_early_end(relay.server, code, relay.complaints.last_words)
         return False
 
-    def _start_next(self) -> None:
+    def _start_next(self) -> bool:
         relay, opening = self._relay, self._talk.opening
         plan = self._plan or self._decide_again()
         self._plan = None
         relay.drop_alarm("drain")
         self.recollection.forget()
-        guardian, pipes = self._start(plan)
+        try:
+            guardian, pipes = self._start(plan)
+        except LaunchError as error:
+            relay.failure = error
+            return False
         self.generation += 1
         trace.note(f"server {self.generation + 1} of this launch, process {guardian.server}")
         self._talk.calls.note_server(plan)
@@ -265,6 +267,7 @@ class Succession:
             self.recollection.ask(opening.greeting, self._hear_greeting)
         else:
             self._hear_greeting({})
+        return True
 
     def _decide_again(self) -> Plan:
         """Return the plan of a server like the last, for whom it would be started now."""

@@ -1,11 +1,12 @@
 """A server for real hosts: its tools tell what it sees, and it misbehaves as it is told to.
 
-    server.py [--modern] [--needs VARIABLE] [--late SECONDS] [--noisy] [--witness PATH MANNER]
+    server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
+              [--witness PATH MANNER]
 
 Tools: `look` tells pid, cwd, environment, the number of calls so far and `_meta`; `wait` never
 answers. With a witness it has company that tends to be left behind; its manner is hostile
 (nobody goes when asked to) or slow (it needs a while to finish, and tells the witness when it
-has).
+has). A touchy one ends over a request that it does not know.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Server:
     def __init__(self, words: list[str]) -> None:
         self.is_modern = "--modern" in words
         self.is_noisy = "--noisy" in words
+        self.is_touchy = "--touchy" in words
         self.calls = 0
 
     def serve(self) -> None:
@@ -80,6 +82,8 @@ class Server:
             result = self.call(params["name"], params.get("_meta"))
         elif method == "ping":
             result = {}
+        if result is None and self.is_touchy:
+            sys.exit(f"what is {method}?")
         if result is None:
             return {"error": {"code": -32601, "message": f"no such method: {method}"}}
         if self.is_modern:

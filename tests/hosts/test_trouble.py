@@ -71,6 +71,15 @@ def test_a_command_that_does_not_exist_is_explained(desk: Desk, host: str) -> No
     promise(ours, "the error names no way out")
 
 
+def test_a_server_that_dies_over_the_first_word_of_2026_is_asked_in_the_old_way(desk: Desk) -> None:
+    project = desk.make_project("project")
+    claude.configure(desk, desk.wrap([*SERVER, "--touchy"]))
+
+    claude.run(desk, project).wait(LIMIT)
+
+    desk.check(Sight(desk.models.wait_for(1)[0]), project)
+
+
 def test_a_slow_server_is_ready_within_the_second_that_codex_gives_it(desk: Desk) -> None:
     # As slow as Codex permits for a first turn, and the launcher needs its share too.
     project = desk.make_project("project")
