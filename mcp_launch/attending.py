@@ -234,7 +234,7 @@ def explain_early_end(server: str, code: int, last_words: bytes = b"") -> Server
     """Say that the server ended before it answered, and what it said last."""
     return ServerFailed(
         f"{server} {tell_end(code, 'before it answered', last_words)}",
-        fix="run the command by itself in the server's directory to see what it lacks "
-        "(--trace shows directory and variables)",
+        fix=f"see all that it said and was given: mcp-launch logs {server}; "
+        "or run its command by itself in its directory",
         exit_code=code,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import kernel, leases, outer, signals, trace
+from mcp_launch import kernel, leases, logfile, outer, signals, trace
 from mcp_launch.calls import Calls
 from mcp_launch.identity import compare
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcp_launch.guardian import Guardian
     from mcp_launch.leases import Lease
     from mcp_launch.lineage import Lineage
+    from mcp_launch.logfile import Log
     from mcp_launch.plan import Plan
     from mcp_launch.profile import Profile
     from mcp_launch.spawning import Pipes
@@ -59,6 +60,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
     around = _find_outer(running)
     beyond = outer.Outer(around) if around else None
     calls = Calls(running.wanted, running.found, running.decided, beyond)
+    log = _open_log(running)
     lease = _take_lease(running, calls, around)
     watches, is_lost = watch_hosts(running, running.starter.hosts)
     try:
@@ -84,6 +86,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
             pipes=pipes,
             calls=calls,
             lease=lease,
+            log=log,
             decide=running.decide,
             start=start,
         )
@@ -93,6 +96,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
             relay.lose_host()
         return relay.carry()
     finally:
+        log.finish_line()
         signals.wake_after(0)  # Python lets go of its handlers before it ends
         running.guardian.leave()
         lease.remove()
@@ -122,6 +126,16 @@ def watch_hosts(running: Running, hosts: list[int]) -> tuple[list[int], bool]:
 def _find_outer(running: Running) -> str | None:
     host = _host_of(running)
     return outer.find(running.table, host) if host else None
+
+
+def _open_log(running: Running) -> Log:
+    found = running.found
+    facts: dict[str, object] = {"server": running.wanted.server, "cwd": running.decided.cwd.value}
+    for name in ("host", "session", "thread"):
+        facts[name] = getattr(getattr(found, name), "value", None)
+    log = logfile.open_log("" if running.wanted.no_log else found.launch.value, facts)
+    trace.write_to(log)
+    return log
 
 
 def _take_lease(running: Running, calls: Calls, around: str | None) -> Lease:

@@ -95,7 +95,7 @@ def look(host: Host, file: File, text: str, wish: Wish) -> Change:
         if wish.names and name not in wish.names:
             continue
         why_not, made = _judge(document, host, file, path, wish)
-        shape = _find_shape(document, host, path)
+        shape = find_shape(document, host, path)
         words = wrapping.list_words(document, path, shape) if shape else []
         # Deeper than others are Claude Code's own servers of one project.
         scope = file.scope if path[0] != "projects" else f"local: {path[1]}"
@@ -106,17 +106,33 @@ def look(host: Host, file: File, text: str, wish: Wish) -> Change:
     return Change(host, file, text, document.apply(edits), entries, warnings)
 
 
+def change_one(host: Host, file: File, path: Path, wish: Wish, text: str) -> str:
+    """Return a file's text with one entry changed.
+
+    Raises:
+        FileRefused: The file makes no sense, or the entry is better left alone.
+
+    """
+    document = Document(file.kind, text, file.path)
+    why_not, edits = _judge(document, host, file, path, wish)
+    if why_not:
+        raise FileRefused(
+            f"{path[-1]} in {file.path} stays as it is: {why_not}", fix="change it by hand"
+        )
+    return document.apply(edits)
+
+
 def _judge(
     document: Document, host: Host, file: File, path: Path, wish: Wish
 ) -> tuple[str, list[Edit]]:
     """Return why an entry is left alone, or what to change in it."""
-    shape = _find_shape(document, host, path)
+    shape = find_shape(document, host, path)
     words = wrapping.list_words(document, path, shape) if shape else []
     why_not = file.why_not or _tell_why_not(host, document.get(path), words, wish)
     if why_not or shape is None:
         return why_not, []
     is_wrapped = wrapping.is_wrapped(document, path, shape)
-    if is_wrapped and wish.launcher and os.path.isabs(words[0]) and not os.path.exists(words[0]):
+    if is_wrapped and wish.launcher and wrapping.is_launcher_gone(words):
         return "", wrapping.repoint(document, path, shape, wish.launcher)
     if is_wrapped == bool(wish.launcher):
         return "it is wrapped already" if is_wrapped else "it is not wrapped", []
@@ -175,7 +191,8 @@ def _drop(document: Document, path: Path, shape: Shape) -> object:
     return value
 
 
-def _find_shape(document: Document, host: Host, path: Path) -> Shape | None:
+def find_shape(document: Document, host: Host, path: Path) -> Shape | None:
+    """Return where an entry's command is; None if it has none that can be understood."""
     for shape in host.shapes:
         if wrapping.list_words(document, path, shape):
             return shape

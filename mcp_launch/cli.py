@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from mcp_launch import __version__
 from mcp_launch.errors import LaunchError, UsageError, printable, suggest, tell
 
-# The exit code of command lines that were not understood.
+# The exit code of command lines that were not understood, and of commands that could not begin.
 _USAGE = 2
 
 app = typer.Typer(
@@ -26,12 +27,19 @@ app = typer.Typer(
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a poor locale is no reason to fail
     try:
         _check_command(arguments)
-        app(args=arguments, prog_name="mcp-launch")
+        at = len(arguments)
+        if arguments[:1] == ["env"] and "--" in arguments:
+            at = arguments.index("--")  # what follows are the words of a launch, none of ours
+        app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
     except LaunchError as error:
         tell(error, sys.stderr)
-        return _answer_host(error)
+        is_by_person = arguments[:1] != ["run"] and "".join(arguments[:1]) in _list_commands()
+        return _USAGE if is_by_person else _answer_host(error)
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else 1
         return _answer_host(_misunderstood(arguments)) if code == _USAGE else code
@@ -112,6 +120,7 @@ _Files = Annotated[
     list[str] | None, typer.Option("--file", help="Only this file; may be repeated.")
 ]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 _Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 
@@ -176,6 +185,90 @@ def _trust(
         raise UsageError("nothing was changed", fix="answer yes, or add --yes")
     trusting.decide(record, os.environ, is_trusted=True)
     typer.echo("Trusted until it changes.")
+
+
+@app.command("doctor")
+def _doctor(
+    *,
+    host: _Hosts = None,
+    as_json: _Json = False,
+    live: Annotated[bool, typer.Option("--live", help="Start every server, too.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Show what could be mended.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --fix: mend it.")] = False,
+) -> None:
+    """Say what is wrong with the servers of all hosts, and what to do.
+
+    Exit code: 0 nothing is wrong, 1 something is, 2 some of it could not be looked at.
+    """
+    from mcp_launch.doctor import command
+
+    request = command.Request(host or [], as_json, live, fix, yes)
+    raise typer.Exit(command.run(request, os.environ))
+
+
+@app.command("ps")
+def _ps(
+    *,
+    as_json: _Json = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, until q.")] = False,
+) -> None:
+    """Show which servers run, for which session of which host."""
+    from mcp_launch import ps
+
+    raise typer.Exit(ps.run(os.environ, is_json=as_json, is_watching=watch))
+
+
+@app.command("reap")
+def _reap(
+    *,
+    older_than: Annotated[
+        str, typer.Option("--older-than", help="Only what is so old: 30m, 2h, 1d.")
+    ] = "",
+    yes: _Yes = False,
+) -> None:
+    """End the servers that are proven to have no host any more."""
+    from mcp_launch import reaping
+
+    raise typer.Exit(reaping.run(os.environ, is_sure=yes, older_than=older_than))
+
+
+@app.command("env", options_metavar="[OPTIONS] [-- OPTIONS OF RUN... COMMAND...]")
+def _env(
+    context: typer.Context,
+    server: Annotated[
+        str, typer.Argument(help="A server of a host or profile.", metavar="[SERVER]")
+    ] = "",
+    *,
+    host: _Hosts = None,
+    explain: Annotated[
+        str, typer.Option("--explain", help="Tell where this variable comes from.")
+    ] = "",
+    as_json: _Json = False,
+) -> None:
+    """Show what a server would get here and now, and where from."""
+    from mcp_launch import explaining
+
+    request = explaining.Request(server, host or [], explain, as_json, context.obj)
+    raise typer.Exit(explaining.run(request, os.environ))
+
+
+@app.command("logs")
+def _logs(
+    server: Annotated[
+        str, typer.Argument(help="A server; default: all.", metavar="SERVER", show_default=False)
+    ] = "",
+    *,
+    session: Annotated[
+        str, typer.Option("--session", help="A session or thread, or how its id begins.")
+    ] = "",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what comes, too.")] = False,
+) -> None:
+    """Show what servers said on stderr, and what launches decided."""
+    from mcp_launch import logs
+
+    wanted = logs.Wanted(server, session)
+    raise typer.Exit(logs.run(wanted, os.environ, count=lines, is_following=follow))
 
 
 @app.command("demo")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from mcp_launch import trace
 from mcp_launch.attending import read
 from mcp_launch.outlet import Outlet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.attending import Attendant
+    from mcp_launch.logfile import Log
 
 # Noise may wait so long on a host that does not read our stderr; then it is dropped:
 # nobody shows it, and the messages behind it must not wait for it.
@@ -22,11 +24,12 @@ _LAST_WORDS = 2048
 class Complaints:
     """Carries them to our own stderr, and keeps the last."""
 
-    def __init__(self, attendant: Attendant, server: str) -> None:
+    def __init__(self, attendant: Attendant, server: str, log: Log) -> None:
         self.last_words = b""
         self.source = -1
         self._attendant = attendant
         self._server = server
+        self._log = log
         self._outlet = Outlet(
             attendant, 2, source=-1, resume=self._read, on_broken=self._close_source
         )
@@ -38,6 +41,7 @@ class Complaints:
 
     def connect(self, source: int) -> None:
         """Take another server's, in place of the last one's."""
+        self._log.finish_line()
         self._close_source()
         self.source = source
         self.last_words = b""
@@ -45,10 +49,12 @@ class Complaints:
 
     def tell(self, text: str) -> None:
         """Say something ourselves."""
+        trace.record(text)
         self._outlet.put(f"[mcp-launch] {text}\n".encode(errors="surrogateescape"))
 
     def mark(self, line: bytes) -> None:
         """Tell a line that was on the server's stdout and is no message."""
+        self._log.mark(line)
         if len(self._outlet.pending) < _NOISE_LIMIT:
             told = f"[mcp-launch] {self._server} wrote this to stdout, it is no message: "
             told_bytes = told.encode(errors="surrogateescape")
@@ -57,6 +63,7 @@ class Complaints:
     def _read(self) -> None:
         if data := read(self.source):
             self.last_words = (self.last_words + data)[-_LAST_WORDS:]
+            self._log.hear(data)
             self._outlet.put(data)
         else:
             self._attendant.unwatch(self.source)

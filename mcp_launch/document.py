@@ -39,10 +39,12 @@ class Document:
             self.value, found = _READERS[kind](text)
         except Unreadable as error:
             line, column = locate(text, error.offset)
-            raise FileRefused(
+            refused = FileRefused(
                 f"{path}:{line}:{column}: this is no {kind.upper()}: {error}",
                 fix="mend it (its host cannot read it either), then run this again",
-            ) from None
+            )
+            refused.line, refused.column = line, column
+            raise refused from None
         except (RecursionError, ValueError, MemoryError):
             raise FileRefused(
                 f"{path} is too deep, or has a value that cannot be read", fix="look at it"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import shlex
 import sys
 from functools import partial
@@ -14,14 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch import changing, jsonctext, replacing, state, whereabouts
+from mcp_launch import asking, changing, consequences, masking, replacing, state, whereabouts
 from mcp_launch.changing import Change, Wish
 from mcp_launch.context import find_project_root, read_cwd
-from mcp_launch.errors import FileRefused, LaunchError, UsageError, printable, suggest, tell
+from mcp_launch.errors import LaunchError, UsageError, printable, suggest, tell
 from mcp_launch.hosts.host import Found, find_home_directory
-from mcp_launch.settings import HOSTS, claude
+from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import File, Host, Site
-from mcp_launch.spots import Unreadable
 from mcp_launch.wrapping import Shape
 
 if TYPE_CHECKING:
@@ -45,11 +43,6 @@ _ANY_SERVERS = tuple(
 )
 # How much of a changed line is shown.
 _WIDTH = 160
-
-_SECRET = re.compile("key|token|secret|password|passwd|credential", re.IGNORECASE)
-_SECRET_VALUE = re.compile(
-    rf"""((?:{_SECRET.pattern})\w*["']?\s*[:=]\s*)("[^"]*"|'[^']*')""", re.IGNORECASE
-)
 
 _KINDS = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
@@ -96,12 +89,7 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
 
 
 def _list_files(request: Request, site: Site) -> list[tuple[Host, File]]:
-    for name in request.hosts:
-        if name not in HOSTS:
-            raise UsageError(
-                f"there is no host {name}",
-                fix=f"{suggest(name, HOSTS)}the hosts are {', '.join(HOSTS)}",
-            )
+    check_hosts(request.hosts)
     known = [
         (host, file)
         for host in HOSTS.values()
@@ -111,6 +99,21 @@ def _list_files(request: Request, site: Site) -> list[tuple[Host, File]]:
     if not request.files:
         return known
     return [_find_file(path, known) for path in request.files]
+
+
+def check_hosts(names: list[str]) -> None:
+    """See that all these hosts are known.
+
+    Raises:
+        UsageError: One is not.
+
+    """
+    for name in names:
+        if name not in HOSTS:
+            raise UsageError(
+                f"there is no host {name}",
+                fix=f"{suggest(name, HOSTS)}the hosts are {', '.join(HOSTS)}",
+            )
 
 
 def _find_file(path: str, known: list[tuple[Host, File]]) -> tuple[Host, File]:
@@ -136,27 +139,18 @@ def _check_names(request: Request, files: list[tuple[Host, File]], changes: list
             )
 
 
-def mask(words: list[str]) -> list[str]:
-    """Return a command without what looks like a secret in it."""
-    masked = []
-    for before, word in zip(["", *words], words, strict=False):
-        name, equals, _ = word.partition("=")
-        if equals and _SECRET.search(name):
-            masked.append(f"{name}=***")
-        elif before.startswith("-") and _SECRET.search(before) and "=" not in before:
-            masked.append("***")
-        else:
-            masked.append(word)
-    return masked
-
-
 def _show(console: Console, changes: list[Change], *, is_wrapping: bool) -> None:
     table = Table("host", "scope", "server", "command", "", box=None, header_style="bold")
     doing = Text("wrap" if is_wrapping else "unwrap", "green")
     for change in changes:
         for entry in change.entries:
             what = Text(f"left alone: {entry.why_not}", "dim") if entry.why_not else doing
-            cells = (change.host.title, entry.scope, entry.name, shlex.join(mask(entry.words)))
+            cells = (
+                change.host.title,
+                entry.scope,
+                entry.name,
+                shlex.join(masking.mask(entry.words)),
+            )
             table.add_row(*[Text(printable(cell)) for cell in cells], what)
     if table.row_count:
         console.print(table)
@@ -177,8 +171,7 @@ def _show_difference(console: Console, change: Change) -> None:
     styles = {"+": "green", "-": "red", "@": "cyan"}
     for line in lines:
         shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
-        shown = _SECRET_VALUE.sub(r'\1"***"', printable(shown))
-        console.print(Text(shown, styles.get(line[:1], "")))
+        console.print(Text(masking.mask_text(printable(shown)), styles.get(line[:1], "")))
 
 
 def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
@@ -194,47 +187,29 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
 
 
 def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:
-    for path in claude.list_managed_settings(site):
-        settings = _read_json(path)
-        allowed = settings.get("allowedMcpServers")
-        if isinstance(allowed, list) and any("serverCommand" in str(one) for one in allowed):
-            yield f"{path} allows servers by their exact command: wrapped ones may be refused"
+    for path in consequences.find_allowlists(site):
+        yield f"{path} allows servers by their exact command: wrapped ones may be refused"
     wrapped = {
         tuple(entry.words): entry.name
         for change in changes
         for entry in change.entries
         if not entry.why_not
     }
-    host = HOSTS["claude"]
-    plugins = [(host, file) for file in host.list_files(site) if file.scope == "plugin"]
-    for change in changing.look_at_all(plugins, Wish("", ()), lambda _: None):
-        for entry in change.entries:
-            if name := wrapped.get(tuple(entry.words)):
-                yield (
-                    f"{name}: a plugin brings the same command ({change.file.path}); "
-                    "Claude Code started only one of the two, and will start both"
-                )
-
-
-def _read_json(path: str) -> dict[str, object]:
-    try:
-        value, _ = jsonctext.read(changing.read_file(path))
-    except (LaunchError, Unreadable):
-        return {}
-    return value if isinstance(value, dict) else {}
+    for words, path in consequences.list_plugin_commands(site).items():
+        if name := wrapped.get(words):
+            yield (
+                f"{name}: a plugin brings the same command ({path}); "
+                "Claude Code started only one of the two, and will start both"
+            )
 
 
 def _is_agreed(console: Console, request: Request, changes: list[Change]) -> bool:
     if request.is_dry:
         console.print("Nothing was changed (--dry-run).")
         return False
-    if request.is_sure:
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError("nothing was changed: there is nobody to ask", fix="add --yes")
     count = len(changes)
-    console.print(f"Change {count} file{'s' if count > 1 else ''}? \\[y/N] ", end="")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    question = f"Change {count} file{'s' if count > 1 else ''}?"
+    return asking.is_agreed(console, question, is_sure=request.is_sure)
 
 
 def _write(console: Console, changes: list[Change], wish: Wish) -> list[LaunchError]:
@@ -246,8 +221,6 @@ def _write(console: Console, changes: list[Change], wish: Wish) -> list[LaunchEr
         try:
             if replacing.replace(file, make, state.find_directory(os.environ)):
                 console.print(Text(printable(f"Changed {file.path}")))
-        except OSError as error:
-            refusals.append(FileRefused(f"{file.path}: {error}", fix="see to it, then try again"))
         except LaunchError as error:
             refusals.append(error)
     for refused in refusals:

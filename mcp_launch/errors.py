@@ -47,6 +47,9 @@ class ProfileRefused(LaunchError):
 class FileRefused(LaunchError):
     """A host's configuration cannot be read or written."""
 
+    line = 0  # where it goes wrong, counted from 1; 0: nowhere in particular
+    column = 0
+
 
 class LineageContradicted(LaunchError):
     """The process table and the other end of stdin tell different stories."""

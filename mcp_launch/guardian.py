@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import ending, kernel, signals, watchkeeping
+from mcp_launch import ending, kernel, signals, trace, watchkeeping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ class Guardian:
                 self.server = int(numbers[0])
             elif word == b"exited":
                 self.exit_code = int(numbers[0])
+            elif word == b"left":
+                count = int(numbers[0])
+                trace.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
             else:
                 self.failure = (word.decode(), int(numbers[0]))
         return bool(data)

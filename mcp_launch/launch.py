@@ -9,7 +9,7 @@ import os
 import sys
 
 from mcp_launch import command, context, lineage, options, plan, profile, signals, state, trace
-from mcp_launch.errors import LaunchError, PlaceRefused, SourceMissing, tell
+from mcp_launch.errors import LaunchError, PlaceRefused, SourceMissing, UsageError, tell
 from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
 from mcp_launch.spawning import Pipes
@@ -17,6 +17,8 @@ from mcp_launch.starting import Starter, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
     from mcp_launch.context import Context
     from mcp_launch.lineage import Lineage
     from mcp_launch.plan import Plan
@@ -32,23 +34,23 @@ def run(arguments: list[str]) -> int:
         except OSError:
             pass  # nobody is there to read it
         return 0
-    _prepare_process()
+    prepare_process()
     if options.is_traced(arguments, os.environ):
         trace.turn_on()
     try:
         return _launch(arguments)
     except LaunchError as error:
-        return _fail(error)
+        return _fail(error, arguments)
     except Exception as error:  # noqa: BLE001  # the one boundary: a host must not see a traceback
         from mcp_launch import crash
 
-        return _fail(crash.describe(error))
+        return _fail(crash.describe(error), arguments)
 
 
 def _launch(arguments: list[str]) -> int:
     parent = os.getppid()  # before anything else: it may end, and we would not know whose we were
     table = open_table()
-    _forget_locale(table)
+    forget_locale(table, os.environ)
     line = lineage.trace_back(table, os.getpid())
     _trace_lineage(line)
     sighting = context.look(table, line, os.environ)
@@ -56,10 +58,10 @@ def _launch(arguments: list[str]) -> int:
     if wanted.trace:
         trace.turn_on()  # a profile may ask for it, too
     lineage.verify(table, line, strict=wanted.strict)
-    sighting.list_confirmed_threads = lambda: _list_taken(table, line, wanted)
+    sighting.list_confirmed_threads = lambda: list_taken(table, line, wanted, os.environ)
     found = context.Context(sighting, line)
     _trace_context(found)
-    _refuse_guess(wanted, found)
+    refuse_guess(wanted, found)
     decided, said = _decide(wanted, found)
     _trace_plan(decided)
     # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
@@ -85,7 +87,8 @@ def _launch(arguments: list[str]) -> int:
     return carrying.carry(running, pipes, wake, said)
 
 
-def _prepare_process() -> None:
+def prepare_process() -> None:
+    """See that the standard descriptors are open, if only to nothing."""
     # A host may start us with a standard descriptor closed; whatever is opened next
     # would take its number, and end up as the server's stdin.
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # stderr is the last
@@ -93,23 +96,26 @@ def _prepare_process() -> None:
     os.close(fd)
 
 
-def _forget_locale(table: ProcessTable) -> None:
+def forget_locale(table: ProcessTable, environ: MutableMapping[str, str]) -> None:
     """Put back what Python changed for itself where the locale is the poorest there is."""
     name = "LC_CTYPE"
-    if os.environ.get(name) in {"C.UTF-8", "C.utf8", "UTF-8"}:
+    if environ.get(name) in {"C.UTF-8", "C.utf8", "UTF-8"}:
         given = table.read_variable(os.getpid(), name)
         if given is None:
-            del os.environ[name]
+            del environ[name]
         else:
-            os.environ[name] = given
+            environ[name] = given
 
 
-def _list_taken(table: ProcessTable, line: Lineage, wanted: Profile) -> set[str]:
+def list_taken(
+    table: ProcessTable, line: Lineage, wanted: Profile, environ: Mapping[str, str]
+) -> set[str]:
+    """Return the threads that other launches of the same server and host are sure of."""
     from mcp_launch import leases
 
     if line.process is None:
         return set()
-    directory = os.path.dirname(state.name_lease(os.environ, ""))
+    directory = os.path.dirname(state.name_lease(environ, ""))
     pid = line.process.identity.pid
     return leases.list_confirmed_threads(table, directory, pid, wanted.command)
 
@@ -124,7 +130,8 @@ def _list_hosts(line: Lineage, parent: int) -> list[int]:
     return [parent] if host == parent else [parent, host]
 
 
-def _refuse_guess(wanted: Profile, found: Context) -> None:
+def refuse_guess(wanted: Profile, found: Context) -> None:
+    """Refuse a thread that is only a guess, when asked to."""
     if wanted.strict and found.identity.is_guess:
         raise SourceMissing(
             f"the thread cannot be told for certain: {found.identity.evidence} (--strict)",
@@ -147,12 +154,13 @@ def _decide(wanted: Profile, found: Context) -> tuple[Plan, bytes]:
 
 
 def _plan(wanted: Profile, found: Context) -> Plan:
-    decided = plan.decide(wanted, found, os.environ, _read_dotenv(wanted, found))
+    decided = plan.decide(wanted, found, os.environ, read_dotenv(wanted, found))
     decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
     return decided
 
 
-def _read_dotenv(wanted: Profile, found: Context) -> Dotenv:
+def read_dotenv(wanted: Profile, found: Context) -> Dotenv:
+    """Return the values of dotenv files, if anybody wants some."""
     if not wanted.dotenv and all(one.source != "dotenv" for one in wanted.env.values()):
         return Dotenv({}, "")
     from mcp_launch import dotenvfile
@@ -165,16 +173,36 @@ def _is_in_codex_home(found: Context) -> bool:
     return found.host.value == "codex" and os.path.realpath(found.place.value) in homes
 
 
-def _fail(error: LaunchError) -> int:
+def _fail(error: LaunchError, arguments: list[str]) -> int:
     from mcp_launch import answering
 
     signals.stop_listening()
+    trace.record(f"the launch failed: {error.problem} — fix: {error.fix}")
+    if not trace.has_log():
+        _log_failure(arguments)
     try:
         code = tell(error, sys.stderr)
     except OSError:
         code = error.exit_code  # nobody reads our stderr; the host still gets the answer
     answering.answer_host(error)
     return code
+
+
+def _log_failure(arguments: list[str]) -> None:
+    """Keep a log of a launch that never started a server."""
+    from mcp_launch import logfile
+
+    given: dict[str, list[str] | None] = {}
+    words: list[str] = []
+    try:
+        told, words = options.split(arguments)
+        given = {**options.read_twins(os.environ), **told}
+    except UsageError:
+        pass  # that is what is being told
+    server = (given.get("--server") or words[:1] or [""])[-1]
+    launch = "" if given.get("--no-log") is not None else context.make_launch_id()
+    facts: dict[str, object] = {"server": os.path.basename(server), "cwd": context.read_cwd({})}
+    trace.write_to(logfile.open_log(launch, facts))
 
 
 def _trace_lineage(line: Lineage) -> None:

@@ -11,7 +11,7 @@ import os
 import time
 from errno import ENOSPC
 
-from mcp_launch import jsontext, trace
+from mcp_launch import jsontext, state, trace
 from mcp_launch.identity import ProcessIdentity, compare
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ class Lease:
         directory, name = os.path.split(self.path)
         draft = f"{directory}/.{name}.{os.getpid()}"
         try:
-            _make_private(directory)
+            state.make_private(directory)
             _write_whole(draft, jsontext.encode(self.record).encode() + b"\n")
             os.replace(draft, self.path)
         except OSError as error:
@@ -79,35 +79,35 @@ def list_confirmed_threads(
     """Return the threads that living launches of the same server and host are sure of."""
     threads: set[str] = set()
     mark = mark_command(argv)
-    for record in _read_all(directory).values():
+    for record in read_all(directory).values():
         binding, processes = record.get("binding"), record.get("processes")
         if not isinstance(binding, dict) or not isinstance(processes, dict):
             continue
         is_sibling = record.get("mark") == mark and _is_pid(processes.get("host"), host)
         if is_sibling and binding.get("state") == "confirmed":
             thread = binding.get("thread")
-            if isinstance(thread, str) and _judge(table, processes.get("launcher")) == "same":
+            if isinstance(thread, str) and judge(table, processes.get("launcher")) == "same":
                 threads.add(thread)
     return threads
 
 
 def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
     """Remove the leases whose launches are proven dead; return their paths."""
-    boot = table.boot_id()
-    reclaimed = []
-    for path, record in _read_all(directory).items():
-        processes = record.get("processes")
-        is_of_another_boot = isinstance(record.get("boot"), str) and record["boot"] != boot
-        if is_of_another_boot or (
-            isinstance(processes, dict)
-            and all(
-                _judge(table, processes.get(part)) == "different"
-                for part in ("launcher", "guardian", "server")
-            )
-        ):
-            _remove(path)
-            reclaimed.append(path)
-    return reclaimed
+    stale = [path for path, record in read_all(directory).items() if is_stale(table, record)]
+    for path in stale:
+        _remove(path)
+    return stale
+
+
+def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
+    """Tell whether a launch is proven dead: another boot, or every process of it gone."""
+    boot, processes = record.get("boot"), record.get("processes")
+    if isinstance(boot, str) and boot != table.boot_id():
+        return True
+    return isinstance(processes, dict) and all(
+        judge(table, processes.get(part)) == "different"
+        for part in ("launcher", "guardian", "server")
+    )
 
 
 def _describe_process(table: ProcessTable, pid: int) -> dict[str, object]:
@@ -115,7 +115,7 @@ def _describe_process(table: ProcessTable, pid: int) -> dict[str, object]:
     return {"pid": pid, "start": seen.identity.start if seen else None}
 
 
-def _judge(table: ProcessTable, recorded: Json) -> Verdict:
+def judge(table: ProcessTable, recorded: Json) -> Verdict:
     """Compare a recorded process with the one that has its pid now.
 
     A record that does not say enough is "unknown": nothing is removed for it.
@@ -145,7 +145,8 @@ def read(path: str) -> dict[str, Json] | None:
     return record if isinstance(record, dict) else None
 
 
-def _read_all(directory: str) -> dict[str, dict[str, Json]]:
+def read_all(directory: str) -> dict[str, dict[str, Json]]:
+    """Return every record there is, by its path."""
     records: dict[str, dict[str, Json]] = {}
     try:
         names = os.listdir(directory)
@@ -168,15 +169,6 @@ def _write_whole(path: str, text: bytes) -> None:
             raise OSError(ENOSPC, os.strerror(ENOSPC))  # a full disk takes a part
     finally:
         os.close(fd)
-
-
-def _make_private(directory: str) -> None:
-    if not os.path.isdir(directory):
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
-        try:
-            os.mkdir(directory, 0o700)
-        except FileExistsError:
-            pass  # another launch was faster
 
 
 def _remove(path: str) -> None:

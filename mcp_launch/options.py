@@ -36,6 +36,7 @@ nothing behind. Everything from COMMAND on belongs to the server.
                       placeholder (default, the launch's own id), or fail
   --restart WHEN      on (default): a server that dies is replaced; off: the launch ends
   --no-meta           leave the calls' _meta alone
+  --no-log            keep no log of this launch (see mcp-launch logs)
   --strict            refuse a launch whose lineage cannot be verified, or whose thread
                       is only a guess
   --direct            let the server talk to the host itself: no byte passes through us
@@ -65,7 +66,7 @@ CHOICES = {
     "--restart": ("on", "off"),
 }
 TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--pass-env", "--cwd", *CHOICES)
-SWITCHES = ("--strict", "--direct", "--no-meta", "--trace")
+SWITCHES = ("--strict", "--direct", "--no-meta", "--no-log", "--trace")
 MAY_REPEAT = ("--env", "--dotenv")
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")

@@ -103,12 +103,13 @@ def decide(
             if text is not None:  # a bare NAME without "=" declares nothing
                 _set(plan, name, Found(text, dotenv.searched))
     # After a whole file, which may not speak of identity; before what is asked for by name.
-    for name, found in _list_defaults(context).items():
-        _set(plan, name, found)
+    for name, found in list_defaults(context).items():
+        if isinstance(found, Found):
+            _set(plan, name, found)
     _set_what_is_asked_for(plan, profile, context, environ, dotenv)
     _note_identity(plan, profile, context)
     # A shell would say so; a server that trusts PWD must not be led elsewhere.
-    plan.environ["PWD"] = cwd.value
+    _set(plan, "PWD", cwd)
     return plan
 
 
@@ -118,18 +119,31 @@ def _set_what_is_asked_for(
     for name, text in profile.literals.items():
         _set(plan, name, Found(literals.expand(text, name, environ), "the profile"))
     for name, variable in profile.env.items():
-        if variable.source == "local":
-            value = _pick(variable.sought, environ, "the launcher's environment")
-        elif variable.source == "dotenv":
-            value = _pick(variable.sought, dotenv.values, dotenv.searched)
-        else:
-            value = _find_fact(variable, context, plan.cwd, profile)
-        if isinstance(value, Missing) and variable.default is not None:
-            value = Found(variable.default, f"its default ({'; '.join(value.searched)})")
+        value = resolve(variable, plan, profile, context, environ, dotenv)
         if isinstance(value, Found) or variable.is_required:
             _set(plan, name, _require(name, variable.source, value))
         elif name not in plan.set_variables:
             plan.environ.pop(name, None)
+
+
+def resolve(  # noqa: PLR0913, PLR0917  # all that a value can come from
+    variable: Variable,
+    plan: Plan,
+    profile: Profile,
+    context: Context,
+    environ: Mapping[str, str],
+    dotenv: Dotenv,
+) -> Found | Missing:
+    """Return the value of a variable that somebody asked for."""
+    if variable.source == "local":
+        value = _pick(variable.sought, environ, "the launcher's environment")
+    elif variable.source == "dotenv":
+        value = _pick(variable.sought, dotenv.values, dotenv.searched)
+    else:
+        value = _find_fact(variable, context, plan.cwd, profile)
+    if isinstance(value, Missing) and variable.default is not None:
+        return Found(variable.default, f"its default ({'; '.join(value.searched)})")
+    return value
 
 
 def _note_identity(plan: Plan, profile: Profile, context: Context) -> None:
@@ -212,8 +226,9 @@ def _drop_strangers(plan: Plan, context: Context) -> None:
                 plan.unset_variables.append(name)
 
 
-def _list_defaults(context: Context) -> dict[str, Found]:
-    values: dict[str, Found | Missing] = {
+def list_defaults(context: Context) -> dict[str, Found | Missing]:
+    """Return what every server gets without asking, as far as it is known."""
+    return {
         "MCP_LAUNCH_ID": context.launch,
         "MCP_LAUNCH_HOST": context.host,
         "MCP_LAUNCH_SESSION_ID": context.session,
@@ -221,7 +236,6 @@ def _list_defaults(context: Context) -> dict[str, Found]:
         "MCP_LAUNCH_PROJECT_ROOT": context.project_root,
         **context.facts.default_variables(context.session, context.thread),
     }
-    return {name: found for name, found in values.items() if isinstance(found, Found)}
 
 
 def _find_fact(

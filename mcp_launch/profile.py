@@ -23,6 +23,7 @@ class Profile:
         "dotenv",
         "env",
         "literals",
+        "no_log",
         "no_meta",
         "on_change",
         "pass_env",
@@ -57,6 +58,7 @@ class Profile:
         self.strict = "--strict" in values
         self.direct = "--direct" in values
         self.no_meta = "--no-meta" in values
+        self.no_log = "--no-log" in values
         self.trace = "--trace" in values
 
     def _add_variables(self, record: Record) -> None:
@@ -69,7 +71,11 @@ class Profile:
 
 
 def load(
-    arguments: list[str], environ: Mapping[str, str], find_place: Callable[[], str] = str
+    arguments: list[str],
+    environ: Mapping[str, str],
+    find_place: Callable[[], str] = str,
+    *,
+    is_launch: bool = True,
 ) -> Profile:
     """Return the profile that the words after `run`, the environment and files ask for.
 
@@ -83,12 +89,12 @@ def load(
     """
     given, command = options.split(arguments)
     twins = options.read_twins(environ)
-    server = _last(given, "--server") or environ.get(options.name_twin("--server"), "")
+    server = name_server(given, environ)
     records: list[Record] = []
     if server:
         from mcp_launch import profiles
 
-        records = profiles.find(server, environ, find_place())
+        records = profiles.find(server, environ, find_place(), is_launch=is_launch)
     values: dict[str, list[str]] = {}
     layers: list[Mapping[str, list[str] | None]] = [record.options for record in records]
     for layer in (*layers, twins, given):
@@ -103,6 +109,11 @@ def load(
     if not command:
         raise _no_command(server, records, lambda: profiles.list_known(environ, find_place()))
     return Profile(values, command, records)
+
+
+def name_server(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> str:
+    """Return the name under which files are looked at; empty: none is."""
+    return _last(given, "--server") or environ.get(options.name_twin("--server"), "")
 
 
 def _no_command(

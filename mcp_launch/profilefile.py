@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 
-_SWITCHES = ("strict", "direct", "no_meta", "trace")
+_SWITCHES = ("strict", "direct", "no_meta", "no_log", "trace")
 _CHOSEN = {option[2:].replace("-", "_"): words for option, words in CHOICES.items()}
 KEYS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", *_CHOSEN, *_SWITCHES)
 _KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")

@@ -21,23 +21,29 @@ USER_FILE = ".config/mcp-launch/config.toml"
 PROJECT_FILE = ".mcp-launch.toml"
 
 
-def find(server: str, environ: Mapping[str, str], place: str) -> list[Record]:
-    """Return what the user's file and the project's say, the more important last."""
-    user, *projects = _list_files(environ, place)
-    found = [_look(server, environ, user, is_projects=False)]
-    found += [_look(server, environ, path, is_projects=True) for path in projects]
+def find(
+    server: str, environ: Mapping[str, str], place: str, *, is_launch: bool = True
+) -> list[Record]:
+    """Return what the user's file and the project's say, the more important last.
+
+    Only a launch keeps records of files; who merely looks leaves nothing behind.
+    """
+    found = [
+        look(server, environ, path, is_projects=at > 0, is_launch=is_launch)
+        for at, path in enumerate(list_files(environ, place))
+    ]
     return [record for record in found if record]
 
 
 def list_known(environ: Mapping[str, str], place: str) -> list[str]:
     """Return the servers that any file has, as far as files were read."""
-    files = map(os.path.realpath, _list_files(environ, place))
+    files = map(os.path.realpath, list_files(environ, place))
     kept = [records.read(path, environ) for path in files]
     return [name for record in kept if record for name in record["servers"]]
 
 
-def _list_files(environ: Mapping[str, str], place: str) -> list[str]:
-    """Return where the user's profiles would be, and the project's."""
+def list_files(environ: Mapping[str, str], place: str) -> list[str]:
+    """Return where the user's profiles would be, and behind it the project's."""
     root = find_project_root(place)
     own = [f"{root.value.rstrip('/')}/{PROJECT_FILE}"] if isinstance(root, Found) else []
     return [locate_user_file(environ), *own]
@@ -48,9 +54,15 @@ def locate_user_file(environ: Mapping[str, str]) -> str:
     return f"{find_home_directory(environ)}/{USER_FILE}"
 
 
-def _look(
-    server: str, environ: Mapping[str, str], path: str, *, is_projects: bool
+def look(
+    server: str, environ: Mapping[str, str], path: str, *, is_projects: bool, is_launch: bool
 ) -> Record | None:
+    """Return what one file says.
+
+    Raises:
+        ProfileRefused: It makes no sense, or may not be used.
+
+    """
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -67,7 +79,10 @@ def _look(
         from mcp_launch import recording
 
         try:
-            kept = recording.keep(path, environ, kept, is_projects=is_projects)
+            if is_launch:
+                kept = recording.keep(path, environ, kept, is_projects=is_projects)
+            else:
+                kept = recording.read(path, kept, is_projects=is_projects)
         except ProfileRefused as refused:
             if not is_projects or (kept and kept["trusted"]):
                 raise

@@ -23,11 +23,18 @@ _TOO_LARGE = 256 << 10
 def keep(
     path: str, environ: Mapping[str, str], before: dict[str, Any] | None, *, is_projects: bool
 ) -> dict[str, Any]:
-    """Read a file and keep a record of it; trust in it lasts as long as its content."""
-    status, content = _read(path)
+    """Read a file and keep a record of it."""
+    record = read(path, before, is_projects=is_projects)
+    write(record, environ)
+    return record
+
+
+def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict[str, Any]:
+    """Read a file and return its record; trust in it lasts as long as its content."""
+    status, content = _read_file(path)
     digest = hashlib.sha256(content).hexdigest()
     was_trusted = bool(before and before["trusted"])
-    record = {
+    return {
         "version": records.VERSION,
         "path": path,
         "stamp": records.make_stamp(status),
@@ -36,8 +43,6 @@ def keep(
         "was_trusted": was_trusted or bool(before and before["was_trusted"]),
         "servers": profilefile.parse(content, path, is_projects=is_projects),
     }
-    write(record, environ)
-    return record
 
 
 def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
@@ -57,7 +62,7 @@ def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
     return True
 
 
-def _read(path: str) -> tuple[os.stat_result, bytes]:
+def _read_file(path: str) -> tuple[os.stat_result, bytes]:
     """Return a file's status and content; what lies in a project may be anything."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

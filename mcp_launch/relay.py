@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcp_launch.context import Context
     from mcp_launch.guardian import Guardian
     from mcp_launch.leases import Lease
+    from mcp_launch.logfile import Log
     from mcp_launch.plan import Plan
     from mcp_launch.spawning import Pipes
 
@@ -50,6 +51,7 @@ class Relay(Attendant):
         pipes: Pipes,
         calls: Calls,
         lease: Lease,
+        log: Log,
         decide: Callable[[Context], Plan],
         start: Callable[[Plan], tuple[Guardian, Pipes]],
     ) -> None:
@@ -67,7 +69,7 @@ class Relay(Attendant):
         self._to_host = Outlet(
             self, 1, source=-1, resume=self._read_server, on_broken=self._lose_reader
         )
-        self.complaints = Complaints(self, self.server)
+        self.complaints = Complaints(self, self.server, log)
         self.talk = Conversation(self, calls, lease, decide, start)
         self.rest = self.talk.write_lease
         hearing = self.talk.hearing

@@ -36,23 +36,30 @@ def replace(file: File, make: Callable[[str], str], directory: str) -> bool:
 
     """
     path = os.path.realpath(file.path)  # a link stays a link
-    with _keep_others_out(directory), _hold(file.lock):
-        _sweep(path)
-        while True:
-            before = _read(path)
-            after = make(before)
-            if after == before:
-                return False
-            try:
-                _back_up(path, before)
-                if _write(path, before, after):
-                    _drop_backup(path, after)
-                    return True
-            except OSError as error:
-                raise FileRefused(
-                    f"{path} cannot be written: {error.strerror}",
-                    fix="make it and its directory writable, and make room",
-                ) from None
+    try:
+        with _keep_others_out(directory), _hold(file.lock):
+            _sweep(path)
+            return _replace(path, make)
+    except OSError as error:
+        raise FileRefused(f"{file.path}: {error}", fix="see to it, then try again") from None
+
+
+def _replace(path: str, make: Callable[[str], str]) -> bool:
+    while True:
+        before = _read(path)
+        after = make(before)
+        if after == before:
+            return False
+        try:
+            _back_up(path, before)
+            if _write(path, before, after):
+                _drop_backup(path, after)
+                return True
+        except OSError as error:
+            raise FileRefused(
+                f"{path} cannot be written: {error.strerror}",
+                fix="make it and its directory writable, and make room",
+            ) from None
 
 
 def _read(path: str) -> str:

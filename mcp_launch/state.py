@@ -1,4 +1,4 @@
-"""Where our own files are: leases, and the report of a crash."""
+"""Where our own files are: leases, logs, and the report of a crash."""
 
 from __future__ import annotations
 
@@ -22,3 +22,13 @@ def find_directory(environ: Mapping[str, str]) -> str:
 def name_lease(environ: Mapping[str, str], launch: str) -> str:
     """Return the path of one launch's lease."""
     return f"{find_directory(environ)}/leases/{launch}.json"
+
+
+def make_private(directory: str) -> None:
+    """Make a directory that nobody else can look into, unless it is there."""
+    if not os.path.isdir(directory):
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        try:
+            os.mkdir(directory, 0o700)
+        except FileExistsError:
+            pass  # another launch was faster

@@ -1,4 +1,4 @@
-"""One line on stderr for each decision, when somebody asked to see them.
+"""One line for each decision: in the launch's log always, on stderr when somebody asked.
 
 Never the value of a secret: callers trace names and origins of what comes from the
 user's environment or files, values only of what we found out ourselves.
@@ -7,8 +7,15 @@ user's environment or files, values only of what we found out ourselves.
 from __future__ import annotations
 
 import os
+from time import time as _now
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.logfile import Log
 
 _is_on = False
+_log: Log | None = None
+_kept: list[tuple[str, float]] = []  # until there is a log: one is opened while the server boots
 
 
 def turn_on() -> None:
@@ -19,8 +26,31 @@ def turn_on() -> None:
 
 def note(text: str) -> None:
     """Tell one decision and its origin."""
+    record(text)
     if _is_on:
         try:
             os.write(2, f"[mcp-launch] {text}\n".encode(errors="backslashreplace"))
         except OSError:
             pass  # nobody reads our stderr any more; the launch does not depend on it
+
+
+def record(text: str) -> None:
+    """Keep a line for the log, and show it to nobody."""
+    if _log is not None:
+        _log.note(text)
+    else:
+        _kept.append((text, _now()))
+
+
+def has_log() -> bool:
+    """Tell whether there is somewhere to keep lines."""
+    return _log is not None
+
+
+def write_to(log: Log) -> None:
+    """Keep all lines here, those before now too."""
+    global _log  # noqa: PLW0603  # one process, one launch, one log
+    for text, moment in _kept:
+        log.note(text, moment)
+    _kept.clear()
+    _log = log

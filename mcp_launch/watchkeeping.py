@@ -39,7 +39,9 @@ HOST_LOST_END = 4.5
 LAUNCHER_LOST_GRACE = 1.0
 LAUNCHER_LOST_END = 1.4
 
-# What a server that ended by itself left behind may take to end after SIGTERM.
+# Who is still there so long after a server that ended by itself was left behind by it, …
+LEFT_BEHIND_AFTER = 0.1
+# … and may take so long, counted from the server's end, to end after SIGTERM.
 LEFT_BEHIND_GRACE = 0.5
 
 # How often to look who is below us, where orphans are not adopted.
@@ -181,14 +183,16 @@ class Watch:
         self._plan_end((HOST_LOST_GRACE, SIGTERM, True), (HOST_LOST_END, SIGKILL, True))
 
     def _do_chores(self) -> None:
-        """Reclaim the leases of the dead: here, where nobody waits for an answer."""
+        """Clear up after the dead: here, where nobody waits for an answer."""
         if not self.chores_at or time.monotonic() < self.chores_at:
             return
         self.chores_at = 0.0
         try:
-            from mcp_launch import leases
+            from mcp_launch import leases, logfile
 
-            leases.reclaim_stale(self.table, os.path.dirname(self.errand.lease))
+            directory = os.path.dirname(self.errand.lease)
+            leases.reclaim_stale(self.table, directory)
+            logfile.prune(logfile.find_directory(os.environ), directory)
         except Exception:  # noqa: BLE001, S110  # whatever lies there, the server must not suffer
             pass
 
@@ -240,7 +244,7 @@ class Watch:
         code = os.waitstatus_to_exitcode(status)
         # A shell reports "died of signal N" as 128 + N, and so do we.
         self._say(f"exited {code if code >= 0 else 128 - code}")
-        self._plan_end((0.0, SIGTERM, True), (LEFT_BEHIND_GRACE, SIGKILL, True))
+        self._plan_end((LEFT_BEHIND_AFTER, SIGTERM, True), (LEFT_BEHIND_GRACE, SIGKILL, True))
 
     def _next_step_in_ms(self) -> int | None:
         due = self.steps[0][0] if self.steps else self.chores_at
@@ -254,6 +258,8 @@ class Watch:
         """Do what is due; False when even SIGKILL did not help."""
         while self.steps and self.steps[0][0] <= time.monotonic():
             due, number, everything = self.steps.pop(0)
+            if self.server_has_ended and number == SIGTERM:
+                self._say(f"left {len(self.table.list_descendants(os.getpid()))}")
             self._signal(number, everything=everything)
             if number == SIGKILL:
                 self.killing_since = self.killing_since or due

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import options
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 # Stands in a list of variables that Codex would refuse, and keeps what was there.
 _KEPT = "# mcp-launch unwrap: "
 
-_SOURCES_OF_CODEX = ("local", "remote")
+SOURCES_OF_CODEX = ("local", "remote")
 
 
 class Shape(NamedTuple):
@@ -57,14 +58,23 @@ def list_words(document: Document, entry: Path, shape: Shape) -> list[str]:
     return list(words) if is_plain else []
 
 
+def is_launcher_gone(words: list[str]) -> bool:
+    """Tell whether a launcher that is named by its path cannot be started."""
+    return os.path.isabs(words[0]) and shutil.which(words[0]) is None
+
+
 def is_wrapped_otherwise(words: list[str]) -> bool:
     """Tell whether something else starts the launcher: `uvx`, `pipx run`, `python -m`, `env`."""
-    names = [os.path.basename(word).partition("@")[0] for word in words]
-    return any(
-        name in {"mcp-launch", "mcp_launch"} and words[at + 1 : at + 2] == ["run"]
-        for at, name in enumerate(names)
-        if at > 0
-    )
+    return find_run(words[1:]) is not None
+
+
+def find_run(words: list[str]) -> int | None:
+    """Return where the launcher's own arguments begin in a command; None if it is not in it."""
+    names = [os.path.basename(word).removesuffix(".exe").partition("@")[0] for word in words]
+    for at, name in enumerate(names):
+        if name in {"mcp-launch", "mcp_launch"} and words[at + 1 : at + 2] == ["run"]:
+            return at + 2
+    return None
 
 
 def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> list[Edit]:
@@ -185,7 +195,7 @@ def _translate_variables(document: Document, entry: Path) -> tuple[list[str], li
     kept: list[str] = []
     for index, one in enumerate(variables):
         source = one.get("source", "local") if isinstance(one, dict) else "local"
-        if source in _SOURCES_OF_CODEX:
+        if source in SOURCES_OF_CODEX:
             kept.append(document.cut(document.spots[(*where, index)].value))
         elif one.keys() <= {"name", "source"} and _is_understood(one):
             told += ["--env", f"{one['name']}={source}"]

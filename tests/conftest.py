@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from doctoring import Machine
 from hosts.plugin import (  # noqa: F401  # pytest finds them here
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -15,6 +16,7 @@ from hosts.plugin import (  # noqa: F401  # pytest finds them here
 )
 from hypothesis import settings
 from stage import Stage
+from standins import Families
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,11 +53,25 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def machine(own_home: Path, project: Path) -> Machine:
+    """Return a machine for the doctor to look at, on which nothing is configured."""
+    return Machine(own_home, project)
+
+
+@pytest.fixture
 def stage(project: Path) -> Iterator[Stage]:
     """Return a place to launch from; everything started on it ends with the test."""
     stage = Stage(project)
     yield stage
     stage.clear()
+
+
+@pytest.fixture
+def families(stage: Stage) -> Iterator[Families]:
+    """Return what starts hosts that can be killed; nothing of them outlives the test."""
+    families = Families(stage)
+    yield families
+    families.clear()
 
 
 @pytest.fixture(params=["guarded", "direct"])

@@ -67,6 +67,9 @@ class FakeTable:
     def read_executable(self, pid: int) -> str:
         return self.executables.get(pid, "")
 
+    def read_environ(self, pid: int) -> dict[str, str]:
+        return self.variables.get(pid, {})
+
     def read_variable(self, pid: int, name: str) -> str | None:
         return self.variables.get(pid, {}).get(name)
 

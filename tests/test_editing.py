@@ -141,7 +141,7 @@ def test_the_difference_is_shown(codex_file: Path) -> None:
 def test_nothing_is_written_without_an_answer(codex_file: Path) -> None:
     done = edit("wrap")
 
-    assert done.returncode == 125
+    assert done.returncode == 2
     assert "fix: add --yes" in done.stderr
     assert codex_file.read_text(encoding="utf-8") == CODEX
 
@@ -174,7 +174,7 @@ def test_only_the_named_servers_are_wrapped(codex_file: Path) -> None:
 def test_a_server_that_is_nowhere_is_told() -> None:
     done = edit("wrap", "dosc", "--yes")
 
-    assert done.returncode == 125
+    assert done.returncode == 2
     assert "no file has a server dosc" in done.stderr
     assert "did you mean docs?" in done.stderr
 
@@ -182,7 +182,7 @@ def test_a_server_that_is_nowhere_is_told() -> None:
 def test_a_host_that_is_none_is_told() -> None:
     done = edit("wrap", "--host", "codx")
 
-    assert done.returncode == 125
+    assert done.returncode == 2
     assert "did you mean codex?" in done.stderr
 
 
@@ -192,7 +192,7 @@ def test_any_file_can_be_named(tmp_path: Path) -> None:
     assert edit("wrap", "--file", str(path), "--yes").returncode == 0
 
     assert LAUNCHER in path.read_text(encoding="utf-8")
-    assert edit("wrap", "--file", str(tmp_path / "none.json")).returncode == 125
+    assert edit("wrap", "--file", str(tmp_path / "none.json")).returncode == 2
 
 
 def test_a_broken_file_is_told_with_its_place_and_hides_no_other(

@@ -380,6 +380,7 @@ def test_every_option_has_a_twin() -> None:
         "MCP_LAUNCH_NO_META": "yes",
         "MCP_LAUNCH_STRICT": "1",
         "MCP_LAUNCH_DIRECT": "true",
+        "MCP_LAUNCH_NO_LOG": "on",
         "MCP_LAUNCH_TRACE": "0",
         "HOME": "/nowhere",
     }
@@ -402,6 +403,7 @@ def test_every_option_has_a_twin() -> None:
         "when_unknown": "fail",
         "restart": "off",
         "no_meta": True,
+        "no_log": True,
         "strict": True,
         "direct": True,
     }

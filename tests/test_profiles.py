@@ -465,7 +465,7 @@ def test_trust_is_not_given_without_being_asked_for(project_file: Path, stage: S
 
     done = trust()
 
-    assert done.returncode == 125
+    assert done.returncode == 2
     assert "answer yes, or add --yes" in done.stderr
     assert stage.launch("--server", "probe").finish()[0] == 125
 
@@ -489,7 +489,7 @@ def test_a_project_file_that_is_not_there_is_told(project: Path, user_file: Path
     for path in (project, user_file):
         done = trust(str(path))
 
-        assert done.returncode == 125
+        assert done.returncode == 2
         assert "there is no .mcp-launch.toml at " in done.stderr
 
 
@@ -499,7 +499,7 @@ def test_trust_that_cannot_be_kept_is_not_given(project_file: Path, tmp_path: Pa
 
     done = trust("--yes")
 
-    assert done.returncode == 125
+    assert done.returncode == 2
     assert "profiles cannot be written" in done.stderr
 
 

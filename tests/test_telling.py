@@ -140,6 +140,38 @@ def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_told(stage: St
     assert "exit code 4 before it answered" in launch.answer()["error"]["message"]
 
 
+TOUCHY = """
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] != "initialize" or "--never" in sys.argv:
+        sys.exit(f"what is {message['method']}?")
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}), flush=True)
+"""
+
+
+def test_a_server_that_dies_over_the_new_era_is_asked_in_the_old(stage: Stage) -> None:
+    launch = stage.launch("--", *python(TOUCHY))
+    launch.send(request("server/discover", "probe-1"))
+    first = launch.answer()
+    launch.send(request("initialize", 7))
+
+    assert (first["id"], first["error"]["code"]) == ("probe-1", -32601)
+    assert launch.answer() == {"jsonrpc": "2.0", "id": 7, "result": {}}
+    launch.close()
+    assert launch.wait() == 0
+
+
+def test_a_server_that_dies_in_either_era_is_told(stage: Stage) -> None:
+    launch = stage.launch("--", *python(TOUCHY), "--never")
+    launch.send(request("server/discover", "probe-1"))
+    assert launch.answer()["error"]["code"] == -32601
+    launch.send(request("initialize", 7))
+
+    assert "its last words: what is initialize?" in launch.answer()["error"]["message"]
+    assert launch.finish()[0] == 1
+
+
 def test_the_same_text_is_on_stderr(stage: Stage) -> None:
     launch = stage.launch("--", "./missing.py", stdin=subprocess.DEVNULL)
 
@@ -262,3 +294,20 @@ def test_the_trace_tells_origins_and_no_secret(stage: Stage) -> None:
     assert "sets MINE from the launcher's environment" in trace
     assert f"cwd {stage.project} from inherited" in trace
     assert "s3cret" not in trace
+
+
+def test_what_a_server_leaves_behind_is_counted(wire: list[str], stage: Stage) -> None:
+    code = "import subprocess; subprocess.Popen(['sleep', '100']); subprocess.Popen(['sleep', '9'])"
+    launch = stage.launch("--trace", *wire, "--restart", "off", "--", *python(code))
+
+    said = launch.finish()[2]
+
+    assert b"[mcp-launch] the server left 2 processes behind\n" in said
+
+
+def test_a_server_that_leaves_nothing_is_not_accused(wire: list[str], stage: Stage) -> None:
+    # Its child ends with it, but a moment later.
+    code = "import subprocess; subprocess.Popen(['cat'], stdin=subprocess.PIPE)"
+    launch = stage.launch("--trace", *wire, "--restart", "off", "--", *python(code))
+
+    assert b"behind" not in launch.finish()[2]

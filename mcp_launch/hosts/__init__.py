@@ -33,6 +33,11 @@ _PROGRAMS = {
     "opencode": "opencode",
     "zed": "zed",
     "zed-editor": "zed",
+    "windsurf": "windsurf",
+    "Windsurf Helper (Plugin)": "windsurf",
+    "copilot": "copilot",
+    "Claude": "claude-desktop",
+    "claude-desktop": "claude-desktop",
 }
 
 # Hosts written for these run as `node /…/gemini`: the script is the program.
@@ -43,6 +48,7 @@ _PACKAGES = {
     "/@anthropic-ai/claude-code/": "claude",
     "/@google/gemini-cli/": "gemini",
     "/opencode-ai/": "opencode",
+    "/@github/copilot/": "copilot",
 }
 
 # The variables by which a host tells its servers whom they serve. Whatever is started
@@ -59,6 +65,9 @@ _PLAIN = {
     "gemini": Host("gemini", "Gemini CLI", "one session at a time"),
     "opencode": Host("opencode", "opencode", "many sessions"),
     "zed": Host("zed", "Zed", "many sessions"),
+    "windsurf": Host("windsurf", "Windsurf", "many sessions"),
+    "copilot": Host("copilot", "Copilot CLI", "one session at a time"),
+    "claude-desktop": Host("claude-desktop", "Claude Desktop", "many sessions"),
 }
 UNKNOWN = Host("unknown", "this host", "many sessions")
 

@@ -97,7 +97,7 @@ class Codex(Host):
         if os.path.realpath(sighting.cwd) in map(os.path.realpath, self.find_homes(sighting)):
             nothing = Missing([f"started in Codex's own home {sighting.cwd}: for no thread"])
             return Identity(nothing, nothing)
-        threads = _list_open_threads(sighting.table.list_open_files(pid))
+        threads = list_open_threads(sighting.table.list_open_files(pid))
         if not threads:
             nothing = Missing([f"no open thread lock in Codex's process {pid}"])
             return Identity(nothing, nothing)
@@ -125,7 +125,8 @@ class Codex(Host):
         return {"CODEX_THREAD_ID": thread} if isinstance(thread, Found) else {}
 
 
-def _list_open_threads(paths: list[str]) -> list[Thread]:
+def list_open_threads(paths: list[str]) -> list[Thread]:
+    """Return the threads whose locks are among a process's open files."""
     locks = [path for path in paths if _LOCKS in path and path.endswith(".lock")]
     ids = {os.path.basename(path)[: -len(".lock")] for path in locks}
     rollouts = {

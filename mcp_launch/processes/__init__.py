@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         def read_variable(self, pid: int, name: str) -> str | None:
             """Return one variable of the environment it was started with."""
 
+        def read_environ(self, pid: int) -> dict[str, str]:
+            """Return the environment it was started with; empty when it cannot be read."""
+
         def list_open_files(self, pid: int) -> list[str]:
             """Return the paths of the regular files it holds open."""
 

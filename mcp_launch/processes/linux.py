@@ -50,6 +50,13 @@ def read_variable(pid: int, name: str) -> str | None:
     return None
 
 
+def read_environ(pid: int) -> dict[str, str]:
+    """Return the environment it was started with; empty when it cannot be read."""
+    entries = _read(f"/proc/{pid}/environ").split(b"\0")
+    pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
+    return {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
+
+
 def list_open_files(pid: int) -> list[str]:
     """Return the paths of the regular files it holds open."""
     links = (link for _, link in _descriptors(pid))

@@ -54,10 +54,15 @@ def read_executable(pid: int) -> str:
 
 def read_variable(pid: int, name: str) -> str | None:
     """Return one variable of the environment it was started with."""
+    return read_environ(pid).get(name)
+
+
+def read_environ(pid: int) -> dict[str, str]:
+    """Return the environment it was started with; empty when it cannot be read."""
     try:
-        return psutil.Process(pid).environ().get(name)
+        return psutil.Process(pid).environ()
     except psutil.Error:
-        return None
+        return {}
 
 
 def list_open_files(pid: int) -> list[str]:

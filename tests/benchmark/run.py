@@ -196,6 +196,7 @@ def main() -> None:
         measure_round_trip(bench)
         measure_bulk(bench)
         measure_memory(bench)
+        measure_looking(bench)
 
 
 def run_as_codex() -> None:
@@ -318,6 +319,38 @@ def measure_memory(bench: Bench) -> None:
         connection.close()
         parts = ", ".join(f"{part} {kib / 1024:.1f}" for part, kib in amounts.items())
         say(f"  {name:14} {sum(amounts.values()) / 1024:5.1f} MB ({parts})")
+
+
+def measure_looking(bench: Bench) -> None:
+    """Time the commands that look at everything, with thirty servers in Codex's file."""
+    config = Path(bench.environ["HOME"]) / ".codex" / "config.toml"
+    config.parent.mkdir(exist_ok=True)
+    entry = "[mcp_servers.server-{}]\ncommand = {}\nargs = {}\n"
+    first, *rest = bench.server
+    entries = (entry.format(number, json.dumps(first), json.dumps(rest)) for number in range(30))
+    config.write_text("".join(entries), encoding="utf-8")
+    connections = [bench.connect("guarded") for _ in range(10)]
+    unit = statistics.median(_time_python(bench) for _ in range(10))
+    say("\nlooking, with 30 servers in a file and 10 launches alive")
+    for words in (["doctor"], ["ps"], ["env"]):
+        times = [_time_command(bench, words) for _ in range(3 if bench.quick else 10)]
+        middle = statistics.median(times)
+        say(f"  {words[0]:14} {middle:5.2f} s, {middle / unit:5.0f} Python starts")
+    for connection in connections:
+        connection.close()
+
+
+def _time_command(bench: Bench, words: list[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(
+        [bench.python.parent / "mcp-launch", *words],
+        check=False,  # it may well find something
+        cwd=bench.project,
+        env=bench.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    return time.perf_counter() - started
 
 
 def _time_python(bench: Bench) -> float:

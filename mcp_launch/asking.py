@@ -1,0 +1,26 @@
+"""Ask before anything is changed or ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from mcp_launch.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
+    """Tell whether the user wants it.
+
+    Raises:
+        UsageError: There is nobody to ask.
+
+    """
+    if is_sure:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("nothing was changed: there is nobody to ask", fix="add --yes")
+    console.print(f"{question} \\[y/N] ", end="")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

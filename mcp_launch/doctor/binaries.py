@@ -1,0 +1,121 @@
+"""Whether a program is for this machine, as far as the first bytes of its file tell."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import NamedTuple
+
+# As much of a file as tells what it is: headers, and where an ELF file names its loader.
+HEAD = 4096
+
+_ELF, _WINDOWS = b"\x7fELF", b"MZ"
+_MACHO = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+_OF_PLATFORMS = {"linux": (_ELF,), "darwin": _MACHO}
+
+_ELF_MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+_MACHO_MACHINES = {0x01000007: "x86_64", 0x0100000C: "aarch64"}
+_SPELLINGS = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386"}
+
+# Machines that run others' programs too: their own elders', and with Rosetta a newer Mac.
+_ALSO_RUN = {
+    ("linux", "x86_64"): "i386",
+    ("linux", "aarch64"): "arm",
+    ("darwin", "aarch64"): "x86_64",
+}
+
+# Where Linux notes what else can be run, and who does it: below WSL it is Windows.
+_FOREIGN = "/proc/sys/fs/binfmt_misc"
+_EMULATORS = ("qemu", "WSLInterop", "rosetta", "wine")
+
+# Shorter than any header.
+_TOO_SHORT = 64
+
+# Marks in an ELF file the name of what loads it.
+_PT_INTERP = 3
+
+
+class System(NamedTuple):
+    """What programs must be made for."""
+
+    platform: str
+    machine: str
+    has_emulators: bool = False
+
+
+class Fault(NamedTuple):
+    """Why a file cannot be run."""
+
+    problem: str
+    fix: str
+
+
+def look_at_system(platform: str, machine: str) -> System:
+    """Return the system that we are on."""
+    try:
+        names = os.listdir(_FOREIGN)
+    except OSError:
+        names = []  # it runs nothing else
+    has_emulators = any(name.startswith(_EMULATORS) for name in names)
+    return System(platform, _SPELLINGS.get(machine.lower(), machine.lower()), has_emulators)
+
+
+def is_binary(head: bytes) -> bool:
+    """Tell whether a file is a program of some machine."""
+    return head.startswith((_ELF, _WINDOWS, *_MACHO))
+
+
+def find_fault(file: str, head: bytes, system: System) -> Fault | None:
+    """Return why a program does not run here; None if nothing speaks against it."""
+    if system.has_emulators or system.platform not in _OF_PLATFORMS:
+        return None
+    fix = "install the one for this machine"
+    if not head.startswith(_OF_PLATFORMS[system.platform]):
+        return Fault(f"{file} is a program for {_name_platform(head)}", fix)
+    machines = _list_machines(head)
+    also = _ALSO_RUN.get((system.platform, system.machine), "")
+    if machines and not machines & {system.machine, also}:
+        names = " and ".join(sorted(machines))
+        return Fault(f"{file} is a program for {names}, and this machine is {system.machine}", fix)
+    loader = _read_loader(head)
+    if loader and not os.path.exists(loader):
+        problem = f"{file} needs {loader}, which this system does not have"
+        return Fault(problem, "install the one for this system's C library (glibc or musl)")
+    return None
+
+
+def _name_platform(head: bytes) -> str:
+    if head.startswith(_WINDOWS):
+        return "Windows"
+    return "Linux" if head.startswith(_ELF) else "macOS"
+
+
+def _list_machines(head: bytes) -> set[str]:
+    """Return the machines that a program is for; none if that is not clear."""
+    if len(head) < _TOO_SHORT:
+        return set()
+    if head.startswith(_ELF):
+        order = "<" if head[5] == 1 else ">"
+        known, numbers = _ELF_MACHINES, struct.unpack_from(f"{order}H", head, 18)
+    elif head.startswith(_MACHO[0]):
+        known, numbers = _MACHO_MACHINES, struct.unpack_from("<I", head, 4)
+    else:
+        # One file for several machines: it says how many, then 20 bytes on each.
+        count = min(struct.unpack_from(">I", head, 4)[0], 2)
+        parts = [struct.unpack_from(">I", head, 8 + 20 * at)[0] for at in range(count)]
+        known, numbers = _MACHO_MACHINES, tuple(parts)
+    return {known[number] for number in numbers} if set(numbers) <= set(known) else set()
+
+
+def _read_loader(head: bytes) -> str:
+    """Return what loads an ELF file of 64 bits; nothing if nothing does, or it is unclear."""
+    if not head.startswith(_ELF + b"\x02\x01") or len(head) < HEAD:
+        return ""
+    (offset,) = struct.unpack_from("<Q", head, 32)
+    size, count = struct.unpack_from("<HH", head, 54)
+    for at in range(offset, min(offset + size * count, HEAD - _TOO_SHORT), max(size, 1)):
+        kind, _, begin = struct.unpack_from("<IIQ", head, at)
+        if kind == _PT_INTERP and begin < HEAD:
+            name, end, _ = head[begin:].partition(b"\0")
+            return name.decode("utf-8", "replace") if end else ""
+    return ""

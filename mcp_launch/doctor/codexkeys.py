@@ -1,0 +1,181 @@
+"""What an entry of Codex may say, and what Codex makes of the rest.
+
+Found out from Codex 0.166 key by key: what it does not know it ignores (with a warning that
+few see), and for what it knows but does not like it refuses the whole file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_launch.doctor import launchers
+from mcp_launch.doctor.files import tell_loss
+from mcp_launch.doctor.finding import Finding
+from mcp_launch.errors import suggest
+from mcp_launch.wrapping import SOURCES_OF_CODEX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcp_launch.doctor.survey import Item, Survey
+
+
+class _Kind(NamedTuple):
+    title: str
+    fits: Callable[[Any], bool]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _is_list_of_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_table_of_strings(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+
+
+def _choose(*choices: str) -> _Kind:
+    return _Kind(f"one of {', '.join(choices)}", lambda value: value in choices)
+
+
+_STRING = _Kind("a string", lambda value: isinstance(value, str))
+_STRINGS = _Kind("a list of strings", _is_list_of_strings)
+_NAMED_STRINGS = _Kind("a table of strings", _is_table_of_strings)
+_TABLE = _Kind("a table", lambda value: isinstance(value, dict))
+_LIST = _Kind("a list", lambda value: isinstance(value, list))
+_SWITCH = _Kind("true or false", lambda value: isinstance(value, bool))
+_NUMBER = _Kind("a number, and not below 0", _is_number)
+_WHOLE = _Kind(
+    "a whole number, and not below 0",
+    lambda value: _is_number(value) and isinstance(value, int),
+)
+
+_OF_STDIO = {
+    "command": _STRING,
+    "args": _STRINGS,
+    "env": _NAMED_STRINGS,
+    "env_vars": _LIST,
+    "cwd": _STRING,
+}
+_OF_HTTP = {
+    "url": _STRING,
+    "bearer_token_env_var": _STRING,
+    "http_headers": _NAMED_STRINGS,
+    "env_http_headers": _NAMED_STRINGS,
+    "http_headers_helper": _STRING,
+    "oauth": _TABLE,
+    "oauth_resource": _STRING,
+    "auth": _choose("oauth", "chatgpt", "ema_auth"),
+}
+_OF_BOTH = {
+    **dict.fromkeys(("name", "environment_id"), _STRING),
+    **dict.fromkeys(("enabled_tools", "disabled_tools", "scopes", "omit_tools_from"), _STRINGS),
+    **dict.fromkeys(("enabled", "required", "supports_parallel_tool_calls"), _SWITCH),
+    **dict.fromkeys(("startup_timeout_sec", "tool_timeout_sec"), _NUMBER),
+    **dict.fromkeys(("startup_timeout_ms", "tool_input_schema_max_bytes"), _WHOLE),
+    "tools": _TABLE,
+    "default_tools_approval_mode": _choose("auto", "prompt", "writes", "approve"),
+    "startup_readiness": _choose("connection", "catalog"),
+}
+_KNOWN = {**_OF_STDIO, **_OF_HTTP, **_OF_BOTH}
+
+# In no entry, but known: it must not be in a file.
+_TOKEN = "bearer_token"  # noqa: S105  # the name of one
+
+# What other hosts call it.
+_TRANSLATED = {
+    "headers": "http_headers",
+    "timeout": "tool_timeout_sec",
+    "disabled": "enabled",
+    "environment": "env",
+}
+
+
+def check_ignored(survey: Survey) -> Iterator[Finding]:
+    """Look for keys that Codex does not know (ML102)."""
+    for item in _list_entries(survey):
+        for key in item.entry:
+            if key not in _KNOWN and key != _TOKEN:
+                translated = _TRANSLATED.get(key)
+                near = f"did you mean {translated}? " if translated else suggest(key, _KNOWN)
+                message = f"Codex does not know the key {key} of {item.name}, and ignores it"
+                yield Finding("ML102", item.point(key), message, f"{near}remove or rename it")
+
+
+def check_sources(survey: Survey) -> Iterator[Finding]:
+    """Look for sources of variables that only mcp-launch knows (ML103)."""
+    for item in _list_entries(survey):
+        for index, variable in enumerate(_list_variables(item)):
+            source = variable.get("source", "local") if isinstance(variable, dict) else "local"
+            if isinstance(source, str) and source not in SOURCES_OF_CODEX:
+                can_help = launchers.can_be_wrapped(survey, item)
+                yield Finding(
+                    "ML103",
+                    item.point("env_vars", index),
+                    f"Codex knows no source {source}, only local and remote: "
+                    + tell_loss(item.host, item.file),
+                    f"mcp-launch knows it; wrap the entry: {launchers.tell_how(item)}"
+                    if can_help
+                    else "take the variable out of env_vars",
+                    launchers.offer_wrapping(survey, item) if can_help else None,
+                )
+
+
+def check_refused(survey: Survey) -> Iterator[Finding]:
+    """Look for what makes Codex refuse an entry, and with it the file (ML120)."""
+    for item in _list_entries(survey):
+        for key, problem, fix in _list_faults(item):
+            subject = item.point(*([key] if key else []))
+            loss = tell_loss(item.host, item.file)
+            yield Finding("ML120", subject, f"Codex refuses {item.name}: {problem}; {loss}", fix)
+
+
+def _list_entries(survey: Survey) -> Iterator[Item]:
+    """Return what is written in Codex's own way; its plugins have another."""
+    for item in survey.items:
+        if item.host.name == "codex" and item.file.kind == "toml":
+            yield item
+
+
+def _list_variables(item: Item) -> list[Any]:
+    variables = item.entry.get("env_vars")
+    return variables if isinstance(variables, list) else []
+
+
+def _list_faults(item: Item) -> Iterator[tuple[str, str, str]]:
+    """Return the keys that are refused, why, and what to do."""
+    entry = item.entry
+    if not isinstance(item.document.get(item.path), dict):
+        yield "", "it is no table", f"write [mcp_servers.{item.name}] and its command below"
+        return
+    # A project's entry may complete the user's.
+    if not {"command", "url"} & set(entry) and not item.is_of_project:
+        yield "", "it has neither a command nor a url", "add one, or remove the entry"
+    misplaced = _OF_HTTP if "command" in entry else _OF_STDIO if "url" in entry else {}
+    for key, value in entry.items():
+        if key == _TOKEN:
+            fix = "put it in a variable, and the variable's name in bearer_token_env_var"
+            yield key, "a token may not stand in the file", fix
+        elif key in misplaced:
+            kind = "a server that is started" if "command" in entry else "one behind a url"
+            yield key, f"{key} is not for {kind}", f"remove {key}"
+        elif key in _KNOWN and not _KNOWN[key].fits(value):
+            yield key, f"{key} has to be {_KNOWN[key].title}", f"write {_KNOWN[key].title}"
+    for variable in _list_variables(item):
+        if not _is_variable(variable):
+            problem = "env_vars may hold names, and tables of a name and a source"
+            yield "env_vars", problem, "take the rest out"
+
+
+def _is_variable(variable: object) -> bool:
+    if isinstance(variable, dict):
+        has_name = isinstance(variable.get("name"), str)
+        is_source = isinstance(variable.get("source", ""), str)
+        return has_name and is_source and variable.keys() <= {"name", "source"}
+    return isinstance(variable, str)
+
+
+OF_ALL = (check_ignored, check_sources, check_refused)

@@ -1,0 +1,58 @@
+"""What a server finds when its host starts it: its program, its variables, its directory."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor import launches, locating, surroundings, variables
+from mcp_launch.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.doctor.survey import Item, Survey
+
+# Options by which uv is told where a project is.
+_OF_UV = ("--directory", "--project")
+
+
+def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for the directory that an entry names (ML207)."""
+    launch = launches.foresee(survey, item)
+    wanted = launch.profile.cwd if launch.profile else "session"
+    if wanted not in {"session", "project_root", "keep"}:
+        absolute = [place for place in launch.places if wanted[0] in "/~"]
+        yield from _tell(item, "--cwd", absolute)
+    cwd = item.entry.get("cwd")
+    if item.host.name in launches.HAVE_CWD and isinstance(cwd, str):
+        places = launches.list_places(survey, item)
+        is_certain = cwd[:1] in {"/", "~"} and surroundings.is_solved(item, cwd)
+        yield from _tell(item, "cwd", places if is_certain else [])
+    yield from _tell(item, "uv --directory", _find_uv(launch.command))
+
+
+def _tell(item: Item, said: str, places: list[str]) -> Iterator[Finding]:
+    for place in places[:1]:
+        if not os.path.isdir(place):
+            what = "is no directory" if os.path.exists(place) else "does not exist"
+            subject = item.point("cwd" if said == "cwd" else "args")
+            yield Finding(
+                "ML207",
+                subject,
+                f"{place} ({said}) {what}, so that the server does not start",
+                f"create it, or correct {said}",
+            )
+
+
+def _find_uv(command: list[str]) -> list[str]:
+    """Return the directory in which uv is to look for a project, if it is an absolute one."""
+    if not command or os.path.basename(command[0]) not in {"uv", "uvx"}:
+        return []
+    pairs = pairwise(command)
+    return [place for option, place in pairs if option in _OF_UV and os.path.isabs(place)]
+
+
+OF_ITEMS = (locating.check, variables.check_needed, check_directory)
+OF_ALL = (variables.check_credentials,)

@@ -1,0 +1,120 @@
+"""What the doctor can find: a stable code for each, how bad it is, and a few words.
+
+A code is never given another meaning; scripts look for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Level = Literal["error", "warning", "note"]
+
+# The worst first.
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+
+
+class Check(NamedTuple):
+    """One thing that can be wrong."""
+
+    level: Level
+    title: str
+
+
+CHECKS: dict[str, Check] = {
+    "ML001": Check("error", "a check could not be made"),
+    # The launcher itself.
+    "ML010": Check("error", "mcp-launch is not installed where hosts could find it"),
+    "ML011": Check("warning", "mcp-launch is installed where it will not last"),
+    "ML012": Check("error", "the directory for leases and logs cannot be used"),
+    "ML013": Check("error", "a profile cannot be used"),
+    "ML014": Check("warning", "a project's profiles are not trusted"),
+    # What the hosts' files say.
+    "ML101": Check("error", "a configuration file cannot be read"),
+    "ML102": Check("warning", "Codex ignores a key"),
+    "ML103": Check("error", "Codex refuses a source in env_vars"),
+    "ML104": Check("warning", "the host ignores cwd"),
+    "ML105": Check("warning", "a relative cwd depends on where Codex's daemon was started"),
+    "ML106": Check("error", "a variable in the entry is not replaced"),
+    "ML107": Check("warning", "the same server is in several scopes"),
+    "ML108": Check("error", "the host refuses the server's name"),
+    "ML109": Check("warning", "Codex does not trust the project"),
+    "ML110": Check("warning", "Claude Code has not approved a project's server"),
+    "ML111": Check("error", "a secret is in a file that Git tracks"),
+    "ML112": Check("warning", "an agent gets too little time for an answer"),
+    "ML113": Check("error", "the package is not what its name suggests"),
+    "ML114": Check("error", "Codex has no mcp-server any more"),
+    "ML115": Check("warning", "cmd /c stands before the command"),
+    "ML116": Check("error", "the launcher of a wrapped entry is gone"),
+    "ML117": Check("note", "the entry is not wrapped"),
+    "ML118": Check("warning", "a managed allowlist compares commands"),
+    "ML119": Check("warning", "a plugin brings the same server"),
+    "ML120": Check("error", "Codex refuses a key of the entry"),
+    # What a server finds when its host starts it.
+    "ML201": Check("error", "the command is not found"),
+    "ML202": Check("note", "the command depends on a version manager"),
+    "ML203": Check("error", "the command may not be executed"),
+    "ML204": Check("error", "the command cannot be run on this machine"),
+    "ML205": Check("error", "the host strips a variable that the server needs"),
+    "ML206": Check("warning", "servers inherit the host's credentials"),
+    "ML207": Check("error", "the directory of the entry does not exist"),
+    # What a server does when it is started.
+    "ML301": Check("error", "the server does not start"),
+    "ML302": Check("error", "the server does not answer"),
+    "ML303": Check("warning", "the server is too slow for its host"),
+    "ML304": Check("warning", "the server prints what is no message"),
+    "ML305": Check("warning", "the server has too many tools for its host"),
+    "ML306": Check("warning", "a tool's name is refused by its host"),
+    "ML307": Check("warning", "the server does not end with its input"),
+    "ML308": Check("warning", "the server leaves processes behind"),
+    "ML309": Check("error", "the server and its host speak different protocols"),
+    # What runs now.
+    "ML401": Check("warning", "the host of a server is gone"),
+    "ML402": Check("warning", "several generations of a server run under one host"),
+    "ML403": Check("error", "servers of different hosts share a pipe"),
+    "ML404": Check("error", "a server's lineage contradicts what it was told"),
+    "ML405": Check("note", "the session of a server has changed"),
+    "ML406": Check("warning", "sessions share a server through a pool"),
+    "ML407": Check("note", "a lease is stale"),
+}
+
+
+class Subject(NamedTuple):
+    """What a finding is about, as far as it is about something in particular."""
+
+    host: str = ""  # its name in `settings`, or in `hosts`
+    server: str = ""
+    scope: str = ""
+    file: str = ""
+    line: int = 0  # counted from 1; 0: the file as a whole
+    column: int = 0
+    pid: int = 0
+
+
+class Repair(NamedTuple):
+    """What `--fix` would do about it, and can do safely."""
+
+    what: str  # for a person: "wrap docs in ~/.codex/config.toml"; the same act, the same words
+    act: Callable[[], None]  # raises LaunchError when it cannot be done
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong."""
+
+    code: str
+    subject: Subject
+    message: str  # what is wrong, in a sentence without its full stop
+    fix: str  # what to do, in the imperative
+    repair: Repair | None = None
+
+    @property
+    def level(self) -> Level:
+        """How bad it is."""
+        return CHECKS[self.code].level
+
+    @property
+    def title(self) -> str:
+        """A few words on what the code means."""
+        return CHECKS[self.code].title

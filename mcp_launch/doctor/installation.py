@@ -1,0 +1,167 @@
+"""The launcher itself: where it is, where it keeps its files, and what its profiles say."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcp_launch import profiles, recording, records, whereabouts
+from mcp_launch.doctor.finding import Finding, Repair, Subject
+from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcp_launch.doctor.survey import Survey
+
+# With less left, a lease or a log may end in the middle.
+_ROOM = 1 << 20
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_launcher(survey: Survey) -> Iterator[Finding]:
+    """See that hosts can find the launcher, and for how long (ML010, ML011)."""
+    try:
+        launcher = whereabouts.find(survey.environ, survey.site.home)
+    except UsageError as error:
+        yield Finding("ML010", Subject(), error.problem, error.fix)
+        return
+    if reason := whereabouts.warn(launcher):
+        problem, _, fix = reason.rpartition(": ")
+        yield Finding("ML011", Subject(file=launcher), problem, fix)
+
+
+def check_state(survey: Survey) -> Iterator[Finding]:
+    """See that leases and logs can be kept, and that nobody else reads them (ML012)."""
+    if not hasattr(os, "geteuid"):
+        return  # Windows, where there are neither
+    directory = survey.state
+    if not os.path.isdir(directory):
+        yield from _tell_missing(directory)
+        return
+    if refused := _tell_owner(directory):
+        yield from refused
+        return
+    yield from _tell_mode(directory, is_private=False)
+    inner = [entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
+    for one in sorted(inner):
+        yield from _tell_owner(one) or _tell_mode(one, is_private=True)
+    yield from tell_room(directory)
+
+
+def _tell_missing(directory: str) -> Iterator[Finding]:
+    """See whether a directory that is not there could be made."""
+    above = directory
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        problem = f"{directory} cannot be made: {above} is no directory"
+        yield _refuse(directory, problem, f"move {above} away")
+    elif not os.access(above, os.W_OK | os.X_OK):
+        problem = f"{directory} cannot be made: you may not write into {above}"
+        yield _refuse(directory, problem, f"let yourself write there: {profiles.quote(above)}")
+
+
+def _refuse(directory: str, problem: str, fix: str) -> Finding:
+    return Finding("ML012", Subject(file=directory), f"{problem}; launches leave no lease", fix)
+
+
+def _tell_owner(directory: str) -> list[Finding]:
+    owner = os.stat(directory).st_uid
+    if owner != os.geteuid():
+        fix = f"run: sudo chown -R $(id -u) {profiles.quote(directory)}"
+        return [_refuse(directory, f"{directory} belongs to another user (uid {owner})", fix)]
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        fix = f"run: chmod u+rwx {profiles.quote(directory)}"
+        return [_refuse(directory, f"you may not write into {directory}", fix)]
+    return []
+
+
+def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
+    """See that nobody else can read what is private, or write into any of it."""
+    forbidden = _OTHERS if is_private else records.OTHERS_CAN_WRITE
+    mode = stat.S_IMODE(os.stat(directory).st_mode)
+    if not mode & forbidden:
+        return []
+    return [
+        Finding(
+            "ML012",
+            Subject(file=directory),
+            f"{directory} is open to other users (mode {mode:o})",
+            f"run: chmod 700 {profiles.quote(directory)}",
+            Repair(f"make {directory} private", partial(_make_private, directory)),
+        )
+    ]
+
+
+def _make_private(directory: str) -> None:
+    try:
+        os.chmod(directory, stat.S_IRWXU)
+    except OSError as error:
+        raise FileRefused(
+            f"{directory} cannot be made private: {error.strerror}", fix="see whose it is"
+        ) from None
+
+
+def tell_room(
+    directory: str, look: Callable[[str], os.statvfs_result] | None = None
+) -> Iterator[Finding]:
+    """See that there is room for a lease."""
+    room = (look or os.statvfs)(directory)
+    is_full = room.f_bavail * room.f_frsize < _ROOM or (room.f_files > 0 and not room.f_favail)
+    if is_full:
+        yield _refuse(directory, f"the disk of {directory} is full", "make room (df shows where)")
+
+
+def check_user_profile(survey: Survey) -> Iterator[Finding]:
+    """See that the user's profiles can be used (ML013)."""
+    path = profiles.locate_user_file(survey.environ)
+    if survey.site.platform == "win32" or not os.path.lexists(path):
+        return
+    try:
+        recording.read(os.path.realpath(path), None, is_projects=False)
+        profiles.refuse_if_others_can_write(path, os.stat(path))
+    except ProfileRefused as refused:
+        yield _tell_refused("ML013", path, refused)
+
+
+def check_project_profile(survey: Survey) -> Iterator[Finding]:
+    """See that a project's profiles can be used, and are trusted (ML013, ML014)."""
+    path = os.path.realpath(os.path.join(survey.site.project, profiles.PROJECT_FILE))
+    if survey.site.platform == "win32" or not os.path.lexists(path):
+        return
+    before = records.read(path, survey.environ)
+    how = f"mcp-launch trust {profiles.quote(path)}"
+    try:
+        record = recording.read(path, before, is_projects=True)
+    except ProfileRefused as refused:
+        if before and before["trusted"]:
+            yield _tell_refused("ML013", path, refused)
+        else:
+            told = _tell_refused("ML014", path, refused)
+            message = f"it is not trusted, and could not be: {told.message}"
+            yield told._replace(message=message, fix=f"{told.fix}; then run: {how}")
+        return
+    # One without servers only marks the project's root.
+    if record["servers"] and not record["trusted"]:
+        since = " since it was changed" if record["was_trusted"] else ""
+        names = ", ".join(record["servers"])
+        message = f"{path} is not trusted{since}: servers that ask for {names} do not start"
+        yield Finding("ML014", Subject(file=path), message, f"read it, then run: {how}")
+
+
+def _tell_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
+    """Return a finding that points where the text says."""
+    place = re.match(rf"{re.escape(path)}:(\d+)(?::(\d+))?: ", refused.problem)
+    if not place:
+        return Finding(code, Subject(file=path), refused.problem, refused.fix)
+    line, column = int(place.group(1)), int(place.group(2) or 0)
+    subject = Subject(file=path, line=line, column=column)
+    return Finding(code, subject, refused.problem[place.end() :], refused.fix)
+
+
+OF_ALL = (check_launcher, check_state, check_user_profile, check_project_profile)

@@ -1,0 +1,89 @@
+"""Whether entries go through the launcher, whether it is still there, and how to put it in."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcp_launch import changing, replacing, wrapping
+from mcp_launch.changing import Wish
+from mcp_launch.doctor.finding import Finding, Repair
+from mcp_launch.errors import FileRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.doctor.survey import Item, Survey
+
+
+def check_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for the launcher of a wrapped entry (ML116)."""
+    if item.is_wrapped and wrapping.is_launcher_gone(item.words):
+        launcher = item.words[0]
+        what = "may not be executed" if os.path.exists(launcher) else "does not exist"
+        yield Finding(
+            "ML116",
+            item.point("command"),
+            f"{launcher} {what}, so that {item.host.title} cannot start {item.name}",
+            f"install mcp-launch and wrap it again: {tell_how(item)}",
+            offer_wrapping(survey, item),
+        )
+
+
+def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Note an entry that does without the launcher (ML117)."""
+    if not item.words or item.is_wrapped or wrapping.is_wrapped_otherwise(item.words):
+        return
+    yield Finding(
+        "ML117",
+        item.point(),
+        f"{item.host.title} starts {item.name} without mcp-launch: nothing sees to its "
+        "directory, its session and its end",
+        f"wrap it: {tell_how(item)}",
+        offer_wrapping(survey, item),
+    )
+
+
+def tell_how(item: Item) -> str:
+    """Return the command that wraps an entry."""
+    return f"mcp-launch wrap --host {item.host.name} {shlex.quote(item.name)}"
+
+
+def can_be_wrapped(survey: Survey, item: Item) -> bool:
+    """Tell whether wrapping would succeed; to find out takes as long as to do it."""
+    try:
+        _wrap(survey, item, item.document.text)
+    except FileRefused:
+        return False
+    return bool(survey.launcher)
+
+
+def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
+    """Return what `--fix` does to wrap an entry; None if it had better not.
+
+    What is written is the path of the launcher on this machine. In a project's file others
+    would get it too, so that such a one is wrapped only by who asks for it.
+    """
+    if not survey.launcher or item.is_of_project:
+        return None
+    which = f" ({item.scope})" if item.scope.startswith("local: ") else ""
+    return Repair(f"wrap {item.name}{which} in {item.file.path}", partial(wrap_one, survey, item))
+
+
+def wrap_one(survey: Survey, item: Item) -> None:
+    """Wrap an entry in its file as it is by now.
+
+    Raises:
+        FileRefused: It cannot be done.
+
+    """
+    replacing.replace(item.file, partial(_wrap, survey, item), survey.state)
+
+
+def _wrap(survey: Survey, item: Item, text: str) -> str:
+    return changing.change_one(item.host, item.file, item.path, Wish(survey.launcher), text)
+
+
+OF_ITEMS = (check_launcher, check_wrapped)

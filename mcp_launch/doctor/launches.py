@@ -1,0 +1,111 @@
+"""What would be started for an entry, with what and where; nothing is started for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch import literals, passing, profile
+from mcp_launch.doctor import surroundings
+from mcp_launch.errors import LaunchError, SourceMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_launch.doctor.survey import Item, Survey
+    from mcp_launch.profile import Profile
+
+# Hosts whose entries have a `cwd` that counts.
+HAVE_CWD = ("codex", "vscode", "gemini", "opencode", "cline")
+
+# Hosts that start servers of all projects in a place of their own; which one, they do not say.
+_HAVE_NO_PLACE = ("claude-desktop", "cursor", "windsurf", "cline")
+
+
+class Launch(NamedTuple):
+    """One server, as its host would start it."""
+
+    command: list[str]  # the server's own; none if it is out of reach
+    given: Mapping[str, str]  # what the host gives, to the server or to the launcher before it
+    environ: Mapping[str, str]  # what the server itself gets
+    places: list[str]  # the directories in one of which it is started; none: nobody knows
+    profile: Profile | None = None  # what a wrapped entry asks for
+
+
+def foresee(survey: Survey, item: Item) -> Launch:
+    """Return what would be started."""
+    given = surroundings.give(survey, item)
+    places = list_places(survey, item)
+    if not item.is_wrapped:
+        return Launch(_spell_out(survey, item, item.command), given, given, places)
+    wanted = _read_profile(survey, item, given)
+    if wanted is None:
+        return Launch([], given, given, places)
+    command = _spell_out(survey, item, wanted.command)
+    environ = _select(wanted, given)
+    return Launch(command, given, environ, _move(survey, wanted.cwd, places), wanted)
+
+
+def list_places(survey: Survey, item: Item) -> list[str]:
+    """Return the directories in one of which a host starts an entry's command."""
+    site = survey.site
+    project = find_project(survey, item)
+    cwd = item.entry.get("cwd")
+    if item.host.name in HAVE_CWD and isinstance(cwd, str) and cwd:
+        cwd = surroundings.expand(survey, item, cwd)
+        if item.host.name == "codex" and not os.path.isabs(cwd):
+            return []  # from wherever its daemon runs
+        if item.host.name == "vscode" and cwd.startswith("~"):
+            cwd = site.home + cwd[1:]
+        return [os.path.join(project, cwd)]
+    return ["/", site.home, project] if item.host.name in _HAVE_NO_PLACE else [project]
+
+
+def find_project(survey: Survey, item: Item) -> str:
+    """Return the project for which an entry is looked at."""
+    return item.scope.partition("local: ")[2] or survey.site.project
+
+
+def _spell_out(survey: Survey, item: Item, command: list[str]) -> list[str]:
+    """Return a command as its host understands it; nothing if the host knows more than we do."""
+    words = [surroundings.expand(survey, item, word) for word in command]
+    if item.host.name == "vscode":
+        home = survey.site.home
+        words = [home + word[1:] if word.startswith("~/") else word for word in words]
+    is_known = bool(words) and surroundings.is_solved(item, words[0]) and "\0" not in words[0]
+    return words if is_known else []
+
+
+def _read_profile(survey: Survey, item: Item, given: Mapping[str, str]) -> Profile | None:
+    project = find_project(survey, item)
+    try:
+        return profile.load(item.words[2:], given, lambda: project, is_launch=False)
+    except LaunchError:
+        return None  # said elsewhere: of the file, or by the launch
+
+
+def _select(wanted: Profile, given: Mapping[str, str]) -> dict[str, str]:
+    """Return what the launcher leaves of what it gets, and what it adds for certain."""
+    environ = passing.select(given, wanted.pass_env)
+    for name, text in wanted.literals.items():
+        try:
+            environ[name] = literals.expand(text, name, given)
+        except SourceMissing:
+            continue  # the launch stops there, which is said of the variable it lacks
+    for name, variable in wanted.env.items():
+        borrowed = given.get(variable.sought) if variable.source == "local" else ""
+        value = variable.default if borrowed is None else borrowed
+        if value is not None:
+            environ[name] = value
+    return environ
+
+
+def _move(survey: Survey, wanted: str, places: list[str]) -> list[str]:
+    """Return where `--cwd` puts a server that would start in one of these places."""
+    if wanted in {"session", "keep"}:
+        return places
+    if wanted == "project_root":
+        return [survey.site.project]
+    if wanted == "~" or wanted.startswith("~/"):
+        wanted = survey.site.home + wanted[1:]
+    return [os.path.join(place, wanted) for place in places] or [wanted]

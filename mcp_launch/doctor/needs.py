@@ -1,0 +1,95 @@
+"""Which variables a server needs, as far as its command says so."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.profile import Profile
+
+# Programs that take variables along by their names.
+_CONTAINERS = {"docker", "podman", "nerdctl"}
+
+# Options of theirs without a value of their own; all others have one.
+_SWITCHES = {
+    *("--rm", "--init", "--privileged", "--read-only", "--interactive", "--tty", "--detach"),
+    *("--quiet", "--publish-all", "--no-healthcheck", "--oom-kill-disable", "--use-api-socket"),
+}
+_LETTERS = re.compile(r"-[itdqP]+")
+
+_SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
+
+# What a script takes from its environment, but not where it has something else in its place.
+_TAKEN = re.compile(r"(?<!\\)\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_MADE = re.compile(r"\b([A-Za-z_]\w*)=|\b(?:for|read(?: -\w+)*) ([A-Za-z_]\w*)")
+_QUOTED = re.compile("'[^']*'")
+
+# What a shell knows by itself.
+_OF_SHELLS = {"PWD", "OLDPWD", "IFS", "PPID", "UID", "EUID", "RANDOM", "SECONDS", "HOSTNAME"}
+_OF_SHELLS |= {"LINENO", "SHLVL", "OPTARG", "OPTIND", "BASH", "BASH_VERSION", "ZSH_VERSION"}
+
+_BORROWED = re.compile(r"(?<!\$)\$\{(\w+)\}")
+
+
+class Need(NamedTuple):
+    """A variable, and what needs it."""
+
+    name: str
+    why: str  # a phrase with a verb: "docker passes it on (-e)"
+    is_sure: bool = True  # nothing works without it
+
+
+def list_of_command(command: list[str]) -> Iterator[Need]:
+    """Return what a command needs in its environment."""
+    program = os.path.basename(command[0]) if command else ""
+    if program in _CONTAINERS:
+        for name in _list_passed_on(command[1:]):
+            yield Need(name, f"{program} is to pass it on")
+    elif program in _SHELLS:
+        for name in _list_taken(command[1:]):
+            yield Need(name, f"its script for {program} uses it", is_sure=False)
+
+
+def list_of_profile(profile: Profile) -> Iterator[Need]:
+    """Return what a wrapped server's options and profiles need in the launcher's environment."""
+    for name, variable in profile.env.items():
+        if variable.source == "local" and variable.default is None:
+            why = f"{name} is to be taken from it (--env or a profile's env_vars)"
+            yield Need(variable.sought, why, variable.is_required)
+    for name, text in profile.literals.items():
+        for sought in _BORROWED.findall(text):
+            yield Need(sought, f"the profile's env uses it for {name}")
+
+
+def _list_passed_on(words: list[str]) -> Iterator[str]:
+    """Return the names behind -e; what stands behind the image is the server's own."""
+    while words and words[0] != "run":
+        words = words[1:]
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        option, equals, value = rest.pop(0).partition("=")
+        if option in _SWITCHES or _LETTERS.fullmatch(option):
+            continue
+        if option.startswith("-e") and option != "-e":
+            option, value, equals = "-e", option[2:] + equals + value, "="  # as in -eNAME
+        if not equals:
+            value = rest.pop(0) if rest else ""
+        if option in {"-e", "--env"} and value and "=" not in value:
+            yield value
+
+
+def _list_taken(words: list[str]) -> list[str]:
+    flags = next((word for word in words if re.fullmatch(r"-\w*c", word)), "")
+    before = words[: words.index(flags)] if flags else words
+    script = words[words.index(flags) + 1 :][:1] if flags else []
+    # A shell that reads its own files may find the variable there.
+    if not script or any("l" in word or "i" in word for word in (flags, *before)):
+        return []
+    text = _QUOTED.sub("", script[0])
+    made = {name for pair in _MADE.findall(text) for name in pair}
+    taken = [one or other for one, other in _TAKEN.findall(text)]
+    return [name for name in dict.fromkeys(taken) if name not in made | _OF_SHELLS]

@@ -1,0 +1,165 @@
+"""What is wrong with what runs now: left servers, too many of them, shared pipes, stale leases."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch import hosts, leases, reaping
+from mcp_launch.doctor import allegiance, pools
+from mcp_launch.doctor.finding import Finding, Repair, Subject
+from mcp_launch.errors import printable
+from mcp_launch.measures import tell_age
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.census import Census, HostProcess
+    from mcp_launch.doctor.survey import Survey
+    from mcp_launch.measures import Memory
+    from mcp_launch.population import Server
+
+# Hosts start a server twice for a moment, and what they fork holds their pipes for another.
+_SETTLED = 10.0
+
+
+class Share(NamedTuple):
+    """What one server holds, and for whom."""
+
+    host: str
+    session: str
+    server: str
+    memory: Memory
+
+
+def check(survey: Survey) -> Iterator[Finding]:
+    """Look at everything that runs."""
+    census = survey.census
+    for server in census.ownerless:
+        yield _report_ownerless(survey, server)
+    wanted = {host.name for host in survey.hosts} | {hosts.UNKNOWN.name}
+    for host in census.hosts:
+        if host.name in wanted:
+            yield from _check_generations(survey, host)
+            yield from _check_writers(survey, host)
+            yield from allegiance.check(survey, host)
+    yield from _check_readers(census)
+    yield from pools.check(survey)
+    yield from _check_leases(survey)
+
+
+def list_memory(survey: Survey) -> list[Share]:
+    """Return what every server holds, by host and session."""
+    census = survey.census
+    shares = [
+        Share(
+            str(host),
+            printable(session.thread or session.session),
+            str(server),
+            server.memory,
+        )
+        for host in census.hosts
+        for session in host.sessions
+        for server in session.servers
+    ]
+    left = [Share("no host", "", str(one), one.memory) for one in census.ownerless]
+    return shares + left
+
+
+def _report_ownerless(survey: Survey, server: Server) -> Finding:
+    return Finding(
+        "ML401",
+        Subject(server=server.name, pid=server.pid),
+        f"{server} has run for {tell_age(server.age)} and holds {server.memory}, "
+        f"but nobody needs it: {printable(server.why_ownerless)}",
+        "mcp-launch reap ends it",
+        Repair(f"end {server}", partial(reaping.reap, survey, server)),
+    )
+
+
+def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
+    settled = [one for one in host.servers if one.age is not None and one.age >= _SETTLED]
+    for name in dict.fromkeys(server.name for server in settled):
+        same = [server for server in settled if server.name == name]
+        most = _count_expected(survey, host, name)
+        ages = ", ".join(f"process {one.pid} ({tell_age(one.age)})" for one in same)
+        if most and len(same) > most:
+            yield Finding(
+                "ML402",
+                Subject(host.name, name),
+                f"{host} needs {most} of {printable(name)} and runs {len(same)}: {ages}",
+                f"start {host.title} anew when no session of it is at work",
+            )
+        elif twice := _find_thread_served_twice(same):
+            yield Finding(
+                "ML402",
+                Subject(host.name, name),
+                f"more than one {printable(name)} serves thread {printable(twice)} "
+                f"of {host}: {ages}",
+                f"start {host.title} anew when no session of it is at work",
+            )
+
+
+def _count_expected(survey: Survey, host: HostProcess, name: str) -> int:
+    """Return how many of a server a host should run; 0 where that cannot be told."""
+    if host.name == "codex":
+        return len(host.threads)  # none: ephemeral threads, or Codex before its locks
+    if host.name != "claude":
+        return 0
+    configured = survey.configured
+    commands = {one.words for one in configured if one.name == name}
+    # Entries of other names with the same command cannot be told from this one.
+    return max(1, len({one.name for one in configured if one.words in commands}))
+
+
+def _find_thread_served_twice(servers: list[Server]) -> str:
+    threads = [one.thread for one in servers if one.launch and one.launch.state == "confirmed"]
+    return next((thread for thread in threads if thread and threads.count(thread) > 1), "")
+
+
+def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
+    """Find servers to which several processes of hosts can write."""
+    for server in host.servers:
+        ages = {pid: survey.table.started_seconds_ago(pid) for pid in server.stdin.holders}
+        settled = [pid for pid, age in ages.items() if age is not None and age >= _SETTLED]
+        if len(settled) > 1:
+            writers = " and ".join(allegiance.name_process(survey, pid) for pid in settled)
+            yield Finding(
+                "ML403",
+                Subject(host.name, server.name, pid=server.pid),
+                f"{writers} can write to the stdin of {server}",
+                f"end process {server.pid}, and have one host alone start it anew",
+            )
+
+
+def _check_readers(census: Census) -> Iterator[Finding]:
+    """Find servers of different hosts that read from one pipe."""
+    hosted = [(host, server) for host in census.hosts for server in host.servers]
+    for (host, server), (other_host, other) in combinations(hosted, 2):
+        if host.pid != other_host.pid and server.stdin.name == other.stdin.name != "":
+            yield Finding(
+                "ML403",
+                Subject(host.name, server.name, pid=server.pid),
+                f"{server} of {host} and {other} of {other_host} read from the same pipe",
+                f"end processes {server.pid} and {other.pid}, and start both anew",
+            )
+
+
+def _check_leases(survey: Survey) -> Iterator[Finding]:
+    directory = f"{survey.state}/leases"
+    repair = Repair(f"remove the stale leases in {directory}", partial(_reclaim, survey, directory))
+    for path, record in leases.read_all(directory).items():
+        if leases.is_stale(survey.table, record):
+            server = record.get("server")
+            yield Finding(
+                "ML407",
+                Subject(server=server if isinstance(server, str) else "", file=path),
+                "the launch of this lease is over, and could not remove it",
+                "mcp-launch reap removes it",
+                repair,
+            )
+
+
+def _reclaim(survey: Survey, directory: str) -> None:
+    leases.reclaim_stale(survey.table, directory)

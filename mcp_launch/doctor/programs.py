@@ -1,0 +1,213 @@
+"""Which hosts are installed on this machine, and which version each is.
+
+A host is asked for its version only where nothing beside it tells: what takes long, or opens
+a window, is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import plistlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mcp_launch.settings.host import Site
+
+# The releases that our own tests run against; see tests/hosts/versions.toml.
+TRIED: dict[str, tuple[str, ...]] = {"codex": ("0.125.0", "0.166.0"), "claude": ("2.1.325",)}
+
+# What npm calls the hosts that it installs.
+PACKAGES = {
+    "codex": "@openai/codex",
+    "claude": "@anthropic-ai/claude-code",
+    "gemini": "@google/gemini-cli",
+    "opencode": "opencode-ai",
+    "copilot": "@github/copilot",
+}
+
+# What is called what, and which of these are asked: all others open a window.
+_COMMANDS = {
+    "codex": "codex",
+    "claude": "claude",
+    "claude-desktop": "claude-desktop",
+    "cursor": "cursor",
+    "vscode": "code",
+    "gemini": "gemini",
+    "opencode": "opencode",
+    "zed": "zed",
+    "windsurf": "windsurf",
+    "copilot": "copilot",
+    "goose": "goose",
+}
+_ASKED = ("codex", "claude", "gemini", "opencode", "copilot", "goose")
+
+# Where programs are that PATH does not name; below the home.
+_PLACES = (
+    *(".local/bin", ".claude/local", ".opencode/bin", ".npm-global/bin"),
+    *(".bun/bin", ".volta/bin", "bin"),
+)
+
+_BUNDLES = {
+    "claude-desktop": "Claude",
+    "cursor": "Cursor",
+    "vscode": "Visual Studio Code",
+    "zed": "Zed",
+    "windsurf": "Windsurf",
+}
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+(?:-(?!linux|darwin|win32)[\w.]+)?")
+_IN_PATH = re.compile(
+    r"/(?:claude/versions|releases|Cellar/[\w-]+|Caskroom/[\w-]+)/([\d.]+)(?:/|$)"
+)
+
+# How far above a program its package is described: `vendor/x86_64…/bin/codex`.
+_LEVELS = 5
+
+# How long a host may take to say its version; all are asked at once.
+_PATIENCE = 0.4
+
+
+class Program(NamedTuple):
+    """An installed host."""
+
+    path: str
+    version: str  # empty: it does not say
+
+
+def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
+    """Return the hosts that are installed, by their names in `settings`."""
+    found = {name: _find(name, site) for name in _COMMANDS}
+    paths = {name: path for name, path in found.items() if path}
+    versions = {name: read_version(name, path) for name, path in paths.items()}
+    asked = [name for name in _ASKED if name in paths and not versions[name]]
+    if asked and site.platform != "win32":  # where what is started cannot be ended for certain
+        with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(len(asked)) as threads:
+            environ = _make_environ(site, home)
+            answers = threads.map(lambda name: _ask(paths[name], environ, patience), asked)
+            versions |= dict(zip(asked, answers, strict=True))
+    return {name: Program(path, versions[name]) for name, path in paths.items()}
+
+
+def tell_tried(name: str, version: str) -> str:
+    """Tell what our tests know of a version, for a person."""
+    tried = TRIED.get(name, ())
+    if not tried:
+        return "our tests do not run against it"
+    if not version:
+        return f"our tests run against {' and '.join(tried)}"
+    if version in tried:
+        return "our tests run against it"
+    oldest, newest = min(tried, key=_rank), max(tried, key=_rank)
+    if _rank(version) > _rank(newest):
+        return f"newer than {newest}, which our tests run against"
+    if _rank(version) < _rank(oldest):
+        return f"older than {oldest}, which our tests run against"
+    return f"between {oldest} and {newest}, which our tests run against"
+
+
+def _rank(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+def _find(name: str, site: Site) -> str:
+    places = [os.path.join(site.home, place) for place in _PLACES]
+    if site.platform == "darwin":
+        places += ["/opt/homebrew/bin", "/usr/local/bin"]
+    path = os.pathsep.join([site.environ.get("PATH", ""), *places])
+    if found := shutil.which(_COMMANDS[name], path=path):
+        return found
+    for directory in ("/Applications", os.path.join(site.home, "Applications")):
+        bundle = os.path.join(directory, f"{_BUNDLES.get(name)}.app")
+        if site.platform == "darwin" and os.path.isdir(bundle):
+            return bundle
+    return ""
+
+
+def read_version(name: str, path: str) -> str:
+    """Return a version as far as files tell it, without starting anything."""
+    real = os.path.realpath(path)
+    if found := _IN_PATH.search(real):
+        return found.group(1)
+    directory = real if os.path.isdir(real) else os.path.dirname(real)
+    for _ in range(_LEVELS):
+        for read in (_read_package, _read_bundle):
+            if version := read(name, directory):
+                return version
+        directory = os.path.dirname(directory)
+    return ""
+
+
+def _read_package(name: str, directory: str) -> str:
+    """Return what npm, or an editor, has written down beside a program."""
+    if name in PACKAGES:
+        told = _read_json(os.path.join(directory, "package.json"))
+        is_it = str(told.get("name", "")).startswith(PACKAGES[name])
+        return _pick(told.get("version")) if is_it else ""
+    for below in ("resources/app", "Contents/Resources/app"):
+        product = _read_json(os.path.join(directory, below, "product.json"))
+        told = _read_json(os.path.join(directory, below, "package.json"))
+        # Editors made from VS Code have its version in one of the two.
+        known = (product.get("windsurfVersion"), product.get("version"), told.get("version"))
+        if version := next((_pick(one) for one in known if one), ""):
+            return version
+    return ""
+
+
+def _read_bundle(name: str, directory: str) -> str:
+    if name not in _BUNDLES:
+        return ""
+    try:
+        with open(os.path.join(directory, "Contents/Info.plist"), "rb") as file:
+            return _pick(plistlib.load(file).get("CFBundleShortVersionString"))
+    except (OSError, ValueError, AttributeError, plistlib.InvalidFileException):
+        return ""
+
+
+def _read_json(path: str) -> dict[str, object]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            told = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _pick(text: object) -> str:
+    found = _VERSION.search(text) if isinstance(text, str) else None
+    return found.group() if found else ""
+
+
+def _make_environ(site: Site, home: str) -> dict[str, str]:
+    """Return what a program needs to say its version, and nothing that it could act upon."""
+    # Codex leaves files in its home even then.
+    kept = {name: site.environ[name] for name in ("PATH", "HOME") if name in site.environ}
+    return {**kept, "CODEX_HOME": home, "DISABLE_AUTOUPDATER": "1"}
+
+
+def _ask(path: str, environ: dict[str, str], patience: float) -> str:
+    try:
+        process = subprocess.Popen(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+            cwd=environ["CODEX_HOME"],
+            start_new_session=True,
+        )
+    except OSError:
+        return ""
+    with process:
+        try:
+            said, _ = process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with whatever it has started
+            return ""
+    return _pick(said.decode("utf-8", "replace"))

@@ -1,0 +1,195 @@
+"""What the doctor found, for people and for programs, without anybody's secrets."""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from mcp_launch import __version__
+from mcp_launch.doctor import processes, programs
+from mcp_launch.doctor.finding import LEVELS, Finding, Subject
+from mcp_launch.errors import printable
+from mcp_launch.masking import Scrubber, is_secret_name, looks_secret
+from mcp_launch.settings import HOSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import Console
+
+    from mcp_launch.doctor.processes import Share
+    from mcp_launch.doctor.survey import Survey
+
+# The form of what programs read.
+VERSION = 1
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+class Report:
+    """Shows findings."""
+
+    def __init__(self, survey: Survey, findings: list[Finding]) -> None:
+        self._survey = survey
+        self._findings = findings
+        self._scrubber = Scrubber(_list_secrets(survey))
+
+    def describe(self) -> dict[str, Any]:
+        """Return all of it for programs."""
+        return {
+            "version": VERSION,
+            "mcp-launch": __version__,
+            "counts": self._count(),
+            "findings": [self._describe_finding(finding) for finding in self._findings],
+            "hosts": list(self._describe_hosts()),
+            "memory": [
+                self._describe_share(share) for share in processes.list_memory(self._survey)
+            ],
+            "servers": len(self._survey.servers),
+        }
+
+    def _describe_finding(self, finding: Finding) -> dict[str, Any]:
+        subject = {name: value for name, value in finding.subject._asdict().items() if value}
+        return {
+            "code": finding.code,
+            "level": finding.level,
+            "title": finding.title,
+            "subject": subject,
+            "message": self._scrubber.clean(finding.message),
+            "fix": self._scrubber.clean(finding.fix),
+            "repair": self._scrubber.clean(finding.repair.what) if finding.repair else None,
+        }
+
+    def _describe_share(self, share: Share) -> dict[str, Any]:
+        memory = {"bytes": share.memory.amount, "kind": share.memory.kind}
+        return share._asdict() | {"memory": memory}
+
+    def _describe_hosts(self) -> Iterator[dict[str, Any]]:
+        for host in self._survey.hosts:
+            program = self._survey.programs.get(host.name)
+            items = [item for item in self._survey.items if item.host is host]
+            if program or items:
+                version = program.version if program else ""
+                yield {
+                    "host": host.name,
+                    "title": host.title,
+                    "program": program.path if program else None,
+                    "version": version or None,
+                    "tried": programs.tell_tried(host.name, version),
+                    "servers": len([item for item in items if not item.why_not]),
+                }
+
+    def show(self, console: Console) -> None:
+        """Show all of it to a person."""
+        hosts = list(self._describe_hosts())
+        for host in hosts:
+            console.print(self._introduce(host))
+        for name, of_host in groupby(self._findings, lambda finding: finding.subject.host):
+            title = HOSTS[name].title if name in HOSTS else name or "This machine"
+            console.print()
+            console.print(Text(title, "bold underline"))
+            gathered = _gather(list(of_host))
+            for server, of_server in groupby(gathered, lambda finding: finding.subject.server):
+                self._show_server(console, server, list(of_server))
+        self._show_memory(console)
+        if hosts or self._findings:
+            console.print()
+        console.print(self._conclude())
+
+    def _introduce(self, host: dict[str, Any]) -> Text:
+        said = Text(host["title"], "bold")
+        said.append(f" {host['version'] or ''}".rstrip(), "not bold")
+        said.append(f", {_plural(host['servers'], 'server')}", "not bold")
+        said.append(f" ({host['tried']})" if host["tried"] else "", "not bold dim")
+        return said
+
+    def _show_server(self, console: Console, server: str, findings: list[Finding]) -> None:
+        if server:
+            console.print(Text(f"  {printable(server)}", "bold"))
+        for place, here in groupby(findings, self._place):
+            if place:
+                console.print(Text(f"    {place}", "dim"))
+            for finding in here:
+                text = Text("    ")
+                text.append(f"{finding.code} {finding.level}", _STYLES[finding.level])
+                text.append(f": {self._clean(finding.message)}")
+                console.print(text)
+                console.print(Text(f"      fix: {self._clean(finding.fix)}", "green"))
+
+    def _show_memory(self, console: Console) -> None:
+        shares = processes.list_memory(self._survey)
+        if shares:
+            console.print(Text("\nWhat runs now", "bold underline"))
+        for host, of_host in groupby(shares, lambda share: share.host):
+            console.print(Text(f"  {self._clean(host)}", "bold"))
+            for share in of_host:
+                whose = f" for {share.session}" if share.session else ""
+                console.print(Text(self._clean(f"    {share.server}{whose}: {share.memory}")))
+
+    def _place(self, finding: Finding) -> str:
+        subject = finding.subject
+        at = f":{subject.line}" if subject.line else ""
+        where = f"{self._clean(subject.file)}{at}" if subject.file else ""
+        words = (subject.scope, where, f"process {subject.pid}" if subject.pid else "")
+        return ", ".join(word for word in words if word)
+
+    def _clean(self, text: str) -> str:
+        home = self._survey.site.home.rstrip("/")
+        return printable(self._scrubber.clean(text)).replace(f"{home}/", "~/")
+
+    def _count(self) -> dict[str, int]:
+        return {
+            level: sum(finding.level == level for finding in self._findings) for level in LEVELS
+        }
+
+    def _conclude(self) -> Text:
+        servers = self._survey.servers
+        hosts = {item.host.name for item in servers}
+        seen = f"{_plural(len(servers), 'server')} of {_plural(len(hosts), 'host')}"
+        counts = [_plural(count, level) for level, count in self._count().items() if count]
+        if not counts:
+            return Text(f"Nothing is wrong with {seen}.", "bold green")
+        said = Text(f"{', '.join(counts)} in {seen}", "bold")
+        mended = {finding.repair.what for finding in self._findings if finding.repair}
+        if mended:
+            said.append(f"; mcp-launch doctor --fix can mend {len(mended)}")
+        return said
+
+
+def _gather(findings: list[Finding]) -> list[Finding]:
+    """Tell once of all the servers of a host that are not wrapped: there may be dozens."""
+    bare = [finding for finding in findings if finding.code == "ML117"]
+    if len(bare) < 2:  # noqa: PLR2004  # nothing to gather
+        return findings
+    host = bare[0].subject.host
+    names = ", ".join(finding.subject.server for finding in bare)
+    message = f"{HOSTS[host].title} starts these without mcp-launch: {names}"
+    gathered = Finding("ML117", Subject(host), message, f"wrap them: mcp-launch wrap --host {host}")
+    return [gathered, *(finding for finding in findings if finding.code != "ML117")]
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _list_secrets(survey: Survey) -> Iterator[str]:
+    for name, text in {**os.environ, **survey.environ}.items():
+        if is_secret_name(name):
+            yield text
+    for item in survey.items:
+        yield from _walk(item.entry)
+
+
+def _walk(value: object, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        pairs: Iterable[tuple[str, object]] = ((str(key), one) for key, one in value.items())
+        for key, one in pairs:
+            yield from _walk(one, key)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _walk(one, name)
+    elif isinstance(value, str) and (is_secret_name(name) or looks_secret(value)):
+        yield value

@@ -1,0 +1,220 @@
+"""All that the checks look at, read once: files, entries, surroundings, processes."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_launch import (
+    census,
+    changing,
+    editing,
+    hosts,
+    options,
+    processes,
+    state,
+    whereabouts,
+    wrapping,
+)
+from mcp_launch.doctor import programs
+from mcp_launch.doctor.finding import Subject
+from mcp_launch.document import Document
+from mcp_launch.errors import FileRefused, UsageError
+from mcp_launch.likeness import Configured
+from mcp_launch.settings import HOSTS
+from mcp_launch.settings.host import list_entries, tell_why_not
+from mcp_launch.spots import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mcp_launch.census import Census
+    from mcp_launch.doctor.programs import Program
+    from mcp_launch.processes import ProcessTable
+    from mcp_launch.settings.host import File, Host, Site
+    from mcp_launch.spots import Path
+
+# Where the hosts' entries keep their variables.
+_VARIABLES = ("env", "environment", "envs")
+
+
+class Item(NamedTuple):
+    """One server in one file."""
+
+    host: Host
+    file: File
+    document: Document
+    path: Path  # where it stands in the document
+    name: str
+    scope: str  # in the host's words; "local: /project" for Claude Code's private ones
+    entry: dict[str, Any]
+    words: list[str]  # its command as it is in the file; none if it cannot be understood
+    why_not: str  # why it is no server that this host starts; empty: it is one
+    is_wrapped: bool  # by a launcher of its own name
+    options: dict[str, list[str]]  # of `run`, if it is wrapped
+    command: list[str]  # the server's own command; none if a profile has it
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables that the entry sets."""
+        found: dict[str, str] = {}
+        for key in _VARIABLES:
+            table = self.entry.get(key)
+            if isinstance(table, dict):
+                found |= {str(name): str(text) for name, text in table.items() if text is not None}
+        return found
+
+    @property
+    def is_of_project(self) -> bool:
+        """Tell whether the entry lies in a project, where others may see it."""
+        return self.scope in {"project", "workspace", "repository"}
+
+    def point(self, *keys: str | int) -> Subject:
+        """Return the place of the entry, or of something in it, as a subject."""
+        path = self.path + keys
+        while path and path not in self.document.spots:
+            path = path[:-1]
+        spot = self.document.spots.get(path)
+        line, column = locate(self.document.text, spot.key[0]) if spot else (0, 0)
+        return Subject(self.host.name, self.name, self.scope, self.file.path, line, column)
+
+
+class Refusal(NamedTuple):
+    """A file that could not be read, and why."""
+
+    host: Host
+    file: File
+    error: FileRefused
+
+
+class Survey:
+    """What there is. Nothing in it is looked at before it is asked for."""
+
+    def __init__(
+        self, site: Site, table: ProcessTable, directory: str, only: Sequence[str] = ()
+    ) -> None:
+        self.site = site
+        self.environ: Mapping[str, str] = site.environ
+        self.table = table
+        self.state = directory  # where leases and logs are
+        self.hosts = [host for host in HOSTS.values() if not only or host.name in only]
+        self.refusals: list[Refusal] = []
+        self._documents: dict[str, Document] = {}
+
+    @cached_property
+    def files(self) -> list[tuple[Host, File]]:
+        """Return every file that is there, once: a project may be the home."""
+        found: dict[tuple[str, str], tuple[Host, File]] = {}
+        for host in self.hosts:
+            for file in host.list_files(self.site):
+                if os.path.exists(file.path):
+                    found.setdefault((host.name, os.path.realpath(file.path)), (host, file))
+        return list(found.values())
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """Return every server of every file; a file that cannot be read is in `refusals`."""
+        found = []
+        for host, file in self.files:
+            try:
+                document = self.read(file)
+            except FileRefused as error:
+                self.refusals.append(Refusal(host, file, error))
+                continue
+            found += [
+                _describe(host, file, document, path) for path in list_entries(document, file)
+            ]
+        return found
+
+    @cached_property
+    def servers(self) -> list[Item]:
+        """Return the servers that hosts do start."""
+        return [item for item in self.items if not item.why_not]
+
+    @cached_property
+    def launcher(self) -> str:
+        """Return the launcher's own path; nothing if it is not installed."""
+        try:
+            return whereabouts.find(self.environ, self.site.home)
+        except UsageError:
+            return ""
+
+    @cached_property
+    def running_hosts(self) -> dict[int, str]:
+        """Return the processes of hosts that run now, with their names in `hosts`."""
+        found = {}
+        for pid in self.table.list_pids():
+            process = self.table.look(pid)
+            host = hosts.recognise(self.table, process) if process else None
+            if host is not None:
+                found[pid] = host.name
+        return found
+
+    @cached_property
+    def configured(self) -> list[Configured]:
+        """Return the servers whose own commands are in the hosts' files."""
+        return [Configured(item.name, tuple(item.command)) for item in self.items if item.command]
+
+    @cached_property
+    def census(self) -> Census:
+        """Tell who runs for whom."""
+        return self.take_census()
+
+    def take_census(self) -> Census:
+        """Tell who runs for whom at this very moment."""
+        return census.take(self.table, self.state, self.configured)
+
+    @cached_property
+    def programs(self) -> dict[str, Program]:
+        """Return the hosts that are installed, with their versions."""
+        return programs.find_all(self.site)
+
+    def read(self, file: File) -> Document:
+        """Return one file, read once.
+
+        Raises:
+            FileRefused: It cannot be read.
+
+        """
+        if file.path not in self._documents:
+            text = changing.read_file(file.path)
+            self._documents[file.path] = Document(file.kind, text, file.path)
+        return self._documents[file.path]
+
+
+def open_survey(
+    environ: Mapping[str, str], table: ProcessTable | None = None, only: Sequence[str] = ()
+) -> Survey:
+    """Look at what this user has, in this project; at some hosts only, if so asked."""
+    site = editing.make_site(environ)
+    return Survey(site, table or processes.open_table(), state.find_directory(environ), only)
+
+
+def _describe(host: Host, file: File, document: Document, path: Path) -> Item:
+    entry = document.get(path)
+    shape = changing.find_shape(document, host, path)
+    words = wrapping.list_words(document, path, shape) if shape else []
+    is_wrapped = bool(shape) and wrapping.is_wrapped(document, path, shape or host.shapes[0])
+    given: dict[str, list[str]] = {}
+    command = words
+    if is_wrapped:
+        try:
+            given, command = options.split(words[2:])
+        except UsageError:
+            command = []
+    return Item(
+        host,
+        file,
+        document,
+        path,
+        str(path[-1]),
+        # Deeper than others are Claude Code's own servers of one project.
+        file.scope if path[0] != "projects" else f"local: {path[1]}",
+        entry if isinstance(entry, dict) else {},
+        words,
+        file.why_not or tell_why_not(host, entry),
+        is_wrapped,
+        given,
+        command,
+    )

@@ -1,0 +1,115 @@
+"""Variables that a server needs and does not get, and those that it gets and does not need."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mcp_launch import passing
+from mcp_launch.doctor import launches, needs, surroundings
+from mcp_launch.doctor.finding import Finding, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcp_launch.doctor.launches import Launch
+    from mcp_launch.doctor.needs import Need
+    from mcp_launch.doctor.survey import Item, Survey
+    from mcp_launch.settings.host import Host
+
+# Anything else behind -e is no variable of ours, or a slip that a host will tell.
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+# What an entry calls its variables, where it is not `env`.
+_TABLES = {"opencode": "environment", "goose": "envs"}
+
+# How many servers a message names.
+_SERVERS_SHOWN = 5
+
+
+def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for variables that a server needs and its host does not give (ML205)."""
+    launch = launches.foresee(survey, item)
+    secret = item.entry.get("env_keys")  # Goose takes these from the system's keyring
+    known = {str(name) for name in secret} if isinstance(secret, list) else set()
+    for need in needs.list_of_command(launch.command):
+        if need.name not in known and need.name not in launch.environ:
+            yield from _tell(survey, item, launch, need)
+    if launch.profile is not None:
+        for need in needs.list_of_profile(launch.profile):
+            if need.name not in known and need.name not in launch.given:
+                yield from _tell(survey, item, launch, need)
+
+
+def _tell(survey: Survey, item: Item, launch: Launch, need: Need) -> Iterator[Finding]:
+    if not _NAME.fullmatch(need.name):
+        return
+    title, name = item.host.title, need.name
+    subject = item.point()
+    known = {**survey.environ, **surroundings.read_host(survey, item.host)}
+    if name in launch.given:
+        message = f"--pass-env (or a profile's pass_env) takes {name} out, and {need.why}"
+        yield Finding("ML205", subject, message, f"add {name} to it")
+    elif name in known and not surroundings.passes(item, name, known):
+        message = f"{title} does not hand {name} on, and {need.why}"
+        yield Finding("ML205", subject, message, _explain(item, name))
+    elif name in known:
+        message = f"the {title} that runs now was started without {name}, and {need.why}"
+        yield Finding("ML205", subject, message, f"start {title} anew where {name} is set")
+    elif need.is_sure:
+        message = f"{name} is not set anywhere, and {need.why}"
+        fix = f"set {name} where {title} is started, or in {_name_table(item)}"
+        yield Finding("ML205", subject, message, fix)
+
+
+def _explain(item: Item, name: str) -> str:
+    if item.host.name == "codex":
+        return f'add "{name}" to env_vars in [mcp_servers.{item.name}]: env_vars = ["{name}"]'
+    borrowed = {"claude": f"${{{name}}}", "gemini": f"${name}"}.get(item.host.name)
+    if borrowed:
+        return f'add it to the entry: "env": {{"{name}": "{borrowed}"}}'
+    return f"set it in {_name_table(item)}"
+
+
+def _name_table(item: Item) -> str:
+    return f"the `{_TABLES.get(item.host.name, 'env')}` of the entry"
+
+
+def check_credentials(survey: Survey) -> Iterator[Finding]:
+    """Look for hosts whose own credentials go to every server (ML206)."""
+    for host in survey.hosts:
+        servers = [item for item in survey.servers if item.host.name == host.name]
+        if host.name in surroundings.HAND_ALL_ON and servers:
+            yield from _tell_credentials(survey, host, servers)
+
+
+def _tell_credentials(survey: Survey, host: Host, servers: list[Item]) -> Iterator[Finding]:
+    inherited = surroundings.read_host(survey, host)
+    got: dict[str, None] = {}
+    getting = []
+    for item in servers:
+        names = _list_credentials(survey, item, inherited)
+        got |= dict.fromkeys(names)
+        getting += [item.name] if names else []
+    if not got:
+        return
+    shown = ", ".join(getting[:_SERVERS_SHOWN])
+    more = f" and {len(getting) - _SERVERS_SHOWN} more" if len(getting) > _SERVERS_SHOWN else ""
+    yield Finding(
+        "ML206",
+        Subject(host.name),
+        f"{host.title} hands its credentials on to {len(getting)} of its servers "
+        f"({shown}{more}): {', '.join(got)}",
+        'wrap them with `mcp-launch run --pass-env safe`, or write pass_env = "safe" in a profile',
+    )
+
+
+def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) -> list[str]:
+    """Return the credentials that a server gets although its entry does not name them."""
+    launch = launches.foresee(survey, item)
+    return [
+        name
+        for name in inherited
+        if name in launch.environ and name not in item.variables and launch.environ[name]
+        if any(passing.matches(name, pattern) for pattern in passing.SECRETS)
+    ]

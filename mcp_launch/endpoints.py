@@ -1,0 +1,171 @@
+"""Who holds the other end of a process's stdin or stdout.
+
+Three answers, as everywhere: held (and by whom, among those we were told to look at), gone,
+unknown. "Gone" is the kernel's own word, not a search that found nobody: another user's
+process may hold an end, and nobody shows us its descriptors.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# <linux/netlink.h>, <linux/sock_diag.h>, <linux/unix_diag.h>
+_NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY = 20
+_REQUEST_DUMP = 0x301
+_DONE, _ERROR = 3, 2
+_SHOW_PEER = 4
+_PEER, _SHUTDOWN = 2, 6
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, pid
+_QUESTION = struct.Struct("=BBHIIIII")  # family, protocol, pad, states, inode, show, cookie
+_ANSWER = struct.Struct("=BBBBIII")  # family, type, state, pad, inode, cookie
+_ATTRIBUTE = struct.Struct("=HH")  # length, type
+
+# Neither direction is open any more.
+_BOTH_WAYS = 3
+
+# The kernel answers at once; this is for a sandbox that swallows the question.
+_ANSWER_LIMIT = 1.0
+
+
+class End(NamedTuple):
+    """The other end of a descriptor."""
+
+    state: Literal["held", "gone", "unknown"]
+    name: str = ""  # of the descriptor, as the kernel has it; empty: neither pipe nor socket
+    holders: tuple[int, ...] = ()
+
+
+class Endpoints:
+    """Looks at ends; whatever many questions need is read once."""
+
+    def __init__(self, holders: Iterable[int]) -> None:
+        self._pids = list(holders)  # who is looked at; everybody else is nobody we know
+
+    def look(self, pid: int, fd: int) -> End:
+        """Find the other end of a process's stdin (0) or stdout (1)."""
+        name = _read_link(f"/proc/{pid}/fd/{fd}")
+        if name.startswith("pipe:"):
+            if _is_pipe_left(pid, fd, name):
+                return End("gone", name)
+            wanted = {os.O_RDWR, os.O_RDONLY if fd else os.O_WRONLY}
+            holders = {
+                holder
+                for holder, number in self._held.get(name, [])
+                if _read_access_mode(holder, number) in wanted
+            }
+        elif name.startswith("socket:"):
+            peer = self._sockets.get(name)
+            if peer == "":
+                return End("gone", name)
+            holders = {holder for holder, _ in self._held.get(peer or "", [])}
+        else:
+            return End("unknown")
+        return End("held" if holders else "unknown", name, tuple(sorted(holders)))
+
+    @cached_property
+    def _held(self) -> dict[str, list[tuple[int, str]]]:
+        """Return who has which pipe or socket open, and as which descriptor."""
+        held: dict[str, list[tuple[int, str]]] = {}
+        for pid in self._pids:
+            for number in _list_descriptors(pid):
+                name = _read_link(f"/proc/{pid}/fd/{number}")
+                if name.startswith(("pipe:", "socket:")):
+                    held.setdefault(name, []).append((pid, number))
+        return held
+
+    @cached_property
+    def _sockets(self) -> dict[str, str]:
+        """Return the name of each Unix socket's peer; empty: it was closed."""
+        try:
+            return dict(_ask_kernel())
+        except (OSError, struct.error, AttributeError):
+            return {}  # a sandbox without netlink: unknown, all of them
+
+
+def _is_pipe_left(pid: int, fd: int, name: str) -> bool:
+    """Tell whether nobody at all has the other end of a pipe open.
+
+    We open the process's own end once more and ask: the kernel says "hung up" to a reader
+    without writers, and "error" to a writer without readers. Nothing is read or written.
+    """
+    flags = os.O_WRONLY if fd else os.O_RDONLY
+    try:
+        ours = os.open(f"/proc/{pid}/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False  # gone, or not ours to look at
+    try:
+        poll = select.poll()
+        poll.register(ours, 0)
+        is_left = any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
+        return is_left and name == f"pipe:[{os.fstat(ours).st_ino}]"
+    finally:
+        os.close(ours)
+
+
+def _ask_kernel() -> Iterator[tuple[str, str]]:
+    """Return every Unix socket with its peer."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(_ANSWER_LIMIT)
+        question = _QUESTION.pack(socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, _SHOW_PEER, 0, 0)
+        length = _HEADER.size + len(question)
+        kernel.send(_HEADER.pack(length, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + question)
+        while True:
+            data = kernel.recv(1 << 16)
+            while data:
+                length, kind, *_ = _HEADER.unpack_from(data)
+                if kind in {_DONE, _ERROR}:
+                    return
+                yield from _read_answer(data[_HEADER.size : length])
+                data = data[_align(length) :]
+
+
+def _read_answer(data: bytes) -> Iterator[tuple[str, str]]:
+    *_, inode, _, _ = _ANSWER.unpack_from(data)
+    attributes = {}
+    data = data[_ANSWER.size :]
+    while data:
+        length, kind = _ATTRIBUTE.unpack_from(data)
+        attributes[kind] = int.from_bytes(data[_ATTRIBUTE.size : length], sys.byteorder)
+        data = data[_align(length) :]
+    if peer := attributes.get(_PEER):
+        yield f"socket:[{inode}]", f"socket:[{peer}]"
+    elif peer == 0 and attributes.get(_SHUTDOWN) == _BOTH_WAYS:
+        # No inode alone could also be a peer that was not accepted yet.
+        yield f"socket:[{inode}]", ""
+
+
+def _align(length: int) -> int:
+    return max(length + 3 & ~3, _ATTRIBUTE.size)
+
+
+def _list_descriptors(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return []  # gone, or another user's
+
+
+def _read_link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""  # gone, another user's, or a system without /proc
+
+
+def _read_access_mode(pid: int, number: str) -> int:
+    try:
+        with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
+            flags = next(line.split()[1] for line in file if line.startswith("flags:"))
+    except (OSError, StopIteration):
+        return -1  # closed just now
+    return int(flags, 8) & os.O_ACCMODE

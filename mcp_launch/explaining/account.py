@@ -1,0 +1,109 @@
+"""What a launch would know and decide, as data in which no secret is left."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch import masking
+from mcp_launch.explaining.situation import NO_COMMAND
+from mcp_launch.hosts.host import Found, Missing
+
+if TYPE_CHECKING:
+    from mcp_launch.explaining.precedence import Explanation
+    from mcp_launch.explaining.prospect import Prospect
+
+VERSION = 1
+
+# What stands for an id that is made when a server is started.
+_NEW = "(new with each launch)"
+
+
+def describe(prospect: Prospect) -> dict[str, Any]:
+    """Return all of it."""
+    values = [
+        {
+            "name": one.name,
+            "value": _hide(prospect, one.name, one.text),
+            "origin": one.origin,
+            "is_set": one.is_set,
+        }
+        for one in prospect.list_values()
+    ]
+    return {
+        "version": VERSION,
+        "entry": _describe_entry(prospect),
+        "frame": {name: _describe_fact(prospect, fact) for name, fact in _frame(prospect).items()},
+        "variables": values,
+        "removed": [{"name": name, "why": why} for name, why in prospect.list_removed().items()],
+        "notes": list(prospect.situation.notes),
+        "problems": [
+            {"problem": error.problem, "fix": error.fix, "exit_code": error.exit_code}
+            for error in prospect.problems
+        ],
+    }
+
+
+def describe_explanation(prospect: Prospect, name: str, explained: Explanation) -> dict[str, Any]:
+    """Return where one variable was looked for."""
+    steps = [
+        {
+            "place": step.place,
+            "value": None if step.value is None else _hide(prospect, name, step.value),
+            "why": step.why,
+        }
+        for step in explained.steps
+    ]
+    return {"name": name, "steps": steps, "used": explained.used, "fix": explained.fix}
+
+
+def _hide(prospect: Prospect, name: str, text: str) -> str:
+    """Return a variable's value as it can be shown."""
+    if text == prospect.found.launch.value:
+        return _NEW
+    if text and masking.is_secret_name(name):
+        return masking.MASK
+    situation = prospect.situation
+    known = {**situation.around, **situation.environ, **prospect.decided.environ}
+    # A path is no secret, and would be missing wherever it is a part of another.
+    secrets = (
+        value
+        for other, value in known.items()
+        if masking.is_secret_name(other) and not value.startswith("/")
+    )
+    return masking.Scrubber(secrets).clean(text)
+
+
+def _describe_entry(prospect: Prospect) -> dict[str, Any] | None:
+    item = prospect.situation.item
+    return item and {
+        "server": item.name,
+        "host": item.host.name,
+        "scope": item.scope,
+        "file": item.file.path,
+        "is_wrapped": prospect.situation.is_launched,
+    }
+
+
+def _frame(prospect: Prospect) -> dict[str, Found | Missing]:
+    """Return what is known of the launch itself."""
+    found, line, decided = prospect.found, prospect.situation.line, prospect.decided
+    refused = prospect.failed.get("PWD")
+    frame: dict[str, Found | Missing] = {
+        "host": found.host,
+        "stdin": Found(line.verdict, line.evidence),
+        "session": found.session,
+        "thread": found.thread,
+        "project_root": found.project_root,
+        "cwd": Missing([refused.problem]) if refused else decided.cwd,
+        "binding": Found(found.identity.state, found.identity.evidence),
+    }
+    if decided.argv[0] != NO_COMMAND:
+        frame["command"] = Found(shlex.join(masking.mask(decided.argv)), "as it was given")
+    return frame | {"program": prospect.program}
+
+
+def _describe_fact(prospect: Prospect, fact: Found | Missing) -> dict[str, str | None]:
+    if isinstance(fact, Found):
+        return {"value": _hide(prospect, "", fact.value), "origin": fact.origin}
+    return {"value": None, "origin": "; ".join(fact.searched)}

@@ -1,0 +1,120 @@
+"""The servers that we started, as their leases tell them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch import leases, masking
+from mcp_launch.message import get_member
+from mcp_launch.population import Launch, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.endpoints import End
+    from mcp_launch.identity import ProcessIdentity
+    from mcp_launch.jsontext import Json
+    from mcp_launch.likeness import Configured
+    from mcp_launch.population import Population
+
+_PARTS = ("launcher", "guardian", "server")
+
+
+def find_all(
+    population: Population, directory: str, configured: list[Configured]
+) -> Iterator[tuple[int, str, Server]]:
+    """Return every server that runs, with its host's process and the host's name."""
+    for record in leases.read_all(directory).values():
+        if leases.is_stale(population.table, record):
+            continue
+        roots = list(_list_roots(population, record))
+        if roots:
+            host = get_member(record, "processes", "host", "pid")
+            name = _text(get_member(record, "context", "host", "value"))
+            server = _describe(population, record, roots, configured)
+            yield host if isinstance(host, int) else 0, name, server
+
+
+def _list_roots(population: Population, record: dict[str, Json]) -> Iterator[ProcessIdentity]:
+    """Return those of a launch's processes that are proven to be there."""
+    for part in _PARTS:
+        recorded = get_member(record, "processes", part)
+        pid = get_member(recorded, "pid")
+        if isinstance(pid, int) and leases.judge(population.table, recorded) == "same":
+            process = population.processes.get(pid)
+            if process is not None:
+                yield process.identity
+
+
+def _describe(
+    population: Population,
+    record: dict[str, Json],
+    roots: list[ProcessIdentity],
+    configured: list[Configured],
+) -> Server:
+    table, launch, pid = population.table, _read_launch(record), roots[0].pid
+    ends = population.look_at_ends(pid)
+    root = _text(get_member(record, "context", "project_root", "value"))
+    return Server(
+        name=_find_name(record, configured),
+        pid=pid,
+        roots=tuple(roots),
+        processes=population.list_tree(roots),
+        command=tuple(masking.mask(table.read_argv(launch.server))),
+        project=root or _text(get_member(record, "context", "cwd", "value")),
+        age=table.started_seconds_ago(pid),
+        stdin=ends[0],
+        stdout=ends[1],
+        session=_text(get_member(record, "binding", "session")),
+        thread=_text(get_member(record, "binding", "thread")),
+        launch=launch,
+        why_ownerless=_prove_ownerless(population, record, roots, ends),
+    )
+
+
+def _read_launch(record: dict[str, Json]) -> Launch:
+    last_call = record.get("last_call")
+    return Launch(
+        id=_text(record.get("launch")),
+        server=_number(get_member(record, "processes", "server", "pid")),
+        state=_text(get_member(record, "binding", "state")),
+        evidence=_text(get_member(record, "binding", "evidence")),
+        calls=_number(record.get("calls")),
+        last_call=float(last_call) if isinstance(last_call, (int, float)) else None,
+        restarts=_number(record.get("restarts")),
+        refusals=_number(record.get("refusals")),
+        noise=_number(record.get("noise")),
+        outer=os.path.basename(_text(record.get("outer"))).removesuffix(".json"),
+    )
+
+
+def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:
+    """Return the name in the host's file: a lease may know no more than the program's."""
+    mark, told = record.get("mark"), _text(record.get("server"))
+    names = [one.name for one in configured if leases.mark_command(list(one.words)) == mark]
+    return told if told in names or not names else names[0]
+
+
+def _prove_ownerless(
+    population: Population,
+    record: dict[str, Json],
+    roots: list[ProcessIdentity],
+    ends: tuple[End, End],
+) -> str:
+    """Return the proof that the host is gone, and that no other has taken its place."""
+    host = get_member(record, "processes", "host")
+    if leases.judge(population.table, host) != "different":
+        return ""
+    is_held = any(end.state == "held" for end in ends)
+    if is_held or any(population.has_host_above(root.pid) for root in roots):
+        return ""
+    return f"its host, process {get_member(host, 'pid')}, is gone"
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) else 0

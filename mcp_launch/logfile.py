@@ -1,0 +1,129 @@
+"""What a launch leaves for a person to read: its server's stderr, and its own trace.
+
+Hosts hide both. One file a launch, which only the user can read, bounded in size and in
+age; `mcp-launch logs` shows them. A launch goes on without it if it must.
+
+A line is a moment, a letter and a text: `i` says whose log it is, `e` is the server's
+stderr, `n` what it wrote to stdout by mistake, `t` our own.
+"""
+
+from __future__ import annotations
+
+import os
+from time import time as _now
+
+from mcp_launch import jsontext, state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION = 1
+ENDING = ".log"
+
+# At this size a file is begun anew; the one before it is kept, so there is twice as much.
+LIMIT = 1 << 20
+BEFORE = ".1"
+
+# A longer line is cut into several.
+_LONGEST = 1 << 13
+
+# How long the log of a launch that is over is kept, and how much of them all.
+KEPT_FOR = 7 * 86400.0
+KEPT_IN_ALL = 64 << 20
+
+
+class Log:
+    """The log of one launch; without a path there is none, and nothing is kept."""
+
+    __slots__ = ("_fd", "_head", "_path", "_size", "_unfinished")
+
+    def __init__(self, path: str, facts: dict[str, object]) -> None:
+        self._path = path
+        self._head = jsontext.encode({"version": VERSION, **facts}).encode()
+        self._fd = -1
+        self._size = 0
+        self._unfinished = b""  # the beginning of the server's next line
+        try:
+            if path:
+                state.make_private(os.path.dirname(path))
+                self._begin()
+        except OSError:
+            self._give_up()
+
+    def hear(self, data: bytes) -> None:
+        """Keep what the server said on its stderr."""
+        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        while len(self._unfinished) > _LONGEST:
+            lines.append(self._unfinished[:_LONGEST])
+            self._unfinished = self._unfinished[_LONGEST:]
+        if lines:
+            self._write(b"e", lines)
+
+    def mark(self, line: bytes) -> None:
+        """Keep what the server said on its stdout by mistake."""
+        self._write(b"n", [line.rstrip(b"\r\n")[:_LONGEST]])
+
+    def note(self, text: str, moment: float | None = None) -> None:
+        """Keep a decision of ours."""
+        lines = text.encode(errors="backslashreplace").splitlines()
+        self._write(b"t", lines, moment)
+
+    def finish_line(self) -> None:
+        """Keep what the server said last, though its line has no end."""
+        if self._unfinished:
+            self.hear(b"\n")
+
+    def _begin(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._path, flags, 0o600)
+        self._size = 0
+        self._write(b"i", [self._head])
+
+    def _write(self, kind: bytes, lines: list[bytes], moment: float | None = None) -> None:
+        if self._fd < 0:
+            return
+        start = b"%.3f %b " % (moment or _now(), kind)
+        data = b"".join([start + line + b"\n" for line in lines])
+        try:
+            if self._size and self._size + len(data) > LIMIT:
+                os.close(self._fd)
+                os.replace(self._path, self._path + BEFORE)
+                self._begin()
+            self._size += os.write(self._fd, data)
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        # A full disk, a home that cannot be written: the server must not suffer.
+        self._fd = -1
+
+
+def open_log(launch: str, facts: dict[str, object]) -> Log:
+    """Begin the log of a launch; of none, one that keeps nothing."""
+    path = f"{find_directory(os.environ)}/{launch}{ENDING}" if launch else ""
+    return Log(path, {"launch": launch, **facts})
+
+
+def find_directory(environ: Mapping[str, str]) -> str:
+    """Return where the logs are."""
+    return f"{state.find_directory(environ)}/logs"
+
+
+def prune(directory: str, leases: str) -> list[str]:
+    """Remove what is old, and the oldest of what is too much, but nothing of the living."""
+    found = []
+    for name in os.listdir(directory):
+        path = f"{directory}/{name}"
+        launch = name.partition(".")[0]
+        if ENDING in name and not os.path.exists(f"{leases}/{launch}.json"):
+            status = os.stat(path)
+            found.append((status.st_mtime, status.st_size, path))
+    removed = []
+    room = KEPT_IN_ALL
+    for changed, size, path in sorted(found, reverse=True):
+        room -= size
+        if room < 0 or _now() - changed > KEPT_FOR:
+            os.unlink(path)
+            removed.append(path)
+    return removed

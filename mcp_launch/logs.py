@@ -1,0 +1,197 @@
+"""`mcp-launch logs`: what servers said on stderr, and what launches decided, in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from mcp_launch import logfile
+from mcp_launch.errors import UsageError, printable, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# How often to look for more.
+_INTERVAL = 0.2
+
+# How much of a launch's id tells it from others that run at the same time.
+_ID_SHOWN = 6
+
+_STYLES = {"i": "bold", "e": "", "n": "yellow", "t": "dim"}
+
+
+class Line(NamedTuple):
+    """One line of a log."""
+
+    moment: float
+    kind: str
+    text: str
+
+
+class Wanted(NamedTuple):
+    """Whose lines to show."""
+
+    server: str = ""
+    session: str = ""  # a session or a thread, or how its id begins
+
+
+class Reader:
+    """Reads one launch's log, and later what was added to it."""
+
+    def __init__(self, path: str) -> None:
+        self.launch = os.path.basename(path).partition(".")[0]
+        self.facts: dict[str, object] = {}
+        self._path = path
+        self._inode = 0
+        self._offset = 0
+        self._told = ""  # everything that names whom it is for
+        self._introduction: Line | None = None
+        self._lines: list[Line] = []
+
+    def read(self) -> None:
+        """Take what is new; a file that was begun anew is read on from where we were."""
+        try:
+            with open(self._path, "rb") as file:
+                inode = os.fstat(file.fileno()).st_ino
+                if inode != self._inode:
+                    self._read_before()
+                    self._inode, self._offset = inode, 0
+                file.seek(self._offset)
+                self._take(file.read())
+        except OSError:
+            return  # removed just now: it was old
+
+    def _read_before(self) -> None:
+        """Read the rest of the file that this one took the place of."""
+        try:
+            with open(self._path + logfile.BEFORE, "rb") as file:
+                is_known = os.fstat(file.fileno()).st_ino == self._inode
+                file.seek(self._offset if is_known else 0)
+                if is_known or not self._inode:
+                    self._take(file.read())
+        except OSError:
+            pass  # there is none
+
+    def _take(self, data: bytes) -> None:
+        whole, newline, _ = data.rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        for raw in whole.decode(errors="replace").split("\n") if newline else []:
+            moment, _, rest = raw.partition(" ")
+            kind, _, text = rest.partition(" ")
+            try:
+                line = Line(float(moment), kind, text)
+            except ValueError:
+                continue  # not ours
+            if kind == "i":
+                self._take_facts(line)
+            else:
+                self._lines.append(line)
+            if kind in "it":
+                self._told += text
+
+    def _take_facts(self, line: Line) -> None:
+        try:
+            facts = json.loads(line.text)
+        except ValueError:
+            return
+        if isinstance(facts, dict) and not self.facts:
+            self.facts = facts
+            self._introduction = line._replace(text=_introduce(facts))
+
+    def is_wanted(self, wanted: Wanted) -> bool:
+        """Tell whether to show it."""
+        is_server = wanted.server in {"", self.facts.get("server")}
+        return is_server and wanted.session in self._told
+
+    def take_lines(self) -> list[Line]:
+        """Return what was not returned before."""
+        lines, self._lines = self._lines, []
+        first, self._introduction = self._introduction, None
+        if first is None:
+            return lines
+        # The log is opened only when the server is on its way: decisions are older.
+        return [first._replace(moment=min(line.moment for line in (first, *lines))), *lines]
+
+
+def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following: bool) -> int:
+    """Show the last lines, and with `is_following` what comes after them, until ^C."""
+    console = Console(highlight=False, soft_wrap=True)
+    directory = logfile.find_directory(environ)
+    readers: dict[str, Reader] = {}
+    _look(directory, readers)
+    if not is_following:
+        _check(wanted, readers, directory)
+    shown = list(_take(readers, wanted))
+    for reader, line in shown[-count:]:
+        _show(console, reader, line)
+    try:
+        while is_following:
+            time.sleep(_INTERVAL)
+            _look(directory, readers)
+            for reader, line in _take(readers, wanted):
+                _show(console, reader, line)
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    return 0
+
+
+def _look(directory: str, readers: dict[str, Reader]) -> None:
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return  # nobody has launched anything yet
+    for name in names:
+        if name.endswith(logfile.ENDING):
+            readers.setdefault(name, Reader(f"{directory}/{name}")).read()
+
+
+def _check(wanted: Wanted, readers: dict[str, Reader], directory: str) -> None:
+    if any(reader.is_wanted(wanted) for reader in readers.values()):
+        return
+    servers = sorted({str(reader.facts.get("server")) for reader in readers.values()})
+    if not servers:
+        raise UsageError(
+            f"there is no log in {directory}",
+            fix="start a server through mcp-launch (mcp-launch wrap), then look again",
+        )
+    if wanted.server and wanted.server not in servers:
+        raise UsageError(
+            f"there is no log of a server {printable(wanted.server)}",
+            fix=f"{suggest(wanted.server, servers)}there are logs of {', '.join(servers)}",
+        )
+    raise UsageError(
+        f"no log tells of the session {printable(wanted.session)}",
+        fix="mcp-launch ps shows the sessions there are",
+    )
+
+
+def _take(readers: dict[str, Reader], wanted: Wanted) -> Iterator[tuple[Reader, Line]]:
+    """Return the new lines of all that are wanted, in the order of time."""
+    new = [
+        (reader, line)
+        for reader in readers.values()
+        if reader.is_wanted(wanted)
+        for line in reader.take_lines()
+    ]
+    yield from sorted(new, key=lambda one: one[1].moment)
+
+
+def _introduce(facts: dict[str, object]) -> str:
+    words = [f"launch {facts.get('launch')}"]
+    words += [f"{name} {facts[name]}" for name in ("host", "session", "thread") if facts.get(name)]
+    return f"{', '.join(words)} in {facts.get('cwd')}"
+
+
+def _show(console: Console, reader: Reader, line: Line) -> None:
+    clock = time.strftime("%m-%d %H:%M:%S", time.localtime(line.moment))
+    whose = f"{reader.facts.get('server')} {reader.launch[-_ID_SHOWN:]}"
+    shown = Text(f"{clock} ", "dim")
+    shown.append(printable(whose), "cyan")
+    text = printable(line.text.rstrip("\r").expandtabs())
+    shown.append(f" {'stdout: ' if line.kind == 'n' else ''}{text}", _STYLES.get(line.kind, ""))
+    console.print(shown)

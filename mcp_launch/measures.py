@@ -1,0 +1,95 @@
+"""How old and how large: measured, said, and understood when a user says it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import psutil
+
+from mcp_launch.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_SIZES = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
+
+
+class Memory(NamedTuple):
+    """How much memory some processes hold.
+
+    PSS shares what they share among them, so that sums are true. Where it cannot be read it
+    is RSS, which counts everything for everybody.
+    """
+
+    amount: int = 0  # bytes
+    kind: Literal["PSS", "RSS"] = "PSS"
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{tell_size(self.amount)} {self.kind}"
+
+
+def measure(pids: Iterable[int]) -> Memory:
+    """Return what some processes hold together; those that have ended hold nothing."""
+    return add_up(_measure_one(pid) for pid in pids)
+
+
+def add_up(parts: Iterable[Memory]) -> Memory:
+    """Return the sum; one part that is only known as RSS makes it RSS."""
+    listed = list(parts)
+    is_shared_out = all(part.kind == "PSS" for part in listed)
+    return Memory(sum(part.amount for part in listed), "PSS" if is_shared_out else "RSS")
+
+
+def _measure_one(pid: int) -> Memory:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("Pss:"):
+                    return Memory(int(line.split()[1]) * 1024)
+    except OSError:
+        pass  # no such file on this system, or not ours to read
+    try:
+        amount = psutil.Process(pid).memory_info().rss
+    except psutil.Error:
+        amount = 0
+    return Memory(amount, "RSS") if amount else Memory()  # ended, perhaps not collected yet
+
+
+def tell_size(amount: int) -> str:
+    """Say how much memory it is."""
+    for unit, size in _SIZES.items():
+        if amount >= size:
+            count = amount / size
+            return f"{count:.0f} {unit}" if count >= 10 else f"{count:.1f} {unit}"  # noqa: PLR2004
+    return f"{amount} bytes"
+
+
+def tell_age(seconds: float | None) -> str:
+    """Say how long it is, in the two largest units that it has."""
+    if seconds is None:
+        return "unknown"
+    rest = max(0, int(seconds))
+    words: list[str] = []
+    for unit, size in _SECONDS.items():
+        count, rest = divmod(rest, size)
+        if count or words:
+            words.append(f"{count}{unit}" if count else "")
+    return " ".join(word for word in words[:2] if word) or "0s"
+
+
+def read_age(text: str) -> float:
+    """Understand `30m`, `2h`, `1d`.
+
+    Raises:
+        UsageError: It is no such thing.
+
+    """
+    found = re.fullmatch(r"(\d+)([smhd])", text.strip())
+    if not found:
+        raise UsageError(
+            f"{printable(text)!r} is no age", fix="write a number and s, m, h or d, as in 30m"
+        )
+    return float(found[1]) * _SECONDS[found[2]]

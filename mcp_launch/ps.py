@@ -1,0 +1,172 @@
+"""`mcp-launch ps`: which servers run, for which session of which host, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.text import Text
+from rich.tree import Tree
+
+from mcp_launch import measures, watching
+from mcp_launch.doctor.survey import open_survey
+from mcp_launch.errors import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_launch.census import Census, HostProcess, Session
+    from mcp_launch.population import Launch, Server
+    from mcp_launch.processes import ProcessTable
+
+VERSION = 1
+
+# Wide enough for every line where there is no screen that would break it.
+_NO_SCREEN_WIDTH = 1000
+
+
+def run(
+    environ: Mapping[str, str],
+    *,
+    is_json: bool = False,
+    is_watching: bool = False,
+    table: ProcessTable | None = None,
+) -> int:
+    """Show what runs, once or until the user has seen enough."""
+    survey = open_survey(environ, table)
+    if is_json:
+        sys.stdout.write(json.dumps(describe(survey.take_census()), indent=2) + "\n")
+    elif is_watching:
+        watching.watch(lambda: _draw_screen(survey.take_census()))
+    else:
+        width = None if sys.stdout.isatty() else _NO_SCREEN_WIDTH
+        show(survey.take_census(), Console(highlight=False, width=width))
+    return 0
+
+
+def show(census: Census, console: Console) -> None:
+    """Print the tree."""
+    console.print(_draw(census))
+
+
+def _draw_screen(census: Census) -> Group:
+    return Group(
+        Text(f"mcp-launch ps  {time.strftime('%H:%M:%S')}  q: quit\n", "dim"), _draw(census)
+    )
+
+
+def _draw(census: Census) -> Group:
+    """Return the tree: host, session or thread, server."""
+    trees = [_draw_host(host) for host in census.hosts]
+    if census.ownerless:
+        left = Tree(Text("no host (mcp-launch reap ends them)", "bold red"), guide_style="dim")
+        for server in census.ownerless:
+            left.add(_draw_server(server))
+        trees.append(left)
+    return Group(*trees) if trees else Group(Text("No server runs that could be told."))
+
+
+def _draw_host(host: HostProcess) -> Tree:
+    label = Text(printable(host.title), "bold")
+    count = len(host.servers)
+    facts = [f"pid {host.pid}"] if host.pid else []
+    facts += [f"up {measures.tell_age(host.age)}"] if host.age is not None else []
+    facts += [f"{count} server{'s' if count > 1 else ''}", str(host.memory)]
+    label.append(f"  {'  '.join(facts)}", "not bold")
+    tree = Tree(label, guide_style="dim")
+    for session in host.sessions:
+        branch = tree.add(_label_session(session))
+        for server in session.servers:
+            branch.add(_draw_server(server))
+    return tree
+
+
+def _label_session(session: Session) -> Text:
+    if session.thread:
+        whose = f"thread {session.thread}"
+    elif session.session:
+        whose = f"session {session.session}"
+    else:
+        whose = "no session known"
+    return Text(printable(f"{whose}  {session.memory}"), "cyan")
+
+
+def _draw_server(server: Server) -> Text:
+    """Return one line: who, where, how old, how large, for whom and how that is known."""
+    facts = [
+        server.project,
+        f"pid {server.pid}",
+        f"up {measures.tell_age(server.age)}",
+        str(server.memory),
+    ]
+    facts += _tell_launch(server.launch) if server.launch else ["not started by mcp-launch"]
+    facts += [server.why_ownerless] if server.why_ownerless else []
+    label = Text(printable(server.name), "bold" if server.launch else "dim bold")
+    label.append(printable("  " + "  ".join(filter(None, facts))), "not bold")
+    return label
+
+
+def _tell_launch(launch: Launch) -> list[str]:
+    told = [_count(launch.calls, "call")]
+    if launch.last_call is not None:
+        told.append(f"last {measures.tell_age(time.time() - launch.last_call)} ago")
+    evidence = f" ({launch.evidence})" if launch.evidence else ""
+    told.append(f"{launch.state}{evidence}")
+    troubles = ((launch.restarts, "restart"), (launch.refusals, "refusal"))
+    told += [_count(number, what) for number, what in troubles if number]
+    told += [_count(launch.noise, "line") + " of noise"] if launch.noise else []
+    return told + ([f"inside launch {launch.outer}"] if launch.outer else [])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def describe(census: Census) -> dict[str, Any]:
+    """Return everything as data; keys may be added, and keep their meaning."""
+    return {
+        "version": VERSION,
+        "hosts": [
+            {
+                "host": host.name,
+                "title": host.title,
+                "pid": host.pid,
+                "age": host.age,
+                "memory": _describe_memory(host),
+                "sessions": [
+                    {
+                        "session": session.session or None,
+                        "thread": session.thread or None,
+                        "memory": _describe_memory(session),
+                        "servers": [_describe_server(server) for server in session.servers],
+                    }
+                    for session in host.sessions
+                ],
+            }
+            for host in census.hosts
+        ],
+        "ownerless": [_describe_server(server) for server in census.ownerless],
+    }
+
+
+def _describe_memory(what: HostProcess | Session | Server) -> dict[str, object]:
+    return {"bytes": what.memory.amount, "kind": what.memory.kind}
+
+
+def _describe_server(server: Server) -> dict[str, object]:
+    return {
+        "server": server.name,
+        "pid": server.pid,
+        "pids": list(server.processes),
+        "command": list(server.command),
+        "project": server.project or None,
+        "age": server.age,
+        "memory": _describe_memory(server),
+        "stdin": server.stdin._asdict(),
+        "stdout": server.stdout._asdict(),
+        "launch": server.launch._asdict() if server.launch else None,
+        "why_ownerless": server.why_ownerless or None,
+    }

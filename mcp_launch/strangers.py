@@ -1,0 +1,113 @@
+"""The servers that somebody else started: below a host, or left by one.
+
+No sign is trusted alone, for `reap` ends what is found to be left. A host's server is a child
+of a host, hosts hold the other ends of its stdin and stdout, and its command is a server's.
+One that was left has been adopted, nobody holds these ends, and its command is a server's.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import psutil
+
+from mcp_launch import masking
+from mcp_launch.likeness import name_server
+from mcp_launch.population import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.endpoints import End
+    from mcp_launch.likeness import Configured
+    from mcp_launch.population import Population
+
+
+def find_hosted(
+    population: Population, taken: set[int], configured: list[Configured]
+) -> Iterator[tuple[int, Server]]:
+    """Return the servers of hosts, with their hosts' processes."""
+    for host in population.hosts:
+        for pid in population.children.get(host, []):
+            name = None if pid in taken else _find_name(population, pid, configured)
+            if name and _is_own(pid):
+                ends = population.look_at_ends(pid)
+                if all(end.state == "held" for end in ends):
+                    yield host, _describe(population, pid, name, ends)
+
+
+def find_left(
+    population: Population, taken: set[int], configured: list[Configured]
+) -> Iterator[Server]:
+    """Return the servers that nobody can talk to any more, each with the proof."""
+    for pid, process in population.processes.items():
+        if pid in taken or pid in population.hosts or not population.is_adopted(pid):
+            continue
+        ends = population.look_at_ends(pid)
+        if any(end.state != "gone" for end in ends) or not _is_own(pid):
+            continue
+        tree = population.list_tree([process.identity])
+        if os.getpid() in tree or not population.hosts.keys().isdisjoint(tree):
+            continue  # somebody works below it
+        name = _find_name_behind(population, pid, ends, configured)
+        if name:
+            adopter = population.processes[process.parent].name
+            why = (
+                f"process {process.parent} ({adopter}) adopted it, and nobody holds "
+                "the other ends of its stdin and stdout"
+            )
+            yield _describe(population, pid, name, ends, why)
+
+
+def _find_name(population: Population, pid: int, configured: list[Configured]) -> str | None:
+    argv = population.table.read_argv(pid)
+    return name_server(argv, configured, is_host=pid in population.hosts)
+
+
+def _is_own(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).uids().real == os.getuid()
+    except (psutil.Error, AttributeError):
+        return False  # gone; or Windows, which has neither
+
+
+def _describe(
+    population: Population, pid: int, name: str, ends: tuple[End, End], why_ownerless: str = ""
+) -> Server:
+    roots = (population.processes[pid].identity,)
+    return Server(
+        name=masking.mask_text(name),
+        pid=pid,
+        roots=roots,
+        processes=population.list_tree(roots),
+        command=tuple(masking.mask(population.table.read_argv(pid))),
+        project=_read_cwd(pid),
+        age=population.table.started_seconds_ago(pid),
+        stdin=ends[0],
+        stdout=ends[1],
+        why_ownerless=why_ownerless,
+    )
+
+
+def _read_cwd(pid: int) -> str:
+    try:
+        return psutil.Process(pid).cwd()
+    except psutil.Error:
+        return ""
+
+
+def _find_name_behind(
+    population: Population, pid: int, ends: tuple[End, End], configured: list[Configured]
+) -> str | None:
+    """Return the name of the server that uses these ends, a process or what it runs.
+
+    A runner (npx, a shell) hands its own stdin and stdout on to the server. A child with other
+    ones is not looked at: its parent may be a host that we do not know.
+    """
+    name = _find_name(population, pid, configured)
+    for child in population.children.get(pid, []):
+        theirs = population.look_at_ends(child)
+        if not name and [end.name for end in theirs] == [end.name for end in ends]:
+            name = _find_name_behind(population, child, ends, configured)
+    return name

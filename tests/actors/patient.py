@@ -1,0 +1,159 @@
+"""A server for the doctor: healthy, but for what its arguments say.
+
+legacy          knows `initialize` only
+modern          knows `server/discover` only
+dies            ends at once, with secrets among its last words
+silent          reads, and says nothing
+touchy          ends when it is asked what it does not know
+mute            does not answer what it does not know
+stuck           answers nothing any more once it was asked what it does not know
+noisy           prints two lines that are no messages
+curious         asks the host for its roots, and waits for the answer
+anxious         asks for its roots a moment after it told its tools, and waits without end
+dying           ends when it is asked for its tools
+refusing        refuses to tell its tools
+toolless        has no tools, only prompts
+unversioned     does not tell its version
+stubborn        goes on after the end of its input
+littering       leaves a process behind
+tools=N pages=N name=TEXT       how many tools, on how many pages, and what they are called
+version=TEXT    the protocol that it speaks
+needs=NAME      ends without this variable
+in=DIRECTORY    ends anywhere else
+shy=FILE        is silent when it is started for the first time
+witness=SOCKET  to which it stays connected
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+WORDS = {word for word in sys.argv[1:] if "=" not in word}
+VALUES = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
+
+
+def say(message: dict[str, Any]) -> None:
+    os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def answer(request_id: object, **result: Any) -> None:
+    say({"id": request_id, "result": result})
+
+
+def refuse(request_id: object, text: str, code: int = -32601) -> None:
+    say({"id": request_id, "error": {"code": code, "message": text}})
+
+
+def describe() -> dict[str, Any]:
+    has = "prompts" if "toolless" in WORDS else "tools"
+    version = {} if "unversioned" in WORDS else {"version": "1"}
+    return {"capabilities": {has: {}}, "serverInfo": {"name": "patient", **version}}
+
+
+def hear(request_id: object, method: str, params: dict[str, Any]) -> None:
+    if method == "server/discover" and "legacy" not in WORDS:
+        told = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        answer(request_id, supportedVersions=["2026-07-28"], **told, **describe())
+    elif method == "initialize" and "modern" not in WORDS:
+        answer(request_id, protocolVersion=VALUES.get("version", "2025-11-25"), **describe())
+    elif method == "tools/list" and "toolless" not in WORDS:
+        tell_tools(request_id, params)
+    elif "touchy" in WORDS:
+        sys.exit("expected initialize")
+    elif "stuck" in WORDS:
+        WORDS.add("silent")
+    elif "mute" not in WORDS:
+        refuse(request_id, "Method not found")
+
+
+def tell_tools(request_id: object, params: dict[str, Any]) -> None:
+    if "dying" in WORDS:
+        sys.exit("out of memory")
+    if "refusing" in WORDS:
+        refuse(request_id, "the database is locked", -32603)
+        return
+    if "curious" in WORDS:
+        ask_for_roots()
+    count, pages = int(VALUES.get("tools", 2)), int(VALUES.get("pages", 1))
+    page = int(params.get("cursor", 0))
+    names = [VALUES.get("name", "tool") + (f"-{at}" if at else "") for at in range(count)]
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names[page::pages]]
+    more = {"nextCursor": str(page + 1)} if page + 1 < pages else {}
+    answer(request_id, tools=tools, **more)
+    if "anxious" in WORDS:
+        time.sleep(0.2)
+        ask_for_roots()
+
+
+def ask_for_roots() -> None:
+    say({"id": "roots", "method": "roots/list"})
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        if message.get("id") == "roots":
+            assert message["result"]["roots"][0]["uri"].startswith("file:///")
+            return
+    signal.pause()
+
+
+def leave_a_child() -> None:
+    """Start something that stays, in a session of its own."""
+    subprocess.Popen(
+        [sys.executable, "-S", "-c", "import time; time.sleep(3600)"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def serve() -> None:
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        if "silent" not in WORDS and "method" in message and "id" in message:
+            hear(message["id"], message["method"], message.get("params", {}))
+
+
+def check_surroundings() -> None:
+    if VALUES.get("needs", "HOME") not in os.environ:
+        sys.exit(f"{VALUES['needs']} is not set")
+    if VALUES.get("in", os.getcwd()) != os.getcwd():
+        sys.exit(f"started in {os.getcwd()}")
+    if "dies" in WORDS:
+        sys.exit(f"cannot log in with {os.environ.get('API_TOKEN')}\nAPI_KEY='0123456789'")
+
+
+def is_first_start(mark: str) -> bool:
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def main() -> None:
+    signal.alarm(120)  # should nobody else end it
+    witness = socket.socket(socket.AF_UNIX)
+    if "witness" in VALUES:
+        witness.connect(VALUES["witness"])
+        witness.sendall(f"patient {os.getpid()}".encode())
+    check_surroundings()
+    if "noisy" in WORDS:
+        os.write(1, b"Welcome to the patient!\nlistening\n")
+    if "littering" in WORDS:
+        leave_a_child()
+    if "shy" in VALUES and is_first_start(VALUES["shy"]):
+        WORDS.add("silent")
+    serve()
+    if "stubborn" in WORDS:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

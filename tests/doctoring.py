@@ -1,0 +1,56 @@
+"""A machine for the doctor to look at: a home, a project, and files that a test writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from facts import FakeTable
+
+from mcp_launch.doctor.survey import Survey
+from mcp_launch.settings.host import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import ModuleType
+
+    from mcp_launch.doctor.finding import Finding
+
+
+class Machine:
+    """A user's home and project; no host runs and none is installed but as a test says."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        self.home = home
+        self.project = project
+        self.table: Any = FakeTable()
+        self.environ = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        self.programs: dict[str, Any] = {}
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file: `~/…` in the home, anything else in the project."""
+        base = self.home if path.startswith("~/") else self.project
+        file = base / path.removeprefix("~/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def survey(self, *only: str) -> Survey:
+        """Look at it as it is now."""
+        site = Site(str(self.home), str(self.project), self.environ, "linux")
+        survey = Survey(site, self.table, str(self.home / ".local/state/mcp-launch"), list(only))
+        survey.programs = self.programs
+        return survey
+
+
+def list_codes(findings: Iterable[Finding]) -> list[str]:
+    """Return what was found, in order."""
+    return [finding.code for finding in findings]
+
+
+def examine_module(survey: Survey, module: ModuleType) -> list[Finding]:
+    """Return what the checks of one module find."""
+    found = [one for check in getattr(module, "OF_ALL", ()) for one in check(survey)]
+    for item in survey.servers:
+        found += [one for check in getattr(module, "OF_ITEMS", ()) for one in check(survey, item)]
+    return found

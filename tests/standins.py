@@ -1,0 +1,185 @@
+"""Hosts that can be killed, with servers that stay, apart from all else on the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from stage import HERE, LIMIT, python, wait_until_gone
+
+from mcp_launch import census
+from mcp_launch.processes import linux
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stage import Launch, Stage
+
+    from mcp_launch.census import Census, HostProcess
+    from mcp_launch.likeness import Configured
+    from mcp_launch.population import Server
+    from mcp_launch.processes import ProcessTable
+
+# Stays when its input ends, as many servers do; should nobody end it, it ends by itself.
+STAYS = python(
+    "import os, signal; signal.alarm(120); os.write(1, b'ready\\n')\nwhile True: signal.pause()"
+)
+SERVER = [*STAYS, "mcp-docs"]
+
+# The same with a child in a session of its own, and neither goes when it is asked to.
+STUBBORN = [
+    *python(
+        "import os, signal\n"
+        "signal.signal(15, signal.SIG_IGN)\n"
+        "parent = os.fork()\n"
+        "signal.alarm(120)\n"
+        "os.write(1, b'ready\\n') if parent else os.setsid()\n"
+        "while True: signal.pause()"
+    ),
+    "mcp-docs",
+]
+
+
+class Enclosure:
+    """The process table, without whatever is not below one process."""
+
+    def __init__(self, top: int, reader: ProcessTable) -> None:
+        self._top = top
+        self._reader = reader
+
+    def list_pids(self) -> list[int]:
+        return linux.list_descendants(self._top)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+
+def enclose(top: int | None = None, reader: ProcessTable = linux) -> Any:
+    """Return a table in which there is only what this test started."""
+    return Enclosure(top or os.getpid(), reader)
+
+
+class Family:
+    """An adopter, a stand-in host below it, and the command that the host started."""
+
+    def __init__(
+        self, stage: Stage, program: str, *words: str, command: list[str], **options: Any
+    ) -> None:
+        adopter, host = (link(stage, name) for name in ("init", program))
+        actors = HERE / "actors"
+        self.launch: Launch = stage.start(
+            [
+                *(adopter, "-S", "-E", str(actors / "adopter.py")),
+                *(host, "-S", "-E", str(actors / "host.py"), *words, "--", *command),
+            ],
+            **options,
+        )
+        self.server = int(self.launch.read_line())
+        process = linux.look(self.server)
+        assert process
+        self.host = process.parent
+
+    def meet(self) -> Family:
+        """Wait until the server is there."""
+        assert self.launch.read_line() == b"ready\n"
+        return self
+
+    def kill_host(self) -> Family:
+        """End the host as a power cut would; whatever it started is adopted."""
+        os.kill(self.host, signal.SIGKILL)
+        wait_until_gone(self.host)
+        deadline = time.monotonic() + LIMIT
+        while linux.look(self.host):  # until the adopter has collected it
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        return self
+
+    def end(self) -> None:
+        """End all that is left."""
+        for pid in reversed(linux.list_descendants(self.launch.pid)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # as it should be
+
+
+class Families:
+    """Starts families, and ends all of them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._started: list[Family] = []
+
+    def start(self, program: str, *words: str, command: list[str], **options: Any) -> Family:
+        """Start a host with a command that says "ready", and wait for that."""
+        family = Family(self._stage, program, *words, command=command, **options)
+        self._started.append(family)
+        return family.meet()
+
+    def clear(self) -> None:
+        """End everything that was started here."""
+        for family in self._started:
+            family.end()
+
+
+def link(stage: Stage, name: str) -> str:
+    """Return a Python under another name."""
+    path = stage.project.parent / name
+    if not path.exists():
+        path.symlink_to(os.path.realpath(sys.executable))
+    return str(path)
+
+
+def write_session(home: Path, pid: int, session: str) -> None:
+    """Write what Claude Code notes of its session."""
+    process = linux.look(pid)
+    assert process
+    assert process.identity.start
+    path = home / ".claude" / "sessions" / f"{pid}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start = process.identity.start.partition(":")[2]
+    path.write_text(
+        json.dumps({"pid": pid, "sessionId": session, "procStart": start}), encoding="utf-8"
+    )
+
+
+def write_lease(state: Path, launch: str = "launch-1", **facts: Any) -> Path:
+    """Write the lease of a launch that nobody made; processes are given by their pids."""
+    pids = facts.pop("processes", {})
+    processes = {part: {"pid": pid, "start": _start_of(pid)} for part, pid in pids.items()}
+    record = {"version": 1, "launch": launch, "server": "docs", "boot": linux.boot_id()}
+    path = state / "leases" / f"{launch}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**record, "processes": processes, **facts}), encoding="utf-8")
+    return path
+
+
+def _start_of(pid: int) -> str | None:
+    process = linux.look(pid)
+    return process.identity.start if process else "ticks:1"
+
+
+def take(state: Path, *configured: Configured) -> Census:
+    """Look at what this test started."""
+    return census.take(enclose(), str(state), configured)
+
+
+def forget_seconds(text: str) -> str:
+    """Return a text in which whatever is young is as young as can be: machines are busy."""
+    return re.sub(r"\b\d+s\b", "0s", text)
+
+
+def find_hosts(seen: Census, name: str) -> list[HostProcess]:
+    """Return the processes of one host."""
+    return [host for host in seen.hosts if host.name == name]
+
+
+def find_server(seen: Census, pid: int) -> Server | None:
+    """Return a server of any host by its pid."""
+    servers = (server for host in seen.hosts for server in host.servers)
+    return next((server for server in servers if server.pid == pid), None)

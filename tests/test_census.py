@@ -1,0 +1,567 @@
+"""Who runs for whom, told from real processes: hosts, sessions, servers, and what was left."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from typing import IO, TYPE_CHECKING
+
+import pytest
+from facts import FakeTable
+from stage import PROBE, RUN, python, wait_for_lease
+from standins import (
+    SERVER,
+    STAYS,
+    Families,
+    enclose,
+    find_hosts,
+    find_server,
+    link,
+    take,
+    write_lease,
+    write_session,
+)
+
+from mcp_launch import census, leases, likeness, measures
+from mcp_launch.endpoints import Endpoints
+from mcp_launch.likeness import Configured
+from mcp_launch.population import Population
+from mcp_launch.processes import linux, portable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from stage import Launch, Stage
+
+THREAD = "01980000-0000-7000-8000-00000000000"
+
+
+# Runs a command with one of its descriptors turned away from the host.
+TURN_TO_NULL = python(
+    "import os, sys\n"
+    "told = os.dup(1)\n"
+    "os.dup2(os.open(os.devnull, os.O_RDWR), int(sys.argv[1]))\n"
+    "os.write(told, b'ready\\n')\n"
+    "os.execv(sys.argv[2], sys.argv[2:])"
+)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+# The other ends of stdin and stdout.
+
+
+@pytest.fixture(params=["pipe", "socket"])
+def wired(request: pytest.FixtureRequest, stage: Stage) -> Iterator[tuple[int, list[IO[bytes]]]]:
+    """Return a process, and our ends of its stdin and stdout."""
+    if request.param == "pipe":
+        (their_in, our_in), (our_out, their_out) = os.pipe(), os.pipe()
+    else:
+        pairs = [socket.socketpair(), socket.socketpair()]
+        (our_in, their_in), (our_out, their_out) = ((a.detach(), b.detach()) for a, b in pairs)
+    process = stage.start(STAYS, stdin=their_in, stdout=their_out)
+    os.close(their_in)
+    os.close(their_out)
+    ours: list[IO[bytes]] = [os.fdopen(our_in, "wb", 0), os.fdopen(our_out, "rb", 0)]
+    assert os.read(our_out, 100) == b"ready\n"
+    yield process.pid, ours
+    for stream in ours:
+        stream.close()
+
+
+def test_an_end_is_held_by_whoever_can_use_it(wired: tuple[int, list[IO[bytes]]]) -> None:
+    pid, _ = wired
+
+    ends = [Endpoints([os.getpid(), pid]).look(pid, fd) for fd in (0, 1)]
+
+    assert [(end.state, end.holders) for end in ends] == [("held", (os.getpid(),))] * 2
+
+
+def test_an_end_that_nobody_holds_is_gone(wired: tuple[int, list[IO[bytes]]]) -> None:
+    pid, ours = wired
+    ours[0].write(b"never read\n")
+    for stream in ours:
+        stream.close()
+
+    assert [Endpoints([os.getpid()]).look(pid, fd).state for fd in (0, 1)] == ["gone", "gone"]
+
+
+def test_one_end_may_be_gone_and_the_other_not(wired: tuple[int, list[IO[bytes]]]) -> None:
+    pid, ours = wired
+    ours[1].close()
+
+    assert [Endpoints([os.getpid()]).look(pid, fd).state for fd in (0, 1)] == ["held", "gone"]
+
+
+def test_an_end_that_somebody_else_holds_is_unknown(wired: tuple[int, list[IO[bytes]]]) -> None:
+    pid, _ = wired
+
+    assert [Endpoints([]).look(pid, fd).state for fd in (0, 1)] == ["unknown", "unknown"]
+
+
+def test_what_has_no_other_end_is_unknown(stage: Stage) -> None:
+    process = stage.start(STAYS, stdin=subprocess.DEVNULL)
+    process.read_line()
+
+    end = Endpoints([os.getpid()]).look(process.pid, 0)
+
+    assert (end.state, end.name) == ("unknown", "")
+
+
+def test_a_process_that_is_gone_has_no_ends(stage: Stage) -> None:
+    process = stage.start(python(""))
+    process.wait()
+
+    assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
+
+
+def test_a_socket_that_is_closed_one_way_is_still_held(stage: Stage) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = stage.start(STAYS, stdin=theirs.fileno())
+        theirs.close()
+        ours.shutdown(socket.SHUT_RDWR)
+
+        assert Endpoints([os.getpid()]).look(process.pid, 0).state == "held"
+
+
+def test_a_socket_that_nobody_has_accepted_is_unknown(stage: Stage, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as calling:
+        listening.bind(str(tmp_path / "here"))
+        listening.listen()
+        calling.connect(str(tmp_path / "here"))
+        process = stage.start(STAYS, stdin=calling.fileno())
+
+        assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
+
+
+def test_sockets_are_unknown_where_the_kernel_is_not_to_be_asked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = stage.start(STAYS, stdin=theirs.fileno())
+
+        def refuse(*_: object) -> None:
+            raise PermissionError
+
+        monkeypatch.setattr(socket, "socket", refuse)
+        assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
+
+
+# What a command line tells.
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["/usr/bin/mcp-server-git", "--repository", "."], "mcp-server-git"),
+        (["node", "/x/node_modules/.bin/mcp-foo", "--a"], "mcp-foo"),
+        (["node", "/x/node_modules/@playwright/mcp/cli.js"], "@playwright/mcp"),
+        (["python", "-m", "mcp_server_time"], "mcp_server_time"),
+        (
+            ["npx", "-y", "@modelcontextprotocol/server-github"],
+            "@modelcontextprotocol/server-github",
+        ),
+        (["npm exec @upstash/context7-mcp --api-key x", "", ""], "@upstash/context7-mcp"),
+        (["clumsies", "mcp", "serve"], "mcp"),
+        (["node", "/usr/bin/npx", "-y", "docs-server"], "docs"),
+        (["npm exec docs-server", "", "", ""], "docs"),
+        (["/usr/bin/python3", "/home/me/.local/bin/plain"], "plain"),
+        (["bash", "-lc", "start it"], "shelled"),
+        (["sh", "/opt/mcp-wrapper.sh"], "mcp-wrapper.sh"),
+        (["bash", "-c", "grep -r mcp ."], None),
+        (["zsh", "-lc", "npx mcp-server"], None),
+        (["rg", "--mcp", "src"], None),
+        (["node", "/home/me/mcp-project/node_modules/typescript/bin/tsserver"], None),
+        (["/home/me/mcp-project/.venv/bin/pylsp"], None),
+        (["curl", "https://mcp.example.com/mcp"], None),
+        (["aider", "--message", "look at the mcp server"], None),
+        (["vim", "MODE=mcp"], None),
+        (["python3", "plain", "--other"], None),
+        ([], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_server_is_told_by_its_command(argv: list[str], name: str | None) -> None:
+    configured = [
+        Configured("docs", ("npx", "-y", "docs-server")),
+        Configured("plain", ("plain",)),
+        Configured("shelled", ("/bin/bash", "-lc", "start it")),
+    ]
+
+    assert likeness.name_server(argv, configured) == name
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["codex", "mcp-server"], "codex mcp-server"),
+        (["claude", "mcp", "serve"], "claude mcp"),
+        (["claude", "--mcp-config", "mcp.json"], None),
+        (["codex", "exec", "mcp"], None),
+    ],
+)
+def test_a_host_is_a_server_only_where_it_serves(argv: list[str], name: str | None) -> None:
+    assert likeness.name_server(argv, [], is_host=True) == name
+
+
+# Servers of hosts that live.
+
+
+def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) -> None:
+    locks = stage.project.parent / "thread-writer-locks"
+    locks.mkdir()
+    lock = locks / f"{THREAD}1.lock"
+    host = stage.launch_below(
+        "codex",
+        "--open",
+        str(lock),
+        command=[*RUN, "--server", "docs", "--", *PROBE, "--token=s3cret-key"],
+    )
+    host.call("look", meta={"threadId": THREAD + "1", "sessionId": "s-1"})
+    wait_for_lease(state, lambda lease: lease["calls"] == 1)
+
+    (seen,) = take(state).hosts
+
+    assert (seen.name, seen.title, seen.pid) == ("codex", "Codex", host.pid)
+    assert seen.threads == (THREAD + "1",)
+    (session,) = seen.sessions
+    assert (session.session, session.thread) == ("s-1", THREAD + "1")
+    (server,) = session.servers
+    assert (server.name, server.pid, server.project) == ("docs", host.child, str(stage.project))
+    assert server.launch
+    assert (server.launch.state, server.launch.calls) == ("confirmed", 1)
+    assert set(server.processes) == {host.child, *linux.list_descendants(host.child)}
+    assert len(server.processes) == 3
+    assert server.memory.amount > 0
+    assert server.memory.kind == "PSS"
+    assert (server.stdin.holders, server.stdout.holders) == ((host.pid,), (host.pid,))
+    assert "s3cret-key" not in str(server)
+    assert "s3cret-key" not in " ".join(server.command)
+
+
+def test_a_launch_is_called_what_its_hosts_file_calls_it(stage: Stage, state: Path) -> None:
+    host = stage.launch_below("codex", command=[*RUN, "--", *PROBE])
+    host.ask("look")
+    wait_for_lease(state, lambda _: True)
+
+    named = take(state, Configured("it", tuple(PROBE)))
+
+    assert [server.name for server in named.hosts[0].servers] == ["it"]
+    assert [server.name for server in take(state).hosts[0].servers] == [os.path.basename(PROBE[0])]
+
+
+def test_a_launch_of_a_host_that_nobody_knows_is_shown(stage: Stage, state: Path) -> None:
+    stage.launch("--", *PROBE).ask("look")
+    wait_for_lease(state, lambda _: True)
+
+    (host,) = take(state).hosts
+
+    assert (host.name, host.pid, host.sessions[0].session) == ("unknown", os.getpid(), "")
+
+
+def test_a_launch_is_shown_where_there_is_no_proc(families: Families, state: Path) -> None:
+    family = families.start("codex", command=STAYS)
+    table = enclose(reader=portable)
+    parts = leases.describe_processes(table, launcher=family.server, host=family.host)
+    path = write_lease(state)
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record |= {"boot": portable.boot_id(), "processes": parts}
+    path.write_text(json.dumps(record), encoding="utf-8")
+
+    (host,) = census.take(table, str(state), []).hosts
+
+    assert (host.name, host.pid) == ("codex", family.host)
+    assert [server.pid for server in host.servers] == [family.server]
+
+
+@pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
+def test_a_server_that_its_host_started_alone_is_shown(
+    wire: list[str], families: Families, own_home: Path, state: Path
+) -> None:
+    family = families.start("claude", *wire, command=SERVER)
+    write_session(own_home, family.host, "s-1")
+
+    seen = take(state)
+
+    (host,) = seen.hosts
+    assert (host.pid, host.session, host.sessions[0].session) == (family.host, "s-1", "s-1")
+    (server,) = host.servers
+    assert (server.pid, server.name, server.launch) == (family.server, "mcp-docs", None)
+    assert server.project == os.getcwd()
+    assert not seen.ownerless
+
+
+def test_a_configured_server_needs_no_telling_name(families: Families, state: Path) -> None:
+    family = families.start("claude", command=STAYS)
+
+    assert find_server(take(state), family.server) is None
+    server = find_server(take(state, Configured("it", tuple(STAYS))), family.server)
+    assert server
+    assert server.name == "it"
+
+
+@pytest.mark.parametrize(("count", "thread"), [(1, THREAD + "0"), (2, "")])
+def test_the_thread_of_a_server_is_told_if_there_is_only_one(
+    count: int, thread: str, families: Families, state: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "thread-writer-locks").mkdir()
+    words = []
+    for number in range(count):
+        words += ["--open", str(tmp_path / "thread-writer-locks" / f"{THREAD}{number}.lock")]
+
+    families.start("codex", *words, command=SERVER)
+
+    (host,) = take(state).hosts
+    assert len(host.threads) == count
+    assert [session.thread for session in host.sessions] == [thread]
+
+
+NO_SERVERS = {
+    "a shell tool": ["sh", "-c", "echo ready; read _; : mcp-docs"],
+    "a program of another name": STAYS,
+    "a sub-session": ["{claude}", "-S", "-c", STAYS[-1], "--mcp-config", "mcp.json"],
+}
+
+
+@pytest.mark.parametrize("command", list(NO_SERVERS.values()), ids=list(NO_SERVERS))
+def test_what_is_no_server_is_not_shown(
+    command: list[str], families: Families, stage: Stage, state: Path
+) -> None:
+    family = families.start(
+        "claude", command=[word.format(claude=link(stage, "claude")) for word in command]
+    )
+
+    assert take(state).hosts == []
+    family.kill_host()
+    assert take(state).ownerless == []
+
+
+def test_a_server_whose_ends_are_elsewhere_is_not_its_parents(
+    families: Families, state: Path
+) -> None:
+    """A host may run a server's program for other reasons."""
+    family = families.start("claude", command=[*TURN_TO_NULL, "0", *SERVER])
+
+    assert find_server(take(state), family.server) is None
+
+
+def test_the_lease_of_a_dead_launch_is_not_shown(state: Path) -> None:
+    write_lease(
+        state, processes={"launcher": 4_000_001, "guardian": 4_000_002, "server": 4_000_003}
+    )
+
+    assert take(state) == census.Census([], [])
+
+
+def test_a_lease_that_makes_no_sense_hides_nothing(families: Families, state: Path) -> None:
+    family = families.start("codex", command=SERVER)
+    write_lease(
+        state, "odd", processes={"launcher": os.getpid()}, binding="?", context=3, calls="x"
+    )
+    write_lease(state, "odder").write_text("[]", encoding="utf-8")
+
+    assert find_server(take(state), family.server)
+
+
+# Servers without a host.
+
+
+@pytest.mark.parametrize(
+    ("first", "session", "is_adopted"),
+    [
+        ("systemd", 1, True),
+        ("init", 50, True),
+        ("bash", 1, False),
+        ("bash", 50, False),
+        ("bash", 0, False),
+        ("bash", 30, True),
+        ("claude", 30, False),
+    ],
+    ids=[
+        "an init",
+        "an init, a session of its own",
+        "a container's shell: perhaps its child",
+        "perhaps its child, in a session of its own",
+        "the session is not told",
+        "born in a session that was another's",
+        "a host",
+    ],
+)
+def test_a_child_of_the_first_process_was_adopted(
+    first: str, session: int, is_adopted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = FakeTable()
+    table.add(1, first, 0)
+    table.add(50, "node", 1)
+    monkeypatch.setattr(os, "getsid", {1: 1, 50: session}.__getitem__)
+
+    assert Population(table).is_adopted(50) is is_adopted
+
+
+@pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
+def test_a_server_whose_host_was_killed_is_ownerless(
+    wire: list[str], families: Families, state: Path
+) -> None:
+    family = families.start("claude", *wire, command=SERVER)
+
+    assert take(state).ownerless == []
+    family.kill_host()
+
+    (server,) = take(state).ownerless
+    assert (server.pid, server.name) == (family.server, "mcp-docs")
+    assert server.why_ownerless == (
+        f"process {family.launch.pid} (init) adopted it, "
+        "and nobody holds the other ends of its stdin and stdout"
+    )
+    assert find_hosts(take(state), "claude") == []
+
+
+def test_a_runner_before_the_server_is_left_with_it(families: Families, state: Path) -> None:
+    run_and_wait = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+    family = families.start("codex", command=[sys.executable, "-c", run_and_wait, *SERVER])
+    family.kill_host()
+
+    (server,) = take(state).ownerless
+
+    assert server.pid == family.server
+    assert len(server.processes) == 2
+
+
+def test_a_host_that_nobody_knows_is_not_taken_for_a_runner(
+    families: Families, state: Path
+) -> None:
+    """Its own ends are gone, and it has closed those of a server; it lives all the same."""
+    code = (
+        "import os, signal, subprocess\n"
+        "pipe = subprocess.PIPE\n"
+        f"child = subprocess.Popen({SERVER!r}, stdin=pipe, stdout=pipe)\n"
+        "line = child.stdout.readline()\n"
+        "child.stdin.close(); child.stdout.close()\n"
+        "os.write(1, line); signal.alarm(120)\n"
+        "while True: signal.pause()"
+    )
+    family = families.start("codex", command=python(code))
+    family.kill_host()
+    (child,) = linux.list_descendants(family.server)
+
+    ends = [Endpoints([]).look(pid, fd).state for pid in (family.server, child) for fd in (0, 1)]
+
+    assert ends == ["gone"] * 4
+    assert take(state).ownerless == []
+
+
+def test_a_child_of_a_living_parent_is_not_ownerless(stage: Stage, state: Path) -> None:
+    """A shell's pipeline, or a host that nobody knows, which has closed both ends."""
+    child = stage.start(SERVER)
+    child.read_line()
+    child.close()
+    assert child.process.stdout
+    child.process.stdout.close()
+
+    ends = [Endpoints([]).look(child.pid, fd).state for fd in (0, 1)]
+
+    assert ends == ["gone", "gone"]
+    assert take(state).ownerless == []
+
+
+def test_a_server_with_one_end_unknown_is_not_ownerless(families: Families, state: Path) -> None:
+    family = families.start("claude", command=[*TURN_TO_NULL, "1", *SERVER])
+    family.kill_host()
+
+    assert Endpoints([]).look(family.server, 0).state == "gone"
+    assert take(state).ownerless == []
+
+
+def test_a_server_below_which_a_host_works_is_not_ownerless(
+    families: Families, stage: Stage, state: Path
+) -> None:
+    code = (
+        "import subprocess, sys, signal\n"
+        "subprocess.Popen([sys.argv[1], '-S', '-c', sys.argv[2]])\n"
+        "signal.alarm(120)\nwhile True: signal.pause()"
+    )
+    words = [link(stage, "claude"), STAYS[-1], "mcp-docs"]
+    family = families.start("codex", command=[sys.executable, "-c", code, *words])
+    family.kill_host()
+
+    assert take(state).ownerless == []
+
+
+def test_a_launch_whose_host_is_gone_is_ownerless(families: Families, state: Path) -> None:
+    family = families.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": family.server, "host": family.host})
+
+    assert take(state).ownerless == []
+    family.kill_host()
+
+    (server,) = take(state).ownerless
+    assert server.launch
+    assert server.why_ownerless == f"its host, process {family.host}, is gone"
+
+
+def test_a_launch_is_not_ownerless_while_a_host_is_above_it(
+    families: Families, state: Path
+) -> None:
+    """The lease may be wrong about the host; whoever lives and has it, counts."""
+    family = families.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": family.server, "host": 4_000_001})
+
+    assert take(state).ownerless == []
+
+
+def test_a_launch_whose_host_cannot_be_judged_is_not_ownerless(
+    families: Families, state: Path
+) -> None:
+    family = families.start("codex", command=STAYS)
+    path = write_lease(state, processes={"launcher": family.server})
+    text = path.read_text(encoding="utf-8").replace(
+        '{"launcher"', '{"host": {"pid": 4000001}, "launcher"'
+    )
+    path.write_text(text, encoding="utf-8")
+    family.kill_host()
+
+    seen = take(state)
+
+    assert seen.ownerless == []
+    assert find_server(seen, family.server)
+
+
+def test_who_looks_is_not_looked_at(families: Families, state: Path) -> None:
+    """A host's tool may run `mcp-launch ps` itself, with pipes to it."""
+    code = (
+        "import os, sys\n"
+        f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
+        "from standins import take\nfrom pathlib import Path\n"
+        "print('ready', flush=True)\n"
+        f"print(len(take(Path({str(state)!r})).hosts), flush=True)\n"
+    )
+    launch: Launch = families.start(
+        "claude", command=[sys.executable, "-c", code, "mcp-launch", "ps"]
+    ).launch
+
+    assert launch.read_line() == b"0\n"
+
+
+def test_a_child_that_has_ended_changes_no_kind_of_memory(stage: Stage) -> None:
+    code = (
+        "import os, signal\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0)\n"
+        "os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)\n"
+        "os.write(1, b'%d\\n' % child)\n"
+        "signal.pause()"
+    )
+    parent = stage.start(python(code))
+    child = int(parent.read_line())
+
+    assert measures.measure([parent.pid, child]).kind == "PSS"
+    assert measures.measure([child]).amount == 0

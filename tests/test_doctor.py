@@ -1,0 +1,218 @@
+"""The doctor as a whole: what it shows, to whom, and what it mends."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+from mcp_launch.doctor import configuration, examining, launchers
+from mcp_launch.doctor.finding import CHECKS, Finding, Subject
+from mcp_launch.doctor.programs import Program
+from mcp_launch.doctor.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from doctoring import Machine
+
+    from mcp_launch.doctor.survey import Survey
+
+README = Path(__file__).parent.parent / "README.md"
+GIT = shutil.which("git") or "git"
+PROGRAM = str(Path(sys.executable).parent / "mcp-launch")
+
+BROKEN = "[mcp_servers.docs\n"
+UNWRAPPED = '[mcp_servers.docs]\ncommand = "sh" # mine\nargs = ["-c", "cat"]\n'
+
+
+def doctor(machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, "doctor", *words],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        cwd=machine.project,
+        timeout=60,
+    )
+
+
+def list_findings(machine: Machine, *words: str) -> list[dict[str, Any]]:
+    """Return what is found about the files of this machine; its processes are the developer's."""
+    found = json.loads(doctor(machine, "--json", *words).stdout)["findings"]
+    assert isinstance(found, list)
+    return [one for one in found if one["subject"].get("file", "").startswith(str(machine.home))]
+
+
+def test_the_readme_lists_every_code() -> None:
+    row = re.compile(r"^\| (ML\d{3}) \| (\w+) \| ([^|]+) \|$", re.MULTILINE)
+
+    listed = row.findall(README.read_text("utf-8"))
+
+    assert listed == [(code, check.level, check.title) for code, check in CHECKS.items()]
+
+
+def test_one_command_says_what_is_wrong_where_and_what_to_do(machine: Machine) -> None:
+    machine.write("~/.codex/config.toml", BROKEN)
+    machine.write("~/.cursor/mcp.json", '{"mcpServers": {"it": {"command": "no-such-thing"}}}')
+
+    done = doctor(machine)
+
+    assert done.returncode == 1
+    assert "Codex" in done.stdout
+    assert "~/.codex/config.toml:1" in done.stdout
+    assert "ML101 error: " in done.stdout
+    # A broken file hides nothing of the others.
+    assert re.search(r"Cursor\n  it\n.*\n.*ML201 error: .*no-such-thing", done.stdout)
+    assert re.search(r"fix: .", done.stdout)
+    assert re.search(r"2 errors, .* in 1 server of 1 host", done.stdout.splitlines()[-1])
+
+
+def test_what_it_says_to_programs_has_a_version(machine: Machine) -> None:
+    machine.write("~/.codex/config.toml", UNWRAPPED)
+
+    told = json.loads(doctor(machine, "--json").stdout)
+
+    assert told["version"] == 1
+    assert told["servers"] == 1
+    [codex] = [host for host in told["hosts"] if host["host"] == "codex"]
+    assert codex["servers"] == 1
+    [finding] = [one for one in told["findings"] if one["code"] == "ML117"]
+    place = {"host": "codex", "server": "docs", "scope": "user", "line": 1, "column": 1}
+    assert finding["subject"] == {**place, "file": str(machine.home / ".codex/config.toml")}
+    assert finding["level"] == "note"
+    assert finding["repair"]
+
+
+def test_it_can_be_narrowed_to_a_host(machine: Machine) -> None:
+    machine.write("~/.codex/config.toml", BROKEN)
+    machine.write("~/.cursor/mcp.json", "{")
+
+    found = list_findings(machine, "--host", "cursor")
+
+    assert [one["subject"]["host"] for one in found] == ["cursor"]
+
+
+def test_a_host_that_does_not_exist_is_named_with_near_misses(machine: Machine) -> None:
+    done = doctor(machine, "--host", "cursr")
+
+    assert done.returncode == 2
+    assert "did you mean cursor?" in done.stderr
+
+
+def test_fix_alone_only_shows_what_it_would_do(machine: Machine) -> None:
+    path = machine.write("~/.codex/config.toml", UNWRAPPED)
+
+    done = doctor(machine, "--fix")
+
+    assert done.returncode == 1
+    assert "would wrap docs" in done.stdout
+    assert "add --yes" in done.stdout
+    assert path.read_text("utf-8") == UNWRAPPED
+
+
+def test_fix_with_yes_does_it_and_looks_again(machine: Machine) -> None:
+    path = machine.write("~/.codex/config.toml", UNWRAPPED)
+
+    done = doctor(machine, "--fix", "--yes")
+
+    assert "done: wrap docs" in done.stdout
+    assert done.stdout.count("ML117") == 1  # before, and not after
+    assert "# mine" in path.read_text("utf-8")
+    assert list_findings(machine) == []
+
+
+def test_a_check_that_fails_is_told_and_hides_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_too_closely(survey: Survey, item: object) -> Iterator[Finding]:
+        yield Finding("ML108", Subject("codex", "docs"), "seen before", "do")
+        raise ZeroDivisionError(f"{survey.site.project and item}"[:0])
+
+    monkeypatch.setattr(
+        examining, "_OF_ITEMS", (look_too_closely, *configuration.OF_ITEMS), raising=True
+    )
+    machine.write("~/.codex/config.toml", UNWRAPPED)
+
+    codes = [finding.code for finding in examining.examine(machine.survey())]
+
+    assert {"ML001", "ML108", "ML117"} <= set(codes)
+
+
+SECRET = "hunter2-hunter2"
+SECRETS = {
+    "a variable": {"command": "nope", "env": {"API_KEY": SECRET}},
+    "an argument": {"command": "nope", "args": ["--token", SECRET]},
+    "an assignment": {"command": "nope", "args": [f"--api-key={SECRET}"]},
+    "a password in an address": {"command": "nope", "args": [f"postgres://me:{SECRET}@db/x"]},
+    "a command line": {"command": f"nope --password='{SECRET}'"},
+    "a header": {"url": "https://example.org", "headers": {"Authorization": SECRET}},
+    "a directory": {"command": "nope", "cwd": f"/no/{SECRET}", "env": {"MY_TOKEN": SECRET}},
+}
+
+
+@pytest.mark.parametrize("entry", list(SECRETS.values()), ids=list(SECRETS))
+@pytest.mark.parametrize("words", [[], ["--json"], ["--fix"], ["--live"]], ids=" ".join)
+def test_no_secret_is_ever_shown(entry: dict[str, Any], words: list[str], machine: Machine) -> None:
+    text = json.dumps({"mcpServers": {"it": entry}})
+    machine.write("~/.cursor/mcp.json", text)
+    machine.write(".mcp.json", text)
+    for act in (["init", "-q"], ["add", ".mcp.json"]):
+        subprocess.run([GIT, *act], cwd=machine.project, check=True)
+
+    done = doctor(machine, *words)
+
+    assert done.returncode in {0, 1}, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+def show(survey: Survey, findings: list[Finding]) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    Report(survey, findings).show(console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: Machine) -> None:
+    entry = "[mcp_servers.server-{}]\ncommand = 'sh'\n"
+    machine.write("~/.codex/config.toml", "".join(map(entry.format, range(30))))
+    survey = machine.survey("codex")
+    findings = [one for item in survey.servers for one in launchers.check_wrapped(survey, item)]
+
+    shown = show(survey, findings)
+
+    assert shown.count("ML117") == 1
+    assert "server-0, server-1, " in shown
+    assert "fix: wrap them: mcp-launch wrap --host codex" in shown
+    assert "30 notes in 30 servers of 1 host" in shown
+
+
+def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: Machine) -> None:
+    machine.programs = {"codex": Program("/bin/codex", "0.166.0"), "zed": Program("/bin/zed", "")}
+
+    shown = show(machine.survey(), [])
+
+    assert "Codex 0.166.0, 0 servers (our tests run against it)" in shown
+    assert "Zed, 0 servers (our tests do not run against it)" in shown
+
+
+def test_where_nothing_is_wrong_it_says_so(machine: Machine) -> None:
+    assert show(machine.survey(), []).strip() == "Nothing is wrong with 0 servers of 0 hosts."
+
+
+def test_what_is_in_files_can_do_nothing_to_a_terminal(machine: Machine) -> None:
+    subject = Subject("codex", "it\x1b[2J", file="/x\x07")
+
+    shown = show(machine.survey(), [Finding("ML108", subject, "bad \x1b[31m name", "rename it")])
+
+    assert "\x1b" not in shown
+    assert "\x07" not in shown

@@ -1,0 +1,369 @@
+"""What the hosts' files say, and what the hosts make of it: files, keys, directories, variables.
+
+What is expected here of Codex and Claude Code was seen on Codex 0.166 and Claude Code 2.1.325.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doctoring import examine_module, list_codes
+from privileges import ask_as_anybody
+
+from mcp_launch.doctor import codexkeys, directories, expansion, files
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from doctoring import Machine
+
+    from mcp_launch.doctor.finding import Finding
+
+CODEX = "~/.codex/config.toml"
+OF_PROJECT = ".codex/config.toml"
+CLAUDE = "~/.claude.json"
+
+PLAIN = '[mcp_servers.docs]\ncommand = "npx"\n'
+
+
+def look(machine: Machine, module: ModuleType) -> list[Finding]:
+    return examine_module(machine.survey(), module)
+
+
+def write_servers(machine: Machine, path: str, **servers: Any) -> None:
+    machine.write(path, json.dumps({"mcpServers": servers}))
+
+
+# Files that cannot be read.
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line", "loss"),
+    [
+        (CODEX, "[mcp_servers.docs\n", 1, "Codex does not start, neither in a terminal nor in"),
+        (OF_PROJECT, 'a = 1\n"', 2, "Codex does not start in this project if it trusts it"),
+        (CLAUDE, '{"mcpServers": {"a" {}}}', 1, "Claude Code does not start"),
+        (".mcp.json", "{\n", 2, "Claude Code goes on without its servers"),
+        ("~/.cursor/mcp.json", "{}}", 1, "Cursor does not get its servers"),
+        ("~/.config/goose/config.yaml", "a: [", 1, "Goose does not get its servers"),
+    ],
+)
+def test_a_file_that_does_not_parse_is_shown_with_its_place_and_what_it_breaks(
+    machine: Machine, path: str, text: str, line: int, loss: str
+) -> None:
+    file = machine.write(path, text)
+
+    [finding] = look(machine, files)
+
+    assert finding.code == "ML101"
+    assert (finding.subject.file, finding.subject.line) == (str(file), line)
+    assert finding.subject.column > 0
+    assert finding.message.startswith("this is no ")
+    assert loss in finding.message
+
+
+def test_a_file_that_parses_is_all_right(machine: Machine) -> None:
+    machine.write(CODEX, PLAIN)
+    machine.write(".mcp.json", '{"mcpServers": {}}')
+    machine.write(".vscode/mcp.json", '{"servers": {}, } // mine')
+
+    assert look(machine, files) == []
+
+
+@pytest.mark.parametrize("text", ['{"mcpServers": {}} // mine', '{"mcpServers": {},\n}'])
+def test_claude_code_reads_less_than_other_hosts(machine: Machine, text: str) -> None:
+    machine.write(".mcp.json", text)
+
+    [finding] = look(machine, files)
+
+    assert finding.code == "ML101"
+    assert "reads no comments and no trailing commas" in finding.message
+    assert finding.subject.line == text.count("\n") + 1
+
+
+def test_a_name_that_is_there_twice_is_told_as_such(machine: Machine) -> None:
+    machine.write(".mcp.json", '{"mcpServers": {}, "mcpServers": {}}')
+
+    [finding] = look(machine, files)
+
+    assert "mcpServers is there twice" in finding.message
+    assert "takes the last of them" in finding.message
+
+
+def test_a_file_that_is_none_is_told(machine: Machine) -> None:
+    (machine.home / ".claude.json").mkdir()
+    (machine.home / ".cursor").mkdir()
+    (machine.home / ".cursor/mcp.json").write_bytes(b"{\xff}")
+
+    messages = [finding.message for finding in look(machine, files)]
+
+    assert "is no file, or too large: Claude Code does not start" in messages[0]
+    assert "is not UTF-8: Cursor does not get its servers" in messages[1]
+
+
+def test_a_file_that_may_not_be_read_is_told(machine: Machine) -> None:
+    machine.write(CODEX, PLAIN).chmod(0)
+
+    said = ask_as_anybody(lambda: "".join(one.message for one in look(machine, files)))
+
+    assert "cannot be read: Permission denied" in said
+
+
+def test_the_same_file_by_two_ways_is_looked_at_once(machine: Machine) -> None:
+    machine.project = machine.home  # somebody works in the home directory
+    machine.write(CODEX, PLAIN)
+
+    assert [item.scope for item in machine.survey().items] == ["user"]
+
+
+# Keys of Codex.
+
+
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        ("tool_timeout = 5", "did you mean tool_timeout_sec?"),
+        ("headers = {}", "did you mean http_headers?"),
+        ("disabled = true", "did you mean enabled?"),
+        ('type = "stdio"', "remove or rename it"),
+    ],
+)
+def test_a_key_that_codex_does_not_know_is_told(machine: Machine, key: str, fix: str) -> None:
+    machine.write(CODEX, f"{PLAIN}{key}\n")
+
+    [finding] = look(machine, codexkeys)
+
+    assert finding.code == "ML102"
+    assert finding.subject.line == 3
+    assert fix in finding.fix
+
+
+def test_all_that_codex_knows_is_all_right(machine: Machine) -> None:
+    machine.write(
+        CODEX,
+        """
+[mcp_servers.one]
+command = "x"
+args = ["a"]
+env = { A = "1" }
+env_vars = ["A", { name = "B" }, { name = "C", source = "remote" }]
+cwd = "/"
+environment_id = "local"
+startup_timeout_sec = 1.5
+startup_timeout_ms = 10
+tool_timeout_sec = 60
+enabled = true
+required = false
+supports_parallel_tool_calls = true
+omit_tools_from = ["direct"]
+default_tools_approval_mode = "writes"
+enabled_tools = ["a"]
+disabled_tools = []
+scopes = []
+name = "x"
+startup_readiness = "catalog"
+tool_input_schema_max_bytes = 5
+tools.a.approval_mode = "auto"
+[mcp_servers.two]
+url = "https://example.org"
+bearer_token_env_var = "A"
+http_headers = { A = "1" }
+env_http_headers = { A = "B" }
+http_headers_helper = "x"
+oauth = {}
+oauth_resource = "x"
+auth = "oauth"
+""",
+    )
+
+    assert look(machine, codexkeys) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('command = "x"\nargs = "a b"', "args has to be a list of strings"),
+        ('command = "x"\nargs = [1]', "args has to be a list of strings"),
+        ('command = ["x"]', "command has to be a string"),
+        ('command = "x"\nenv = { A = 1 }', "env has to be a table of strings"),
+        ('command = "x"\nstartup_timeout_sec = "30"', "has to be a number, and not below 0"),
+        ('command = "x"\ntool_timeout_sec = true', "has to be a number, and not below 0"),
+        ('command = "x"\nstartup_timeout_sec = -1', "has to be a number, and not below 0"),
+        ('command = "x"\nstartup_timeout_ms = 1.5', "has to be a whole number"),
+        ('command = "x"\nenabled = "no"', "enabled has to be true or false"),
+        ('command = "x"\nstartup_readiness = "no"', "has to be one of connection, catalog"),
+        ('command = "x"\ntools = ["a"]', "tools has to be a table"),
+        ('command = "x"\nurl = "http://x"', "url is not for a server that is started"),
+        ('command = "x"\nhttp_headers = {}', "http_headers is not for a server that is started"),
+        ('url = "http://x"\nargs = []', "args is not for one behind a url"),
+        ('url = "http://x"\nbearer_token = "x"', "a token may not stand in the file"),
+        ('command = "x"\nenv_vars = [{ name = "A", default = "" }]', "env_vars may hold names"),
+        ('command = "x"\nenv_vars = [{ source = "local" }]', "env_vars may hold names"),
+        ('args = ["x"]', "it has neither a command nor a url"),
+    ],
+)
+def test_what_codex_refuses_is_told_with_what_that_breaks(
+    machine: Machine, text: str, problem: str
+) -> None:
+    machine.write(CODEX, f"[mcp_servers.docs]\n{text}\n")
+
+    [finding] = look(machine, codexkeys)
+
+    assert finding.code == "ML120"
+    assert finding.message.startswith("Codex refuses docs: ")
+    assert problem in finding.message
+    assert "Codex does not start" in finding.message
+
+
+def test_an_entry_that_is_no_table_is_refused(machine: Machine) -> None:
+    machine.write(CODEX, '[mcp_servers]\ndocs = "npx"\n')
+
+    [finding] = look(machine, codexkeys)
+
+    assert (finding.code, finding.subject.line) == ("ML120", 2)
+
+
+def test_a_projects_entry_may_only_change_the_users(machine: Machine) -> None:
+    machine.write(OF_PROJECT, "[mcp_servers.docs]\nenabled = false\n")
+
+    assert look(machine, codexkeys) == []
+
+
+SOURCES = PLAIN + 'env_vars = ["A", { name = "T", source = "thread" }] # mine\n'
+
+
+def test_a_source_that_codex_refuses_is_told_and_mended(machine: Machine) -> None:
+    file = machine.write(CODEX, SOURCES)
+
+    [finding] = look(machine, codexkeys)
+
+    assert finding.code == "ML103"
+    assert "Codex knows no source thread, only local and remote" in finding.message
+    assert "mcp-launch wrap --host codex docs" in finding.fix
+    assert finding.repair
+    finding.repair.act()
+    assert look(machine, codexkeys) == []
+    assert '"--env","T=thread"' in file.read_text("utf-8")
+    assert "# mine" in file.read_text("utf-8")
+
+
+def test_a_source_that_nobody_knows_is_not_mended(machine: Machine) -> None:
+    machine.write(CODEX, SOURCES.replace("thread", "moon"))
+
+    [finding] = look(machine, codexkeys)
+
+    assert finding.code == "ML103"
+    assert finding.repair is None
+    assert "take the variable out" in finding.fix
+
+
+# Directories.
+
+
+@pytest.mark.parametrize("path", [CLAUDE, "~/.config/Claude/claude_desktop_config.json"])
+def test_a_directory_that_the_host_ignores_is_told(machine: Machine, path: str) -> None:
+    write_servers(machine, path, docs={"command": "npx", "cwd": "/work"})
+
+    [finding] = look(machine, directories)
+
+    assert finding.code == "ML104"
+    assert '"run", "--cwd", "/work", "--"' in finding.fix
+
+
+def test_a_directory_that_counts_is_all_right(machine: Machine) -> None:
+    write_servers(machine, "~/.gemini/settings.json", docs={"command": "npx", "cwd": "below"})
+    machine.write(CODEX, PLAIN + 'cwd = "/work"\n')
+
+    assert look(machine, directories) == []
+
+
+def test_a_relative_directory_is_told(machine: Machine) -> None:
+    machine.write(CODEX, PLAIN + 'cwd = "below"\n')
+
+    [finding] = look(machine, directories)
+
+    assert (finding.code, finding.subject.line) == ("ML105", 3)
+    assert "relative cwd below" in finding.message
+
+
+# Variables in entries.
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"args": ["--key", "${NOPE}"]}, "NOPE is not set where Claude Code runs"),
+        ({"env": {"A": "${NOPE}/${NONE}"}}, "NOPE, NONE are not set where"),
+        ({"args": ["$HOME/x"]}, "hands $HOME on to docs as it is written"),
+        ({"args": ["--dir=~/x"]}, "hands ~/ on to docs as it is written"),
+        ({"args": ["${CLAUDE_PROJECT_DIR}"]}, "CLAUDE_PROJECT_DIR is not set"),
+    ],
+)
+def test_a_variable_that_claude_code_does_not_replace_is_told(
+    machine: Machine, entry: dict[str, Any], message: str
+) -> None:
+    write_servers(machine, CLAUDE, docs={"command": "npx", **entry})
+
+    [finding] = look(machine, expansion)
+
+    assert finding.code == "ML106"
+    assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"args": ["${HOME}/x", "${NOPE:-x}", "${NOPE:-}"]},
+        {"args": ["-c", "exec $HOME/x ${NOPE2}", "~/x"], "command": "sh", "env": {"NOPE2": "1"}},
+        {"env": {"PASSWORD": "pa$word", "COST": "5$"}},
+        {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "~/x"]},
+    ],
+    ids=["set or with a default", "a script", "dollars", "a server that knows the tilde"],
+)
+def test_what_is_replaced_by_somebody_is_all_right(machine: Machine, entry: dict[str, Any]) -> None:
+    write_servers(machine, CLAUDE, docs={"command": "npx", **entry})
+    machine.environ["NOPE2"] = "1"
+
+    assert look(machine, expansion) == []
+
+
+def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: Machine) -> None:
+    write_servers(machine, CLAUDE, docs={"command": "npx", "args": ["${TEAM}"]})
+    machine.environ["TEAM"] = "a"
+    machine.table.add(7, "claude")
+    machine.table.variables[7] = {"PATH": "/bin"}
+
+    assert list_codes(look(machine, expansion)) == ["ML106"]
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ('args = ["${HOME}/x"]', "${HOME}"),
+        ('args = ["--root=$HOME"]', "$HOME"),
+        ('env = { A = "${A:-b}" }', "${A:-b}"),
+        ('cwd = "~/work"', "~/"),
+    ],
+)
+def test_codex_replaces_nothing(machine: Machine, line: str, written: str) -> None:
+    machine.write(CODEX, PLAIN + line + "\n")
+
+    [finding] = look(machine, expansion)
+
+    assert finding.code == "ML106"
+    assert f"Codex hands {written} on to docs as it is written" in finding.message
+    assert finding.subject.line == 3
+
+
+def test_codex_leaves_scripts_to_the_shell(machine: Machine) -> None:
+    machine.write(CODEX, '[mcp_servers.docs]\ncommand = "/bin/sh"\nargs = ["-lc", "$HOME/x"]\n')
+
+    assert look(machine, expansion) == []
+
+
+def test_editors_have_ways_of_their_own(machine: Machine) -> None:
+    write_servers(machine, "~/.cursor/mcp.json", docs={"command": "x", "args": ["${env:NOPE}"]})
+
+    assert look(machine, expansion) == []

@@ -1,0 +1,836 @@
+"""What a server finds when its host starts it: its program, its variables, its directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doctoring import list_codes
+
+from mcp_launch.doctor import binaries, environment, executables, needs, surroundings
+from mcp_launch.doctor.binaries import System
+from mcp_launch.doctor.managers import tell_why_shim_fails
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from doctoring import Machine
+
+    from mcp_launch.doctor.finding import Finding
+
+# Where each host's file is, and what its servers stand in.
+FILES = {
+    "codex": ("~/.codex/config.toml", "mcp_servers"),
+    "claude": ("~/.claude.json", "mcpServers"),
+    "claude-desktop": ("~/.config/Claude/claude_desktop_config.json", "mcpServers"),
+    "cursor": ("~/.cursor/mcp.json", "mcpServers"),
+    "vscode": (".vscode/mcp.json", "servers"),
+    "gemini": ("~/.gemini/settings.json", "mcpServers"),
+    "opencode": ("opencode.json", "mcp"),
+    "cline": (
+        "~/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        "mcpServers",
+    ),
+    "goose": ("~/.config/goose/config.yaml", "extensions"),
+}
+
+
+def configure(machine: Machine, host: str, **entry: Any) -> None:
+    """Write a host's file with one server, `it`."""
+    path, key = FILES[host]
+    if host == "codex":
+        lines = [f"{name} = {spell(value)}" for name, value in entry.items()]
+        machine.write(path, "\n".join([f"[{key}.it]", *lines, ""]))
+        return
+    if host == "opencode":
+        entry["command"] = [entry["command"], *entry.pop("args", [])]
+    if host == "goose":
+        entry = {"type": "stdio", "cmd": entry.pop("command"), **entry}
+    machine.write(path, json.dumps({key: {"it": entry}}))
+
+
+def spell(value: object) -> str:
+    if isinstance(value, dict):
+        return (
+            "{ " + ", ".join(f"{name} = {json.dumps(text)}" for name, text in value.items()) + " }"
+        )
+    return json.dumps(value)
+
+
+def check(machine: Machine) -> list[Finding]:
+    """Return what the checks of this part find."""
+    survey = machine.survey()
+    found = [one for check in environment.OF_ALL for one in check(survey)]
+    for item in survey.servers:
+        found += [one for check in environment.OF_ITEMS for one in check(survey, item)]
+    assert survey.servers, "the test's own file has no server"
+    return found
+
+
+def only(machine: Machine) -> Finding:
+    [finding] = check(machine)
+    return finding
+
+
+def install(machine: Machine, path: str, text: str = "#!/bin/sh\n", mode: int = 0o755) -> str:
+    file = machine.write(path, text)
+    file.chmod(mode)
+    return str(file)
+
+
+@pytest.fixture(autouse=True)
+def plain_machine(machine: Machine) -> None:
+    """Let nothing depend on what is installed here: PATH is ~/bin, and what is on it a test's."""
+    (machine.home / "bin").mkdir()
+    machine.environ["PATH"] = f"{machine.home}/bin"
+
+
+# ML201
+
+
+@pytest.mark.parametrize("host", FILES)
+def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
+    machine: Machine, host: str
+) -> None:
+    configure(machine, host, command="no-such-server-anywhere")
+    finding = only(machine)
+    assert finding.code == "ML201"
+    assert "no-such-server-anywhere was not found on PATH" in finding.message
+    assert finding.subject.line > 0
+
+
+@pytest.mark.parametrize("host", [host for host in FILES if host != "claude-desktop"])
+def test_a_command_on_the_shells_path_is_found_by_all_who_get_it(
+    machine: Machine, host: str
+) -> None:
+    install(machine, "~/bin/some-server")
+    configure(machine, host, command="some-server")
+    assert check(machine) == []
+
+
+def test_claude_desktop_does_not_find_what_the_shell_finds(machine: Machine) -> None:
+    found = install(machine, "~/bin/uvx-of-mine")
+    configure(machine, "claude-desktop", command="uvx-of-mine")
+    finding = only(machine)
+    assert finding.code == "ML201"
+    assert "is not on the PATH that Claude Desktop gives (/usr/local/bin:" in finding.message
+    assert finding.message.endswith(f"your shell finds {found}")
+    assert finding.fix == f"write {found} instead of uvx-of-mine"
+
+
+def test_a_script_of_node_needs_more_than_its_path(machine: Machine) -> None:
+    install(machine, "~/bin/node-of-mine")
+    install(machine, "~/bin/npx-of-mine", "#!/usr/bin/env node-of-mine\n")
+    configure(machine, "claude-desktop", command="npx-of-mine")
+    assert only(machine).fix.startswith(
+        f"set PATH in the entry's variables to {machine.home}/bin:/usr/local/bin:"
+    )
+
+
+def test_claude_desktop_finds_what_nvm_installed(machine: Machine) -> None:
+    for version in ("v9.0.0", "v20.1.0"):
+        install(machine, f"~/.nvm/versions/node/{version}/bin/npx-of-mine")
+    configure(machine, "claude-desktop", command="npx-of-mine")
+    assert check(machine) == []
+    [item] = machine.survey().servers
+    first, second, *_ = surroundings.give(machine.survey(), item)["PATH"].split(":")
+    assert ("v9.0.0" in first, "v20.1.0" in second) == (True, True)  # as it does itself
+
+
+def test_the_path_of_a_host_that_runs_is_the_one_that_counts(machine: Machine) -> None:
+    install(machine, "~/bin/some-server")
+    configure(machine, "claude", command="some-server")
+    machine.table.add(7, "claude")
+    machine.table.variables[7] = {"PATH": "/nothing"}
+    assert list_codes(check(machine)) == ["ML201"]
+    machine.table.variables[7] = {"PATH": f"{machine.home}/bin"}
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "codes"),
+    [
+        ("codex", "{home}/other", []),
+        ("codex", "${{HOME}}/other", ["ML201"]),
+        ("claude", "${{HOME}}/other", []),
+        ("claude", "${{NOTHING:-{home}/other}}", []),
+        ("vscode", "${{env:HOME}}/other", []),
+        ("vscode", "${{userHome}}/other", []),
+        ("gemini", "$HOME/other", []),
+        ("opencode", "{{env:HOME}}/other", []),
+    ],
+)
+def test_an_entrys_own_path_counts_as_its_host_reads_it(
+    machine: Machine, host: str, path: str, codes: list[str]
+) -> None:
+    install(machine, "~/other/some-server")
+    variables = {"PATH": path.format(home=machine.home)}
+    key = "environment" if host == "opencode" else "env"
+    configure(machine, host, command="some-server", **{key: variables})
+    assert list_codes(check(machine)) == codes
+
+
+def test_vs_code_adds_an_entrys_path_to_its_own(machine: Machine) -> None:
+    install(machine, "~/bin/some-server")
+    configure(machine, "vscode", command="some-server", env={"PATH": "/nothing"})
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize("host", ["codex", "claude", "claude-desktop"])
+def test_a_tilde_is_nobodys_home_to_hosts_that_do_not_know_it(machine: Machine, host: str) -> None:
+    install(machine, "~/bin/some-server")
+    configure(machine, host, command="~/bin/some-server")
+    finding = only(machine)
+    assert finding.code == "ML201"
+    assert "takes ~/bin/some-server as it is written" in finding.message
+    assert finding.fix == f"write {machine.home}/bin/some-server"
+
+
+def test_a_tilde_is_the_home_to_vs_code(machine: Machine) -> None:
+    install(machine, "~/bin/some-server")
+    configure(machine, "vscode", command="~/bin/some-server")
+    assert check(machine) == []
+
+
+def test_a_relative_command_is_looked_for_where_the_server_starts(machine: Machine) -> None:
+    install(machine, "tools/server")
+    configure(machine, "codex", command="./tools/server")
+    assert check(machine) == []
+    configure(machine, "codex", command="./server", cwd=f"{machine.project}/tools")
+    assert check(machine) == []
+    configure(machine, "codex", command="./tools/server", cwd=str(machine.home))
+    assert list_codes(check(machine)) == ["ML201"]
+
+
+def test_a_command_that_only_its_host_can_tell_is_not_judged(machine: Machine) -> None:
+    configure(machine, "vscode", command="${input:server}")
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("node", ["{project}/gone.js"]),
+        ("python3", ["-u", "{project}/gone.py"]),
+        ("sh", ["./gone.sh"]),
+    ],
+)
+def test_a_file_that_an_interpreter_is_to_run_must_be_there(
+    machine: Machine, command: str, args: list[str]
+) -> None:
+    install(machine, f"~/bin/{command}")
+    words = [word.format(project=machine.project) for word in args]
+    configure(machine, "codex", command=command, args=words)
+    finding = only(machine)
+    assert (finding.code, "which does not exist" in finding.message) == ("ML201", True)
+    machine.write(words[-1].removeprefix(f"{machine.project}/"), "")
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize("args", [["-m", "a/b"], ["-c", "open('/x/y')"], ["-e", "1/2"], ["server"]])
+def test_what_may_be_no_file_is_not_looked_for(machine: Machine, args: list[str]) -> None:
+    install(machine, "~/bin/node")
+    configure(machine, "codex", command="node", args=args)
+    assert check(machine) == []
+
+
+# ML201 of wrapped entries
+
+
+def test_a_launcher_without_its_path_is_not_found_by_claude_desktop(machine: Machine) -> None:
+    install(machine, "~/bin/mcp-launch")
+    configure(machine, "claude-desktop", command="mcp-launch", args=["run", "--", "/bin/sh"])
+    finding = only(machine)
+    assert (finding.code, finding.fix) == (
+        "ML201",
+        f"write {machine.home}/bin/mcp-launch instead of mcp-launch",
+    )
+    configure(machine, "claude", command="mcp-launch", args=["run", "--", "/bin/sh"])
+    machine.write("~/.config/Claude/claude_desktop_config.json", "{}")
+    assert check(machine) == []
+
+
+def test_a_wrapped_server_is_looked_for_too(machine: Machine) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    configure(machine, "codex", command=launcher, args=["run", "--", "no-such-server-anywhere"])
+    finding = only(machine)
+    assert "no-such-server-anywhere was not found" in finding.message
+
+
+def test_a_launcher_that_is_gone_is_said_elsewhere(machine: Machine) -> None:
+    configure(machine, "codex", command="/gone/mcp-launch", args=["run", "--", "/bin/sh"])
+    assert check(machine) == []
+
+
+def test_the_command_of_a_profile_is_looked_for_and_nothing_is_written(machine: Machine) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    configure(machine, "codex", command=launcher, args=["run", "--server", "it"])
+    profile = machine.write(
+        "~/.config/mcp-launch/config.toml", '[servers.it]\ncommand = "gone-it"\n'
+    )
+    profile.chmod(0o600)
+    assert "gone-it was not found" in only(machine).message
+    install(machine, "~/bin/gone-it")
+    assert check(machine) == []
+    assert not (machine.home / ".local").exists()
+
+
+def test_a_profile_that_nobody_trusts_is_passed_over(machine: Machine) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    configure(machine, "codex", command=launcher, args=["run", "--server", "it"])
+    machine.write(".mcp-launch.toml", '[servers.it]\ncommand = "gone-it"\n')
+    assert check(machine) == []
+
+
+# ML202 and shims
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (".nvm/versions/node/v20.1.0/bin/npx", "is v20.1.0 of nvm: the server stays with it"),
+        (".local/share/fnm/node-versions/v20.1.0/installation/bin/npx", "is v20.1.0 of fnm"),
+        (".volta/tools/image/node/20.1.0/bin/npx", "is 20.1.0 of volta"),
+        (".local/share/mise/installs/node/20.1.0/bin/npx", "is 20.1.0 of mise"),
+        (".asdf/installs/nodejs/20.1.0/bin/npx", "is 20.1.0 of asdf"),
+        (".pyenv/versions/3.11.7/bin/uvx", "is 3.11.7 of pyenv"),
+        (".local/state/fnm_multishells/123_456/bin/npx", "fnm made for one shell"),
+    ],
+)
+def test_a_path_of_one_version_does_not_follow_an_upgrade(
+    machine: Machine, path: str, told: str
+) -> None:
+    configure(machine, "codex", command=install(machine, f"~/{path}"))
+    finding = only(machine)
+    assert (finding.code, told in finding.message) == ("ML202", True)
+
+
+def test_a_link_to_the_newest_version_lasts(machine: Machine) -> None:
+    install(machine, "~/.local/share/mise/installs/node/22.3.0/bin/npx")
+    link = machine.home / ".local/share/mise/installs/node/22"
+    link.symlink_to("22.3.0")
+    configure(machine, "codex", command=f"{link}/bin/npx")
+    assert check(machine) == []
+
+
+def test_a_name_on_the_path_follows_every_upgrade(machine: Machine) -> None:
+    install(machine, "~/.nvm/versions/node/v20.1.0/bin/npx")
+    machine.environ["PATH"] = f"{machine.home}/.nvm/versions/node/v20.1.0/bin"
+    configure(machine, "codex", command="npx")
+    assert check(machine) == []
+
+
+def test_a_shim_of_pyenv_finds_nothing_in_a_project_of_another_python(machine: Machine) -> None:
+    shim = install(machine, "~/.pyenv/shims/some-server")
+    install(machine, "~/.pyenv/versions/3.12.1/bin/some-server")
+    install(machine, "~/.pyenv/versions/3.9.2/bin/python")
+    machine.write("~/.pyenv/version", "3.12.1\n")
+    configure(machine, "codex", command=shim)
+    assert check(machine) == []
+    machine.write(".python-version", "system\n")
+    assert check(machine) == []
+    machine.write(".python-version", "3.9\n")
+    finding = only(machine)
+    assert finding.code == "ML201"
+    assert f"pyenv chooses 3.9 for {machine.project}" in finding.message
+    assert "which has no some-server" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, "asdf has no version for {project}, nor for all places"),
+        ({".tool-versions": "nodejs 20.1.0"}, ""),
+        ({"~/.tool-versions": "nodejs 20.1.0"}, ""),
+        ({"~/.asdfrc": "legacy_version_file = yes"}, ""),
+    ],
+    ids=["nothing", "the project", "the home", "other files may"],
+)
+def test_a_shim_of_asdf_needs_somebody_to_choose(
+    machine: Machine, said: dict[str, str], why: str
+) -> None:
+    for path, text in said.items():
+        machine.write(path, text)
+    shim = install(machine, "~/.asdf/shims/npx")
+    place, home = str(machine.project), str(machine.home)
+    assert tell_why_shim_fails(shim, place, {}, home) == why.format(project=place)
+
+
+# ML203, ML204
+
+
+def test_a_file_that_may_not_be_executed_is_told_with_what_to_do(machine: Machine) -> None:
+    file = install(machine, "~/bin/server", mode=0o644)
+    configure(machine, "codex", command="server")
+    finding = only(machine)
+    assert (finding.code, finding.fix) == ("ML203", f"chmod +x {file}")
+    os.chmod(file, 0o755)  # noqa: S103
+    assert check(machine) == []
+
+
+BROKEN = {
+    "empty": (b"", "is empty"),
+    "a byte order mark": (b"\xef\xbb\xbf#!/bin/sh\nexit 0\n", "byte order mark before its #!"),
+    "line ends of Windows": (b"#!/bin/sh\r\nexit 0\r\n", "ends as on Windows"),
+    "an interpreter that is gone": (b"#!/opt/gone/ruby\n", "/opt/gone/ruby, which does not exist"),
+    "an environment that moved": (b"#!/opt/gone/bin/python3.11\n", "which does not exist"),
+    "an interpreter that is a directory": (b"#!/usr\n", "/usr, which is no program"),
+    "an interpreter without a path": (b"#!sh\n", "no absolute path behind its #!"),
+    "nothing behind its #!": (b"#!\n", "no absolute path behind its #!"),
+    "a slip for env": (b"#!/usr/bin/env nodee\n", "is run by nodee, which is not on the PATH"),
+    "a slip for env with options": (b"#!/usr/bin/env -S nodee --x\n", "is run by nodee"),
+    "two words for env": (b"#!/usr/bin/env sh -e\n", 'env look for one program "sh -e"'),
+    "no #! at all": (b"exit 0\n", "does not begin with #!"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("host", ["codex", "claude"])
+def test_a_file_that_would_not_run_says_why(machine: Machine, what: str, host: str) -> None:
+    content, told = BROKEN[what]
+    file = machine.write("server", "")
+    file.write_bytes(content)
+    file.chmod(0o755)
+    machine.environ["PATH"] = "/usr/bin:/bin"
+    configure(machine, host, command=str(file))
+    finding = only(machine)
+    assert (finding.code, told in finding.message) == ("ML204", True), finding.message
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_said_of_a_broken_file_is_so(tmp_path: Path, what: str) -> None:
+    """posix_spawn, as Codex and Claude Code use it, does not run any of them."""
+    file = tmp_path / "server"
+    file.write_bytes(BROKEN[what][0])
+    file.chmod(0o755)
+    try:
+        pid = os.posix_spawn(str(file), ["server"], {"PATH": "/usr/bin:/bin"})
+    except OSError:
+        return
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in {126, 127}
+
+
+SOUND = {
+    "a shell's": "#!/bin/sh\nexit 0\n",
+    "with a space and an option": "#! /bin/sh -e\nexit 0\n",
+    "by env": "#!/usr/bin/env sh\nexit 0\n",
+    "by env with options": "#!/usr/bin/env -S sh -e\nexit 0\n",
+    "by env with a variable": "#!/usr/bin/env -S A=1 sh -e\nexit 0\n",
+}
+
+
+@pytest.mark.parametrize("what", SOUND)
+def test_a_file_that_runs_is_not_found_fault_with(machine: Machine, what: str) -> None:
+    file = install(machine, "server", SOUND[what])
+    machine.environ["PATH"] = "/usr/bin:/bin"
+    configure(machine, "codex", command=file)
+    assert check(machine) == []
+    done = subprocess.run([file], check=False, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0
+
+
+def test_the_launcher_and_hosts_of_node_give_a_text_to_the_shell(machine: Machine) -> None:
+    file = install(machine, "server", "exit 0\n")
+    configure(machine, "gemini", command=file)
+    assert check(machine) == []
+    configure(machine, "gemini", command="mcp-launch", args=["run", "--", file])
+    install(machine, "~/bin/mcp-launch")
+    assert check(machine) == []
+
+
+def test_an_interpreter_that_is_broken_itself_is_seen(machine: Machine) -> None:
+    inner = install(machine, "inner", "#!/opt/gone/ruby\n")
+    configure(machine, "codex", command=install(machine, "server", f"#!{inner}\n"))
+    assert f"{inner} is run by /opt/gone/ruby" in only(machine).message
+
+
+def test_a_directory_is_no_command(machine: Machine) -> None:
+    configure(machine, "codex", command=str(machine.project))
+    finding = only(machine)
+    assert (finding.code, "is a directory" in finding.message) == ("ML204", True)
+
+
+def make_elf(machine: int) -> bytes:
+    return b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 2, machine) + bytes(44)
+
+
+def make_macho(*machines: int) -> bytes:
+    if len(machines) == 1:
+        return b"\xcf\xfa\xed\xfe" + struct.pack("<I", machines[0]) + bytes(56)
+    parts = b"".join(struct.pack(">I", one) + bytes(16) for one in machines)
+    return b"\xca\xfe\xba\xbe" + struct.pack(">I", len(machines)) + parts + bytes(20)
+
+
+X86, ARM = 0x01000007, 0x0100000C
+LINUX, MAC = System("linux", "x86_64"), System("darwin", "x86_64")
+
+
+@pytest.mark.parametrize(
+    ("head", "system", "told"),
+    [
+        (make_elf(62), LINUX, ""),
+        (make_elf(3), LINUX, ""),
+        (make_elf(183), LINUX, "a program for aarch64, and this machine is x86_64"),
+        (make_elf(183), System("linux", "aarch64"), ""),
+        (make_elf(62), System("linux", "aarch64"), "a program for x86_64"),
+        (make_elf(183), System("linux", "x86_64", has_emulators=True), ""),
+        (make_elf(999), LINUX, ""),
+        (make_macho(X86), LINUX, "a program for macOS"),
+        (b"MZ" + bytes(100), LINUX, "a program for Windows"),
+        (make_macho(X86), MAC, ""),
+        (make_macho(ARM), MAC, "a program for aarch64"),
+        (make_macho(X86, ARM), MAC, ""),
+        (make_macho(X86), System("darwin", "aarch64"), ""),
+        (make_elf(62), MAC, "a program for Linux"),
+        (b"\x7fELF", LINUX, ""),
+    ],
+    ids=[
+        *("own", "own elder", "foreign", "own arm", "foreign to arm", "emulated", "unknown"),
+        *("of a Mac", "of Windows", "Mac's own", "of a newer Mac", "of both Macs", "by Rosetta"),
+        *("of Linux", "torn"),
+    ],
+)
+def test_a_program_of_another_machine_is_told(head: bytes, system: System, told: str) -> None:
+    fault = binaries.find_fault("it", head, system)
+    assert told in (fault.problem if fault else "")
+    assert bool(fault) == bool(told)
+
+
+def test_this_machines_own_programs_are_in_order() -> None:
+    system = binaries.look_at_system(sys.platform, os.uname().machine)
+    for file in (sys.executable, "/bin/sh", "/usr/bin/env"):
+        assert executables.find_fault(file, "", system, has_shell=False) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ELF files are Linux's")
+def test_a_program_whose_loader_is_missing_is_told() -> None:
+    with open("/bin/sh", "rb") as file:
+        head = file.read(binaries.HEAD)
+    begin = head.index(b"/lib")
+    broken = head[:begin] + b"/gon" + head[begin + 4 :]
+    system = binaries.look_at_system("linux", os.uname().machine)._replace(has_emulators=False)
+    fault = binaries.find_fault("it", broken, system)
+    assert fault
+    assert "it needs /gon" in fault.problem
+
+
+# ML205
+
+
+DOCKER = [
+    "run",
+    "-i",
+    "--rm",
+    "--network",
+    "host",
+    "-e",
+    "TOKEN",
+    "--env=KEY=1",
+    "image",
+    "-e",
+    "X",
+]
+
+
+def test_docker_needs_what_codex_strips(machine: Machine) -> None:
+    install(machine, "~/bin/docker")
+    machine.environ["TOKEN"] = "not-for-anybodys-eyes"
+    configure(machine, "codex", command="docker", args=DOCKER)
+    finding = only(machine)
+    assert finding.code == "ML205"
+    assert finding.message == "Codex does not hand TOKEN on, and docker is to pass it on"
+    assert finding.fix == 'add "TOKEN" to env_vars in [mcp_servers.it]: env_vars = ["TOKEN"]'
+    configure(machine, "codex", command="docker", args=DOCKER, env_vars=["TOKEN"])
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "message", "fix"),
+    [
+        ("claude-desktop", "Claude Desktop does not hand TOKEN on", "the `env` of the entry"),
+        ("cline", "Cline does not hand TOKEN on", "the `env` of the entry"),
+        ("gemini", "Gemini CLI does not hand TOKEN on", '"env": {"TOKEN": "$TOKEN"}'),
+    ],
+)
+def test_other_hosts_strip_it_too(machine: Machine, host: str, message: str, fix: str) -> None:
+    docker = install(machine, "~/bin/docker")
+    machine.environ["TOKEN"] = "not-for-anybodys-eyes"
+    configure(machine, host, command=docker, args=DOCKER)
+    finding = only(machine)
+    assert (message in finding.message, fix in finding.fix) == (True, True), finding
+    configure(machine, host, command=docker, args=DOCKER, env={"TOKEN": "x"})
+    assert check(machine) == []
+
+
+def test_a_variable_that_is_set_nowhere_is_said_to_be_missing(machine: Machine) -> None:
+    install(machine, "~/bin/docker")
+    configure(machine, "claude", command="docker", args=DOCKER)
+    assert only(machine).message == "TOKEN is not set anywhere, and docker is to pass it on"
+    machine.environ["TOKEN"] = "x"
+    assert check(machine) == []
+
+
+def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: Machine) -> None:
+    install(machine, "~/bin/docker")
+    machine.environ["TOKEN"] = "x"
+    machine.table.add(7, "claude")
+    machine.table.variables[7] = {"PATH": machine.environ["PATH"]}
+    configure(machine, "claude", command="docker", args=DOCKER)
+    finding = only(machine)
+    assert "the Claude Code that runs now was started without TOKEN" in finding.message
+    assert finding.fix == "start Claude Code anew where TOKEN is set"
+
+
+def test_a_script_of_the_shell_needs_what_it_uses(machine: Machine) -> None:
+    machine.environ |= {"TOKEN": "x", "OTHER": "x"}
+    script = "export OTHER=1; exec server --token \"$TOKEN\" --other $OTHER '$QUOTED' ${UNSET}"
+    configure(machine, "codex", command="/bin/sh", args=["-c", script])
+    assert only(machine).message == "Codex does not hand TOKEN on, and its script for sh uses it"
+    configure(machine, "codex", command="/bin/sh", args=["-lc", script])
+    assert check(machine) == []  # its own files may set it
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("docker run -e A -e B=1 image", ["A"]),
+        ("docker run -eA --env B --env=C image", ["A", "B", "C"]),
+        ("docker run -it -v /x:/y --name -e image -e A", []),
+        ("/usr/bin/podman run --rm --env A image", ["A"]),
+        ("docker --context it run -e A image", ["A"]),
+        ("docker ps -e A", []),
+        ("npx -e A", []),
+        ("docker", []),
+        ("", []),
+    ],
+)
+def test_what_a_container_needs_stands_before_its_image(words: str, names: list[str]) -> None:
+    assert [need.name for need in needs.list_of_command(words.split())] == names
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("server $A ${B} ${C:-none} \\$D", ["A", "B"]),
+        ("A=1 server $A", []),
+        ("for one in *; do echo $one; done", []),
+        ("read line; echo $line $PWD $1 $$", []),
+        ("awk '{print $A}'", []),
+    ],
+)
+def test_what_a_script_uses_is_told_from_what_it_makes(script: str, names: list[str]) -> None:
+    found = needs.list_of_command(["bash", "-c", script])
+    assert [need.name for need in found] == names
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--env", "TOKEN=local"], "TOKEN is not set anywhere, and TOKEN is to be taken from it"),
+        (["--server", "it"], "TOKEN is not set anywhere, and the profile's env uses it for KEY"),
+    ],
+    ids=["an option", "a profile"],
+)
+def test_a_wrapped_server_needs_what_its_launch_asks_for(
+    machine: Machine, args: list[str], message: str
+) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    profile = machine.write(
+        "~/.config/mcp-launch/config.toml",
+        '[servers.it]\nenv = { KEY = "${TOKEN}", OTHER = "${X:-1}" }\nenv_vars = ["Y"]\n',
+    )
+    profile.chmod(0o600)
+    configure(machine, "claude", command=launcher, args=["run", *args, "--", "/bin/sh"])
+    assert message in only(machine).message
+    machine.environ["TOKEN"] = "x"
+    assert check(machine) == []
+
+
+def test_what_the_launcher_takes_out_is_not_the_hosts_fault(machine: Machine) -> None:
+    launcher, docker = install(machine, "~/bin/mcp-launch"), install(machine, "~/bin/docker")
+    machine.environ["TOKEN"] = "x"
+    words = ["run", "--pass-env", "OTHER", "--", docker, *DOCKER]
+    configure(machine, "claude", command=launcher, args=words)
+    finding = only(machine)
+    assert "--pass-env (or a profile's pass_env) takes TOKEN out" in finding.message
+    words[2] = "OTHER,TOKEN"
+    configure(machine, "claude", command=launcher, args=words)
+    assert check(machine) == []
+
+
+def test_a_file_of_variables_and_a_keyring_give_what_is_needed(machine: Machine) -> None:
+    install(machine, "~/bin/docker")
+    machine.write(".env", "TOKEN=x\n")
+    file = "${workspaceFolder}/.env"
+    configure(machine, "vscode", command="docker", args=DOCKER, envFile=file)
+    configure(machine, "goose", command="docker", args=DOCKER, env_keys=["TOKEN"])
+    assert check(machine) == []
+
+
+# ML206
+
+
+def test_a_hosts_credentials_are_named_and_never_shown(machine: Machine) -> None:
+    machine.environ["ANTHROPIC_API_KEY"] = "sk-not-for-anybodys-eyes"
+    machine.environ["CLAUDE_CODE_OAUTH_TOKEN"] = "which-it-keeps-to-itself"
+    configure(machine, "claude", command="/bin/sh")
+    finding = only(machine)
+    assert finding.code == "ML206"
+    assert finding.message == (
+        "Claude Code hands its credentials on to 1 of its servers (it): ANTHROPIC_API_KEY"
+    )
+    assert "--pass-env safe" in finding.fix
+    assert finding.subject == ("claude", "", "", "", 0, 0, 0)
+
+
+def test_a_server_that_is_given_a_key_of_its_own_is_meant_to_have_one(machine: Machine) -> None:
+    machine.environ["OPENAI_API_KEY"] = "x"
+    configure(machine, "claude", command="/bin/sh", env={"OPENAI_API_KEY": "${OPENAI_API_KEY}"})
+    assert check(machine) == []
+
+
+def test_claude_code_can_be_told_to_keep_its_credentials(machine: Machine) -> None:
+    machine.environ |= {"ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB": "1"}
+    configure(machine, "claude", command="/bin/sh")
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize("host", ["codex", "gemini", "claude-desktop"])
+def test_hosts_that_keep_theirs_to_themselves_are_not_blamed(machine: Machine, host: str) -> None:
+    machine.environ["OPENAI_API_KEY"] = "x"
+    configure(machine, host, command="/bin/sh")
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "codes"),
+    [
+        (["--pass-env", "safe"], []),
+        (["--pass-env", "PATH"], []),
+        (["--server", "it"], []),
+        ([], ["ML206"]),
+    ],
+    ids=["safe", "by name", "a profile", "all"],
+)
+def test_a_wrapped_server_may_be_spared(
+    machine: Machine, args: list[str], codes: list[str]
+) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    profile = machine.write("~/.config/mcp-launch/config.toml", '[servers.it]\npass_env = "safe"\n')
+    profile.chmod(0o600)
+    machine.environ["ANTHROPIC_API_KEY"] = "x"
+    configure(machine, "claude", command=launcher, args=["run", *args, "--", "/bin/sh"])
+    assert list_codes(check(machine)) == codes
+
+
+# ML207
+
+
+@pytest.mark.parametrize("host", ["codex", "vscode", "gemini", "opencode", "cline"])
+def test_a_directory_that_is_gone_stops_a_server(machine: Machine, host: str) -> None:
+    configure(machine, host, command="/bin/sh", cwd=f"{machine.home}/gone")
+    finding = only(machine)
+    assert finding.code == "ML207"
+    assert f"{machine.home}/gone (cwd) does not exist" in finding.message
+    machine.write("~/gone", "")
+    assert "is no directory" in only(machine).message
+    configure(machine, host, command="/bin/sh", cwd=str(machine.home))
+    assert check(machine) == []
+
+
+def test_a_cwd_that_the_host_ignores_stops_nothing(machine: Machine) -> None:
+    configure(machine, "claude", command="/bin/sh", cwd="/gone")
+    assert check(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "codes"),
+    [("/gone", ["ML207"]), ("~/gone", ["ML207"]), ("~", []), ("session", []), ("keep", [])],
+)
+def test_the_directory_of_a_wrapped_server_is_looked_for(
+    machine: Machine, where: str, codes: list[str]
+) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    configure(machine, "codex", command=launcher, args=["run", "--cwd", where, "--", "/bin/sh"])
+    assert list_codes(check(machine)) == codes
+
+
+def test_the_project_that_uv_is_told_of_is_looked_for(machine: Machine) -> None:
+    install(machine, "~/bin/uv")
+    configure(machine, "codex", command="uv", args=["--directory", "/gone", "run", "server.py"])
+    assert list_codes(check(machine)) == ["ML207"]
+    configure(machine, "codex", command="uv", args=["--directory", str(machine.home), "run", "x"])
+    assert check(machine) == []
+
+
+# Surroundings
+
+
+SHELL = {
+    "HOME": "/home/me",
+    "PATH": "/bin",
+    "LANG": "C",
+    "SSH_AUTH_SOCK": "/x",
+    "MY_TOKEN": "x",
+    "MINE": "1",
+    "OTEL_EXPORTER": "x",
+    "DATABASE_URL": "x",
+    "PROXY": "https://me:password@proxy",
+}
+
+
+@pytest.mark.parametrize(
+    ("host", "stripped"),
+    [
+        ("codex", set(SHELL) - {"HOME", "PATH", "LANG"}),
+        ("claude", {"OTEL_EXPORTER"}),
+        ("claude-desktop", set(SHELL) - {"HOME", "PATH"}),
+        ("cline", set(SHELL) - {"HOME", "PATH"}),
+        ("gemini", {"MY_TOKEN", "SSH_AUTH_SOCK", "DATABASE_URL", "PROXY"}),
+        ("vscode", set()),
+        ("opencode", set()),
+        ("goose", set()),
+    ],
+)
+def test_each_host_strips_what_it_strips(machine: Machine, host: str, stripped: set[str]) -> None:
+    machine.environ = dict(SHELL)
+    configure(machine, host, command="/bin/sh")
+    [item] = machine.survey().servers
+    assert set(SHELL) - set(surroundings.give(machine.survey(), item)) == stripped
+
+
+def test_gemini_cli_can_be_told_what_to_hand_on(machine: Machine) -> None:
+    machine.environ = {"MY_TOKEN": "x", "MY_KEY": "x"}
+    settings = {"environmentVariableRedaction": {"allowed": ["MY_TOKEN"]}}
+    servers = {"it": {"command": "/bin/sh"}}
+    machine.write(
+        "~/.gemini/settings.json", json.dumps({"security": settings, "mcpServers": servers})
+    )
+    [item] = machine.survey().servers
+    assert surroundings.give(machine.survey(), item) == {"MY_TOKEN": "x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("CLAUDE_CODE_MCP_ALLOWLIST_ENV", "1"), ("CLAUDE_CODE_ENTRYPOINT", "local-agent")],
+)
+def test_claude_code_can_be_told_to_be_sparing(machine: Machine, name: str, text: str) -> None:
+    machine.environ = SHELL | {name: text}
+    configure(machine, "claude", command="/bin/sh")
+    [item] = machine.survey().servers
+    assert set(surroundings.give(machine.survey(), item)) == {"HOME", "PATH"}
+
+
+def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: Machine) -> None:
+    configure(machine, "codex", command="/bin/sh", env_vars=["MINE"])
+    for pid, argv in ((7, ["codex"]), (8, ["codex", "app-server", "--listen", "unix://"])):
+        machine.table.add(pid, "codex")
+        machine.table.argv[pid] = argv
+        machine.table.variables[pid] = {"MINE": str(pid)}
+    [item] = machine.survey().servers
+    assert surroundings.give(machine.survey(), item) == {"MINE": "8"}

@@ -1,0 +1,107 @@
+"""Secrets that stand in a file which goes wherever its repository goes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doctoring import examine_module
+
+from mcp_launch.doctor import exposure
+
+if TYPE_CHECKING:
+    from doctoring import Machine
+
+    from mcp_launch.doctor.finding import Finding
+
+GIT = shutil.which("git") or ""
+
+SECRET = "hunter2-hunter2"
+GITHUB = "ghp_" + "a1B2" * 9
+
+
+def look(machine: Machine) -> list[Finding]:
+    return examine_module(machine.survey(), exposure)
+
+
+@pytest.fixture
+def track(machine: Machine) -> None:
+    """Make the project's .mcp.json one that Git tracks, whatever is in it."""
+    if not GIT:
+        pytest.skip("Git is not installed")
+    subprocess.run([GIT, "init", "-q"], cwd=machine.project, check=True)
+    machine.write(".mcp.json", "{}")
+    subprocess.run([GIT, "add", ".mcp.json"], cwd=machine.project, check=True)
+
+
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [
+        ({"command": "x", "env": {"API_KEY": SECRET}}, "API_KEY"),
+        ({"command": "x", "env": {"DB_PASSWORD": "correct horse"}}, "DB_PASSWORD"),
+        ({"command": "x", "env": {"ANYTHING": GITHUB}}, "ANYTHING"),
+        ({"command": "x", "args": ["--token", SECRET]}, "--token"),
+        ({"command": "x", "args": [f"--api-key={SECRET}"]}, "--api-key"),
+        ({"command": "docker", "args": ["run", "-e", f"A_TOKEN={SECRET}"]}, "A_TOKEN"),
+        (
+            {"command": "x", "args": ["--header", f"Authorization: Bearer {SECRET}"]},
+            "Authorization",
+        ),
+        ({"command": "x", "args": [f"postgres://me:{SECRET}@db/x"]}, "a secret in the arguments"),
+        ({"url": "https://x", "headers": {"X-Api-Key": SECRET}}, "the header X-Api-Key"),
+        ({"url": f"https://me:{SECRET}@example.org"}, "a secret in the address"),
+    ],
+)
+@pytest.mark.usefixtures("track")
+def test_a_secret_in_a_tracked_file_is_told_but_not_shown(
+    machine: Machine, entry: dict[str, Any], name: str
+) -> None:
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+
+    [finding] = look(machine)
+
+    assert finding.code == "ML111"
+    assert finding.message == f"{name} of docs is written out in a file that Git tracks"
+    assert finding.subject.line == 1
+    assert SECRET not in finding.fix
+    assert GITHUB not in finding.fix
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"env": {"API_KEY": "${API_KEY}", "TOKEN": "", "A_SECRET": "your-secret-here-123"}},
+        {"env": {"AUTH_METHOD": "oauth2-device", "MAX_TOKENS": "40960", "KEYBOARD": "us-101-keys"}},
+        {"env": {"PRIVATE_KEY": "/home/me/.ssh/id_ed25519", "SORT_KEY": "created"}},
+        {"args": ["--token", "--verbose", "--key=<API_KEY_1>", "Authorization: Bearer ${T0}"]},
+        {"args": ["postgres://postgres:postgres@localhost/db", "https://example.org/a?b=1"]},
+    ],
+    ids=["placeholders", "other things", "paths and words", "options", "addresses"],
+)
+@pytest.mark.usefixtures("track")
+def test_what_is_no_secret_may_be_tracked(machine: Machine, entry: dict[str, Any]) -> None:
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": {"command": "x", **entry}}}))
+
+    assert look(machine) == []
+
+
+@pytest.mark.usefixtures("track")
+def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: Machine) -> None:
+    entry = {"command": "x", "env": {"API_KEY": SECRET}}
+    for path in (".cursor/mcp.json", "~/.claude.json"):
+        machine.write(path, json.dumps({"mcpServers": {"docs": entry}}))
+
+    assert look(machine) == []
+
+
+@pytest.mark.usefixtures("track")
+def test_without_git_nothing_is_tracked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = machine.project / ".mcp.json"
+    assert exposure.is_tracked(str(file))
+
+    monkeypatch.setenv("PATH", str(machine.home))
+
+    assert not exposure.is_tracked(str(file))

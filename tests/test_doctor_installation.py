@@ -1,0 +1,257 @@
+"""The launcher itself: where it is, where it keeps its files, and what its profiles say."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from doctoring import list_codes
+from privileges import ask_as_anybody
+
+from mcp_launch import trusting
+from mcp_launch.doctor import installation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from doctoring import Machine
+
+    from mcp_launch.doctor.finding import Finding
+
+
+def check(machine: Machine) -> list[Finding]:
+    survey = machine.survey()
+    return [finding for check in installation.OF_ALL for finding in check(survey)]
+
+
+def only(machine: Machine) -> Finding:
+    [finding] = check(machine)
+    return finding
+
+
+@pytest.fixture(autouse=True)
+def installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install a launcher where it lasts, whatever runs these tests."""
+    launcher = machine.write("~/opt/mcp-launch/bin/mcp-launch", "#!/bin/sh\n")
+    launcher.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(launcher.with_name("python3")))
+    monkeypatch.setattr("mcp_launch.whereabouts._CACHES", ("/.cache/",))  # not where tests are
+    return launcher
+
+
+@pytest.fixture
+def state(machine: Machine) -> Path:
+    """Return the state's directory, as launches leave it."""
+    directory = machine.home / ".local/state/mcp-launch"
+    (directory / "leases").mkdir(parents=True)
+    (directory / "leases").chmod(0o700)
+    directory.chmod(0o755)
+    return directory
+
+
+def test_nothing_is_wrong_with_a_good_installation(machine: Machine, state: Path) -> None:
+    assert check(machine) == []
+    assert [one.name for one in state.iterdir()] == ["leases"]
+
+
+def test_nothing_is_wrong_before_the_first_launch_and_nothing_is_made(machine: Machine) -> None:
+    assert check(machine) == []
+    assert not (machine.home / ".local").exists()
+
+
+# ML010, ML011
+
+
+def test_a_launcher_that_is_not_installed_is_told(machine: Machine, installed: Path) -> None:
+    installed.unlink()
+    finding = only(machine)
+    assert finding.code == "ML010"
+    assert "mcp-launch is not installed" in finding.message
+    assert "pipx install" in finding.fix
+
+
+def test_a_launcher_in_a_virtual_environment_is_told(machine: Machine, installed: Path) -> None:
+    (installed.parent.parent / "pyvenv.cfg").touch()
+    finding = only(machine)
+    assert finding.code == "ML011"
+    assert finding.message == f"{installed} goes when its virtual environment does"
+    assert finding.fix.startswith("install it with `pipx install`")
+    assert finding.subject.file == str(installed)
+
+
+def test_a_virtual_environment_behind_a_shim_is_fine(machine: Machine, installed: Path) -> None:
+    (installed.parent.parent / "pyvenv.cfg").touch()
+    shim = machine.home / ".local/bin/mcp-launch"
+    shim.parent.mkdir(parents=True)
+    shim.symlink_to(installed)
+    assert check(machine) == []
+
+
+# ML012
+
+
+def test_a_file_in_the_way_of_the_state_is_told(machine: Machine) -> None:
+    path = machine.write("~/.local", "")
+    finding = only(machine)
+    assert finding.code == "ML012"
+    assert finding.message.endswith(f"{path} is no directory; launches leave no lease")
+    assert finding.fix == f"move {path} away"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "codes"),
+    [
+        ("leases", 0o755, ["ML012"]),
+        ("leases", 0o750, ["ML012"]),
+        ("leases", 0o700, []),
+        ("profiles", 0o770, ["ML012"]),
+        ("logs", 0o711, ["ML012"]),
+        (".", 0o777, ["ML012"]),
+        (".", 0o755, []),
+        (".", 0o700, []),
+    ],
+)
+def test_what_is_open_to_others_is_told(
+    machine: Machine, state: Path, name: str, mode: int, codes: list[str]
+) -> None:
+    (state / name).mkdir(exist_ok=True)
+    (state / name).chmod(mode)
+    assert list_codes(check(machine)) == codes
+
+
+def test_what_is_open_to_others_can_be_closed(machine: Machine, state: Path) -> None:
+    (state / "leases").chmod(0o755)
+    finding = only(machine)
+    assert finding.message == f"{state}/leases is open to other users (mode 755)"
+    assert finding.fix == f"run: chmod 700 {state}/leases"
+    assert finding.repair
+    finding.repair.act()
+    assert check(machine) == []
+
+
+def test_a_state_that_cannot_be_written_is_told(machine: Machine, state: Path) -> None:
+    state.chmod(0o500)
+    assert "you may not write into" in ask_as_anybody(lambda: only(machine).message)
+    state.chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_state_of_another_user_is_told(machine: Machine, state: Path) -> None:
+    os.chown(state / "leases", 65534, -1)
+    finding = only(machine)
+    assert "belongs to another user (uid 65534)" in finding.message
+    assert finding.fix == f"run: sudo chown -R $(id -u) {state}/leases"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "files", "codes"),
+    [(0, 100, ["ML012"]), (1, 100, ["ML012"]), (1 << 20, 0, ["ML012"]), (1 << 20, 100, [])],
+    ids=["no room", "next to none", "no more files", "room"],
+)
+def test_a_full_disk_is_told(blocks: int, files: int, codes: list[str]) -> None:
+    room = os.statvfs_result((4096, 4096, 1 << 20, blocks, blocks, 1000, files, files, 0, 255))
+    assert list_codes(installation.tell_room("/state", lambda _: room)) == codes
+
+
+def test_a_file_system_that_does_not_count_files_is_not_full() -> None:
+    room = os.statvfs_result((4096, 4096, 1 << 20, 1 << 20, 1 << 20, 0, 0, 0, 0, 255))
+    assert list_codes(installation.tell_room("/state", lambda _: room)) == []
+
+
+# ML013, ML014
+
+
+def write_user_profile(machine: Machine, text: str, mode: int = 0o600) -> Path:
+    file = machine.write("~/.config/mcp-launch/config.toml", text)
+    file.chmod(mode)
+    return file
+
+
+def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: Machine) -> None:
+    file = write_user_profile(machine, '[servers.it]\ncommand = "x"\ncwdd = "y"\n')
+    finding = only(machine)
+    assert finding.code == "ML013"
+    assert finding.message == "there is no key cwdd in [servers.it]"
+    assert "did you mean cwd?" in finding.fix
+    assert (finding.subject.file, finding.subject.line, finding.subject.column) == (str(file), 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        ("[servers", 0o600, "this is no TOML"),
+        ("", 0o622, "can be written by other users"),
+        ("[servers.it]\ncommand = 'x'\n", 0o600, None),
+        ("", 0o644, None),
+    ],
+    ids=["no TOML", "open to others", "fine", "readable"],
+)
+def test_a_users_profile_must_be_usable(
+    machine: Machine, text: str, mode: int, told: str | None
+) -> None:
+    write_user_profile(machine, text, mode)
+    found = check(machine)
+    assert list_codes(found) == (["ML013"] if told else [])
+    assert not told or told in found[0].message
+
+
+def test_a_profile_that_is_no_file_is_told(machine: Machine) -> None:
+    (machine.home / ".config/mcp-launch/config.toml").mkdir(parents=True)
+    assert list_codes(check(machine)) == ["ML013"]
+
+
+def trust(machine: Machine, file: Path) -> None:
+    record = trusting.read(str(file), machine.environ)
+    trusting.decide(record, machine.environ, is_trusted=True)
+
+
+def list_state(machine: Machine) -> dict[str, bytes]:
+    state = machine.home / ".local"
+    return {str(one): one.read_bytes() for one in state.rglob("*") if one.is_file()}
+
+
+PROFILE = '[servers.it]\ncommand = "x"\n'
+
+
+def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(machine: Machine) -> None:
+    file = machine.write(".mcp-launch.toml", PROFILE)
+    finding = only(machine)
+    assert finding.code == "ML014"
+    assert finding.message == f"{file} is not trusted: servers that ask for it do not start"
+    assert finding.fix == f"read it, then run: mcp-launch trust {file}"
+    assert list_state(machine) == {}
+
+
+def test_trust_lasts_until_the_file_changes_and_looking_does_not_end_it(machine: Machine) -> None:
+    file = machine.write(".mcp-launch.toml", PROFILE)
+    trust(machine, file)
+    before = list_state(machine)
+    assert check(machine) == []
+    file.write_text(PROFILE + "strict = true\n", encoding="utf-8")
+    assert "is not trusted since it was changed" in only(machine).message
+    assert list_state(machine) == before
+    file.write_text(PROFILE, encoding="utf-8")
+    assert check(machine) == []
+
+
+def test_a_trusted_project_that_makes_no_sense_any_more_is_told(machine: Machine) -> None:
+    file = machine.write(".mcp-launch.toml", PROFILE)
+    trust(machine, file)
+    file.write_text("[servers", encoding="utf-8")
+    finding = only(machine)
+    assert (finding.code, finding.subject.line) == ("ML013", 1)
+
+
+def test_a_project_that_could_not_be_trusted_is_told_why(machine: Machine) -> None:
+    file = machine.write(".mcp-launch.toml", "[servers")
+    finding = only(machine)
+    assert finding.code == "ML014"
+    assert finding.message.startswith("it is not trusted, and could not be: this is no TOML")
+    assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
+
+
+def test_a_file_that_only_marks_a_root_needs_no_trust(machine: Machine) -> None:
+    machine.write(".mcp-launch.toml", "")
+    assert check(machine) == []

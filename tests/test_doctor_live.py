@@ -1,0 +1,477 @@
+"""`doctor --live`: real servers, started through the real launcher, with one thing wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doctoring import list_codes
+from stage import HERE, Witness
+
+from mcp_launch import trusting
+from mcp_launch.doctor import limits, live, probing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from doctoring import Machine
+
+    from mcp_launch.doctor.finding import Finding
+
+PATIENT = [sys.executable, "-S", str(HERE / "actors" / "patient.py")]
+
+FILES = {
+    "claude": ("~/.claude.json", "mcpServers"),
+    "cursor": ("~/.cursor/mcp.json", "mcpServers"),
+    "vscode": (".vscode/mcp.json", "servers"),
+    "windsurf": ("~/.codeium/windsurf/mcp_config.json", "mcpServers"),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no server be too slow because the machine is busy, and wait for none without need."""
+    monkeypatch.setattr(probing, "SETTLING", 0.0)
+    monkeypatch.setattr(limits, "CODEX_GRACE", 25.0)
+    monkeypatch.setattr(limits, "CLAUDE_GRACE", 25.0)
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Iterator[Witness]:
+    witness = Witness(tmp_path)
+    yield witness
+    witness.close()
+
+
+def patient(*words: str, run: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    """Return an entry with such a server; `run`: it is wrapped, with these options."""
+    command = [*PATIENT, *words]
+    if run is not None:
+        command = ["/opt/mcp-launch", "run", *run, "--", *command]
+    return {"command": command[0], "args": command[1:], **more}
+
+
+def configure(machine: Machine, host: str, **entries: dict[str, Any]) -> None:
+    """Write a host's file."""
+    if host == "codex":
+        lines = [
+            line
+            for name, entry in entries.items()
+            for line in (f"[mcp_servers.{name}]", *[f"{k} = {spell(v)}" for k, v in entry.items()])
+        ]
+        machine.write("~/.codex/config.toml", "\n".join(lines) + "\n")
+    else:
+        path, key = FILES[host]
+        machine.write(path, json.dumps({key: entries}))
+
+
+def spell(value: Any) -> str:
+    """Return a value in TOML."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {spell(one)}' for name, one in value.items())} }}"
+    return json.dumps(value)
+
+
+def look(machine: Machine, told: list[str] | None = None) -> list[Finding]:
+    """Start all servers and return what was found."""
+    return list(live.check(machine.survey(), (told if told is not None else []).append))
+
+
+def look_at(machine: Machine, host: str, *words: str, **more: Any) -> list[Finding]:
+    """Start one server, `docs`, and return what was found."""
+    configure(machine, host, docs=patient(*words, **more))
+    return look(machine)
+
+
+@pytest.mark.parametrize("host", ["codex", "claude", "cursor"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param([], id="knows both eras"),
+        pytest.param(["legacy"], id="knows the old era"),
+        pytest.param(["curious"], id="asks for roots"),
+        pytest.param(["toolless", "legacy"], id="has no tools"),
+        pytest.param(["pages=3", "tools=7", "legacy"], id="has its tools on three pages"),
+    ],
+)
+def test_nothing_is_found_about_a_healthy_server(
+    machine: Machine, host: str, words: list[str]
+) -> None:
+    told: list[str] = []
+    configure(machine, host, docs=patient(*words))
+
+    assert look(machine, told) == []
+
+    count = 0 if "toolless" in words else 7 if "tools=7" in words else 2
+    assert [re.sub(r"\d+\.\d", "0.1", line) for line in told] == [
+        f"docs: ready in 0.1 s, {count} tools"
+    ]
+
+
+def test_nothing_is_left_of_a_look(machine: Machine, tmp_path: Path) -> None:
+    configure(machine, "claude", docs=patient())
+    before = {path for path in tmp_path.rglob("*") if "cache" not in str(path)}
+
+    look(machine)
+
+    assert {path for path in tmp_path.rglob("*") if "cache" not in str(path)} == before
+
+
+def test_a_server_that_ends_at_once_is_told_with_its_last_words_but_not_with_its_secrets(
+    machine: Machine,
+) -> None:
+    [finding] = look_at(machine, "codex", "dies", env={"API_TOKEN": "tango-foxtrot-17"})
+
+    assert finding.code == "ML301"
+    assert finding.subject.server == "docs"
+    assert finding.subject.line == 1
+    assert "docs does not start: python" in finding.message
+    assert "ended with exit code 1 before it answered" in finding.message
+    assert "cannot log in with ***" in finding.message
+    assert "tango" not in finding.message
+    assert "0123456789" not in finding.message
+    assert "run the command by itself" in finding.fix
+
+
+def test_what_the_launcher_has_to_say_is_passed_on(machine: Machine) -> None:
+    told: list[str] = []
+    entry = {"command": "no-such-server", "args": []}
+    configure(machine, "claude", docs=entry, others=patient())
+
+    [finding] = look(machine, told)
+
+    assert finding.code == "ML301"
+    assert finding.message.startswith(
+        "docs does not start: the server's command no-such-server was not found on PATH"
+    )
+    assert finding.fix == "install it, or give its absolute path"
+    assert "docs: does not start" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["dying"], "ML301", "docs does not tell its tools: python"),
+        (["dying"], "ML301", "out of memory"),
+        (["refusing"], "ML302", "docs refuses `tools/list`: the database is locked"),
+    ],
+)
+@pytest.mark.parametrize("host", ["codex", "claude"])
+def test_a_server_that_does_not_tell_its_tools_is_found(
+    machine: Machine, host: str, words: list[str], code: str, message: str
+) -> None:
+    [finding] = look_at(machine, host, *words)
+
+    assert finding.code == code
+    assert message in finding.message
+
+
+def test_a_server_that_says_nothing_is_found_in_bounded_time(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "ANSWER_LIMIT", 0.5)
+    monkeypatch.setattr(probing, "DISCOVER_GRACE", 0.1)
+
+    [finding] = look_at(machine, "claude", "silent")
+
+    assert finding.code == "ML302"
+    assert finding.message == "docs did not answer `initialize` within 0.5 s"
+
+
+def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(probing, "ANSWER_LIMIT", 3.0)
+    configure(machine, "codex", docs=patient(f"shy={tmp_path / 'mark'}"))
+
+    assert look(machine, told) == []
+
+    assert told[-1].endswith(" tools, when it was started again")
+
+
+@pytest.mark.parametrize(
+    ("entry", "environ", "message"),
+    [
+        ({}, {}, "Codex waits 0 s before it goes on without them"),
+        ({"required": True}, {}, ""),
+        ({"required": True, "startup_timeout_sec": 0.001}, {}, "Codex gives up after 0.001 s"),
+    ],
+    ids=["left out", "waited for", "given up"],
+)
+def test_a_server_that_is_too_slow_for_codex_is_found(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, Any],
+    environ: dict[str, str],
+    message: str,
+) -> None:
+    monkeypatch.setattr(limits, "CODEX_GRACE", 0.0)
+    machine.environ |= environ
+
+    findings = look_at(machine, "codex", "legacy", **entry)
+
+    assert list_codes(findings) == (["ML303"] if message else [])
+    assert all(message in finding.message for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "1"}, "a prompt of `claude -p` waits 0.001 s"),
+        ({"MCP_TIMEOUT": "1"}, "Claude Code gives up after 0.001 s"),
+    ],
+    ids=["left out", "given up"],
+)
+def test_a_server_that_is_too_slow_for_claude_code_is_found(
+    machine: Machine, environ: dict[str, str], message: str
+) -> None:
+    machine.environ |= environ
+
+    [finding] = look_at(machine, "claude")
+
+    assert finding.code == "ML303"
+    assert message in finding.message
+
+
+def test_a_server_that_keeps_claude_code_waiting_for_an_answer_is_found(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "DISCOVER_GRACE", 0.2)
+    monkeypatch.setattr(limits, "CLAUDE_GRACE", 0.2)
+
+    [finding] = look_at(machine, "claude", "mute", "legacy")
+
+    assert finding.code == "ML303"
+    assert "because it does not answer `server/discover`" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("run", "codes"),
+    [(None, ["ML304"]), ([], []), (["--direct"], ["ML304"]), (["--stdout", "off"], ["ML304"])],
+    ids=["bare", "wrapped", "wrapped on the direct wire", "wrapped and let pass"],
+)
+def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
+    machine: Machine, run: list[str] | None, codes: list[str]
+) -> None:
+    findings = look_at(machine, "claude", "noisy", run=run)
+
+    assert list_codes(findings) == codes
+    for finding in findings:
+        assert finding.message == (
+            "docs prints 2 lines, no messages, to stdout: Welcome to the patient!"
+        )
+
+
+@pytest.mark.parametrize(
+    ("host", "sizes", "codes"),
+    [
+        ("cursor", [81], ["ML305"]),
+        ("cursor", [80], []),
+        ("cursor", [41, 40], ["ML305"]),
+        ("windsurf", [101], ["ML305"]),
+        ("windsurf", [100], []),
+        ("vscode", [129], ["ML305"]),
+        ("vscode", [128], []),
+        ("codex", [300], []),
+        ("claude", [300], []),
+    ],
+)
+def test_more_tools_than_a_host_takes_are_found(
+    machine: Machine, host: str, sizes: list[int], codes: list[str]
+) -> None:
+    entries = {f"server{size}": patient(f"tools={size}") for size in sizes}
+    configure(machine, host, **entries)
+
+    findings = look(machine)
+
+    assert list_codes(findings) == codes
+    for finding in findings:
+        assert f"{sum(sizes)} tools together (server{sizes[0]} {sizes[0]}" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("host", "length", "codes"),
+    [
+        ("cursor", 56, ["ML306"]),  # "docs" has four
+        ("cursor", 55, []),
+        ("claude", 118, ["ML306"]),  # "mcp__docs__" has eleven
+        ("claude", 117, []),
+        ("codex", 300, []),
+    ],
+)
+def test_names_that_are_too_long_for_a_host_are_found(
+    machine: Machine, host: str, length: int, codes: list[str]
+) -> None:
+    findings = look_at(machine, host, f"name={'n' * length}", "tools=1")
+
+    assert list_codes(findings) == codes
+    assert all("leaves out 1 of docs's tools" in finding.message for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "message"),
+    [
+        ("stubborn", "ML307", "docs goes on after the end of its input, and so when Codex dies"),
+        ("littering", "ML308", "docs leaves a process behind when it ends"),
+    ],
+)
+@pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
+def test_what_outlives_its_host_is_found_unless_the_launcher_ends_it(
+    machine: Machine, run: list[str] | None, word: str, code: str, message: str
+) -> None:
+    findings = look_at(machine, "codex", word, run=run)
+
+    assert list_codes(findings) == ([code] if run is None else [])
+    for finding in findings:
+        assert finding.message == message
+        assert finding.fix.endswith("mcp-launch wrap docs")
+
+
+@pytest.mark.parametrize(
+    ("host", "words", "message"),
+    [
+        ("codex", ["modern"], "docs knows `server/discover` only"),
+        ("claude", ["modern"], ""),
+        ("claude", ["legacy", "version=1.0"], "docs speaks the protocol of 1.0"),
+        ("codex", ["legacy", "version=1.0"], ""),
+        ("claude", ["legacy", "unversioned"], "has no serverInfo.version"),
+        ("codex", ["legacy", "unversioned"], "has no serverInfo.version"),
+        ("cursor", ["legacy", "touchy"], ""),
+    ],
+)
+def test_a_server_that_its_host_does_not_understand_is_found(
+    machine: Machine, host: str, words: list[str], message: str
+) -> None:
+    findings = look_at(machine, host, *words)
+
+    assert list_codes(findings) == (["ML309"] if message else [])
+    assert all(message in finding.message for finding in findings)
+
+
+@pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
+def test_a_server_that_ends_over_what_it_does_not_know_is_started_again(
+    machine: Machine, run: list[str] | None
+) -> None:
+    assert look_at(machine, "claude", "legacy", "touchy", run=run) == []
+
+
+def test_a_server_that_ends_over_what_it_does_not_know_and_stays_so_is_found(
+    machine: Machine,
+) -> None:
+    [finding] = look_at(machine, "claude", "legacy", "touchy", run=["--restart", "off"])
+
+    assert finding.code == "ML309"
+    assert "docs does not bear `server/discover`" in finding.message
+
+
+def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "ANSWER_LIMIT", 3.0)
+    monkeypatch.setattr(probing, "DISCOVER_GRACE", 0.1)
+
+    [finding] = look_at(machine, "claude", "legacy", "stuck")
+
+    assert finding.code == "ML309"
+    assert "does not bear `server/discover`, with which Claude Code begins" in finding.message
+
+
+def test_an_entry_that_no_process_can_be_made_of_hides_no_other(machine: Machine) -> None:
+    configure(machine, "claude", docs=patient("a\0b"), others=patient("noisy"))
+
+    assert list_codes(look(machine)) == ["ML301", "ML304"]
+
+
+def test_a_server_that_asks_something_before_the_end_does_not_seem_to_go_on(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "SETTLING", 3.0)
+
+    assert look_at(machine, "claude", "anxious") == []
+
+
+def test_what_two_hosts_start_alike_is_started_once_and_told_of_both(machine: Machine) -> None:
+    told: list[str] = []
+    configure(machine, "cursor", docs=patient("noisy"))
+    configure(machine, "windsurf", docs=patient("noisy"))
+
+    findings = look(machine, told)
+
+    assert len(told) == 1
+    assert [(one.code, one.subject.host) for one in findings] == [
+        ("ML304", "cursor"),
+        ("ML304", "windsurf"),
+    ]
+
+
+def test_a_launch_that_needs_its_host_is_started_without_one(machine: Machine) -> None:
+    options = ["--strict", "--when-unknown", "fail", "--env", "THREAD=thread"]
+
+    assert look_at(machine, "codex", "needs=THREAD", run=options) == []
+
+
+def test_a_server_is_started_where_its_host_would_start_it(machine: Machine) -> None:
+    (machine.project / "below").mkdir()
+    place = str(machine.project / "below")
+
+    assert look_at(machine, "codex", f"in={place}", cwd=place) == []
+    assert look_at(machine, "codex", f"in={machine.project}") == []
+
+
+def test_a_server_gets_what_its_host_would_give_it(machine: Machine) -> None:
+    machine.environ["GIVEN"] = "yes"
+
+    assert look_at(machine, "claude", "needs=GIVEN") == []
+    configure(machine, "claude")
+    assert list_codes(look_at(machine, "codex", "needs=GIVEN")) == ["ML301"]
+
+
+@pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "not trusted"])
+def test_a_command_in_a_profile_is_found_if_the_project_is_trusted(
+    machine: Machine, is_trusted: bool
+) -> None:
+    path = machine.write(
+        ".mcp-launch.toml",
+        f"""
+[servers.docs]
+command = {spell(PATIENT[0])}
+args = {spell(PATIENT[1:])}
+""",
+    )
+    environ = {"HOME": str(machine.home)}
+    trusting.decide(trusting.read(str(path), environ), environ, is_trusted=is_trusted)
+    entry = {"command": "/opt/mcp-launch", "args": ["run", "--server", "docs"]}
+    configure(machine, "claude", docs=entry)
+
+    findings = look(machine)
+
+    assert list_codes(findings) == ([] if is_trusted else ["ML301"])
+    assert all("mcp-launch trust" in finding.fix for finding in findings)
+
+
+def test_a_server_that_asks_the_user_first_is_not_started(machine: Machine) -> None:
+    told: list[str] = []
+    configure(machine, "vscode", docs=patient("dies", env={"KEY": "${input:key}"}))
+
+    assert look(machine, told) == []
+
+    assert told == ["docs: not started, VS Code would ask for ${input:key}"]
+
+
+def test_nothing_is_left_running_after_an_interrupt(machine: Machine, witness: Witness) -> None:
+    slow = patient("silent", "stubborn", f"witness={witness.path}")
+    configure(machine, "claude", docs=patient(), slow=slow)
+
+    def interrupt(_: str) -> None:
+        witness.meet("patient")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        live.check(machine.survey(), interrupt)
+
+    assert witness.hear_last_words("patient") == b""

@@ -1,0 +1,206 @@
+"""Which of several servers a host takes, and whether it may start it: names, scopes, trust.
+
+What is expected here of Codex and Claude Code was seen on Codex 0.166 and Claude Code 2.1.325.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doctoring import examine_module, list_codes
+
+from mcp_launch.doctor import approval, naming
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from doctoring import Machine
+
+    from mcp_launch.doctor.finding import Finding
+
+CODEX = "~/.codex/config.toml"
+OF_PROJECT = ".codex/config.toml"
+CLAUDE = "~/.claude.json"
+
+PLAIN = '[mcp_servers.docs]\ncommand = "npx"\n'
+
+GIT = shutil.which("git") or ""
+
+
+def look(machine: Machine, module: ModuleType) -> list[Finding]:
+    return examine_module(machine.survey(), module)
+
+
+def write_servers(machine: Machine, path: str, **servers: Any) -> None:
+    machine.write(path, json.dumps({"mcpServers": servers}))
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "codes"),
+    [
+        (CODEX, "my docs", ["ML108"]),
+        (CODEX, "my.docs@v2:a/b", []),
+        (CLAUDE, "my docs", []),
+        (CLAUDE, "workspace", ["ML108"]),
+        (CLAUDE, "ide", []),
+        ("~/.cursor/mcp.json", "workspace", []),
+    ],
+)
+def test_a_name_that_the_host_refuses_is_told(
+    machine: Machine, path: str, name: str, codes: list[str]
+) -> None:
+    if path == CODEX:
+        machine.write(path, f'[mcp_servers."{name}"]\ncommand = "x"\n')
+    else:
+        write_servers(machine, path, **{name: {"command": "x"}})
+
+    assert list_codes(look(machine, naming)) == codes
+
+
+def trust(directory: object, level: str = "trusted") -> str:
+    return f'[projects."{directory}"]\ntrust_level = "{level}"\n'
+
+
+def test_codex_merges_what_is_in_both_files(machine: Machine) -> None:
+    mine = PLAIN + 'args = ["-y"]\nenv = { A = "1" }\n' + trust(machine.project)
+    machine.write(CODEX, mine)
+    machine.write(OF_PROJECT, '[mcp_servers.docs]\ncommand = "docs"\nenv = { B = "1" }\n')
+
+    [finding] = look(machine, naming)
+
+    assert finding.code == "ML107"
+    assert "with the project's command goes the user's args" in finding.message
+    machine.write(OF_PROJECT, '[mcp_servers.docs]\nurl = "http://x"\n')
+    [finding] = look(machine, naming)
+    assert "a command and a url, and Codex does not start" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("text", "is_trusted"),
+    [
+        ("[mcp_servers.docs]\nenabled = false\n", True),
+        (PLAIN, False),
+        (PLAIN.replace("docs", "other"), True),
+    ],
+    ids=["it changes the user's", "it is not read", "it has another name"],
+)
+def test_what_codex_need_not_merge_is_all_right(
+    machine: Machine, text: str, is_trusted: bool
+) -> None:
+    machine.write(CODEX, PLAIN + (trust(machine.project) if is_trusted else ""))
+    machine.write(OF_PROJECT, text)
+
+    assert look(machine, naming) == []
+
+
+def approve(machine: Machine, **settings: Any) -> None:
+    machine.write("~/.claude/settings.json", json.dumps(settings))
+
+
+def test_claude_code_takes_one_of_several(machine: Machine) -> None:
+    entry = {"command": "x"}
+    own: dict[str, Any] = {"mcpServers": {"docs": entry}}
+    machine.write(CLAUDE, json.dumps(own))
+    write_servers(machine, ".mcp.json", docs={"command": "y"})
+
+    [finding] = look(machine, naming)
+    assert finding.code == "ML107"
+    assert "takes the one of user alone until you approve the project's" in finding.message
+    assert "claude mcp remove docs -s project" in finding.fix
+
+    approve(machine, enabledMcpjsonServers=["docs"])
+    [finding] = look(machine, naming)
+    assert finding.message.endswith("Claude Code takes the one of project alone")
+
+    own["projects"] = {str(machine.project): {"mcpServers": {"docs": entry}}}
+    machine.write(CLAUDE, json.dumps(own))
+    [finding] = look(machine, naming)
+    assert finding.message.endswith("Claude Code takes the one of local alone")
+
+    approve(machine, disabledMcpjsonServers=["docs"])
+    [finding] = look(machine, naming)
+    assert "local and user and project, and is the same there" in finding.message
+
+
+def test_what_claude_code_keeps_for_another_project_does_not_count(machine: Machine) -> None:
+    docs = {"docs": {"command": "x"}}
+    own = {"mcpServers": docs, "projects": {"/elsewhere": {"mcpServers": docs}}}
+    machine.write(CLAUDE, json.dumps(own))
+
+    assert look(machine, naming) == []
+
+
+# Trust and approval.
+
+
+def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: Machine) -> None:
+    machine.write(OF_PROJECT, PLAIN)
+
+    [finding] = look(machine, approval)
+    assert finding.code == "ML109"
+    assert f"Codex does not trust {machine.project}" in finding.message
+    assert "does not start docs" in finding.message
+
+    machine.write(CODEX, trust(machine.project, "untrusted"))
+    [finding] = look(machine, approval)
+    assert "is untrusted" in finding.message
+
+    machine.write(CODEX, trust(machine.project))
+    assert look(machine, approval) == []
+
+
+@pytest.mark.skipif(not GIT, reason="Git is not installed")
+def test_a_worktree_is_trusted_with_its_repository(machine: Machine) -> None:
+    main = machine.home / "main"
+    git = [GIT, "-C", str(main), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([GIT, "init", "-q", str(main)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(machine.home / "tree")], check=True)
+    machine.project = machine.home / "tree" / "below"
+    machine.write(OF_PROJECT, PLAIN)
+    assert list_codes(look(machine, approval)) == ["ML109"]
+
+    machine.write(CODEX, trust(main))
+
+    assert look(machine, approval) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "is_trusted", "codes"),
+    [
+        ("", {}, True, ["ML110"]),
+        ("~/.claude/settings.json", {"enabledMcpjsonServers": ["docs"]}, False, []),
+        ("~/.claude/settings.json", {"enabledMcpjsonServers": ["web"]}, True, ["ML110"]),
+        ("~/.claude/settings.json", {"enableAllProjectMcpServers": True}, False, []),
+        ("~/.claude/settings.json", {"disabledMcpjsonServers": ["docs"]}, True, []),
+        (".claude/settings.json", {"enabledMcpjsonServers": ["docs"]}, False, ["ML110"]),
+        (".claude/settings.json", {"enabledMcpjsonServers": ["docs"]}, True, []),
+        (".claude/settings.local.json", {"enabledMcpjsonServers": ["docs"]}, True, []),
+        (
+            ".claude/settings.local.json",
+            {"enabledMcpjsonServers": ["docs"], "disabledMcpjsonServers": ["docs"]},
+            True,
+            ["ML110"],
+        ),
+    ],
+)
+def test_servers_that_claude_code_asks_about_are_told(
+    machine: Machine, path: str, settings: dict[str, Any], is_trusted: bool, codes: list[str]
+) -> None:
+    write_servers(machine, ".mcp.json", docs={"command": "x"})
+    project = {"hasTrustDialogAccepted": is_trusted}
+    machine.write(CLAUDE, json.dumps({"projects": {str(machine.project): project}}))
+    if path:
+        machine.write(path, json.dumps(settings))
+
+    found = look(machine, approval)
+
+    assert list_codes(found) == codes
+    assert all(finding.repair is None for finding in found)

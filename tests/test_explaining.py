@@ -1,0 +1,734 @@
+"""`mcp-launch env`: what a server would get, from where, and what a launch really gives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from facts import FakeTable
+from stage import LIMIT, PROBE, Stage, python
+
+from mcp_launch import explaining
+from mcp_launch.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+THREAD = "0199f3a1-0000-7000-8000-000000000001"
+
+# Runs `env` with a request in JSON.
+ENV = """
+import json, os, sys
+from mcp_launch import explaining
+sys.exit(explaining.run(explaining.Request(*json.loads(sys.argv[1])), os.environ))
+"""
+
+# Asks what a launch would give, writes it to a file, and becomes that launch.
+ASK_AND_LAUNCH = f"""
+import json, os, subprocess, sys
+with open(sys.argv[1], "wb") as file:
+    request = json.dumps(["", [], "", True, sys.argv[2:]])
+    subprocess.run([sys.executable, "-c", {ENV!r}, request], stdout=file, check=True)
+os.execv(sys.executable, [sys.executable, "-m", "mcp_launch", "run", *sys.argv[2:]])
+"""
+
+
+class Desk:
+    """Somebody in a project, in a shell, below processes that a test makes up."""
+
+    def __init__(self, home: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.home = home
+        self.project = project
+        self.state = project.parent / "state"
+        self.table: Any = FakeTable()
+        self.environ = {
+            "HOME": str(home),
+            "MCP_LAUNCH_HOME": str(self.state),
+            "PATH": "/usr/bin:/bin",
+        }
+        self.code = 0
+        self._capsys = capsys
+
+    def sit_below(self, program: str) -> None:
+        """Make the shell one that a host runs."""
+        self.table.add(10, program, parent=0)
+        self.table.add(20, "bash", parent=10)
+        self.table.add(os.getpid(), "python", parent=20)
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file: `~/…` in the home, anything else in the project."""
+        base = self.home if path.startswith("~/") else self.project
+        file = base / path.removeprefix("~/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o600)
+        return file
+
+    def show(self, *words: str, server: str = "", explain: str = "", host: str = "") -> str:
+        """Return what a person sees."""
+        return self._run(server, host, explain, list(words), is_json=False)
+
+    def tell(self, *words: str, server: str = "", explain: str = "", host: str = "") -> Any:
+        """Return what a program is told."""
+        told = json.loads(self._run(server, host, explain, list(words), is_json=True))
+        assert told["version"] == 1
+        return told
+
+    def _run(self, server: str, host: str, name: str, words: list[str], *, is_json: bool) -> str:
+        self._capsys.readouterr()
+        request = explaining.Request(server, [host] if host else [], name, is_json, words)
+        self.code = explaining.run(request, self.environ, table=self.table)
+        return self._capsys.readouterr().out
+
+
+@pytest.fixture
+def desk(own_home: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
+    return Desk(own_home, project, capsys)
+
+
+def values(told: Any) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in told["variables"]}
+
+
+def origins(told: Any) -> dict[str, str]:
+    return {one["name"]: one["origin"] for one in told["variables"]}
+
+
+def removed(told: Any) -> dict[str, str]:
+    return {one["name"]: one["why"] for one in told["removed"]}
+
+
+def problems(told: Any) -> list[str]:
+    return [one["problem"] for one in told["problems"]]
+
+
+def test_in_a_terminal_there_is_no_host(desk: Desk) -> None:
+    told = desk.tell()
+
+    assert desk.code == 0
+    assert told["frame"]["host"]["value"] == "unknown"
+    assert told["frame"]["program"] == {"value": None, "origin": "no command was given"}
+    assert values(told)["PWD"] == str(desk.project)
+    assert values(told)["MCP_LAUNCH_SESSION_ID"] == "(new with each launch)"
+    assert origins(told)["PATH"] == "inherited"
+
+
+def test_in_claudes_shell_the_session_is_claudes(desk: Desk) -> None:
+    desk.sit_below("claude")
+    desk.environ |= {"CLAUDE_CODE_SESSION_ID": "s-1", "CODEX_THREAD_ID": "t-0"}
+
+    told = desk.tell()
+
+    assert told["frame"]["host"]["value"] == "claude"
+    assert told["frame"]["session"]["value"] == "s-1"
+    assert told["frame"]["binding"]["value"] == "tentative"
+    assert values(told)["MCP_LAUNCH_SESSION_ID"] == "s-1"
+    assert removed(told)["CODEX_THREAD_ID"] == "not this session's"
+
+
+def test_in_codexs_shell_there_is_no_thread(desk: Desk) -> None:
+    """Its shells have the variable, but what is started there is no server of the thread."""
+    desk.sit_below("codex")
+    desk.environ["CODEX_THREAD_ID"] = THREAD
+
+    told = desk.tell()
+
+    assert told["frame"]["thread"] == {
+        "value": None,
+        "origin": "the Codex process above us did not start us itself",
+    }
+    assert removed(told) == {"CODEX_THREAD_ID": "not this session's"}
+
+
+# words, name, value, origin
+ORIGINS = {
+    "handed on": ([], "A", "a", "inherited"),
+    "our own": ([], "MCP_LAUNCH_HOST", "unknown", "no process above us can be seen"),
+    "a fact": (["--env", "X=project_root"], "X", "{project}", ".git in it"),
+    "local": (["--env", "A=local"], "A", "a", "the launcher's environment"),
+    "a whole dotenv": (["--dotenv", ".env"], "D", "d", "dotenv {project}/.env"),
+    "one of a dotenv": (["--env", "D=dotenv"], "D", "d", "dotenv {project}/.env"),
+    "a profile's text": (["--server", "it"], "F", "f-a", "the profile {home}/{file}"),
+    "a profile's default": (
+        ["--server", "it"],
+        "G",
+        "g",
+        "its default (G is not in the launcher's environment)",
+    ),
+    "a directory": (["--cwd", "/"], "PWD", "/", "--cwd or MCP_LAUNCH_CWD"),
+}
+USER_FILE = ".config/mcp-launch/config.toml"
+
+
+@pytest.mark.parametrize(("words", "name", "value", "origin"), ORIGINS.values(), ids=list(ORIGINS))
+def test_a_value_is_shown_with_its_origin(
+    words: list[str], name: str, value: str, origin: str, desk: Desk
+) -> None:
+    desk.environ["A"] = "a"
+    desk.write(".env", "D=d\n")
+    desk.write(
+        f"~/{USER_FILE}",
+        "[servers.it]\ncommand = 'cat'\nenv = { F = 'f-${A}' }\n"
+        "env_vars = [{ name = 'G', default = 'g' }]\n",
+    )
+
+    told = desk.tell(*words)
+
+    places = {"project": desk.project, "home": desk.home, "file": USER_FILE}
+    assert desk.code == 0
+    assert values(told)[name] == value.format(**places)
+    assert origins(told)[name] == origin.format(**places)
+
+
+# words, name, why
+REMOVED = {
+    "a stranger's": ([], "CODEX_SESSION_ID", "not this session's"),
+    "a twin": ([], "MCP_LAUNCH_RESTART", "for the launcher, not for servers"),
+    "the host's secret": (["--pass-env", "safe"], "OPENAI_API_KEY", "kept back by --pass-env safe"),
+    "not among the named": (["--pass-env", "A,B*"], "C", "kept back by --pass-env A,B*"),
+    "asked for elsewhere": (["--server", "it"], "C", "asked for from dotenv, which has none"),
+}
+
+
+@pytest.mark.parametrize(("words", "name", "why"), REMOVED.values(), ids=list(REMOVED))
+def test_what_is_not_handed_on_is_told_with_the_reason(
+    words: list[str], name: str, why: str, desk: Desk
+) -> None:
+    desk.environ |= {"C": "c", "OPENAI_API_KEY": "k", "CODEX_SESSION_ID": "s"}
+    desk.environ["MCP_LAUNCH_RESTART"] = "off"
+    desk.write(".env", "D=d\n")
+    variable = "{ name = 'C', source = 'dotenv', required = false }"
+    desk.write(f"~/{USER_FILE}", f"[servers.it]\ncommand = 'cat'\nenv_vars = [{variable}]\n")
+
+    told = desk.tell(*words)
+
+    assert removed(told)[name] == why
+    assert name not in values(told)
+
+
+# words, what is said of it
+STOPS = {
+    "no such option": (["--cdw", "keep"], ["unknown option --cdw"]),
+    "no such directory": (["--cwd", "/no/such", "--", "cat"], ["/no/such"]),
+    "no such command": (["--", "no-such-command"], ["no-such-command was not found on PATH"]),
+    "no such file": (["--dotenv", "no.env", "--env", "A=dotenv"], ["no.env cannot be read"]),
+    "two sources without a value": (
+        ["--env", "A=local", "--env", "B=local", "--env", "H=host"],
+        ["no value for A", "no value for B"],
+    ),
+    "a profile without a command": (["--server", "bare"], ["the profile of bare has no command"]),
+    "a profile that lacks something": (["--server", "lacks"], ["no value for L: NOWHERE"]),
+    "a profile that is not trusted": (["--server", "theirs"], ["have not said that you trust it"]),
+    "nobody to verify": (["--strict"], ["--strict: cannot verify"]),
+    "several at once": (["--cwd", "/no/such", "--", "no-such"], ["/no/such", "no-such was not"]),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), STOPS.values(), ids=list(STOPS))
+def test_what_would_stop_the_launch_hides_nothing_else(
+    words: list[str], said: list[str], desk: Desk
+) -> None:
+    desk.write(
+        f"~/{USER_FILE}",
+        "[servers.bare]\nenv = { F = 'f' }\n"
+        "[servers.lacks]\ncommand = 'cat'\nenv = { L = '${NOWHERE}' }\n",
+    )
+    desk.write(".mcp-launch.toml", "[servers.theirs]\ncommand = 'cat'\n")
+
+    told = desk.tell(*words)
+
+    assert desk.code == 1
+    assert len(problems(told)) == len(said)
+    for problem, text in zip(problems(told), said, strict=True):
+        assert text in problem
+    assert all(one["fix"] for one in told["problems"])
+    assert {"PATH", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT"} <= values(told).keys()
+    shown = desk.show(*words)
+    assert "the launch would stop: " in shown
+    assert "  fix: " in shown
+
+
+def test_a_place_that_is_refused_leaves_the_variables(desk: Desk) -> None:
+    desk.environ["HOME"] = str(desk.project)
+
+    told = desk.tell("--env", "HERE=cwd", "--env", "WHO=host", "--", "cat")
+
+    assert told["frame"]["cwd"]["value"] is None
+    assert "the home directory is no session's project" in told["frame"]["cwd"]["origin"]
+    assert {"HERE", "PWD"}.isdisjoint(values(told))
+    assert values(told)["WHO"] == "unknown"
+    assert len(problems(told)) == 1
+
+
+def test_a_profile_without_its_command_still_says_the_rest(desk: Desk) -> None:
+    desk.write(f"~/{USER_FILE}", "[servers.bare]\nenv = { F = 'f' }\n")
+
+    told = desk.tell("--server", "bare")
+
+    assert values(told)["F"] == "f"
+
+
+def test_no_secret_is_shown(desk: Desk) -> None:
+    desk.environ |= {
+        "MY_TOKEN": "correct-horse",
+        "PLAIN": "sk-0123456789abcdefghij",
+        "URL": "https://x/?t=correct-horse",
+        "SSH_AUTH_SOCK": "/run/agent",
+        "EMPTY_KEY": "",
+        "BEEP": "\x1b[2J\x07",
+    }
+    words = ("--", "cat", "--api-key", "correct-horse", "TOKEN=correct-horse")
+
+    everything = [
+        desk.show(*words),
+        json.dumps(desk.tell(*words)),
+        *(desk.show(explain=name) for name in ("MY_TOKEN", "PLAIN", "URL")),
+        desk.show("--env", "A=correct-horse", explain="A"),
+    ]
+
+    for shown in everything:
+        assert "correct-horse" not in shown
+        assert "sk-0123456789" not in shown
+        assert "\x1b" not in shown
+    told = values(desk.tell(*words))
+    assert (told["MY_TOKEN"], told["URL"]) == ("***", "https://x/?t=***")
+    assert told["EMPTY_KEY"] == ""
+
+
+def test_a_long_value_is_cut_for_a_person_only(desk: Desk) -> None:
+    desk.environ["LONG"] = "x" * 1000
+
+    assert "x" * 100 not in desk.show()
+    assert values(desk.tell())["LONG"] == "x" * 1000
+
+
+CODEX = """
+[mcp_servers.docs]
+command = "cat"
+args = ["-u"]
+cwd = "{project}/sub"
+env = {{ TOKEN = "t", OWN = "own" }}
+env_vars = ["NAMED"]
+
+[mcp_servers.wrapped]
+command = "/somewhere/mcp-launch"
+args = ["run", "--env", "WHO=host", "--", "cat"]
+
+[mcp_servers.uvx]
+command = "uvx"
+args = ["mcp-launch@latest", "run", "--env", "WHO=host", "--", "cat"]
+
+[mcp_servers.far]
+url = "https://example.invalid/mcp"
+"""
+
+
+def configure_codex(desk: Desk) -> None:
+    (desk.project / "sub").mkdir()
+    desk.write("~/.codex/config.toml", CODEX.format(project=desk.project))
+    desk.environ |= {"NAMED": "n", "UNNAMED": "u"}
+
+
+def test_an_entry_gets_what_its_host_gives_and_its_own(desk: Desk) -> None:
+    configure_codex(desk)
+
+    told = desk.tell(server="docs")
+
+    assert told["entry"]["file"] == str(desk.home / ".codex/config.toml")
+    assert told["frame"]["host"]["value"] == "codex"
+    assert told["frame"]["cwd"]["value"] == f"{desk.project}/sub"
+    assert told["frame"]["command"]["value"] == "cat -u"
+    assert (values(told)["OWN"], origins(told)["OWN"]) == ("own", "the entry's env")
+    assert (values(told)["NAMED"], origins(told)["NAMED"]) == ("n", "inherited from Codex")
+    assert removed(told)["UNNAMED"] == "Codex does not hand it on to servers"
+
+
+def test_an_entry_that_is_not_wrapped_is_told_so(desk: Desk) -> None:
+    configure_codex(desk)
+
+    shown = desk.show(server="docs")
+
+    assert "docs is not wrapped: mcp-launch adds nothing to it" in shown
+    assert "run: mcp-launch wrap docs --host codex" in shown
+    assert "mcp-launch would set:" in shown
+    assert desk.tell(server="docs")["entry"]["is_wrapped"] is False
+
+
+@pytest.mark.parametrize("server", ["wrapped", "uvx"])
+def test_a_wrapped_entry_is_taken_with_its_options(server: str, desk: Desk) -> None:
+    configure_codex(desk)
+
+    told = desk.tell(server=server)
+
+    assert told["entry"]["is_wrapped"] is True
+    assert not any("not wrapped" in note for note in told["notes"])
+    assert values(told)["WHO"] == "codex"
+    assert told["frame"]["command"]["value"] == "cat"
+    assert "mcp-launch sets:" in desk.show(server=server)
+
+
+def test_options_can_be_tried_on_an_entry(desk: Desk) -> None:
+    configure_codex(desk)
+
+    told = desk.tell("--env", "ROOT=project_root", server="docs")
+
+    assert values(told)["ROOT"] == str(desk.project)
+    assert values(told)["OWN"] == "own"
+    assert told["frame"]["command"]["value"] == "cat -u"
+
+
+def test_a_running_host_is_asked(desk: Desk) -> None:
+    """Its environment is what its servers get, not the shell's; its open thread is theirs."""
+    configure_codex(desk)
+    desk.table.add(30, "codex", parent=0)
+    desk.table.variables[30] = {"HOME": str(desk.home), "PATH": "/bin", "NAMED": "the host's"}
+    desk.table.files[30] = [f"{desk.home}/.codex/thread-writer-locks/{THREAD}.lock"]
+
+    told = desk.tell(server="docs")
+
+    assert values(told)["NAMED"] == "the host's"
+    assert values(told)["CODEX_THREAD_ID"] == THREAD
+    assert "process 30 (codex) runs now" in told["frame"]["host"]["origin"]
+
+
+def test_of_several_processes_of_a_host_the_one_above_us_is_asked(desk: Desk) -> None:
+    configure_codex(desk)
+    desk.table.add(5, "codex", parent=0)
+    desk.sit_below("codex")
+    desk.table.variables = {5: {"NAMED": "five"}, 10: {"NAMED": "ten"}}
+
+    assert values(desk.tell(server="docs"))["NAMED"] == "ten"
+
+
+def test_claude_tells_the_project_itself(desk: Desk) -> None:
+    """What stands in its environment is of the session in whose shell it was started."""
+    desk.write(".mcp.json", '{"mcpServers": {"it": {"command": "cat", "cwd": "/tmp"}}}')
+    desk.environ |= {"CLAUDE_PROJECT_DIR": "/else", "CLAUDE_CODE_SESSION_ID": "outer"}
+
+    told = desk.tell(server="it")
+
+    assert values(told)["CLAUDE_PROJECT_DIR"] == str(desk.project)
+    assert origins(told)["CLAUDE_PROJECT_DIR"] == "Claude Code sets it for every server"
+    assert told["frame"]["cwd"]["value"] == str(desk.project)
+    assert told["frame"]["session"]["value"] is None
+    assert removed(told)["CLAUDE_CODE_SESSION_ID"].startswith("Claude Code sets its own")
+
+
+def test_the_narrowest_scope_is_the_one_that_counts(desk: Desk) -> None:
+    own = {"mcpServers": {"it": {"command": "user"}}}
+    local = {"mcpServers": {"it": {"command": "local"}}}
+    other = {"mcpServers": {"it": {"command": "other"}}}
+    projects = {str(desk.project): local, "/other": other}
+    desk.write("~/.claude.json", json.dumps(own | {"projects": projects}))
+    desk.write(".mcp.json", '{"mcpServers": {"it": {"command": "project"}}}')
+
+    assert desk.tell(server="it")["frame"]["command"]["value"] == "local"
+
+
+def test_a_server_of_several_hosts_needs_a_host(desk: Desk) -> None:
+    configure_codex(desk)
+    desk.write(".mcp.json", '{"mcpServers": {"docs": {"command": "tac"}}}')
+
+    with pytest.raises(UsageError, match="several hosts have a server docs: claude, codex"):
+        desk.tell(server="docs")
+
+    assert desk.tell(server="docs", host="claude")["frame"]["command"]["value"] == "tac"
+
+
+def test_a_server_of_a_profile_alone_is_found(desk: Desk) -> None:
+    desk.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\nenv = { F = 'f' }\n")
+
+    told = desk.tell(server="it")
+
+    assert told["entry"] is None
+    assert values(told)["F"] == "f"
+    assert told["frame"]["command"]["value"] == "cat"
+
+
+# server, host, what is said
+UNKNOWN = {
+    "a slip": ("dosc", "", "no host and no profile has a server dosc", "did you mean docs?"),
+    "a slip in a profile's": ("mien", "", "no host and no profile", "did you mean mine?"),
+    "another host's": ("docs", "claude", "none of claude has a server docs", "lists those"),
+    "no such host": ("docs", "codx", "there is no host codx", "did you mean codex?"),
+    "one that is not started": ("far", "", "it is not started but connected to", "a command"),
+}
+
+
+@pytest.mark.parametrize(("server", "host", "problem", "fix"), UNKNOWN.values(), ids=list(UNKNOWN))
+def test_a_name_that_means_nothing_is_told_with_what_is_near(
+    server: str, host: str, problem: str, fix: str, desk: Desk
+) -> None:
+    configure_codex(desk)
+    desk.write(f"~/{USER_FILE}", "[servers.mine]\ncommand = 'cat'\n")
+
+    with pytest.raises(UsageError) as refused:
+        desk.tell(server=server, host=host)
+
+    assert problem in refused.value.problem
+    assert fix in refused.value.fix
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(desk: Desk) -> None:
+    configure_codex(desk)
+    desk.write(".mcp.json", "{")
+
+    told = desk.tell(server="docs")
+
+    assert values(told)["OWN"] == "own"
+    assert any(".mcp.json" in note for note in told["notes"])
+
+
+# words, name, the place that wins (none: nobody), why another was passed over
+EXPLAINED = {
+    "an option before its twin": (
+        ["--env", "A=host"],
+        "A",
+        "the option --env",
+        ("MCP_LAUNCH_ENV", "source cwd, but the option --env goes before it"),
+    ),
+    "a twin before a profile": (
+        ["--server", "it"],
+        "A",
+        "MCP_LAUNCH_ENV",
+        ("{user}", "a fixed text, but MCP_LAUNCH_ENV goes before it"),
+    ),
+    "a profile before a dotenv": (
+        ["--server", "it", "--dotenv", ".env"],
+        "F",
+        "{user}",
+        ("dotenv files, as a whole", "{user} goes before it"),
+    ),
+    "a dotenv before the environment": (
+        ["--dotenv", ".env"],
+        "B",
+        "dotenv files, as a whole",
+        ("the launcher's environment", "dotenv files, as a whole goes before it"),
+    ),
+    "what mcp-launch sets before a dotenv": (
+        ["--dotenv", ".env"],
+        "MCP_LAUNCH_HOST",
+        "what mcp-launch sets for every server",
+        ("dotenv files, as a whole", "what mcp-launch sets for every server goes before it"),
+    ),
+    "a dotenv of which only a part is taken": (
+        ["--dotenv", ".env", "--env", "D=dotenv"],
+        "B",
+        "the launcher's environment",
+        ("dotenv files, as a whole", "of {project}/.env only what is asked for by name is taken"),
+    ),
+    "a stranger's": (
+        [],
+        "CODEX_THREAD_ID",
+        None,
+        ("the launcher's environment", "not this session's"),
+    ),
+    "a fact that is missing": (
+        [],
+        "MCP_LAUNCH_THREAD_ID",
+        None,
+        ("what mcp-launch sets for every server", "this host has no threads"),
+    ),
+    "one that is not required": (
+        ["--server", "it"],
+        "N",
+        None,
+        ("{user}", "source dotenv, not required: N is not in {project}/.env"),
+    ),
+    "one that would stop the launch": (
+        ["--env", "Z=local"],
+        "Z",
+        None,
+        (
+            "the option --env",
+            "no value for Z: source `local` has none (Z is not in the launcher's environment)",
+        ),
+    ),
+    "the directory": (["--env", "PWD=host"], "PWD", "the server's directory", ("profiles", "")),
+    "nobody's": ([], "NOBODY", None, ("profiles", "none is looked at without --server")),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "place", "over"), EXPLAINED.values(), ids=list(EXPLAINED)
+)
+def test_the_way_to_a_value_is_told_step_by_step(
+    words: list[str], name: str, place: str | None, over: tuple[str, str], desk: Desk
+) -> None:
+    user = desk.write(
+        f"~/{USER_FILE}",
+        "[servers.it]\ncommand = 'cat'\nenv = { A = 'a', F = 'f' }\n"
+        "env_vars = [{ name = 'N', source = 'dotenv', required = false }]\n",
+    )
+    if name == "F":
+        user.write_text(user.read_text().partition("env_vars")[0])
+    desk.write(".env", "B=b\nD=d\nF=g\nMCP_LAUNCH_HOST=me\n")
+    desk.environ |= {"B": "bb", "CODEX_THREAD_ID": "t", "MCP_LAUNCH_ENV": "A=cwd"}
+    places = {"user": str(user), "project": str(desk.project)}
+
+    explained = desk.tell(*words, explain=name)["explained"]
+
+    steps = explained["steps"]
+    whys = {step["place"]: step["why"] for step in steps}
+    used = None if explained["used"] is None else steps[explained["used"]]["place"]
+    assert used == (place and place.format(**places))
+    assert desk.code == (0 if place else 1)
+    assert over[1].format(**places) in whys[over[0].format(**places)]
+
+
+def test_a_name_that_nobody_has_comes_with_near_ones_and_a_way(desk: Desk) -> None:
+    desk.environ["HTTPS_PROXY"] = "p"
+
+    shown = desk.show(explain="HTTP_PROXY")
+
+    assert "the server would not get HTTP_PROXY" in shown
+    assert "did you mean HTTPS_PROXY? give it with --env HTTP_PROXY=SOURCE" in shown
+    assert desk.code == 1
+
+
+def test_what_a_host_keeps_to_itself_comes_with_a_way(desk: Desk) -> None:
+    configure_codex(desk)
+
+    explained = desk.tell(server="docs", explain="UNNAMED")["explained"]
+
+    assert explained["steps"][-1]["why"] == "Codex does not hand it on to servers"
+    assert explained["fix"] == 'name it in the entry of docs: env_vars = ["UNNAMED"]'
+
+
+def test_why_a_thread_is_not_known_is_told(desk: Desk) -> None:
+    desk.sit_below("codex")
+
+    explained = desk.tell(explain="CODEX_THREAD_ID")["explained"]
+
+    whys = [step["why"] for step in explained["steps"]]
+    assert "the Codex process above us did not start us itself" in whys
+
+
+def test_every_value_is_explained_as_it_is_shown(desk: Desk) -> None:
+    """One rule for what a server gets, not two."""
+    configure_codex(desk)
+    desk.write(".env", "D=d\nOWN=dotenv\nMCP_LAUNCH_HOST=me\n")
+    desk.environ |= {"A": "a", "D": "dd", "CODEX_THREAD_ID": "t", "MCP_LAUNCH_ENV": "E=host"}
+    words = ("--dotenv", f"{desk.project}/.env", "--env", "R=project_root")
+
+    for server in ("", "docs", "wrapped"):
+        told = desk.tell(*words, server=server)
+        for name, value in values(told).items():
+            explained = desk.tell(*words, server=server, explain=name)["explained"]
+            assert explained["steps"][explained["used"]]["value"] == value, (server, name)
+        for name in removed(told):
+            explained = desk.tell(*words, server=server, explain=name)["explained"]
+            assert explained["used"] is None, (server, name)
+
+
+def test_looking_leaves_nothing_behind(desk: Desk) -> None:
+    desk.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\n")
+    desk.write(".mcp-launch.toml", "[servers.it]\ncommand = 'tac'\n")
+    before = sorted(desk.project.parent.rglob("*"))
+
+    desk.tell(server="it")
+    desk.tell("--server", "it", explain="PATH")
+
+    assert sorted(desk.project.parent.rglob("*")) == before
+
+
+def ask(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    request = json.dumps(["", [], "", True, list(words)])
+    return subprocess.run(
+        [*python(ENV), request], check=False, capture_output=True, timeout=LIMIT, **options
+    )
+
+
+def test_a_host_goes_with_a_server(desk: Desk) -> None:
+    with pytest.raises(UsageError, match="--host goes with a server"):
+        desk.tell(host="codex")
+
+
+@pytest.mark.usefixtures("project")
+def test_stdin_is_not_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"for somebody else\n")
+    os.close(writing)
+
+    done = ask(stdin=reading)
+
+    assert done.returncode == 0
+    assert os.read(reading, 100) == b"for somebody else\n"
+    os.close(reading)
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("kind", ["closed", "a terminal", "nothing"])
+def test_stdin_may_be(kind: str) -> None:
+    ours, terminal = os.openpty()
+    stdin = {"a terminal": terminal, "nothing": subprocess.DEVNULL}.get(kind)
+
+    done = ask(stdin=stdin, preexec_fn=(lambda: os.close(0)) if kind == "closed" else None)
+
+    os.close(terminal)
+    os.close(ours)
+    assert (done.returncode, done.stderr) == (0, b"")
+    stdin_told = json.loads(done.stdout)["frame"]["stdin"]
+    assert stdin_told == {"value": "unknown", "origin": "stdin is neither a pipe nor a socket"}
+
+
+# options of `run`
+LAUNCHES = {
+    "by default": [],
+    "on the direct wire": ["--direct"],
+    "with facts": [
+        *("--env", "S=session", "--env", "P=host_pid", "--env", "H=host", "--env", "W=cwd"),
+        *("--env", "R=project_root", "--env", "A=local", "--cwd", "sub"),
+    ],
+    "with a dotenv": ["--dotenv", ".env"],
+    "with a part of a dotenv": ["--env", "D=dotenv", "--pass-env", "safe"],
+    "with a profile": ["--server", "it", "--pass-env", "A,PYTHON*"],
+}
+
+
+@pytest.mark.parametrize("program", ["codex", "claude", "nobody"])
+@pytest.mark.parametrize("words", LAUNCHES.values(), ids=list(LAUNCHES))
+def test_a_launch_gives_what_was_told(
+    program: str, words: list[str], stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same place, the same host, the same words: asked first, then launched."""
+    above = stage.project.parent
+    (stage.project / "sub").mkdir()
+    (stage.project / ".env").write_text("D=d\nA=dotenv\nMCP_LAUNCH_HOST=me\n", encoding="utf-8")
+    file = above / "home" / USER_FILE
+    file.parent.mkdir(parents=True)
+    file.write_text("[servers.it]\nenv = { F = 'f-${A}' }\nenv_vars = ['A', 'GONE']\n")
+    file.chmod(0o600)
+    leaked = {"CLAUDE_CODE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": str(stage.project)}
+    leaked |= {"CODEX_THREAD_ID": "t-0", "AGENT_SESSION_ID": "g-0", "OPENAI_API_KEY": "k-0"}
+    twins = {"MCP_LAUNCH_ENV": "E=host", "MCP_LAUNCH_ID": "outer", "MCP_LAUNCH_RESTART": "off"}
+    for name, text in {**leaked, **twins, "A": "ä\tb", "GONE": "", "LC_ALL": "C.UTF-8"}.items():
+        monkeypatch.setenv(name, text)
+    locks = above / "home" / ".codex" / "thread-writer-locks"
+    locks.mkdir(parents=True)
+    out = above / "told.json"
+    command = [*python(ASK_AND_LAUNCH), str(out), *words, "--", *PROBE]
+
+    opened = ["--open", str(locks / f"{THREAD}.lock")]
+    seen = stage.launch_below(program, *opened, command=command).ask("look")
+
+    told = json.loads(out.read_text(encoding="utf-8"))
+    assert told["frame"]["cwd"]["value"] == seen["cwd"]
+    assert values(told).keys() == seen["env"].keys()
+    unlike = {name for name, text in values(told).items() if seen["env"][name] != text}
+    hidden = {name for name in unlike if values(told)[name] in {"***", "(new with each launch)"}}
+    assert unlike == hidden
+    assert {"MCP_LAUNCH_ID"} <= hidden
+    assert values(told).get("CODEX_THREAD_ID") == (THREAD if program == "codex" else None)
+
+
+def test_a_person_sees_plain_lines_when_it_is_no_terminal(desk: Desk) -> None:
+    shown = desk.show("--", "cat").splitlines()
+
+    assert "host          unknown" in shown[0]
+    assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)
+    assert shown.index("mcp-launch sets:") < shown.index("handed on as it is:")
+    assert all(line == line.rstrip() for line in shown)

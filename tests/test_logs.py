@@ -1,0 +1,258 @@
+"""What a launch leaves for a person to read, and `mcp-launch logs`, which shows it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from stage import MEMORY, PROBE, Stage, call, python, request, wait_for_lease
+
+from mcp_launch import logfile
+from mcp_launch.logfile import Log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOGS = [sys.executable, "-m", "mcp_launch", "logs"]
+
+SAYS_MUCH = (
+    "import os, sys\n"
+    "for number in range(40_000):\n"
+    "    os.write(2, b'%06d %s\\n' % (number, b'x' * 73))\n"
+    "os.write(2, b'no end')\n"
+    "sys.stdin.read()\n"
+)
+
+
+def show(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LOGS, *words],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Return where the logs are."""
+    return tmp_path / "state" / "logs"
+
+
+def read(logs: Path) -> str:
+    [log] = logs.glob("*.log")
+    return log.read_text(encoding="utf-8")
+
+
+def test_a_log_holds_what_hosts_hide(stage: Stage, logs: Path) -> None:
+    says = (
+        "import sys; print('to stderr', file=sys.stderr, flush=True); print('noise', flush=True);"
+    )
+    launch = stage.launch("--server", "it", "--", *python(says + "sys.stdin.read()"))
+
+    launch.finish()
+
+    told = read(logs)
+    assert re.search(r"^[\d.]+ e to stderr$", told, re.MULTILINE)
+    assert re.search(r"^[\d.]+ n noise$", told, re.MULTILINE)
+    assert re.search(r"^[\d.]+ t cwd .* from inherited$", told, re.MULTILINE)
+    assert re.search(r"^[\d.]+ t the host has closed our stdin$", told, re.MULTILINE)
+
+
+def test_only_the_user_can_read_a_log(stage: Stage, logs: Path) -> None:
+    stage.launch("--", *PROBE).finish()
+
+    [log] = logs.iterdir()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert stat.S_IMODE(logs.stat().st_mode) == 0o700
+
+
+def test_the_log_of_the_direct_wire_holds_the_decisions(stage: Stage, logs: Path) -> None:
+    stage.launch("--direct", "--", *PROBE).finish()
+
+    assert " t cwd " in read(logs)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--server", "it", "--", "there-is-no-such-command"], "was not found on PATH"),
+        (["--cwd", "/nowhere", "true"], "does not exist"),
+        (["--cwd"], "--cwd needs a value"),
+        (["--", *python("import sys; sys.exit('I need more')")], "I need more"),
+    ],
+)
+def test_a_launch_that_failed_has_a_log_that_says_why(
+    words: list[str], said: str, stage: Stage, logs: Path
+) -> None:
+    launch = stage.launch(*words)
+    launch.send(request("initialize"))
+
+    assert said in launch.answer()["error"]["message"]
+    launch.finish()
+
+    assert re.search(rf" t the launch failed: .*{said}.* — fix: ", read(logs))
+
+
+@pytest.mark.parametrize("command", [PROBE, ["there-is-no-such-command"]])
+def test_no_log_is_kept_where_none_is_wanted(
+    command: list[str], stage: Stage, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.launch("--no-log", "--", *command).finish()
+    monkeypatch.setenv("MCP_LAUNCH_NO_LOG", "1")
+    stage.launch("--", *command).finish()
+
+    assert not logs.exists()
+
+
+def test_a_log_that_grows_too_large_keeps_its_end(stage: Stage, logs: Path) -> None:
+    launch = stage.launch("--server", "it", "--", *python(SAYS_MUCH), stderr=subprocess.DEVNULL)
+
+    launch.finish()
+
+    sizes = {path.suffix: path.stat().st_size for path in logs.iterdir()}
+    assert sizes.keys() == {".log", ".1"}
+    assert max(sizes.values()) <= logfile.LIMIT + (1 << 17)
+    shown = show("-n", "50000").stdout
+    numbers = [int(number) for number in re.findall(r"\w (\d{6}) x", shown)]
+    assert numbers == list(range(numbers[0], 40_000))
+    assert "it" in shown.partition("\n")[0]
+    assert shown.count("no end") == 1
+
+
+def test_a_line_without_an_end_is_kept_in_pieces(tmp_path: Path) -> None:
+    log = Log(str(tmp_path / "logs" / "1.log"), {})
+
+    for _ in range(100):
+        log.hear(b"x" * 1000)
+    log.finish_line()
+
+    kept = (tmp_path / "logs" / "1.log").read_bytes().split(b"\n")
+    assert max(map(len, kept)) < 10_000
+    assert b"".join(line[-9000:].rpartition(b" ")[2] for line in kept[1:]) == b"x" * 100_000
+
+
+def test_a_launch_goes_on_without_a_log(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("no directory", encoding="utf-8")
+    launch = stage.launch("--", *python("import sys; sys.stderr.write('x'); sys.stdin.read()"))
+
+    code, _, said = launch.finish()
+
+    assert (code, said) == (0, b"x")
+
+
+def test_a_full_disk_stops_no_server() -> None:
+    log = Log("/dev/full", {"server": "it"})
+
+    log.hear(b"line\n")
+    log.note("text")
+
+
+def test_old_logs_are_removed_and_those_of_living_launches_kept(tmp_path: Path) -> None:
+    logs, leases = tmp_path / "logs", tmp_path / "leases"
+    leases.mkdir()
+    logs.mkdir()
+    for name in ("old.log", "old.log.1", "living.log", "new.log", "notes.txt"):
+        (logs / name).write_text("x", encoding="utf-8")
+        if name != "new.log":
+            os.utime(logs / name, (1e9, 1e9))
+    (leases / "living.json").write_text("{}", encoding="utf-8")
+
+    logfile.prune(str(logs), str(leases))
+
+    left = {path.name for path in logs.iterdir()}
+    assert left == {"living.log", "new.log", "notes.txt"}
+
+
+def test_the_oldest_logs_are_removed_when_there_is_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "KEPT_IN_ALL", 25)
+    now = time.time()
+    for age in range(5):
+        (tmp_path / f"{age}.log").write_text("x" * 10, encoding="utf-8")
+        os.utime(tmp_path / f"{age}.log", (now - age, now - age))
+
+    logfile.prune(str(tmp_path), str(tmp_path))
+
+    assert sorted(path.name for path in tmp_path.glob("*.log")) == ["0.log", "1.log"]
+
+
+def test_a_launch_removes_old_logs(stage: Stage, logs: Path, tmp_path: Path) -> None:
+    logs.mkdir(parents=True)
+    (logs / "old.log").write_text("x", encoding="utf-8")
+    os.utime(logs / "old.log", (1e9, 1e9))
+    launch = stage.launch("--", *PROBE)
+    wait_for_lease(tmp_path / "state", lambda _: True)
+
+    deadline = time.monotonic() + 20
+    while (logs / "old.log").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert not (logs / "old.log").exists()
+    launch.finish()
+
+
+def test_logs_can_be_narrowed_to_a_server_or_a_session(stage: Stage) -> None:
+    for server in ("a", "b"):
+        launch = stage.launch("--restart", "off", "--server", server, "--", *MEMORY)
+        launch.greet()
+        launch.send(call("die"))  # says something on stderr first
+        assert "of old age" in str(launch.answer())
+        launch.finish()
+
+    assert show().stdout.count("of old age") == 4  # said, and told as its last words
+    assert show("a").stdout.count("of old age") == 2
+    session = re.findall(r"session (\w+)", show("b").stdout)[0]
+    assert show("--session", session).stdout == show("b").stdout
+
+
+@pytest.mark.parametrize("words", [[], ["docs"]])
+def test_where_there_is_no_log_it_says_so(words: list[str]) -> None:
+    shown = show(*words)
+
+    assert shown.returncode == 2
+    assert "there is no log in" in shown.stderr
+    assert "fix: " in shown.stderr
+
+
+def test_a_server_that_has_no_log_is_named_with_near_misses(stage: Stage) -> None:
+    stage.launch("--server", "docs", "--", *PROBE).finish()
+
+    assert "did you mean docs?" in show("dosc").stderr
+    assert "no log tells of the session 0815" in show("--session", "0815").stderr
+
+
+def test_what_a_server_says_can_do_nothing_to_a_terminal(stage: Stage) -> None:
+    code = "import os, sys; os.write(2, b'\\x1b[31m\\xff red\\n'); sys.stdin.read()"
+    stage.launch("--server", "it", "--", *python(code)).finish()
+
+    shown = show().stdout
+
+    assert "\\x1b[31m" in shown
+    assert "\x1b" not in shown
+
+
+def test_following_shows_what_is_said_from_now_on_by_whoever_says_it(stage: Stage) -> None:
+    old = stage.launch("--server", "old", "--", *MEMORY)
+    old.greet()
+    following = stage.start([*LOGS, "-f", "-n", "1"])
+    assert b"old" in following.read_line()
+
+    old.call("look")
+    new = stage.launch("--server", "new", "--restart", "off", "--", *MEMORY)
+    new.greet()
+    new.send(call("die"))
+
+    while b"of old age" not in following.read_line():
+        pass
+    following.process.send_signal(2)
+    assert following.wait() == 0

@@ -1,0 +1,229 @@
+"""Which hosts are installed, and which version each is."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts.programs import read_pins
+from stage import LIMIT
+
+from mcp_launch.doctor import programs
+from mcp_launch.doctor.programs import TRIED, find_all, read_version, tell_tried
+from mcp_launch.settings import HOSTS
+from mcp_launch.settings.host import Site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def site(own_home: Path) -> Site:
+    """Return a machine on which nothing is installed but what lies in ~/bin."""
+    (own_home / "bin").mkdir()
+    return Site(str(own_home), "/", {"PATH": f"{own_home}/bin", "HOME": str(own_home)})
+
+
+def install(file: Path, script: str = "exit 0") -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def install_package(home: Path, name: str, package: dict[str, str]) -> Path:
+    """Install as npm does: a link to a script in a package."""
+    place = home / "node_modules" / package["name"]
+    script = install(place / "bin" / f"{name}.js", "touch started; echo 9.9.9")
+    (place / "package.json").write_text(json.dumps(package), encoding="utf-8")
+    link = home / "bin" / name
+    link.symlink_to(script)
+    return link
+
+
+def test_no_program_is_found_where_there_is_none(site: Site) -> None:
+    assert find_all(site) == {}
+
+
+@pytest.mark.parametrize(
+    ("host", "command"),
+    [("codex", "codex"), ("vscode", "code"), ("zed", "zed"), ("goose", "goose")],
+)
+def test_a_host_is_found_by_the_name_of_its_settings(
+    site: Site, own_home: Path, host: str, command: str
+) -> None:
+    file = install(own_home / "bin" / command)
+    assert {name: one.path for name, one in find_all(site).items()} == {host: str(file)}
+    assert host in HOSTS
+
+
+def test_a_host_is_found_where_its_installer_puts_it(site: Site, own_home: Path) -> None:
+    file = install(own_home / ".opencode" / "bin" / "opencode", "echo 1.2.3")
+    assert find_all(site, patience=20)["opencode"] == (str(file), "1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "version"),
+    [
+        ("codex", {"name": "@openai/codex", "version": "0.166.0"}, "0.166.0"),
+        ("codex", {"name": "@openai/codex", "version": "0.166.0-linux-x64"}, "0.166.0"),
+        ("codex", {"name": "@openai/codex", "version": "0.167.0-alpha.2"}, "0.167.0-alpha.2"),
+        ("claude", {"name": "@anthropic-ai/claude-code", "version": "2.1.325"}, "2.1.325"),
+        ("gemini", {"name": "@google/gemini-cli", "version": "0.30.1"}, "0.30.1"),
+    ],
+    ids=["plain", "for one platform", "before its release", "claude", "gemini"],
+)
+def test_the_version_of_a_package_is_read_and_the_program_is_not_started(
+    site: Site, own_home: Path, name: str, package: dict[str, str], version: str
+) -> None:
+    link = install_package(own_home, name, package)
+    assert find_all(site) == {name: (str(link), version)}
+
+
+def test_another_package_above_a_program_is_not_taken_for_its_own(
+    site: Site, own_home: Path
+) -> None:
+    install_package(own_home, "codex", {"name": "my-dotfiles", "version": "1.0.0"})
+    assert find_all(site, patience=20)["codex"].version == "9.9.9"  # it was asked
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "version"),
+    [
+        ("claude", ".local/share/claude/versions/2.1.325", "2.1.325"),
+        ("codex", ".codex/packages/app-server-daemon/releases/0.166.0/bin/codex", "0.166.0"),
+        ("goose", "Cellar/block-goose-cli/1.9.3/bin/goose", "1.9.3"),
+        ("codex", ".pyenv/versions/3.11.7/bin/codex", ""),
+        ("codex", ".nvm/versions/node/v20.1.0/bin/codex", ""),
+    ],
+    ids=["claude", "codex", "homebrew", "a Python's", "a Node's"],
+)
+def test_a_version_is_read_from_a_path_that_is_of_one(
+    own_home: Path, name: str, path: str, version: str
+) -> None:
+    file = install(own_home / path)
+    link = own_home / name
+    link.symlink_to(file)
+    assert read_version(name, str(link)) == version
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("echo codex-cli 0.166.0", "0.166.0"),
+        ("echo '2.1.325 (Claude Code)'", "2.1.325"),
+        ("echo no version", ""),
+        ("exit 3", ""),
+        ("read it && echo 1.1.1 || echo 2.2.2", "2.2.2"),
+        ('[ "$SECRET" ] && echo 1.1.1 || echo 2.2.2', "2.2.2"),
+    ],
+    ids=["codex", "claude", "nonsense", "failing", "no stdin", "clean environment"],
+)
+def test_a_program_is_asked_where_nothing_beside_it_tells(
+    site: Site, own_home: Path, said: str, version: str
+) -> None:
+    install(own_home / "bin" / "codex", said)
+    site.environ["SECRET"] = "it"  # type: ignore[index]
+    assert find_all(site, patience=20)["codex"].version == version
+
+
+def test_a_file_that_cannot_be_started_has_no_version(site: Site, own_home: Path) -> None:
+    file = own_home / "bin" / "codex"
+    file.write_bytes(b"\x7fELF nonsense")
+    file.chmod(0o755)
+    assert find_all(site)["codex"] == (str(file), "")
+
+
+def test_programs_that_hang_are_ended_with_all_they_started(site: Site, own_home: Path) -> None:
+    fifo = own_home / "alive"
+    os.mkfifo(fifo)
+    for name in ("codex", "claude", "goose"):
+        install(own_home / "bin" / name, f"exec 3<>{fifo}; /bin/sleep 600 & /bin/sleep 600")
+    assert [one.version for one in find_all(site, patience=0.2).values()] == ["", "", ""]
+    wait_until_nobody_reads(fifo)
+
+
+def wait_until_nobody_reads(fifo: Path) -> None:
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        try:
+            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return
+        time.sleep(0.01)  # who is killed may take a moment to go
+    raise AssertionError("something was left running")
+
+
+def test_a_program_with_a_window_is_never_started(site: Site, own_home: Path) -> None:
+    for name in ("code", "cursor", "zed", "windsurf", "claude-desktop"):
+        install(own_home / "bin" / name, f"touch {own_home}/started; echo 1.2.3")
+    assert {one.version for one in find_all(site).values()} == {""}
+    assert not (own_home / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "version"),
+    [
+        ("vscode", {"package.json": {"name": "Code", "version": "1.120.0"}}, "1.120.0"),
+        (
+            "windsurf",
+            {"product.json": {"windsurfVersion": "2.0.1"}, "package.json": {"version": "1.99.0"}},
+            "2.0.1",
+        ),
+    ],
+    ids=["code", "made from code"],
+)
+def test_the_version_of_an_editor_is_read_beside_it(
+    own_home: Path, name: str, files: dict[str, object], version: str
+) -> None:
+    file = install(own_home / "share" / "it" / "bin" / "it")
+    app = own_home / "share" / "it" / "resources" / "app"
+    app.mkdir(parents=True)
+    for one, said in files.items():
+        (app / one).write_text(json.dumps(said), encoding="utf-8")
+    assert read_version(name, str(file)) == version
+
+
+def test_the_version_of_a_bundle_is_read_from_it(own_home: Path) -> None:
+    contents = own_home / "Applications" / "Claude.app" / "Contents"
+    contents.mkdir(parents=True)
+    (contents / "Info.plist").write_text(
+        '<?xml version="1.0"?><plist version="1.0"><dict>'
+        "<key>CFBundleShortVersionString</key><string>1.4.5</string></dict></plist>",
+        encoding="utf-8",
+    )
+    assert read_version("claude-desktop", str(contents.parent)) == "1.4.5"
+
+
+def test_what_our_tests_run_against_is_what_they_install() -> None:
+    packages = {package: name for name, package in programs.PACKAGES.items()}
+    pinned: dict[str, set[str]] = {}
+    for pin in read_pins().values():
+        if pin.package in packages:
+            pinned.setdefault(packages[pin.package], set()).add(pin.version)
+    assert {name: set(versions) for name, versions in TRIED.items()} == pinned
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "told"),
+    [
+        ("codex", TRIED["codex"][0], "our tests run against it"),
+        ("codex", "99.0.0", f"newer than {TRIED['codex'][-1]}, which our tests run against"),
+        ("codex", "0.9.0", f"older than {TRIED['codex'][0]}, which our tests run against"),
+        (
+            "codex",
+            "0.149.0",
+            f"between {' and '.join(TRIED['codex'])}, which our tests run against",
+        ),
+        ("codex", "", f"our tests run against {' and '.join(TRIED['codex'])}"),
+        ("zed", "0.200.1", "our tests do not run against it"),
+    ],
+    ids=["tried", "newer", "older", "between", "unknown", "never tried"],
+)
+def test_a_person_is_told_what_our_tests_know_of_a_version(
+    name: str, version: str, told: str
+) -> None:
+    assert tell_tried(name, version) == told

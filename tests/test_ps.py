@@ -1,0 +1,303 @@
+"""`ps`: the tree, the data, and the screen that is drawn anew."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pyte
+import pytest
+from rich.console import Console
+from stage import HERE, LIMIT
+from standins import (
+    SERVER,
+    STAYS,
+    Families,
+    enclose,
+    forget_seconds,
+    take,
+    write_lease,
+    write_session,
+)
+
+from mcp_launch import ps
+from mcp_launch.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from standins import Family
+
+    from mcp_launch.likeness import Configured
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def show(state: Path, *configured: Configured) -> list[str]:
+    """Return the lines that are printed."""
+    console = Console(file=io.StringIO(), width=1000, highlight=False)
+    ps.show(take(state, *configured), console)
+    assert isinstance(console.file, io.StringIO)
+    return forget_seconds(console.file.getvalue()).splitlines()
+
+
+def test_where_nothing_runs_that_is_said(state: Path) -> None:
+    assert show(state) == ["No server runs that could be told."]
+
+
+def test_the_tree_leads_from_the_host_to_the_server(
+    families: Families, state: Path, own_home: Path
+) -> None:
+    family = families.start("claude", "--socket", command=SERVER)
+    write_session(own_home, family.host, "s-1")
+
+    host, session, server = show(state)
+
+    assert host.startswith(f"Claude Code  pid {family.host}  up 0s  1 server  ")
+    assert host.endswith(" PSS")
+    assert session.startswith("└── session s-1  ")
+    assert server.startswith(f"    └── mcp-docs  {os.getcwd()}  pid {family.server}  up 0s  ")
+    assert server.endswith(" PSS  not started by mcp-launch")
+
+
+def test_what_a_lease_knows_is_shown(families: Families, state: Path) -> None:
+    family = families.start("codex", command=STAYS)
+    write_lease(
+        state,
+        processes={"launcher": family.server, "server": family.server, "host": family.host},
+        context={"host": {"value": "codex"}, "project_root": {"value": "/work/app"}},
+        binding={"state": "confirmed", "thread": "t-1", "evidence": "the call's _meta.threadId"},
+        calls=12,
+        last_call=time.time() - 5 * 3600,
+        restarts=1,
+        refusals=2,
+        noise=3,
+        outer="/somewhere/leases/launch-0.json",
+    )
+
+    _, thread, server = show(state)
+
+    assert thread.startswith("└── thread t-1  ")
+    assert server.startswith(f"    └── docs  /work/app  pid {family.server}  up 0s  ")
+    assert server.endswith(
+        " PSS  12 calls  last 5h ago  confirmed (the call's _meta.threadId)  1 restart  "
+        "2 refusals  3 lines of noise  inside launch launch-0"
+    )
+
+
+def test_servers_without_a_host_have_a_branch_of_their_own(families: Families, state: Path) -> None:
+    families.start("claude", command=SERVER).kill_host()
+
+    title, server = show(state)
+
+    assert title == "no host (mcp-launch reap ends them)"
+    assert server.endswith("nobody holds the other ends of its stdin and stdout")
+
+
+def test_what_servers_are_called_cannot_disturb_a_terminal(families: Families, state: Path) -> None:
+    families.start("claude", command=[*STAYS, "mcp-\x1b[2J[bold]"])
+
+    assert show(state)[2].lstrip(" └─").startswith("mcp-\\x1b[2J[bold]  ")
+
+
+def test_memory_is_summed_up(families: Families, state: Path) -> None:
+    family = families.start("claude", "--twice", command=SERVER)
+    family.launch.write(b"next\n")
+    family.launch.read_line()
+    family.launch.read_line()
+
+    (host,) = ps.describe(take(state))["hosts"]
+
+    (session,) = host["sessions"]
+    amounts = [server["memory"]["bytes"] for server in session["servers"]]
+    assert len(amounts) == 2
+    assert host["memory"]["bytes"] == session["memory"]["bytes"] == sum(amounts) > 0
+
+
+def test_the_data_has_a_version_and_no_secrets(
+    families: Families, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = families.start("claude", command=[*SERVER, "--api-key", "s3cret-key"])
+    left = families.start("codex", command=SERVER).kill_host()
+
+    assert ps.run(os.environ, is_json=True, table=enclose()) == 0
+
+    text = capsys.readouterr().out
+    data = json.loads(text)
+    assert data["version"] == 1
+    (host,) = data["hosts"]
+    assert (host["host"], host["pid"]) == ("claude", family.host)
+    (server,) = host["sessions"][0]["servers"]
+    assert (server["server"], server["pid"], server["launch"]) == ("mcp-docs", family.server, None)
+    assert server["stdin"]["state"] == "held"
+    assert server["command"][-2:] == ["--api-key", "***"]
+    assert [one["pid"] for one in data["ownerless"]] == [left.server]
+    assert "s3cret-key" not in text
+    assert not state.exists()
+
+
+def test_a_pipe_gets_whole_lines(families: Families, capsys: pytest.CaptureFixture[str]) -> None:
+    families.start("claude", command=SERVER)
+
+    assert ps.run(os.environ, table=enclose()) == 0
+
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    with pytest.raises(UsageError) as refused:
+        ps.run(os.environ, is_watching=True, table=enclose())
+
+    assert refused.value.problem == "there is no terminal to watch in"
+
+
+WATCH = f"""
+import os, sys
+sys.path.insert(0, {str(HERE)!r})
+from mcp_launch import ps
+from standins import enclose
+sys.exit(ps.run(os.environ, is_watching=True, table=enclose(int(sys.argv[1]))))
+"""
+
+# Owns the terminal as a shell does, and tells how it is left.
+SHELL = """
+import fcntl, signal, subprocess, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, lambda *_: None)
+before = termios.tcgetattr(0)
+process = subprocess.Popen([sys.executable, "-c", *sys.argv[1:]])
+print("started", process.pid, flush=True)
+code = process.wait()
+is_same = termios.tcgetattr(0) == before
+print("as it was" if is_same else "changed", code, flush=True)
+signal.pause()
+"""
+
+
+class Terminal:
+    """A terminal in which `ps --watch` runs."""
+
+    def __init__(self) -> None:
+        self.ours, theirs = os.openpty()
+        self.written = b""
+        self._changed = threading.Condition(threading.RLock())
+        self._screen = pyte.Screen(100, 30)
+        self._stream = pyte.ByteStream(self._screen)
+        self._tell_size()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SHELL, WATCH, str(os.getpid())],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def wait_until(self, is_so: Callable[[list[str]], bool]) -> None:
+        """Wait until the screen shows something."""
+        deadline = time.monotonic() + LIMIT
+        with self._changed:
+            while not is_so(self._screen.display):
+                assert self._changed.wait(deadline - time.monotonic()), self._screen.display
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Give the window another size, and nothing on it."""
+        with self._changed:
+            self._screen.resize(lines, columns)
+            self._screen.reset()
+            self._tell_size()
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        os.write(self.ours, key.encode())
+
+    def close(self) -> None:
+        """End what is left."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(LIMIT)
+        self._reader.join(LIMIT)
+        os.close(self.ours)
+
+    def _tell_size(self) -> None:
+        size = struct.pack("HHHH", self._screen.lines, self._screen.columns, 0, 0)
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, size)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self.ours, 1 << 16)
+            except OSError:
+                return  # nobody has the terminal any more
+            with self._changed:
+                self.written += data
+                self._stream.feed(data)
+                self._changed.notify_all()
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    terminal.close()
+
+
+def has(text: str) -> Callable[[list[str]], bool]:
+    return lambda lines: any(text in line for line in lines)
+
+
+@pytest.mark.parametrize("key", ["q", "\x03", "\x04"], ids=["q", "interrupt", "end of input"])
+def test_the_screen_follows_what_runs_until_a_key_is_pressed(
+    key: str, families: Families, terminal: Terminal
+) -> None:
+    terminal.wait_until(has("No server runs"))
+    family: Family = families.start("claude", command=SERVER)
+    terminal.wait_until(has(f"pid {family.server}"))
+    family.kill_host()
+    terminal.wait_until(has("no host"))
+
+    terminal.press(key)
+
+    terminal.wait_until(has("as it was 0"))
+    assert terminal.written.count(b"\x1b[?1049h") == terminal.written.count(b"\x1b[?1049l") == 1
+    assert terminal.written.rindex(b"\x1b[?25h") > terminal.written.rindex(b"\x1b[?25l")
+
+
+def test_the_screen_fits_a_window_of_another_size(families: Families, terminal: Terminal) -> None:
+    families.start("claude", command=SERVER)
+    terminal.wait_until(has("not started by mcp-launch"))
+
+    terminal.resize(40, 20)
+
+    # Broken into several lines, and so not on one of them.
+    terminal.wait_until(lambda lines: has("mcp-docs")(lines) and "q: quit" in lines[0])
+    terminal.press("q")
+    terminal.wait_until(has("as it was 0"))
+
+
+def test_who_ends_it_otherwise_gives_the_terminal_back(terminal: Terminal) -> None:
+    terminal.wait_until(has("No server runs"))
+
+    started = terminal.written.split()
+    os.kill(int(started[started.index(b"started") + 1]), signal.SIGTERM)
+
+    terminal.wait_until(has("as it was 0"))

@@ -1,0 +1,318 @@
+"""`reap` ends what is proven ownerless, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from stage import PROBE, RUN, python, wait_for_lease, wait_until_gone
+from standins import SERVER, STAYS, STUBBORN, Families, enclose, forget_seconds, take, write_lease
+
+from mcp_launch import measures, reaping
+from mcp_launch.doctor.survey import open_survey
+from mcp_launch.errors import LaunchError, UsageError
+from mcp_launch.identity import ProcessIdentity
+from mcp_launch.processes import linux
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stage import Stage
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the wait for servers that are known to ignore SIGTERM."""
+    monkeypatch.setattr(reaping, "TERMINATED_GRACE", 0.3)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def reap(**options: Any) -> int:
+    """Run the command on what this test started."""
+    return reaping.run(os.environ, table=enclose(), **{"is_sure": True, **options})
+
+
+def is_there(pid: int) -> bool:
+    return linux.look(pid) is not None
+
+
+@pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
+def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
+    wire: list[str], families: Families, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = families.start("codex", *wire, command=STUBBORN).kill_host()
+    below = linux.list_descendants(family.server)
+
+    assert reap() == 0
+
+    assert len(below) == 1
+    for pid in (family.server, *below):
+        wait_until_gone(pid)
+    shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
+    assert f"mcp-docs {family.server} 0s" in shown
+    assert "adopted it, and nobody holds the other ends of its stdin and stdout" in shown
+    assert shown.endswith(f"Ended mcp-docs (process {family.server})")
+
+
+def test_a_server_is_asked_to_finish_first(families: Families, tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "def finish(*_): open(sys.argv[1], 'w').close(); os._exit(0)\n"
+        "signal.signal(15, finish); signal.alarm(120); os.write(1, b'ready\\n')\n"
+        "while True: signal.pause()"
+    )
+    command = [*python(code), str(tmp_path / "finished"), "mcp-docs"]
+    family = families.start("codex", command=command).kill_host()
+
+    assert reap() == 0
+
+    wait_until_gone(family.server)
+    assert (tmp_path / "finished").exists()
+
+
+def test_a_child_that_is_born_while_the_tree_ends_is_ended_too(families: Families) -> None:
+    code = (
+        "import os, signal\n"
+        "def bear(*_):\n"
+        "    if os.fork() == 0: os.setsid()\n"
+        "signal.signal(15, bear); signal.alarm(120); os.write(1, b'ready\\n')\n"
+        "while True: signal.pause()"
+    )
+    family = families.start("codex", command=[*python(code), "mcp-docs"]).kill_host()
+
+    assert reap() == 0
+
+    for pid in linux.list_descendants(family.launch.pid):
+        wait_until_gone(pid)
+
+
+def test_where_all_is_well_nothing_is_done(
+    families: Families, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = families.start("claude", "--socket", command=SERVER)
+
+    assert reap(is_sure=False) == 0
+
+    assert is_there(family.server)
+    assert capsys.readouterr().out == (
+        "There is nothing to end: every server has a host, or may have one.\n"
+    )
+
+
+def test_a_child_of_a_living_parent_is_left_alone(stage: Stage) -> None:
+    child = stage.start(SERVER)
+    child.read_line()
+    child.close()
+    assert child.process.stdout
+    child.process.stdout.close()
+
+    assert reap() == 0
+
+    assert child.process.poll() is None
+
+
+@pytest.mark.parametrize("fd", ["0", "1"], ids=["stdin", "stdout"])
+def test_a_server_with_an_end_that_is_unknown_is_left_alone(fd: str, families: Families) -> None:
+    code = (
+        "import os, sys\n"
+        "told = os.dup(1)\n"
+        f"os.dup2(os.open(os.devnull, os.O_RDWR), {fd})\n"
+        "os.write(told, b'ready\\n')\n"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    family = families.start("codex", command=[*python(code), *SERVER]).kill_host()
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+
+
+def test_a_program_that_is_no_server_is_left_alone(families: Families) -> None:
+    family = families.start("codex", command=STAYS).kill_host()
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+
+
+def test_nothing_is_ended_unasked(families: Families, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    with pytest.raises(UsageError):
+        reap(is_sure=False)
+
+    assert is_there(family.server)
+
+
+@pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("\n", True), ("y\n", False)])
+def test_the_user_decides(
+    answer: str,
+    stays: bool,
+    families: Families,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+    typed = io.StringIO(answer)
+    monkeypatch.setattr(typed, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", typed)
+
+    assert reap(is_sure=False) == 0
+
+    shown = capsys.readouterr().out
+    assert "End 1 server, and all that runs below? [y/N]" in shown
+    assert ("Nothing was ended." in shown) is stays
+    if stays:
+        assert is_there(family.server)
+    else:
+        wait_until_gone(family.server)
+
+
+def test_what_is_too_young_is_left_alone(families: Families) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+
+    assert reap(older_than="1h") == 0
+    assert is_there(family.server)
+    assert reap(older_than="0s") == 0
+    wait_until_gone(family.server)
+
+
+def test_an_age_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UsageError) as refused:
+        reap(older_than="soon")
+
+    assert refused.value.problem == "'soon' is no age"
+    assert refused.value.fix == "write a number and s, m, h or d, as in 30m"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("45s", 45), ("30m", 1800), ("2h", 7200), ("1d", 86400)]
+)
+def test_ages_are_understood(text: str, seconds: float) -> None:
+    assert measures.read_age(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (None, "unknown"),
+        (-1, "0s"),
+        (5.9, "5s"),
+        (65, "1m 5s"),
+        (3600, "1h"),
+        (90061, "1d 1h"),
+        (86460, "1d"),
+    ],
+)
+def test_ages_are_said(seconds: float | None, said: str) -> None:
+    assert measures.tell_age(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"), [(12, "12 bytes"), (4200, "4.2 kB"), (45_000_000, "45 MB")]
+)
+def test_sizes_are_said(amount: int, said: str) -> None:
+    assert measures.tell_size(amount) == said
+
+
+def test_one_part_in_rss_makes_the_sum_rss() -> None:
+    parts = [measures.Memory(1), measures.Memory(2, "RSS")]
+
+    assert measures.add_up(parts) == measures.Memory(3, "RSS")
+    assert measures.add_up(parts[:1]) == measures.Memory(1, "PSS")
+
+
+def test_what_could_not_be_ended_is_told(
+    families: Families, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+    monkeypatch.setattr(reaping, "KILLED_GRACE", 0.0)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as context:
+        context.setattr(signal, "pidfd_send_signal", refuse)
+        assert reap() == 1
+
+    told = f"mcp-docs (process {family.server}): could not end process {family.server}"
+    assert told in capsys.readouterr().err
+
+
+def test_a_server_that_has_an_owner_by_now_is_left_alone(families: Families, state: Path) -> None:
+    family = families.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": family.server, "host": family.host})
+    family.kill_host()
+    (server,) = take(state).ownerless
+    write_lease(state, processes={"launcher": family.server, "host": os.getpid()})
+
+    with pytest.raises(LaunchError) as left:
+        reaping.reap(open_survey(os.environ, enclose()), server)
+
+    assert left.value.problem == (
+        f"docs (process {family.server}) is not proven ownerless any more, and was left alone"
+    )
+    assert is_there(family.server)
+
+
+def test_a_server_that_ended_by_itself_is_no_failure(families: Families, state: Path) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+    (server,) = take(state).ownerless
+    family.end()
+    wait_until_gone(family.server)
+
+    reaping.reap(open_survey(os.environ, enclose()), server)
+
+
+def test_another_process_with_the_same_pid_is_never_signalled(
+    families: Families, state: Path
+) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+    (server,) = take(state).ownerless
+    earlier = ProcessIdentity(family.server, "ticks:1")
+    object.__setattr__(server, "roots", (earlier,))
+
+    assert reaping.end(enclose(), server) == []
+    assert is_there(family.server)
+
+
+def test_a_launch_that_hangs_without_its_host_is_ended(
+    families: Families, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Launcher and guardian would end by themselves, if they could."""
+    say_ready = python(
+        "import os, sys; os.write(1, b'ready\\n'); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    family = families.start("codex", command=[*say_ready, *RUN, "--server", "docs", "--", *PROBE])
+    parts = wait_for_lease(state, lambda _: True)["processes"]
+    pids = [parts[part]["pid"] for part in ("launcher", "guardian", "server")]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    family.kill_host()
+
+    assert reap() == 0
+
+    for pid in pids:
+        wait_until_gone(pid)
+    shown = capsys.readouterr().out
+    assert f"its host, process {family.host}, is gone" in shown
+    assert f"Removed the stale lease {state}/leases/" in shown
+    assert list((state / "leases").iterdir()) == []
+
+
+def test_a_stale_lease_is_removed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_lease(state, boot="another")
+
+    assert reap() == 0
+
+    assert not path.exists()
+    assert f"Removed the stale lease {path}" in capsys.readouterr().out
