@@ -35,10 +35,13 @@ def configure(desk: Desk, command: Sequence[str], *, server: str = "probe") -> N
     (desk.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
-def run(desk: Desk, project: str, *options: str, words: str = LOOK) -> subprocess.Popen[bytes]:
+def run(
+    desk: Desk, project: str, *options: str, words: str = LOOK, before: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
     """Start `claude -p` with a prompt."""
     command = ["-p", words, "--allowedTools", TOOLS, *options]
-    return desk.start("claude", *command, cwd=project, env=make_environment(desk))
+    environ = make_environment(desk)
+    return desk.start("claude", *command, before=before, cwd=project, env=environ)
 
 
 def list_servers(desk: Desk, project: str) -> subprocess.Popen[bytes]:

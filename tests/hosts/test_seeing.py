@@ -1,0 +1,190 @@
+"""`doctor`, `ps` and `reap` where real hosts are configured, run, and are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hosts import claude, codex
+from hosts.both import HOSTS
+from hosts.company import ROLES, list_survivors
+from hosts.desk import HERE, LAUNCHER, SERVER, Desk, promise
+from hosts.models import LIMIT
+from stage import Witness, wait_until_gone
+from standins import enclose
+
+from mcp_launch import reaping
+
+PROGRAM = LAUNCHER[0]
+
+# What is wrong with each of the servers below, and with nothing else.
+WRONG = {
+    "typo": {"ML201"},
+    "thread": {"ML103", "ML117"},
+    "moved": {"ML116"},
+    "agent": {"ML112", "ML114"},
+    "unset": {"ML106"},
+    "dies": {"ML301"},
+}
+
+CODEX_SERVERS = f"""
+[mcp_servers.typo]
+command = "{PROGRAM}"
+args = ["run", "--", "pithon3", "-c", "pass"]
+
+[mcp_servers.thread]
+command = "{SERVER[0]}"
+args = {json.dumps(SERVER[1:])}
+env_vars = [{{ name = "CODEX_THREAD_ID", source = "thread" }}]
+
+[mcp_servers.moved]
+command = "/opt/old/bin/mcp-launch"
+args = {json.dumps(["run", "--", *SERVER])}
+
+[mcp_servers.agent]
+command = "{PROGRAM}"
+args = ["run", "--", "codex", "mcp-server"]
+"""
+
+
+def run(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one of our commands as the desk's owner, who has Codex and Claude Code installed."""
+    path = ":".join(str(Path(desk.programs[name]).parent) for name in ("codex", "claude"))
+    environ = desk.environment()
+    return subprocess.run(
+        [PROGRAM, *words],
+        cwd=desk.projects[0],
+        env=environ | {"PATH": f"{path}:{environ['PATH']}"},
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        timeout=LIMIT,
+    )
+
+
+def examine(desk: Desk, *words: str) -> dict[str, set[str]]:
+    """Return what the doctor finds about each server on the desk."""
+    done = run(desk, "doctor", "--json", *words)
+    assert done.returncode in {0, 1}, done.stderr
+    found: dict[str, set[str]] = {}
+    for finding in json.loads(done.stdout)["findings"]:
+        assert finding["fix"]
+        # Where this launcher is installed is the developer's affair, and so is what runs.
+        if finding["subject"].get("file", "").startswith(str(desk.place)):
+            found.setdefault(finding["subject"]["server"], set()).add(finding["code"])
+    return found
+
+
+def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(bare_desk: Desk) -> None:
+    desk = bare_desk
+    project = desk.make_project("project")
+    desk.used |= {"codex", "claude"}
+    codex.configure(desk, [*LAUNCHER, "--", *SERVER], server="healthy")
+    path = desk.home / ".codex" / "config.toml"
+    path.write_text(path.read_text(encoding="utf-8") + CODEX_SERVERS, encoding="utf-8")
+    claude.configure(desk, [*LAUNCHER, "--", *SERVER], server="healthy-too")
+    settings = json.loads((desk.home / ".claude.json").read_text(encoding="utf-8"))
+    dying = [sys.executable, "-c", "raise SystemExit('no database')"]
+    for name, words in (("unset", [*SERVER, "${NOT_SET_ANYWHERE}"]), ("dies", dying)):
+        entry = {"command": PROGRAM, "args": ["run", "--", *words]}
+        settings["mcpServers"][name] = entry
+    (desk.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")
+
+    assert examine(desk, "--live") == WRONG
+    assert desk.start("codex", "mcp", "list", cwd=project).wait(LIMIT) != 0
+
+    # What can be mended, is, and Codex starts again.
+    assert run(desk, "doctor", "--fix", "--yes").returncode == 1
+    left = examine(desk)
+    assert "thread" not in left
+    assert "moved" not in left
+    assert desk.start("codex", "mcp", "list", cwd=project).wait(LIMIT) == 0
+
+
+def list_servers(desk: Desk) -> dict[int, dict[str, Any]]:
+    """Return the servers on the desk that `ps` knows by their processes, with whose they are."""
+    found: dict[int, dict[str, Any]] = {}
+    for host in json.loads(run(desk, "ps", "--json").stdout)["hosts"]:
+        for session in host["sessions"]:
+            for server in session["servers"]:
+                if server["project"] in desk.projects:
+                    whose = {"host": host["host"], "asker": session["thread"] or session["session"]}
+                    launch = server["launch"] or {"server": server["pid"]}
+                    found[launch["server"]] = server | whose
+    return found
+
+
+def test_ps_shows_which_server_runs_for_which_session(desk: Desk) -> None:
+    projects = [desk.make_project(name) for name in ("one", "two")]
+    codex.configure(desk, desk.wrap(SERVER))
+    claude.configure(desk, desk.wrap(SERVER))
+    host = codex.AppServer(desk)
+    threads = host.start_threads(*projects)
+    host.prompt(*threads)
+    desk.wait_for_sights(2)
+    # Both sessions stay: the second call of each is never answered.
+    called = threading.Semaphore(0)
+    desk.models.before_call = called.release
+    for project in projects:
+        claude.run(desk, project, words=f"{claude.LOOK} call mcp__probe__wait {{}}")
+    for _ in range(4):
+        assert called.acquire(timeout=LIMIT)
+
+    sights = desk.wait_for_sights(4)
+    shown = list_servers(desk)
+
+    assert shown.keys() == {sight.pid for sight in sights}
+    for sight in sights:
+        server = shown[sight.pid]
+        assert server["project"] == sight.cwd
+        assert server["host"] == ("codex" if sight.asker in threads else "claude")
+        whole = [psutil.Process(pid) for pid in server["pids"]]
+        memory = sum(one.memory_full_info().pss for one in whole)
+        assert server["memory"]["bytes"] == pytest.approx(memory, rel=0.3)
+        assert bool(server["launch"]) is bool(desk.launcher)
+        promise(server["asker"] == sight.asker, "nothing tells whose of its threads' it is")
+    assert "probe" in run(desk, "ps").stdout
+
+
+@pytest.mark.parametrize("host", list(HOSTS))
+def test_reap_removes_what_a_killed_host_left_and_nothing_else(
+    bare_desk: Desk, host: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = bare_desk
+    project = desk.make_project("project")
+    init = desk.place / "init"
+    init.symlink_to(os.path.realpath(sys.executable))
+    adopter = [str(init), "-S", "-E", str(HERE.parent / "actors" / "adopter.py")]
+    witnesses = []
+    for name in ("left", "living"):
+        (desk.place / name).mkdir()
+        witnesses.append(Witness(desk.place / name))
+        # Its file tells of the other by now: that the first is a server, its name has to tell.
+        command = [*SERVER, "--witness", witnesses[-1].path, "hostile", "mcp-probe"]
+        HOSTS[host].configure(desk, command)
+        HOSTS[host].run(desk, project, words="call mcp__probe__wait {}", before=adopter)
+        witnesses[-1].meet(*ROLES)
+        if name == "left":
+            killed = psutil.Process(witnesses[-1].pids["server"]).parent()
+            assert killed
+            killed.kill()
+            wait_until_gone(killed.pid)
+    left, living = witnesses
+
+    # Only at what this test has started: a developer may have leftovers of his own.
+    assert reaping.run(desk.environment(), is_sure=True, table=enclose()) == 0
+
+    assert str(left.pids["server"]) in capsys.readouterr().out
+    # What has forked twice and left its session is nobody's in particular without us.
+    assert set(list_survivors(left)) <= {"daemon"}
+    assert all(psutil.Process(pid).is_running() for pid in living.pids.values())
+    for one in witnesses:
+        one.close()
