@@ -598,6 +598,17 @@ def test_what_a_host_keeps_to_itself_comes_with_a_way(desk: Desk) -> None:
     assert explained["fix"] == 'name it in the entry of docs: env_vars = ["UNNAMED"]'
 
 
+def test_a_source_that_codex_refuses_comes_with_the_command_that_mends_it(desk: Desk) -> None:
+    asks = 'env_vars = [{ name = "CODEX_THREAD_ID", source = "thread" }]'
+    desk.write("~/.codex/config.toml", f'[mcp_servers.docs]\ncommand = "cat"\n{asks}\n')
+
+    shown = desk.show(server="docs", explain="CODEX_THREAD_ID")
+
+    assert "the entry's env_vars" in shown
+    assert "source thread: Codex refuses it, and everything else in that file" in shown
+    assert "fix: let mcp-launch give it: mcp-launch wrap --host codex docs" in shown
+
+
 def test_why_a_thread_is_not_known_is_told(desk: Desk) -> None:
     desk.sit_below("codex")
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, options, plan
+from mcp_launch.doctor.launchers import tell_how
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.explaining.situation import split
 from mcp_launch.hosts.host import Found
+from mcp_launch.wrapping import SOURCES_OF_CODEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.doctor.survey import Item
     from mcp_launch.explaining.prospect import Prospect
     from mcp_launch.options import Variable
 
@@ -163,6 +166,9 @@ def _list_inherited(prospect: Prospect, name: str) -> Iterator[Step]:
         own = text if name in situation.item.variables else None
         why = blocked or "handed on as it is" if own is not None else "it does not name it"
         yield Step("the entry's env", own, why, is_right=own is not None and not blocked)
+        if source := _find_refused(situation.item, name):
+            why = f"source {source}: Codex refuses it, and everything else in that file"
+            yield Step("the entry's env_vars", None, why)
         text = None if own is not None else text
     if text is None:
         yield Step(where, None, situation.withheld.get(name, "it is not set"))
@@ -170,11 +176,21 @@ def _list_inherited(prospect: Prospect, name: str) -> Iterator[Step]:
         yield Step(where, text, blocked or "handed on as it is", is_right=not blocked)
 
 
+def _find_refused(item: Item, name: str) -> str:
+    """Return the source from which an entry wants a variable, if Codex does not know it."""
+    wanted = item.entry.get("env_vars") if item.host.name == "codex" else None
+    asked = [one for one in wanted if isinstance(one, dict)] if isinstance(wanted, list) else []
+    sources = [str(one.get("source", "local")) for one in asked if one.get("name") == name]
+    return next((source for source in sources if source not in SOURCES_OF_CODEX), "")
+
+
 def _find_fix(prospect: Prospect, name: str) -> str:
     failed: LaunchError | None = prospect.failed.get(name)
     if failed:
         return failed.fix
     situation = prospect.situation
+    if situation.item is not None and _find_refused(situation.item, name):
+        return f"let mcp-launch give it: {tell_how(situation.item)}"
     if name in situation.withheld and situation.item is not None:
         codex = f'env_vars = ["{name}"]' if situation.item.host.name == "codex" else "its env"
         return f"name it in the entry of {situation.item.name}: {codex}"
