@@ -564,7 +564,8 @@ def test_the_way_to_a_value_is_told_step_by_step(
         "env_vars = [{ name = 'N', source = 'dotenv', required = false }]\n",
     )
     if name == "F":
-        user.write_text(user.read_text().partition("env_vars")[0])
+        text = user.read_text(encoding="utf-8")
+        user.write_text(text.partition("env_vars")[0], encoding="utf-8")
     desk.write(".env", "B=b\nD=d\nF=g\nMCP_LAUNCH_HOST=me\n")
     desk.environ |= {"B": "bb", "CODEX_THREAD_ID": "t", "MCP_LAUNCH_ENV": "A=cwd"}
     places = {"user": str(user), "project": str(desk.project)}
@@ -711,7 +712,8 @@ def test_a_launch_gives_what_was_told(
     (stage.project / ".env").write_text("D=d\nA=dotenv\nMCP_LAUNCH_HOST=me\n", encoding="utf-8")
     file = above / "home" / USER_FILE
     file.parent.mkdir(parents=True)
-    file.write_text("[servers.it]\nenv = { F = 'f-${A}' }\nenv_vars = ['A', 'GONE']\n")
+    text = "[servers.it]\nenv = { F = 'f-${A}' }\nenv_vars = ['A', 'GONE']\n"
+    file.write_text(text, encoding="utf-8")
     file.chmod(0o600)
     leaked = {"CLAUDE_CODE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": str(stage.project)}
     leaked |= {"CODEX_THREAD_ID": "t-0", "AGENT_SESSION_ID": "g-0", "OPENAI_API_KEY": "k-0"}
