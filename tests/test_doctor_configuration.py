@@ -80,7 +80,9 @@ def test_claude_code_reads_less_than_other_hosts(machine: Machine, text: str) ->
 
     assert finding.code == "ML101"
     assert "reads no comments and no trailing commas" in finding.message
-    assert finding.subject.line == text.count("\n") + 1
+    # Python before 3.13 points behind the comma, a later one at it.
+    assert finding.subject.line in {1, text.count("\n") + 1}
+    assert finding.subject.column > 0
 
 
 def test_a_name_that_is_there_twice_is_told_as_such(machine: Machine) -> None:
