@@ -20,7 +20,7 @@ def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
     """
     if is_sure:
         return True
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("nothing was changed: there is nobody to ask", fix="add --yes")
     console.print(f"{question} \\[y/N] ", end="")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -31,7 +31,7 @@ class Session(NamedTuple):
     @property
     def memory(self) -> Memory:
         """What its servers hold."""
-        return measures.add_up(server.memory for server in self.servers)
+        return _measure(self.servers)
 
 
 class HostProcess(NamedTuple):
@@ -57,7 +57,7 @@ class HostProcess(NamedTuple):
     @property
     def memory(self) -> Memory:
         """What its servers hold."""
-        return measures.add_up(server.memory for server in self.servers)
+        return _measure(self.servers)
 
 
 class Census(NamedTuple):
@@ -65,6 +65,11 @@ class Census(NamedTuple):
 
     hosts: list[HostProcess]
     ownerless: list[Server]  # proven to be so
+
+
+def _measure(servers: list[Server]) -> Memory:
+    # One may be below another (a host that is itself a server): each process counts once.
+    return measures.measure({pid for server in servers for pid in server.processes})
 
 
 def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> Census:

@@ -21,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
+    pretty_exceptions_show_locals=False,  # the environment is among them
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -38,12 +39,17 @@ def run(arguments: list[str]) -> int:
         app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
     except LaunchError as error:
         tell(error, sys.stderr)
-        is_by_person = arguments[:1] != ["run"] and "".join(arguments[:1]) in _list_commands()
-        return _USAGE if is_by_person else _answer_host(error)
+        return _USAGE if _is_by_person(arguments) else _answer_host(error)
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else 1
-        return _answer_host(_misunderstood(arguments)) if code == _USAGE else code
+        is_for_host = code == _USAGE and not _is_by_person(arguments)
+        return _answer_host(_misunderstood(arguments)) if is_for_host else code
     return 0
+
+
+def _is_by_person(arguments: list[str]) -> bool:
+    """Tell whether this is a command that no host has in an entry."""
+    return arguments[:1] != ["run"] and "".join(arguments[:1]) in _list_commands()
 
 
 def _check_command(arguments: list[str]) -> None:

@@ -51,12 +51,12 @@ class Context:
         "thread",
     )
 
-    def __init__(self, sighting: Sighting, lineage: Lineage) -> None:
+    def __init__(self, sighting: Sighting, lineage: Lineage, launch: str = "") -> None:
         host = lineage.host
         self.facts: Host = host
         self._sighting = sighting
         pid = str(lineage.process.identity.pid) if lineage.process else None
-        self.launch = Found(make_launch_id(), "made for this launch")
+        self.launch = Found(launch or make_launch_id(), "made for this launch")
         self.host = Found(host.name, _origin_of_host(lineage))
         self.host_title = host.title
         self.host_pid: Found | Missing = (

@@ -35,19 +35,22 @@ def run(arguments: list[str]) -> int:
             pass  # nobody is there to read it
         return 0
     prepare_process()
-    if options.is_traced(arguments, os.environ):
+    if options.is_on("--trace", arguments, os.environ):
         trace.turn_on()
+    if options.is_on("--no-log", arguments, os.environ):
+        trace.keep_nothing()
+    launch = context.make_launch_id()
     try:
-        return _launch(arguments)
+        return _launch(arguments, launch)
     except LaunchError as error:
-        return _fail(error, arguments)
+        return _fail(error, arguments, launch)
     except Exception as error:  # noqa: BLE001  # the one boundary: a host must not see a traceback
         from mcp_launch import crash
 
-        return _fail(crash.describe(error), arguments)
+        return _fail(crash.describe(error), arguments, launch)
 
 
-def _launch(arguments: list[str]) -> int:
+def _launch(arguments: list[str], launch: str) -> int:
     parent = os.getppid()  # before anything else: it may end, and we would not know whose we were
     table = open_table()
     forget_locale(table, os.environ)
@@ -57,9 +60,11 @@ def _launch(arguments: list[str]) -> int:
     wanted = profile.load(arguments, os.environ, lambda: line.host.find_place(sighting).value)
     if wanted.trace:
         trace.turn_on()  # a profile may ask for it, too
+    if wanted.no_log:
+        trace.keep_nothing()
     lineage.verify(table, line, strict=wanted.strict)
     sighting.list_confirmed_threads = lambda: list_taken(table, line, wanted, os.environ)
-    found = context.Context(sighting, line)
+    found = context.Context(sighting, line, launch)
     _trace_context(found)
     refuse_guess(wanted, found)
     decided, said = _decide(wanted, found)
@@ -173,13 +178,13 @@ def _is_in_codex_home(found: Context) -> bool:
     return found.host.value == "codex" and os.path.realpath(found.place.value) in homes
 
 
-def _fail(error: LaunchError, arguments: list[str]) -> int:
+def _fail(error: LaunchError, arguments: list[str], launch: str) -> int:
     from mcp_launch import answering
 
     signals.stop_listening()
     trace.record(f"the launch failed: {error.problem} — fix: {error.fix}")
-    if not trace.has_log():
-        _log_failure(arguments)
+    if trace.needs_log():
+        _log_failure(arguments, launch)
     try:
         code = tell(error, sys.stderr)
     except OSError:
@@ -188,21 +193,19 @@ def _fail(error: LaunchError, arguments: list[str]) -> int:
     return code
 
 
-def _log_failure(arguments: list[str]) -> None:
-    """Keep a log of a launch that never started a server."""
+def _log_failure(arguments: list[str], launch: str) -> None:
+    """Keep a log of a launch that never started a server, and clear up in the guardian's place."""
     from mcp_launch import logfile
 
-    given: dict[str, list[str] | None] = {}
-    words: list[str] = []
     try:
-        told, words = options.split(arguments)
-        given = {**options.read_twins(os.environ), **told}
+        given, words = options.split(arguments)
     except UsageError:
-        pass  # that is what is being told
-    server = (given.get("--server") or words[:1] or [""])[-1]
-    launch = "" if given.get("--no-log") is not None else context.make_launch_id()
+        given, words = {}, []  # that is what is being told
+    server = profile.name_server(given, os.environ) or "".join(words[:1])
     facts: dict[str, object] = {"server": os.path.basename(server), "cwd": context.read_cwd({})}
     trace.write_to(logfile.open_log(launch, facts))
+    leases = os.path.dirname(state.name_lease(os.environ, ""))
+    logfile.prune(logfile.find_directory(os.environ), leases)
 
 
 def _trace_lineage(line: Lineage) -> None:

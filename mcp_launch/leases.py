@@ -65,6 +65,7 @@ def open_record(launch: str, argv: list[str]) -> dict[str, object]:
         "launch": launch,
         "mark": mark_command(argv),
         "started": time.time(),
+        "namespace": _read_namespace(),
     }
 
 
@@ -104,6 +105,8 @@ def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     boot, processes = record.get("boot"), record.get("processes")
     if isinstance(boot, str) and boot != table.boot_id():
         return True
+    if record.get("namespace", "") not in {"", _read_namespace()}:
+        return False  # a container that shares our home: its pids mean nothing here
     return isinstance(processes, dict) and all(
         judge(table, processes.get(part)) == "different"
         for part in ("launcher", "guardian", "server")
@@ -129,6 +132,14 @@ def judge(table: ProcessTable, recorded: Json) -> Verdict:
     if seen is None:
         return "different"
     return compare(ProcessIdentity(pid, start), seen.identity)
+
+
+def _read_namespace() -> str:
+    """Tell whose pids ours are, where there can be several of the same number."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""  # not on this system
 
 
 def _is_pid(recorded: Json, pid: int) -> bool:

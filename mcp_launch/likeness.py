@@ -18,8 +18,13 @@ _WORDS_BEFORE = 3
 
 _SAYS_SO = re.compile("mcp|modelcontextprotocol", re.IGNORECASE)
 
-# Whoever runs these with options runs a command for a session, whatever it is about.
+# Who runs what its first word names, and how that is said.
+_RUNNER = re.compile(
+    r"(python|pypy|node|nodejs|bun|deno|ruby|php|tsx|npx|npm|pnpm|yarn|bunx|uv|uvx|pipx)[\d.]*"
+)
 _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh"}
+_SUBCOMMANDS = {"run", "exec", "x", "dlx", "tool"}
+_CONTAINERS = {"docker", "podman"}
 
 # What makes a host a server: `codex mcp-server`, `claude mcp serve`.
 _SERVING = {"mcp", "mcp-server"}
@@ -49,11 +54,22 @@ def name_server(
             return one.name
     if is_host:
         return " ".join(argv[:2]) if argv[1:2] and argv[1] in _SERVING else None
-    if os.path.basename(argv[0]) in _SHELLS and "".join(argv[1:2]).startswith("-"):
-        return None
-    words = argv[0].split() if argv[0].startswith(_NPX_TITLE) else argv
-    names = (_name_program(word) for word in words if _is_plain(word))
+    names = (_name_program(word) for word in _list_programs(argv))
     return next((name for name in names if _SAYS_SO.search(name)), None)
+
+
+def _list_programs(argv: list[str]) -> list[str]:
+    """Return the words of a command line that name what is run: others may be about anything."""
+    words = argv[0].split() if argv[0].startswith(_NPX_TITLE) else argv
+    first = os.path.basename(words[0])
+    plain = [word for word in words[1:] if _is_plain(word) and word not in _SUBCOMMANDS]
+    if first in _CONTAINERS:
+        return plain  # an image may stand behind any number of options with values
+    if _RUNNER.fullmatch(first):
+        return [words[0], *plain[:1]]
+    # `clumsies mcp serve`; and a shell that runs a script, but not one that runs a command.
+    is_next = bool(plain) and words[1] == plain[0] and (first in _SHELLS or plain[0] in _SERVING)
+    return words[: 2 if is_next else 1]
 
 
 def is_same_command(argv: list[str], words: tuple[str, ...]) -> bool:

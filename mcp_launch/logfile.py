@@ -10,6 +10,7 @@ stderr, `n` what it wrote to stdout by mistake, `t` our own.
 from __future__ import annotations
 
 import os
+from time import monotonic as _clock
 from time import time as _now
 
 from mcp_launch import jsontext, state
@@ -27,6 +28,9 @@ BEFORE = ".1"
 
 # A longer line is cut into several.
 _LONGEST = 1 << 13
+
+# A disk that takes longer for a few lines holds up the messages, which wait for it.
+_TOO_SLOW = 0.25
 
 # How long the log of a launch that is over is kept, and how much of them all.
 KEPT_FOR = 7 * 86400.0
@@ -54,6 +58,7 @@ class Log:
     def hear(self, data: bytes) -> None:
         """Keep what the server said on its stderr."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        lines = [line for line in lines if line.strip()]  # a moment before each would be the most
         while len(self._unfinished) > _LONGEST:
             lines.append(self._unfinished[:_LONGEST])
             self._unfinished = self._unfinished[_LONGEST:]
@@ -86,17 +91,22 @@ class Log:
         start = b"%.3f %b " % (moment or _now(), kind)
         data = b"".join([start + line + b"\n" for line in lines])
         try:
+            begun = _clock()
             if self._size and self._size + len(data) > LIMIT:
                 os.close(self._fd)
                 os.replace(self._path, self._path + BEFORE)
                 self._begin()
             self._size += os.write(self._fd, data)
+            if _clock() - begun > _TOO_SLOW:
+                self._give_up()
         except OSError:
             self._give_up()
 
     def _give_up(self) -> None:
-        # A full disk, a home that cannot be written: the server must not suffer.
-        self._fd = -1
+        # A full or slow disk, a home that cannot be written: the server must not suffer.
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def open_log(launch: str, facts: dict[str, object]) -> Log:
@@ -113,17 +123,30 @@ def find_directory(environ: Mapping[str, str]) -> str:
 def prune(directory: str, leases: str) -> list[str]:
     """Remove what is old, and the oldest of what is too much, but nothing of the living."""
     found = []
-    for name in os.listdir(directory):
+    for name in _list_names(directory):
         path = f"{directory}/{name}"
         launch = name.partition(".")[0]
         if ENDING in name and not os.path.exists(f"{leases}/{launch}.json"):
-            status = os.stat(path)
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue  # another launch was faster
             found.append((status.st_mtime, status.st_size, path))
     removed = []
     room = KEPT_IN_ALL
     for changed, size, path in sorted(found, reverse=True):
         room -= size
         if room < 0 or _now() - changed > KEPT_FOR:
-            os.unlink(path)
-            removed.append(path)
+            try:
+                os.unlink(path)
+                removed.append(path)
+            except OSError:
+                pass  # another launch was faster, or it is none of ours
     return removed
+
+
+def _list_names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []  # there is none

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
@@ -43,37 +44,37 @@ class Wanted(NamedTuple):
 class Reader:
     """Reads one launch's log, and later what was added to it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, count: int) -> None:
         self.launch = os.path.basename(path).partition(".")[0]
         self.facts: dict[str, object] = {}
         self._path = path
-        self._inode = 0
+        self._mark = b""  # what tells the file that was read last from others of its name
         self._offset = 0
         self._told = ""  # everything that names whom it is for
         self._introduction: Line | None = None
-        self._lines: list[Line] = []
+        self._lines: deque[Line] = deque(maxlen=count)  # of what is there at first
 
     def read(self) -> None:
-        """Take what is new; a file that was begun anew is read on from where we were."""
+        """Take what is new; if the file was begun anew, the rest of the one before it, too."""
         try:
             with open(self._path, "rb") as file:
-                inode = os.fstat(file.fileno()).st_ino
-                if inode != self._inode:
-                    self._read_before()
-                    self._inode, self._offset = inode, 0
+                mark = file.readline()
+                if mark != self._mark:
+                    self._read_before(mark)
+                    self._mark, self._offset = mark, 0
                 file.seek(self._offset)
                 self._take(file.read())
         except OSError:
             return  # removed just now: it was old
 
-    def _read_before(self) -> None:
-        """Read the rest of the file that this one took the place of."""
+    def _read_before(self, mark: bytes) -> None:
         try:
             with open(self._path + logfile.BEFORE, "rb") as file:
-                is_known = os.fstat(file.fileno()).st_ino == self._inode
-                file.seek(self._offset if is_known else 0)
-                if is_known or not self._inode:
-                    self._take(file.read())
+                before = file.readline()
+                if before == mark:
+                    return  # it is begun anew this very moment
+                file.seek(self._offset if before == self._mark else 0)
+                self._take(file.read())
         except OSError:
             pass  # there is none
 
@@ -110,7 +111,7 @@ class Reader:
 
     def take_lines(self) -> list[Line]:
         """Return what was not returned before."""
-        lines, self._lines = self._lines, []
+        lines, self._lines = list(self._lines), deque()
         first, self._introduction = self._introduction, None
         if first is None:
             return lines
@@ -123,7 +124,7 @@ def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following:
     console = Console(highlight=False, soft_wrap=True)
     directory = logfile.find_directory(environ)
     readers: dict[str, Reader] = {}
-    _look(directory, readers)
+    _look(directory, readers, count)
     if not is_following:
         _check(wanted, readers, directory)
     shown = list(_take(readers, wanted))
@@ -132,7 +133,7 @@ def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following:
     try:
         while is_following:
             time.sleep(_INTERVAL)
-            _look(directory, readers)
+            _look(directory, readers, count)
             for reader, line in _take(readers, wanted):
                 _show(console, reader, line)
     except KeyboardInterrupt:
@@ -140,14 +141,14 @@ def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following:
     return 0
 
 
-def _look(directory: str, readers: dict[str, Reader]) -> None:
+def _look(directory: str, readers: dict[str, Reader], count: int) -> None:
     try:
         names = os.listdir(directory)
     except OSError:
         return  # nobody has launched anything yet
     for name in names:
         if name.endswith(logfile.ENDING):
-            readers.setdefault(name, Reader(f"{directory}/{name}")).read()
+            readers.setdefault(name, Reader(f"{directory}/{name}", count)).read()
 
 
 def _check(wanted: Wanted, readers: dict[str, Reader], directory: str) -> None:

@@ -11,9 +11,22 @@ if TYPE_CHECKING:
 MASK = "***"
 
 # Names of what is nobody's business.
-_NAMES = "key|token|secret|password|passwd|passphrase|credential|auth|bearer|cookie|dsn"
+_NAMES = (
+    r"(?<!mon)key(?!board|map|word|pad)|token|secret|passw|passphrase|credential|cookie|dsn"
+    r"|auth(?!or(?!i[sz]))|bearer|(?<![a-z])(?:pass|pat|jwt)(?![a-z])|(?<=[_-])pwd(?![a-z])"
+)
 _NAME = re.compile(_NAMES, re.IGNORECASE)
 _ASSIGNED = re.compile(rf"""((?:{_NAMES})\w*["']?\s*[:=]\s*)("[^"]*"|'[^']*')""", re.IGNORECASE)
+
+# The same without quotes: in an address, a connection string, a shell's command line.
+_UNQUOTED = re.compile(rf"""((?:{_NAMES})[\w-]*=)(?!["'*])[^\s"'&;]+""", re.IGNORECASE)
+
+# … and as the value of an option, in a script.
+_OPTION = re.compile(rf"""(\s--?[\w-]*(?:{_NAMES})[\w-]*\s+)(?![-"'])[^\s"']+""", re.IGNORECASE)
+
+# What stands in a header: the scheme may be shown, `X-Api-Key` has none.
+_SCHEME = re.compile(r"\b(bearer|basic)\s+[\w.~+/-]{8,}=*", re.IGNORECASE)
+_HEADER = re.compile(r"""\b((?:\w+-)+(?:key|token|secret|auth)\s*:\s*)[^\s"',]+""", re.IGNORECASE)
 
 # Values that say by their form what they are, whatever they are called.
 _VALUE = re.compile(
@@ -24,12 +37,16 @@ _VALUE = re.compile(
         | xox[abprs]-[\w-]{10,}
         | AKIA[0-9A-Z]{16}
         | AIza[\w-]{30,}
-        | npm_\w{30,} | pypi-[\w-]{30,} | hf_\w{20,}
+        | npm_\w{30,} | pypi-[\w-]{30,} | hf_\w{20,} | gsk_\w{20,}
+        | [sr]k_(?:live|test)_\w{16,} | ntn_\w{20,} | lin_api_\w{20,}
         | eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*  # a JWT
     )""",
     re.VERBOSE,
 )
-_PASSWORD_IN_URL = re.compile(r"(\w+://[^\s:/@]*:)[^\s@/]+(?=@)")
+_PASSWORD_IN_URL = re.compile(r"(\w+://[^\s:/@]*:)[^\s/]+(?=@)")
+
+# A name, not a text that has "=" in it somewhere.
+_PLAIN = re.compile(r"[\w.-]+")
 
 # Shorter ones are in too many other words to be looked for.
 _SHORTEST = 6
@@ -50,7 +67,7 @@ def mask(words: list[str]) -> list[str]:
     masked = []
     for before, word in zip(["", *words], words, strict=False):
         name, equals, _ = word.partition("=")
-        if equals and is_secret_name(name):
+        if equals and is_secret_name(name) and _PLAIN.fullmatch(name):
             masked.append(f"{name}={MASK}")
         elif before.startswith("-") and is_secret_name(before) and "=" not in before:
             masked.append(MASK)
@@ -62,6 +79,9 @@ def mask(words: list[str]) -> list[str]:
 def mask_text(text: str) -> str:
     """Return a text without what is a secret by its form, or is assigned to a secret's name."""
     text = _ASSIGNED.sub(rf'\1"{MASK}"', text)
+    for form in (_UNQUOTED, _OPTION, _HEADER):
+        text = form.sub(rf"\1{MASK}", text)
+    text = _SCHEME.sub(rf"\1 {MASK}", text)
     return _PASSWORD_IN_URL.sub(rf"\1{MASK}", _VALUE.sub(MASK, text))
 
 

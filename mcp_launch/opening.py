@@ -52,12 +52,12 @@ class Opening:
             if method == "initialize":
                 self._greetings[key] = line
 
-    def refuse_news(self) -> list[bytes]:
-        """Return refusals of `server/discover`, if nothing else waits for an answer."""
-        asked = list(self.pending.values())
+    def refuse_news(self, unread: set[bytes]) -> list[bytes]:
+        """Return refusals of `server/discover`, if the server has read nothing else."""
+        asked = [one for key, one in self.pending.items() if key not in unread]
         if any(method != "server/discover" for _, method in asked):
             return []
-        self.pending.clear()
+        self.pending.clear()  # what was not read is said again
         code = message.METHOD_NOT_FOUND
         return [message.make_error(one, code, "Method not found") for one, _ in asked]
 

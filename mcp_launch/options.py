@@ -105,10 +105,10 @@ def list_own_words(arguments: list[str]) -> list[str]:
     return own
 
 
-def is_traced(arguments: list[str], environ: Mapping[str, str]) -> bool:
-    """Tell whether to trace, even when the rest makes no sense."""
-    is_on = environ.get("MCP_LAUNCH_TRACE", "").lower() in _YES
-    return is_on or "--trace" in list_own_words(arguments)
+def is_on(switch: str, arguments: list[str], environ: Mapping[str, str]) -> bool:
+    """Tell whether a switch is given, even when the rest makes no sense."""
+    is_given = environ.get(name_twin(switch), "").lower() in _YES
+    return is_given or switch in list_own_words(arguments)
 
 
 def is_own_variable(name: str) -> bool:

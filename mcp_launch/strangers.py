@@ -8,6 +8,7 @@ One that was left has been adopted, nobody holds these ends, and its command is 
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING
 
 import psutil
@@ -50,6 +51,8 @@ def find_left(
         tree = population.list_tree([process.identity])
         if os.getpid() in tree or not population.hosts.keys().isdisjoint(tree):
             continue  # somebody works below it
+        if any(map(_listens, tree)):
+            continue  # somebody may talk to it another way
         name = _find_name_behind(population, pid, ends, configured)
         if name:
             adopter = population.processes[process.parent].name
@@ -70,6 +73,21 @@ def _is_own(pid: int) -> bool:
         return psutil.Process(pid).uids().real == os.getuid()
     except (psutil.Error, AttributeError):
         return False  # gone; or Windows, which has neither
+
+
+def _listens(pid: int) -> bool:
+    """Tell whether a process waits for connections, as far as that can be known."""
+    try:
+        connections = psutil.Process(pid).net_connections("all")
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return True  # not proven
+    # A Unix socket with a name of its own is one that others connect to.
+    return any(
+        one.status == psutil.CONN_LISTEN or (one.family == socket.AF_UNIX and one.laddr)
+        for one in connections
+    )
 
 
 def _describe(

@@ -1,9 +1,8 @@
 """Put another server in the place of one that died, or that serves somebody else.
 
-The host keeps its connection and need not know. What the old server still has to answer
-it may finish; then it is ended, and only when nothing of it is left (it may hold a file or
-a port) the next one is started, greeted with the words the host had used, and told again
-what it has to remember. Then come the requests that have waited.
+The host keeps its connection and need not know. The old server may finish what it was asked;
+when nothing of it is left (it may hold a file or a port) the next one is started, greeted with
+the host's own words, told what it has to remember, and gets the requests that have waited.
 """
 
 from __future__ import annotations
@@ -134,11 +133,11 @@ class Succession:
         if relay.is_ending:
             return False
         is_planned = self.is_replacing
-        is_ready = self._talk.opening.is_ready
-        if not is_ready and not is_planned and self._try_the_old_way():
-            return self._start_next()
-        if not is_ready and (not is_planned or self._talk.ledger.list_unfinished()):
-            return False
+        if not self._talk.opening.is_ready:
+            if not is_planned:
+                return self._try_the_old_way() and self._start_next()
+            if self._talk.ledger.list_unfinished():
+                return False
         what_happened = self._explain_end()
         trace.note(f"the server {what_happened}")
         self._requeue_unread()
@@ -150,15 +149,16 @@ class Succession:
 
     def _try_the_old_way(self) -> bool:
         """Refuse `server/discover` in place of a server that died over it; False if it did not."""
-        relay = self._relay
-        is_first = not self.generation and self._talk.calls.profile.restart == "on"
-        # What it has not read cannot have killed it.
-        refusals = (
-            [] if not is_first or relay.recover_unread() else self._talk.opening.refuse_news()
-        )
+        relay, talk = self._relay, self._talk
+        if self.generation or relay.input_ended or talk.calls.profile.restart == "off":
+            return False
+        self._requeue_unread()  # what it has not read cannot have killed it
+        # Before `initialize` there is nothing to notify anybody of.
+        self._queue = [line for line in self._queue if message.read_request(line)]
+        refusals = talk.opening.refuse_news({message.spell(one) for one, _ in self.list_waiting()})
         if refusals:
             trace.note(f"the server {self._explain_end()}: another one gets `initialize`")
-            self._talk.ledger.take_unfinished()
+            talk.ledger.take_unfinished()
             relay.say(b"".join(refusals))
         return bool(refusals)
 

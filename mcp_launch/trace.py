@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mcp_launch.logfile import Log
 
 _is_on = False
+_is_kept = True
 _log: Log | None = None
 _kept: list[tuple[str, float]] = []  # until there is a log: one is opened while the server boots
 
@@ -38,13 +39,20 @@ def record(text: str) -> None:
     """Keep a line for the log, and show it to nobody."""
     if _log is not None:
         _log.note(text)
-    else:
+    elif _is_kept:
         _kept.append((text, _now()))
 
 
-def has_log() -> bool:
-    """Tell whether there is somewhere to keep lines."""
-    return _log is not None
+def keep_nothing() -> None:
+    """Keep no lines, neither these nor later ones."""
+    global _is_kept  # noqa: PLW0603  # see above
+    _is_kept = False
+    _kept.clear()
+
+
+def needs_log() -> bool:
+    """Tell whether there are lines to keep, and nowhere to."""
+    return _is_kept and _log is None
 
 
 def write_to(log: Log) -> None:

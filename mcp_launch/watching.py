@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -32,7 +33,7 @@ def watch(draw: Callable[[], RenderableType]) -> None:
         UsageError: There is no terminal.
 
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise UsageError(
             "there is no terminal to watch in", fix="leave out --watch, or use a terminal"
         )
@@ -46,17 +47,25 @@ def watch(draw: Callable[[], RenderableType]) -> None:
     console = Console(highlight=False)
     try:
         tty.setcbreak(fd)  # keys come one by one, and are not shown
+        # ^Z and ^\\ would leave the screen as it is, to a shell that knows nothing of it.
+        mode = termios.tcgetattr(fd)
+        mode[6][termios.VSUSP] = mode[6][termios.VQUIT] = b"\0"
+        termios.tcsetattr(fd, termios.TCSANOW, mode)
         with Live(console=console, screen=True, auto_refresh=False) as live:
             is_over = False
             while not is_over:
                 # Not left to rich: COLUMNS and LINES, where they are set, stay as they were.
-                console.size = ConsoleDimensions(*os.get_terminal_size(fd))
+                columns, lines = os.get_terminal_size(fd)
+                console.size = ConsoleDimensions(columns or 80, lines or 24)
                 live.update(draw(), refresh=True)
                 is_over = _is_over(fd)
     except KeyboardInterrupt:
         pass  # the way to end it
+    except OSError:
+        pass  # the terminal is gone
     finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
         signal.signal(signal.SIGTERM, handler)
 
 

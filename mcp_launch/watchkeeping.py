@@ -121,6 +121,7 @@ class Watch:
             os.unlink(self.errand.lease)
         except OSError:
             pass  # the launcher has removed it, or never wrote it
+        self._do_chores(is_last_chance=True)
 
     def _let_go_of_everything(self, wake: tuple[int, int]) -> None:
         """Hold neither a descriptor of anybody's nor a directory while the server runs.
@@ -182,9 +183,9 @@ class Watch:
         # The launcher notices as well, and sooner; but it may be stopped (SIGSTOP).
         self._plan_end((HOST_LOST_GRACE, SIGTERM, True), (HOST_LOST_END, SIGKILL, True))
 
-    def _do_chores(self) -> None:
+    def _do_chores(self, *, is_last_chance: bool = False) -> None:
         """Clear up after the dead: here, where nobody waits for an answer."""
-        if not self.chores_at or time.monotonic() < self.chores_at:
+        if not self.chores_at or (time.monotonic() < self.chores_at and not is_last_chance):
             return
         self.chores_at = 0.0
         try:

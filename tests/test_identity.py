@@ -361,9 +361,9 @@ def test_variables_of_option_and_twin_are_both_given() -> None:
 
 
 def test_the_servers_own_trace_is_not_ours() -> None:
-    assert options.is_traced(["--cwd", "keep", "--trace", "cat"], {})
-    assert not options.is_traced(["--", "cat", "--trace"], {})
-    assert not options.is_traced(["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
+    assert options.is_on("--trace", ["--cwd", "keep", "--trace", "cat"], {})
+    assert not options.is_on("--trace", ["--", "cat", "--trace"], {})
+    assert not options.is_on("--trace", ["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
 
 
 def test_every_option_has_a_twin() -> None:

@@ -65,11 +65,11 @@ def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
 def test_a_server_is_asked_to_finish_first(families: Families, tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
-        "def finish(*_): open(sys.argv[1], 'w').close(); os._exit(0)\n"
+        "def finish(*_): open(sys.argv[2], 'w').close(); os._exit(0)\n"
         "signal.signal(15, finish); signal.alarm(120); os.write(1, b'ready\\n')\n"
         "while True: signal.pause()"
     )
-    command = [*python(code), str(tmp_path / "finished"), "mcp-docs"]
+    command = [*python(code), "mcp-docs", str(tmp_path / "finished")]
     family = families.start("codex", command=command).kill_host()
 
     assert reap() == 0
