@@ -69,7 +69,8 @@ class Census(NamedTuple):
 
 def _measure(servers: list[Server]) -> Memory:
     # One may be below another (a host that is itself a server): each process counts once.
-    return measures.measure({pid for server in servers for pid in server.processes})
+    shares = {pid: share for server in servers for pid, share in server.shares.items()}
+    return measures.add_up(shares.values())
 
 
 def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> Census:

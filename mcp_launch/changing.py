@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _TOO_LARGE = 64 << 20
 
 
+# What comes of text that is not what it seems to be.
+_STRANGE = (FileRefused, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+
+
 class Entry(NamedTuple):
     """One server of a file, and what becomes of it."""
 
@@ -51,11 +55,14 @@ class Wish(NamedTuple):
     launcher: str  # nothing: take it out
     names: tuple[str, ...] = ()  # none: all of them
 
-    def make_edits(self, document: Document, entry: Path, shape: Shape) -> list[Edit]:
-        """Return what to change in one entry."""
-        if self.launcher:
-            return wrapping.wrap(document, entry, shape, self.launcher)
-        return wrapping.unwrap(document, entry, shape)
+
+class _Proposal(NamedTuple):
+    """What would be changed in one entry, and whether that has to be checked."""
+
+    path: Path
+    shape: Shape
+    edits: list[Edit]
+    is_whole: bool = True  # wrapped or unwrapped, not only pointed elsewhere
 
 
 def read_file(path: str) -> str:
@@ -87,56 +94,87 @@ def look(host: Host, file: File, text: str, wish: Wish) -> Change:
 
     """
     document = Document(file.kind, text, file.path)
-    entries: list[Entry] = []
-    edits: list[Edit] = []
-    warnings: list[str] = []
-    for path in list_entries(document, file):
-        name = str(path[-1])
-        if wish.names and name not in wish.names:
-            continue
-        why_not, made = _judge(document, host, file, path, wish)
+    paths = [
+        path
+        for path in list_entries(document, file)
+        if not wish.names or str(path[-1]) in wish.names
+    ]
+    proposals, reasons = _propose_all(document, host, file, paths, wish)
+    entries = []
+    for path in paths:
         shape = find_shape(document, host, path)
         words = wrapping.list_words(document, path, shape) if shape else []
         # Deeper than others are Claude Code's own servers of one project.
         scope = file.scope if path[0] != "projects" else f"local: {path[1]}"
-        entries.append(Entry(name, scope, words, why_not))
-        edits += made
-        if made and wish.launcher:
-            warnings += _warn(host, document, path)
-    return Change(host, file, text, document.apply(edits), entries, warnings)
+        entries.append(Entry(str(path[-1]), scope, words, reasons.get(path, "")))
+    warnings = [
+        warning for one in proposals if wish.launcher for warning in _warn(host, document, one.path)
+    ]
+    return Change(host, file, text, _apply(document, proposals), entries, warnings)
 
 
-def change_one(host: Host, file: File, path: Path, wish: Wish, text: str) -> str:
-    """Return a file's text with one entry changed.
+def change_some(host: Host, file: File, paths: Iterable[Path], wish: Wish, text: str) -> str:
+    """Return a file's text with some entries changed, as many of them as can be.
 
     Raises:
-        FileRefused: The file makes no sense, or the entry is better left alone.
+        FileRefused: The file makes no sense, or these entries are better left alone.
 
     """
     document = Document(file.kind, text, file.path)
-    why_not, edits = _judge(document, host, file, path, wish)
-    if why_not:
-        raise FileRefused(
-            f"{path[-1]} in {file.path} stays as it is: {why_not}", fix="change it by hand"
-        )
-    return document.apply(edits)
+    proposals, reasons = _propose_all(document, host, file, paths, wish)
+    if not proposals:
+        told = "; ".join(f"{path[-1]}: {why_not}" for path, why_not in reasons.items())
+        raise FileRefused(f"{file.path} stays as it is: {told}", fix="change it by hand")
+    return _apply(document, proposals)
 
 
-def _judge(
-    document: Document, host: Host, file: File, path: Path, wish: Wish
-) -> tuple[str, list[Edit]]:
-    """Return why an entry is left alone, or what to change in it."""
+def _apply(document: Document, proposals: list[_Proposal]) -> str:
+    return document.apply([edit for one in proposals for edit in one.edits])
+
+
+def _propose_all(
+    document: Document, host: Host, file: File, paths: Iterable[Path], wish: Wish
+) -> tuple[list[_Proposal], dict[Path, str]]:
+    """Return what is safe to change, and why the rest is left alone."""
+    reasons: dict[Path, str] = {}
+    proposals = []
+    for path in paths:
+        proposal = _propose(document, host, file, path, wish)
+        if isinstance(proposal, str):
+            reasons[path] = proposal
+        else:
+            proposals.append(proposal)
+    whole = [one for one in proposals if one.is_whole]
+    # All at once, if they are safe together: a file may be large, and is read anew each time.
+    if not _are_safe(document, file, whole, wish):
+        strange = "it is written in a way that cannot be changed safely"
+        reasons |= {
+            one.path: strange for one in whole if not _are_safe(document, file, [one], wish)
+        }
+    return [one for one in proposals if one.path not in reasons], reasons
+
+
+def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish) -> _Proposal | str:
+    """Return what to change in an entry, or why it is left alone."""
     shape = find_shape(document, host, path)
     words = wrapping.list_words(document, path, shape) if shape else []
     why_not = file.why_not or _tell_why_not(host, document.get(path), words, wish)
     if why_not or shape is None:
-        return why_not, []
+        return why_not
     is_wrapped = wrapping.is_wrapped(document, path, shape)
     if is_wrapped and wish.launcher and wrapping.is_launcher_gone(words):
-        return "", wrapping.repoint(document, path, shape, wish.launcher)
+        edits = wrapping.repoint(document, path, shape, wish.launcher)
+        return _Proposal(path, shape, edits, is_whole=False)
     if is_wrapped == bool(wish.launcher):
-        return "it is wrapped already" if is_wrapped else "it is not wrapped", []
-    return _make_safe_edits(document, file, path, shape, wish)
+        return "it is wrapped already" if is_wrapped else "it is not wrapped"
+    try:
+        if wish.launcher:
+            edits = wrapping.wrap(document, path, shape, wish.launcher, host.options)
+        else:
+            edits = wrapping.unwrap(document, path, shape)
+    except _STRANGE:
+        return "it is written in a way that cannot be changed safely"
+    return _Proposal(path, shape, edits) if edits else "its command is in a profile"
 
 
 def _tell_why_not(host: Host, entry: object, words: list[str], wish: Wish) -> str:
@@ -149,45 +187,42 @@ def _tell_why_not(host: Host, entry: object, words: list[str], wish: Wish) -> st
     return why_not
 
 
-def _make_safe_edits(
-    document: Document, file: File, path: Path, shape: Shape, wish: Wish
-) -> tuple[str, list[Edit]]:
-    """Return what to change, if the result means what it should and can be taken back."""
-    strange = "it is written in a way that cannot be changed safely"
+def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: Wish) -> bool:
+    """Tell whether the result means what it should, and can be taken back to the byte."""
     try:
-        edits = wish.make_edits(document, path, shape)
-        if not edits:
-            return "its command is in a profile", []
-        after = Document(file.kind, document.apply(edits), file.path)
-        if not _is_sound(document, after, path, shape, wish):
-            return strange, []
-        if wish.launcher and after.apply(wrapping.unwrap(after, path, shape)) != document.text:
-            return strange, []
-    except (FileRefused, LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        return strange, []
-    return "", edits
+        after = Document(file.kind, _apply(document, proposals), file.path)
+        if not all(_is_right(document, after, one, wish) for one in proposals):
+            return False
+        if _drop(document, proposals) != _drop(after, proposals):
+            return False  # something else than the words of a command has changed
+        if not wish.launcher:
+            return True
+        back = [edit for one in proposals for edit in wrapping.unwrap(after, one.path, one.shape)]
+        return after.apply(back) == document.text
+    except _STRANGE:
+        return False
 
 
-def _is_sound(before: Document, after: Document, path: Path, shape: Shape, wish: Wish) -> bool:
-    """Tell whether nothing but the words of one command has changed, and these as they should."""
-    old = wrapping.list_words(before, path, shape)
-    new = wrapping.list_words(after, path, shape)
+def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish) -> bool:
+    """Tell whether the words of a command have changed as they should."""
+    old, new = (
+        wrapping.list_words(document, proposal.path, proposal.shape) for document in (before, after)
+    )
     if wish.launcher:
-        is_right = new[:2] == [wish.launcher, "run"] and new[-len(old) - 1 :] == ["--", *old]
-    else:
-        is_right = bool(new) and old[-len(new) :] == new
-    return is_right and _drop(before, path, shape) == _drop(after, path, shape)
+        return new[:2] == [wish.launcher, "run"] and new[-len(old) - 1 :] == ["--", *old]
+    return bool(new) and old[-len(new) :] == new
 
 
-def _drop(document: Document, path: Path, shape: Shape) -> object:
-    """Return what a document says but for one command."""
+def _drop(document: Document, proposals: list[_Proposal]) -> object:
+    """Return what a document says but for some commands."""
     value = copy.deepcopy(document.value)
-    for key in (shape.command, shape.args, ("env_vars",)):
-        table = value
-        for step in (*path, *key[:-1]):
-            table = table[step] if isinstance(table, dict) and step in table else None
-        if isinstance(table, dict):
-            table.pop(key[-1], None)
+    for path, shape, *_ in proposals:
+        for key in (shape.command, shape.args, ("env_vars",)):
+            table = value
+            for step in (*path, *key[:-1]):
+                table = table[step] if isinstance(table, dict) and step in table else None
+            if isinstance(table, dict):
+                table.pop(key[-1], None)
     return value
 
 

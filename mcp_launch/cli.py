@@ -204,7 +204,7 @@ def _doctor(
 ) -> None:
     """Say what is wrong with the servers of all hosts, and what to do.
 
-    Exit code: 0 nothing is wrong, 1 something is, 2 some of it could not be looked at.
+    Exit code: 0 nothing is wrong, 1 something is, 2 it could not look.
     """
     from mcp_launch.doctor import command
 

@@ -97,7 +97,7 @@ def _list_files(request: Request, site: Site) -> list[tuple[Host, File]]:
         for file in host.list_files(site)
     ]
     if not request.files:
-        return known
+        return [(host, file) for host, file in known if not file.is_outside]
     return [_find_file(path, known) for path in request.files]
 
 
@@ -169,9 +169,12 @@ def _show_difference(console: Console, change: Change) -> None:
         lineterm="",
     )
     styles = {"+": "green", "-": "red", "@": "cyan"}
+    secrets = (one for entry in change.entries for one in masking.list_in_words(entry.words))
+    scrubber = masking.Scrubber(secrets)  # a value may stand in another line than its name
     for line in lines:
-        shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
-        console.print(Text(masking.mask_text(printable(shown)), styles.get(line[:1], "")))
+        shown = printable(scrubber.clean(line))
+        shown = shown if len(shown) <= _WIDTH else f"{shown[:_WIDTH]}…"
+        console.print(Text(shown, styles.get(line[:1], "")))
 
 
 def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:

@@ -40,11 +40,12 @@ KEPT_IN_ALL = 64 << 20
 class Log:
     """The log of one launch; without a path there is none, and nothing is kept."""
 
-    __slots__ = ("_fd", "_head", "_path", "_size", "_unfinished")
+    __slots__ = ("_facts", "_fd", "_part", "_path", "_size", "_unfinished")
 
     def __init__(self, path: str, facts: dict[str, object]) -> None:
         self._path = path
-        self._head = jsontext.encode({"version": VERSION, **facts}).encode()
+        self._facts = facts
+        self._part = 0  # how many files there were: no two begin alike
         self._fd = -1
         self._size = 0
         self._unfinished = b""  # the beginning of the server's next line
@@ -83,7 +84,9 @@ class Log:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._fd = os.open(self._path, flags, 0o600)
         self._size = 0
-        self._write(b"i", [self._head])
+        self._part += 1
+        head = jsontext.encode({"version": VERSION, "part": self._part, **self._facts})
+        self._write(b"i", [head.encode()])
 
     def _write(self, kind: bytes, lines: list[bytes], moment: float | None = None) -> None:
         if self._fd < 0:

@@ -1,100 +1,200 @@
-"""Show what users wrote without showing their secrets."""
+"""What is a secret in what users wrote, and how the rest is shown without it.
+
+A secret is known by the name that stands before it, or by its own form. One that was seen where
+that can be told is taken out of every other text as well (`Scrubber`).
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch.options import SOURCES, SPELLINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
 MASK = "***"
 
-# Names of what is nobody's business.
+# Names of what is nobody's business; `--pass-env` is an option of ours.
 _NAMES = (
-    r"(?<!mon)key(?!board|map|word|pad)|token|secret|passw|passphrase|credential|cookie|dsn"
-    r"|auth(?!or(?!i[sz]))|bearer|(?<![a-z])(?:pass|pat|jwt)(?![a-z])|(?<=[_-])pwd(?![a-z])"
+    r"(?:(?<!mon)key(?!board|map|word|pad)|token|secret|passw|passphrase|credential|cookie|dsn"
+    r"|auth(?!or(?!i[sz]))|bearer|(?<![a-z])(?:db)?pass(?![a-z]|[_-]env)"
+    r"|(?<![a-z])(?:pat|jwt)(?![a-z])|(?<=[_;-])pwd(?![a-z]))"
 )
 _NAME = re.compile(_NAMES, re.IGNORECASE)
-_ASSIGNED = re.compile(rf"""((?:{_NAMES})\w*["']?\s*[:=]\s*)("[^"]*"|'[^']*')""", re.IGNORECASE)
 
-# The same without quotes: in an address, a connection string, a shell's command line.
-_UNQUOTED = re.compile(rf"""((?:{_NAMES})[\w-]*=)(?!["'*])[^\s"'&;]+""", re.IGNORECASE)
+# Keys that say where a secret is, not what it is.
+_ELSEWHERE = re.compile(r"\w*_env_vars?|env_(?:http_headers|keys|vars)", re.IGNORECASE)
 
-# … and as the value of an option, in a script.
-_OPTION = re.compile(rf"""(\s--?[\w-]*(?:{_NAMES})[\w-]*\s+)(?![-"'])[^\s"']+""", re.IGNORECASE)
-
-# What stands in a header: the scheme may be shown, `X-Api-Key` has none.
-_SCHEME = re.compile(r"\b(bearer|basic)\s+[\w.~+/-]{8,}=*", re.IGNORECASE)
-_HEADER = re.compile(r"""\b((?:\w+-)+(?:key|token|secret|auth)\s*:\s*)[^\s"',]+""", re.IGNORECASE)
-
-# Values that say by their form what they are, whatever they are called.
-_VALUE = re.compile(
-    r"""\b(?:
-        sk-[\w-]{16,}                     # OpenAI, Anthropic
-        | gh[pousr]_\w{20,} | github_pat_\w{20,}
-        | glpat-[\w-]{16,}
-        | xox[abprs]-[\w-]{10,}
-        | AKIA[0-9A-Z]{16}
-        | AIza[\w-]{30,}
-        | npm_\w{30,} | pypi-[\w-]{30,} | hf_\w{20,} | gsk_\w{20,}
-        | [sr]k_(?:live|test)_\w{16,} | ntn_\w{20,} | lin_api_\w{20,}
-        | eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*  # a JWT
-    )""",
-    re.VERBOSE,
+# Where a secret stands in a text. Its end may be missing: what is long is cut. Names are no
+# longer than forty characters on either side, or texts without spaces would take forever.
+_OPTIONS = rf"(?:^|\s)--?(?!-?no-)(?i:[\w-]{{0,40}}{_NAMES}[\w-]{{0,40}})"
+_PLACES = tuple(
+    re.compile(pattern, re.VERBOSE | re.DOTALL)
+    for pattern in (
+        # In quotes behind its name: in an object, a table, a script. A KeyError has no secret.
+        rf"""(?i:{_NAMES}(?!\w{{0,40}}error|\w{{0,40}}_env_var)[\w-]{{0,40}})\\?["']?\s*[:=]\s*
+             (?P<quote>\\?["'])(?P<secret>(?:(?!(?P=quote))(?:\\.|.))+)""",
+        # Without quotes: in an address, a connection string, a shell's command line.
+        rf"""(?i:{_NAMES}(?!\w{{0,40}}_env_var)[\w-]{{0,40}}=)(?P<secret>[^\s"'\\&;][^\s"'&;]*)""",
+        # As the value of an option, in a script.
+        rf"""{_OPTIONS}\s+(?P<quote>["'])(?P<secret>(?:(?!(?P=quote)).)+)""",
+        rf"""{_OPTIONS}\s+(?P<secret>[^\s"'-][^\s"']*)""",
+        # In a header: the scheme may be shown, `X-Api-Key` has none.
+        r"""(?i:\b(?:(?:\w{1,40}-){1,6}(?:key|token|secret|auth)|(?:proxy-)?authorization
+             |password)\s*:\s*(?:(?:bearer|basic|digest|token)\s+)?)(?P<secret>[^\s"',]+)""",
+        r"""(?i:\bcookie\s*:\s*)(?P<secret>[^\s"'][^"'\n]*)""",
+        r"""\b(?i:bearer|basic)\s+(?P<secret>(?=[\w.~+/-]*[\dA-Z])[\w.~+/-]{8,}=*)""",
+    )
 )
-_PASSWORD_IN_URL = re.compile(r"(\w+://[^\s:/@]*:)[^\s/]+(?=@)")
 
-# A name, not a text that has "=" in it somewhere.
+# Secrets that say by their form what they are, whatever they are called.
+_FORMS = (
+    re.compile(
+        r"""\b(?P<secret>
+            sk-[\w-]{16,}                     # OpenAI, Anthropic
+            | gh[pousr]_\w{20,} | github_pat_\w{20,}
+            | glpat-[\w-]{16,}
+            | xox[abprs]-[\w-]{10,} | xapp-[\w-]{10,}
+            | A[KS]IA[0-9A-Z]{16}
+            | AIza[\w-]{30,}
+            | npm_\w{30,} | pypi-[\w-]{30,} | hf_\w{20,} | gsk_\w{20,}
+            | [sr]k_(?:live|test)_\w{16,} | ntn_\w{20,} | lin_api_\w{20,}
+            | dop_v1_\w{20,} | figd_[\w-]{20,} | shpat_\w{20,} | tvly-[\w-]{16,} | pplx-\w{20,}
+            | SG\.[\w-]{16,}\.[\w-]{16,}
+            | eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*  # a JWT
+        )""",
+        re.VERBOSE,
+    ),
+    # The password in an address.
+    re.compile(r"\w://[^\s:/@]*:(?P<secret>[^\s/]+)(?=@)"),
+)
+
+# What stands where a secret would: a variable, a source of `run`, what we put there ourselves.
+_STANDS_IN = re.compile(
+    r"(?:(?i:bearer|basic|token)\s+)?(?:\$\{(?:\w+:)?[\w.][\w./-]*\}|\$[A-Z_][A-Z0-9_]*"
+    rf"|\{{(?:env|file):[^}}]*\}}|\*\*\*|(?:SOURCE|{'|'.join((*SOURCES, *SPELLINGS))})[,.;)]?)"
+)
+_SCHEME = re.compile(r"(?:bearer|basic|digest|token)\s+", re.IGNORECASE)
+
+# A name, not a text that has "=" in it somewhere; and an option that takes a value.
 _PLAIN = re.compile(r"[\w.-]+")
+_OPTION = re.compile(r"-(?!-no-)[\w.-]+")
 
-# Shorter ones are in too many other words to be looked for.
+# What is hidden behind its name, but not looked for elsewhere: it is in too many other texts.
 _SHORTEST = 6
+_COMMON = re.compile(r"[a-z]{1,15}|\d{1,8}|[A-Z]+(?:_[A-Z]+)+|[.~]{0,2}/[^+=]*")
 
 
 def is_secret_name(name: str) -> bool:
     """Tell whether what has this name is likely to be a secret."""
-    return bool(_NAME.search(name))
+    return bool(_NAME.search(name)) and not _ELSEWHERE.fullmatch(name)
 
 
 def looks_secret(text: str) -> bool:
     """Tell whether a text is a secret by its form."""
-    return bool(_VALUE.search(text) or _PASSWORD_IN_URL.search(text))
+    return any(_is_one(found["secret"]) for form in _FORMS for found in form.finditer(text))
+
+
+def is_common(text: str) -> bool:
+    """Tell whether a text is a plain word, a number or a path, which can be shown anywhere."""
+    return len(text) < _SHORTEST or bool(_COMMON.fullmatch(text) or _STANDS_IN.fullmatch(text))
 
 
 def mask(words: list[str]) -> list[str]:
     """Return a command without what looks like a secret in it."""
     masked = []
     for before, word in zip(["", *words], words, strict=False):
-        name, equals, _ = word.partition("=")
-        if equals and is_secret_name(name) and _PLAIN.fullmatch(name):
-            masked.append(f"{name}={MASK}")
-        elif before.startswith("-") and is_secret_name(before) and "=" not in before:
-            masked.append(MASK)
-        else:
-            masked.append(mask_text(word))
+        secret = _find_named(before, word)
+        masked.append(word.removesuffix(secret) + MASK if secret else mask_text(word))
     return masked
 
 
 def mask_text(text: str) -> str:
-    """Return a text without what is a secret by its form, or is assigned to a secret's name."""
-    text = _ASSIGNED.sub(rf'\1"{MASK}"', text)
-    for form in (_UNQUOTED, _OPTION, _HEADER):
-        text = form.sub(rf"\1{MASK}", text)
-    text = _SCHEME.sub(rf"\1 {MASK}", text)
-    return _PASSWORD_IN_URL.sub(rf"\1{MASK}", _VALUE.sub(MASK, text))
+    """Return a text without what is a secret by its form, or has a secret's name before it."""
+    for place in (*_PLACES, *_FORMS):
+        text = place.sub(_hide, text)
+    return text
+
+
+def list_in_variables(variables: Mapping[str, str]) -> Iterator[str]:
+    """Return the secrets among variables, and those that are a part of one."""
+    for name, text in variables.items():
+        yield from list_in_value(text, name)
+
+
+def list_in_words(words: list[str]) -> Iterator[str]:
+    """Return the secrets in a command."""
+    for before, word in zip(["", *words], words, strict=False):
+        yield _find_named(before, word)
+        yield from list_in_value(word)
+
+
+def list_in_value(value: object, name: str = "") -> Iterator[str]:
+    """Return the secrets in an entry, or in anything else that was read from a host's file."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if not _ELSEWHERE.fullmatch(str(key)):
+                # Of a secret's own table, each part is one.
+                yield from list_in_value(one, f"{name} {key}" if is_secret_name(name) else str(key))
+    elif isinstance(value, list):
+        yield from list_in_words([one for one in value if isinstance(one, str)])
+        for one in value:
+            yield from list_in_value(one, name)
+    elif isinstance(value, str):
+        if is_secret_name(name) and _is_one(value):
+            yield value
+            yield _SCHEME.sub("", value, 1)
+        for place in (*_PLACES, *_FORMS):
+            yield from (found["secret"] for found in place.finditer(value))
+
+
+def _find_named(before: str, word: str) -> str:
+    """Return the part of a word of a command that is a secret because of a name before it."""
+    name, equals, value = word.partition("=")
+    if equals and _PLAIN.fullmatch(name) and is_secret_name(name):
+        secret = value
+    elif _OPTION.fullmatch(before) and is_secret_name(before) and not word.startswith("--"):
+        secret = word
+    else:
+        return ""
+    return secret if _is_one(secret) else ""
+
+
+def _is_one(text: str) -> bool:
+    return not _STANDS_IN.fullmatch(text)
+
+
+def _hide(found: re.Match[str]) -> str:
+    text, (start, end) = found.group(), found.span("secret")
+    if not _is_one(found["secret"]):
+        return text
+    return text[: start - found.start()] + MASK + text[end - found.start() :]
 
 
 class Scrubber:
     """Takes known secrets out of whatever is shown, wherever they turn up in it."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        known = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        # A key may have many lines, and be shown by one of them.
+        known = {line.strip() for secret in secrets for line in secret.splitlines()}
         # The longest first: one may be a part of another.
-        self._known = sorted(known, key=len, reverse=True)
+        self._known = sorted({one for one in known if not is_common(one)}, key=len, reverse=True)
 
     def clean(self, text: str) -> str:
         """Return a text that can be shown."""
         for secret in self._known:
             text = text.replace(secret, MASK)
         return mask_text(text)
+
+    def clean_all(self, told: dict[str, Any]) -> dict[str, Any]:
+        """Return data that can be shown, whatever texts are in it."""
+        return {key: self._clean_value(value) for key, value in told.items()}
+
+    def _clean_value(self, value: object) -> object:
+        if isinstance(value, dict):
+            return self.clean_all(value)
+        if isinstance(value, list):
+            return [self._clean_value(one) for one in value]
+        return self.clean(value) if isinstance(value, str) else value

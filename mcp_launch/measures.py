@@ -31,11 +31,6 @@ class Memory(NamedTuple):
         return f"{tell_size(self.amount)} {self.kind}"
 
 
-def measure(pids: Iterable[int]) -> Memory:
-    """Return what some processes hold together; those that have ended hold nothing."""
-    return add_up(_measure_one(pid) for pid in pids)
-
-
 def add_up(parts: Iterable[Memory]) -> Memory:
     """Return the sum; one part that is only known as RSS makes it RSS."""
     listed = list(parts)
@@ -43,7 +38,8 @@ def add_up(parts: Iterable[Memory]) -> Memory:
     return Memory(sum(part.amount for part in listed), "PSS" if is_shared_out else "RSS")
 
 
-def _measure_one(pid: int) -> Memory:
+def measure(pid: int) -> Memory:
+    """Return what a process holds; one that has ended holds nothing."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
             for line in file:

@@ -62,9 +62,14 @@ class Server:
         return f"{printable(self.name)} (process {self.pid})"
 
     @cached_property
+    def shares(self) -> dict[int, Memory]:
+        """What each process of its tree holds."""
+        return {pid: measures.measure(pid) for pid in self.processes}
+
+    @property
     def memory(self) -> Memory:
         """What its whole tree holds."""
-        return measures.measure(self.processes)
+        return measures.add_up(self.shares.values())
 
 
 class Population:

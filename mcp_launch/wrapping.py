@@ -83,13 +83,15 @@ def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> lis
     return [(*document.spots[first].value, document.spell(launcher))]
 
 
-def wrap(document: Document, entry: Path, shape: Shape, launcher: str) -> list[Edit]:
-    """Return what to change to put the launcher before a command."""
+def wrap(
+    document: Document, entry: Path, shape: Shape, launcher: str, own: tuple[str, ...] = ()
+) -> list[Edit]:
+    """Return what to change to put the launcher, with options of its own, before a command."""
     if shape.is_one_list:
-        return [_put_first(document, entry + shape.command, [launcher, "run", "--"])]
+        return [_put_first(document, entry + shape.command, [launcher, "run", *own, "--"])]
     command = document.spots[entry + shape.command].value
     told, edits = _translate_variables(document, entry)
-    first = ["run", *told, "--"]
+    first = ["run", *own, *told, "--"]
     if entry + shape.args in document.spots:
         edits.append(_put_first(document, entry + shape.args, first, document.cut(command)))
     else:

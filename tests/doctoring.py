@@ -26,6 +26,7 @@ class Machine:
         self.table: Any = FakeTable()
         self.environ = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin"}
         self.programs: dict[str, Any] = {}
+        self.platform = "linux"
 
     def write(self, path: str, text: str) -> Path:
         """Write a file: `~/…` in the home, anything else in the project."""
@@ -37,7 +38,7 @@ class Machine:
 
     def survey(self, *only: str) -> Survey:
         """Look at it as it is now."""
-        site = Site(str(self.home), str(self.project), self.environ, "linux")
+        site = Site(str(self.home), str(self.project), self.environ, self.platform)
         survey = Survey(site, self.table, str(self.home / ".local/state/mcp-launch"), list(only))
         survey.programs = self.programs
         return survey

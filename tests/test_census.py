@@ -159,6 +159,9 @@ def test_sockets_are_unknown_where_the_kernel_is_not_to_be_asked(
 # What a command line tells.
 
 
+GITHUB = "ghcr.io/x/github-mcp-server"
+
+
 @pytest.mark.parametrize(
     ("argv", "name"),
     [
@@ -185,6 +188,13 @@ def test_sockets_are_unknown_where_the_kernel_is_not_to_be_asked(
         (["curl", "https://mcp.example.com/mcp"], None),
         (["aider", "--message", "look at the mcp server"], None),
         (["vim", "MODE=mcp"], None),
+        (["docker", "run", "-i", "-e", "TOKEN", "ghcr.io/x/github-mcp-server"], GITHUB),
+        (["python", "backup.py", "--to", "/mnt/nas", "mcp-project"], None),
+        (["npx", "vitest", "mcp-server.test.ts"], None),
+        (["rsync", "-a", "mcp/", "/mnt"], None),
+        (["make", "-C", "mcp-server", "bench"], None),
+        (["postgres", "-D", "data/mcp"], None),
+        (["tmux", "new", "-s", "mcp"], None),
         (["python3", "plain", "--other"], None),
         ([], None),
     ],
@@ -563,5 +573,6 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(stage: Stage) -> None:
     parent = stage.start(python(code))
     child = int(parent.read_line())
 
-    assert measures.measure([parent.pid, child]).kind == "PSS"
-    assert measures.measure([child]).amount == 0
+    both = [measures.measure(pid) for pid in (parent.pid, child)]
+    assert measures.add_up(both).kind == "PSS"
+    assert both[1].amount == 0

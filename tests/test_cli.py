@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from mcp_launch import __version__
+from mcp_launch import __version__, cli
+from mcp_launch.doctor import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +25,19 @@ def mcp_launch(*words: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         timeout=60,
     )
+
+
+def test_what_a_command_returns_is_no_misunderstanding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 2 of the doctor's own must not be answered to a host that is none."""
+    monkeypatch.setattr(command, "run", lambda *_: 2)
+    monkeypatch.setattr(cli, "_answer_host", lambda _: pytest.fail("there is no host"))
+
+    assert cli.run(["doctor"]) == 2
+
+
+def test_a_crash_shows_no_values() -> None:
+    # The environment is among them, and some versions of the library show them by default.
+    assert cli.app.pretty_exceptions_show_locals is False
 
 
 def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:

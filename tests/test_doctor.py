@@ -148,6 +148,33 @@ def test_a_check_that_fails_is_told_and_hides_nothing(
     assert {"ML001", "ML108", "ML117"} <= set(codes)
 
 
+@pytest.mark.parametrize("kind", [[], {}, 3, None])
+def test_an_entry_of_no_kind_hides_nothing(machine: Machine, kind: object) -> None:
+    servers = {"odd": {"command": "sh", "type": kind}, "gone": {"command": "no-such-thing"}}
+    machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": servers}))
+
+    found = list_findings(machine)
+
+    assert "ML001" not in [one["code"] for one in found]
+    assert [one["subject"]["server"] for one in found if one["code"] == "ML201"] == ["gone"]
+
+
+def test_an_entry_that_cannot_be_looked_at_is_told_and_hides_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(host: object, entry: dict[str, Any]) -> str:
+        return str(entry["cwd"] / 0) if "cwd" in entry and host else ""
+
+    servers = {"odd": {"command": "sh", "cwd": "/"}, "docs": {"command": "sh"}}
+    machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": servers}))
+    monkeypatch.setattr("mcp_launch.doctor.survey.tell_why_not", stumble)
+
+    found = examining.examine(machine.survey("cursor"))
+
+    told = {(one.code, one.subject.server) for one in found}
+    assert {("ML001", "odd"), ("ML117", "docs")} <= told
+
+
 SECRET = "hunter2-hunter2"
 SECRETS = {
     "a variable": {"command": "nope", "env": {"API_KEY": SECRET}},
@@ -156,6 +183,9 @@ SECRETS = {
     "a password in an address": {"command": "nope", "args": [f"postgres://me:{SECRET}@db/x"]},
     "a command line": {"command": f"nope --password='{SECRET}'"},
     "a header": {"url": "https://example.org", "headers": {"Authorization": SECRET}},
+    "a header in the arguments": {"command": "sh", "args": ["-H", f"X-API-Key:{SECRET}"]},
+    "an address": {"command": "nope", "args": [f"https://x/?profile=p&api_key={SECRET}"]},
+    "a script": {"command": "sh", "args": ["-c", f"echo --key {SECRET} >&2; exit 1"]},
     "a directory": {"command": "nope", "cwd": f"/no/{SECRET}", "env": {"MY_TOKEN": SECRET}},
 }
 
@@ -173,6 +203,17 @@ def test_no_secret_is_ever_shown(entry: dict[str, Any], words: list[str], machin
 
     assert done.returncode in {0, 1}, done.stderr
     assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--fix"], ["--live"]], ids=" ".join)
+def test_a_server_may_be_called_by_a_secret(words: list[str], machine: Machine) -> None:
+    name = "ghp_0123456789abcdefghij0123"
+    machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": {name: {"command": "nope"}}}))
+
+    done = doctor(machine, *words)
+
+    assert "ML201" in done.stdout
+    assert name not in done.stdout + done.stderr
 
 
 def show(survey: Survey, findings: list[Finding]) -> str:
@@ -194,6 +235,37 @@ def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: Machine) -> 
     assert "server-0, server-1, " in shown
     assert "fix: wrap them: mcp-launch wrap --host codex" in shown
     assert "30 notes in 30 servers of 1 host" in shown
+
+
+def test_a_fix_can_be_done_as_it_is_written(machine: Machine) -> None:
+    """`~` is no directory in most of the files into which it would be written."""
+    machine.write("~/.codex/config.toml", UNWRAPPED)
+    survey = machine.survey("codex")
+    [item] = survey.servers
+    found = Finding("ML201", item.point(), "x is missing", f"write {machine.home}/bin/x")
+
+    shown = show(survey, [found])
+
+    assert f"fix: write {machine.home}/bin/x" in shown
+    assert "user, ~/.codex/config.toml:1" in shown
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ('bearer_token_env_var = "GITHUB_TOKEN"', "Codex does not hand GITHUB_TOKEN on"),
+        ('env = { AUTH_MODE = "docker" }', "docker was not found on PATH"),
+        ("", 'add it to the entry: "env": {"GITHUB_TOKEN": "$GITHUB_TOKEN"}'),
+        ("", "docs ended; its last words: KeyError: 'CLAUDE_PROJECT_DIR'"),
+    ],
+)
+def test_what_is_no_secret_stays_in_what_is_shown(
+    machine: Machine, entry: str, message: str
+) -> None:
+    machine.write("~/.codex/config.toml", f"{UNWRAPPED}{entry}\n")
+    found = Finding("ML205", Subject("codex", "docs"), message, "do")
+
+    assert message in show(machine.survey("codex"), [found])
 
 
 def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: Machine) -> None:

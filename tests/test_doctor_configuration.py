@@ -12,7 +12,15 @@ import pytest
 from doctoring import examine_module, list_codes
 from privileges import ask_as_anybody
 
-from mcp_launch.doctor import codexkeys, directories, expansion, files
+from mcp_launch.doctor import (
+    approval,
+    claudekeys,
+    codexkeys,
+    directories,
+    expansion,
+    files,
+    misplaced,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,7 +68,7 @@ def test_a_file_that_does_not_parse_is_shown_with_its_place_and_what_it_breaks(
     assert finding.code == "ML101"
     assert (finding.subject.file, finding.subject.line) == (str(file), line)
     assert finding.subject.column > 0
-    assert finding.message.startswith("this is no ")
+    assert "this is no " in finding.message
     assert loss in finding.message
 
 
@@ -113,6 +121,36 @@ def test_a_file_that_may_not_be_read_is_told(machine: Machine) -> None:
     assert "cannot be read: Permission denied" in said
 
 
+@pytest.mark.parametrize("target", ["../gone.json", "mcp.json"], ids=["nothing", "itself"])
+def test_a_link_to_nothing_is_told(machine: Machine, target: str) -> None:
+    (machine.project / ".cursor").mkdir()
+    (machine.project / ".cursor/mcp.json").symlink_to(target)
+
+    [finding] = look(machine, files)
+
+    assert finding.code == "ML101"
+    assert f"is a link to {target}, where there is no file: Cursor does" in finding.message
+    assert machine.survey().items == []
+
+
+def test_a_link_to_a_file_is_all_right(machine: Machine) -> None:
+    write_servers(machine, "gone.json", docs={"command": "x"})
+    (machine.project / ".cursor").mkdir()
+    (machine.project / ".cursor/mcp.json").symlink_to("../gone.json")
+
+    assert look(machine, files) == []
+    assert [item.name for item in machine.survey().items] == ["docs"]
+
+
+def test_a_file_in_toml_1_1_is_not_called_broken_for_certain(machine: Machine) -> None:
+    machine.write(CODEX, 'mcp_servers.docs = { command = "x",\n}\n')
+
+    [finding] = look(machine, files)
+
+    assert finding.message.startswith("mcp-launch cannot read it: ")
+    assert "; unless that is TOML 1.1, nor can Codex: Codex does not start" in finding.message
+
+
 def test_the_same_file_by_two_ways_is_looked_at_once(machine: Machine) -> None:
     machine.project = machine.home  # somebody works in the home directory
     machine.write(CODEX, PLAIN)
@@ -159,7 +197,7 @@ tool_timeout_sec = 60
 enabled = true
 required = false
 supports_parallel_tool_calls = true
-omit_tools_from = ["direct"]
+omit_tools_from = ["direct", "deferred", "code_mode"]
 default_tools_approval_mode = "writes"
 enabled_tools = ["a"]
 disabled_tools = []
@@ -167,14 +205,14 @@ scopes = []
 name = "x"
 startup_readiness = "catalog"
 tool_input_schema_max_bytes = 5
-tools.a.approval_mode = "auto"
+tools.a = { approval_mode = "auto", more = 1 }
 [mcp_servers.two]
 url = "https://example.org"
 bearer_token_env_var = "A"
 http_headers = { A = "1" }
 env_http_headers = { A = "B" }
 http_headers_helper = "x"
-oauth = {}
+oauth = { client_id = "a", callback_port = 8080 }
 oauth_resource = "x"
 auth = "oauth"
 """,
@@ -204,6 +242,13 @@ auth = "oauth"
         ('command = "x"\nenv_vars = [{ name = "A", default = "" }]', "env_vars may hold names"),
         ('command = "x"\nenv_vars = [{ source = "local" }]', "env_vars may hold names"),
         ('args = ["x"]', "it has neither a command nor a url"),
+        ('command = "x"\nstartup_timeout_sec = inf', "not below 0 nor without end"),
+        ('command = "x"\ntool_timeout_sec = 1e30', "not below 0 nor without end"),
+        ('command = "x"\ntools.a.approval_mode = "no"', "is one of auto, prompt, writes, approve"),
+        ('command = "x"\ntools = { a = "b" }', "tools has to be a table of tables"),
+        ('command = "x"\nomit_tools_from = ["x"]', "a list of code_mode, deferred, direct"),
+        ('url = "http://x"\noauth = { client_id = 3 }', "oauth has to be a table of"),
+        ('url = "http://x"\noauth = { callback_port = 70000 }', "a port callback_port"),
     ],
 )
 def test_what_codex_refuses_is_told_with_what_that_breaks(
@@ -225,6 +270,16 @@ def test_an_entry_that_is_no_table_is_refused(machine: Machine) -> None:
     [finding] = look(machine, codexkeys)
 
     assert (finding.code, finding.subject.line) == ("ML120", 2)
+
+
+@pytest.mark.parametrize("text", ["mcp_servers = 3", '[[mcp_servers]]\ncommand = "x"'])
+def test_servers_that_are_no_table_are_refused(machine: Machine, text: str) -> None:
+    machine.write(CODEX, f"{text}\n")
+
+    [finding] = look(machine, codexkeys)
+
+    assert (finding.code, finding.subject.line) == ("ML120", 1)
+    assert "Codex refuses mcp_servers: it is no table" in finding.message
 
 
 def test_a_projects_entry_may_only_change_the_users(machine: Machine) -> None:
@@ -259,6 +314,124 @@ def test_a_source_that_nobody_knows_is_not_mended(machine: Machine) -> None:
     assert finding.code == "ML103"
     assert finding.repair is None
     assert "take the variable out" in finding.fix
+
+
+# Keys of Claude Code.
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"command": "x", "env": {"PORT": 3000}}, "env has to be a table of strings"),
+        ({"command": "x", "env": None}, "env has to be a table of strings"),
+        ({"command": "x", "args": "a b"}, "args has to be a list of strings"),
+        ({"command": "x", "args": [1]}, "args has to be a list of strings"),
+        ({"command": ["x"]}, "command has to be a string"),
+        ({"command": ""}, "its command is empty"),
+        ({"args": ["x"]}, "it has no command"),
+        ({}, "it has no command"),
+        ("x", "it is no table"),
+        ({"command": "x", "type": "local"}, "there is no type local"),
+        ({"command": "x", "type": []}, "type has to be a string"),
+        ({"command": "x", "type": None}, "type has to be a string"),
+        ({"command": "x", "timeout": 1.5}, "timeout has to be a whole number above 0"),
+        ({"command": "x", "alwaysLoad": "yes"}, "alwaysLoad has to be true or false"),
+        ({"url": "http://x"}, "it has a url, but no type"),
+        ({"type": "http"}, "it has no url"),
+        ({"type": "sse", "url": "http://x", "headers": {"A": 1}}, "headers has to be a table of"),
+    ],
+)
+def test_an_entry_that_claude_code_skips_is_told_once(
+    machine: Machine, entry: object, problem: str
+) -> None:
+    write_servers(machine, ".mcp.json", docs=entry, web={"command": "x"})
+
+    [finding] = look(machine, claudekeys)
+
+    assert finding.code == "ML122"
+    assert finding.subject.line == 1
+    assert finding.message.startswith(f"Claude Code skips docs: {problem}")
+    survey = machine.survey()
+    assert [item.name for item in survey.servers] == ["web"]
+    asked = [one.subject.server for one in approval.check_approval(survey)]
+    assert asked == ["web"]  # it could not be approved
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "args": [], "env": {"A": "1"}, "type": "stdio", "cwd": 3, "more": 1},
+        {"command": "x", "timeout": 5, "alwaysLoad": True},
+        {"type": "http", "url": "http://x", "headers": {"A": "1"}},
+        {"type": "streamable-http", "url": "http://x"},
+        {"command": "x", "url": "http://x"},
+    ],
+)
+def test_an_entry_that_claude_code_takes_is_all_right(
+    machine: Machine, entry: dict[str, Any]
+) -> None:
+    write_servers(machine, CLAUDE, docs=entry)
+
+    assert look(machine, claudekeys) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("{}", 'write "mcpServers", and'),
+        ('{"servers": {"docs": {"command": "x"}}}', 'write "mcpServers" in place of servers'),
+        ('{"mcpServers": []}', 'write "mcpServers", and'),
+        ("[]", 'write "mcpServers", and'),
+    ],
+)
+def test_a_projects_file_without_servers_is_skipped(machine: Machine, text: str, fix: str) -> None:
+    machine.write(".mcp.json", text)
+
+    [finding] = [*look(machine, claudekeys), *look(machine, misplaced)]
+
+    assert finding.code == "ML122"
+    assert "skips the whole file" in finding.message
+    assert fix in finding.fix
+    machine.write(".mcp.json", '{"mcpServers": {}}')
+    machine.write(CLAUDE, "{}")
+    assert look(machine, claudekeys) == []
+
+
+# Tables of servers that belong to another host.
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "wanted"),
+    [
+        (CODEX, "mcpServers", "mcp_servers"),
+        (CODEX, "mcp-servers", "mcp_servers"),
+        (".vscode/mcp.json", "mcpServers", "servers"),
+        ("~/.cursor/mcp.json", "servers", "mcpServers"),
+        (CLAUDE, "mcp_servers", "mcpServers"),
+        ("opencode.json", "mcpServers", "mcp"),
+    ],
+)
+def test_servers_below_a_key_that_the_host_ignores_are_told(
+    machine: Machine, path: str, key: str, wanted: str
+) -> None:
+    def write(key: str) -> None:
+        text = json.dumps({key: {"docs": {"command": "x"}}})
+        machine.write(path, f'["{key}".docs]\ncommand = "x"\n' if path == CODEX else text)
+
+    write(key)
+    [finding] = look(machine, misplaced)
+    assert (finding.code, finding.subject.line) == ("ML102", 1)
+    assert f"does not know the key {key}, and ignores the servers below it" in finding.message
+    assert finding.fix == f"write {wanted} instead"
+
+    write(wanted)
+    assert look(machine, misplaced) == []
+
+
+def test_a_key_that_means_something_else_is_all_right(machine: Machine) -> None:
+    machine.write("~/.gemini/settings.json", '{"mcp": {"allowed": ["x"]}, "servers": {"a": 1}}')
+
+    assert look(machine, misplaced) == []
 
 
 # Directories.

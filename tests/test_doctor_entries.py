@@ -194,22 +194,26 @@ def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: Machine) -> 
     finding.repair.act()
     assert look(machine, launchers) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
-    assert [entry["command"], *entry["args"]] == [LAUNCHER, "run", "--", "npx", "docs"]
+    # Cursor starts it in the home directory, where a launch asks to be told so.
+    words = [LAUNCHER, "run", "--cwd", "keep", "--", "npx", "docs"]
+    assert [entry["command"], *entry["args"]] == words
 
 
 def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
     docs = {"mcpServers": {"docs": {"command": "x"}}}
-    file = machine.write(CLAUDE, json.dumps({**docs, "projects": {"/a": docs, "/b": docs}}))
+    one, other = str(machine.project), str(machine.home)
+    file = machine.write(CLAUDE, json.dumps({**docs, "projects": {one: docs, other: docs}}))
     found = look(machine, launchers)
-    [second] = [one for one in found if one.subject.scope == "local: /b"]
+    [second] = [finding for finding in found if finding.subject.scope == f"local: {other}"]
     assert second.repair
-    assert second.repair.what == f"wrap docs (local: /b) in {file}"
+    assert second.repair.what == f"wrap docs (local: {other}) in {file}"
 
     # Its host has written meanwhile, and moved everything.
     file.write_text("\n" + file.read_text("utf-8"), "utf-8")
     second.repair.act()
 
-    assert sorted(one.subject.scope for one in look(machine, launchers)) == ["local: /a", "user"]
+    scopes = sorted(finding.subject.scope for finding in look(machine, launchers))
+    assert scopes == [f"local: {one}", "user"]
 
 
 def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) -> None:
@@ -326,4 +330,33 @@ def test_every_check_has_a_code_of_its_own() -> None:
         if f"({code})" in str(check.__doc__)
     }
 
-    assert told == {f"ML{number}" for number in range(101, 121)}
+    assert told == {f"ML{number}" for number in range(101, 123)}
+
+
+@pytest.mark.parametrize(
+    ("words", "codes"),
+    [
+        (["run", "--", "npx", "docs"], ["ML121"]),
+        (["run", "--cwd", "keep", "--", "npx", "docs"], []),
+        (["run", "--cwd", "~/notes", "--", "npx", "docs"], []),
+        (["run", "--server", "docs"], []),
+    ],
+    ids=" ".join,
+)
+def test_a_launch_that_its_hosts_own_place_would_stop_is_told(
+    words: list[str], codes: list[str], machine: Machine
+) -> None:
+    configure(machine, LAUNCHER, *words, path="~/.cursor/mcp.json")
+
+    assert list_codes(look(machine, launchers)) == codes
+
+
+def test_several_entries_of_a_file_are_wrapped_at_once(machine: Machine) -> None:
+    servers = {f"docs-{number}": {"command": "npx"} for number in range(3)}
+    file = machine.write(CLAUDE, json.dumps({"mcpServers": servers | {"odd": {"command": 3}}}))
+    acts = [one.repair.act for one in look(machine, launchers) if one.repair]
+
+    launchers.wrap_all([act for act in acts if isinstance(act, launchers.Wrapping)])
+
+    entries = json.loads(file.read_text("utf-8"))["mcpServers"]
+    assert [entry["command"] for entry in entries.values()] == [LAUNCHER] * 3 + [3]

@@ -43,6 +43,8 @@ FILES = {
 def configure(machine: Machine, host: str, **entry: Any) -> None:
     """Write a host's file with one server, `it`."""
     path, key = FILES[host]
+    if host == "claude-desktop" and machine.platform == "darwin":
+        path = "~/Library/Application Support/Claude/claude_desktop_config.json"
     if host == "codex":
         lines = [f"{name} = {spell(value)}" for name, value in entry.items()]
         machine.write(path, "\n".join([f"[{key}.it]", *lines, ""]))
@@ -90,6 +92,14 @@ def plain_machine(machine: Machine) -> None:
     machine.environ["PATH"] = f"{machine.home}/bin"
 
 
+@pytest.fixture
+def mac(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the machine be a Mac, but for its programs, which are those that are here."""
+    here = binaries.look_at_system(sys.platform, os.uname().machine)
+    machine.platform = "darwin"
+    monkeypatch.setattr(binaries, "look_at_system", lambda *_: here)
+
+
 # ML201
 
 
@@ -104,7 +114,16 @@ def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
     assert finding.subject.line > 0
 
 
-@pytest.mark.parametrize("host", [host for host in FILES if host != "claude-desktop"])
+@pytest.mark.parametrize("command", ["", " "])
+def test_an_empty_command_is_told(machine: Machine, command: str) -> None:
+    configure(machine, "cursor", command=command)
+
+    finding = only(machine)
+
+    assert (finding.code, finding.message) == ("ML201", "the command is empty")
+
+
+@pytest.mark.parametrize("host", FILES)
 def test_a_command_on_the_shells_path_is_found_by_all_who_get_it(
     machine: Machine, host: str
 ) -> None:
@@ -113,16 +132,17 @@ def test_a_command_on_the_shells_path_is_found_by_all_who_get_it(
     assert check(machine) == []
 
 
+@pytest.mark.usefixtures("mac")
 def test_claude_desktop_does_not_find_what_the_shell_finds(machine: Machine) -> None:
     found = install(machine, "~/bin/uvx-of-mine")
     configure(machine, "claude-desktop", command="uvx-of-mine")
     finding = only(machine)
-    assert finding.code == "ML201"
     assert "is not on the PATH that Claude Desktop gives (/usr/local/bin:" in finding.message
     assert finding.message.endswith(f"your shell finds {found}")
     assert finding.fix == f"write {found} instead of uvx-of-mine"
 
 
+@pytest.mark.usefixtures("mac")
 def test_a_script_of_node_needs_more_than_its_path(machine: Machine) -> None:
     install(machine, "~/bin/node-of-mine")
     install(machine, "~/bin/npx-of-mine", "#!/usr/bin/env node-of-mine\n")
@@ -132,6 +152,7 @@ def test_a_script_of_node_needs_more_than_its_path(machine: Machine) -> None:
     )
 
 
+@pytest.mark.usefixtures("mac")
 def test_claude_desktop_finds_what_nvm_installed(machine: Machine) -> None:
     for version in ("v9.0.0", "v20.1.0"):
         install(machine, f"~/.nvm/versions/node/{version}/bin/npx-of-mine")
@@ -242,16 +263,14 @@ def test_what_may_be_no_file_is_not_looked_for(machine: Machine, args: list[str]
 # ML201 of wrapped entries
 
 
+@pytest.mark.usefixtures("mac")
 def test_a_launcher_without_its_path_is_not_found_by_claude_desktop(machine: Machine) -> None:
     install(machine, "~/bin/mcp-launch")
     configure(machine, "claude-desktop", command="mcp-launch", args=["run", "--", "/bin/sh"])
     finding = only(machine)
-    assert (finding.code, finding.fix) == (
-        "ML201",
-        f"write {machine.home}/bin/mcp-launch instead of mcp-launch",
-    )
+    assert finding.fix == f"write {machine.home}/bin/mcp-launch instead of mcp-launch"
+    machine.platform = "linux"
     configure(machine, "claude", command="mcp-launch", args=["run", "--", "/bin/sh"])
-    machine.write("~/.config/Claude/claude_desktop_config.json", "{}")
     assert check(machine) == []
 
 
@@ -284,6 +303,63 @@ def test_a_profile_that_nobody_trusts_is_passed_over(machine: Machine) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--server", "it"])
     machine.write(".mcp-launch.toml", '[servers.it]\ncommand = "gone-it"\n')
+    assert check(machine) == []
+
+
+# ML121
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["run", "--cwdd", "x", "--", "/bin/sh"], "unknown option --cwdd"),
+        (["run"], "no server command was given"),
+        (["run", "--server", "nosuch"], "no profile has a server nosuch"),
+        (["run", "--env", "A=threads", "--", "/bin/sh"], "asks for a source that does not exist"),
+        (["run", "--dotenv", "/gone/.env", "--", "/bin/sh"], "/gone/.env does not exist"),
+        (["run", "--dotenv", "~/gone.env", "--", "/bin/sh"], "gone.env does not exist"),
+        (["run", "--dotenv", "${HOME}/gone.env", "--", "/bin/sh"], "gone.env does not exist"),
+    ],
+)
+def test_what_the_launcher_refuses_is_told(
+    machine: Machine, words: list[str], problem: str
+) -> None:
+    configure(machine, "claude", command=install(machine, "~/bin/mcp-launch"), args=words)
+
+    finding = only(machine)
+
+    assert finding.code == "ML121"
+    assert finding.message.startswith("mcp-launch does not start it: ")
+    assert problem in finding.message
+    assert finding.fix
+
+
+PLACES = (
+    (["--cwd", "below"], "below (--cwd) does not exist"),
+    (["--dotenv", ".env"], ".env does not exist"),
+    (["--cwd", "project_root"], "there is no project root"),
+)
+
+
+@pytest.mark.parametrize(("words", "problem"), PLACES)
+def test_a_relative_place_is_judged_where_it_is_known(
+    machine: Machine, words: list[str], problem: str
+) -> None:
+    args = ["run", *words, "--", "/bin/sh"]
+    entry = {"command": install(machine, "~/bin/mcp-launch"), "args": args}
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"it": entry}}))
+    (machine.project / ".git").rmdir()
+    assert problem in only(machine).message
+
+    machine.write(".mcp-launch.toml", "")
+    machine.write("below/.env", "")
+    machine.write(".env", "")
+    assert check(machine) == []
+
+    # The user's own servers start wherever a session does.
+    machine.project = machine.home / "elsewhere"
+    machine.project.mkdir()
+    configure(machine, "claude", **entry)
     assert check(machine) == []
 
 
@@ -567,12 +643,68 @@ def test_other_hosts_strip_it_too(machine: Machine, host: str, message: str, fix
     assert check(machine) == []
 
 
-def test_a_variable_that_is_set_nowhere_is_said_to_be_missing(machine: Machine) -> None:
+def test_a_variable_that_is_set_nowhere_may_be_optional(machine: Machine) -> None:
     install(machine, "~/bin/docker")
     configure(machine, "claude", command="docker", args=DOCKER)
-    assert only(machine).message == "TOKEN is not set anywhere, and docker is to pass it on"
-    machine.environ["TOKEN"] = "x"
     assert check(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "settings"),
+    [
+        ("~/.claude/settings.json", {"env": {"TOKEN": "x", "PATH": "{home}/other"}}),
+        ("~/.claude.json", {"env": {"TOKEN": "x", "PATH": "{home}/other"}}),
+    ],
+)
+def test_claude_code_has_what_its_settings_set(
+    machine: Machine, path: str, settings: dict[str, Any]
+) -> None:
+    install(machine, "~/other/server-of-mine")
+    configure(machine, "claude", command="server-of-mine", env={"KEY": "${TOKEN}"})
+    assert only(machine).code == "ML201"
+    file = machine.home / path.removeprefix("~/")
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    text = json.dumps(known | settings).replace("{home}", str(machine.home))
+    machine.write(path, text)
+
+    assert check(machine) == []
+
+    survey = machine.survey()
+    [item] = survey.servers
+    assert surroundings.give(survey, item)["KEY"] == "x"
+
+
+def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: Machine) -> None:
+    configure(machine, "claude", command="/bin/sh", env={"KEY": "${TOKEN}"})
+    machine.write(".claude/settings.local.json", '{"env": {"TOKEN": "x"}}')
+
+    survey = machine.survey()
+    [item] = survey.servers
+
+    given = surroundings.give(survey, item)
+    assert (given["TOKEN"], given["KEY"]) == ("x", "${TOKEN}")
+    assert "TOKEN" not in surroundings.read_host(survey, item.host)
+
+
+def test_the_users_settings_of_claude_code_go_before_its_own_file(machine: Machine) -> None:
+    machine.write("~/.claude.json", '{"env": {"A": "1", "B": "1"}, "mcpServers": {}}')
+    machine.write("~/.claude/settings.json", '{"env": {"A": "2"}}')
+    machine.environ["B"] = "0"
+
+    survey = machine.survey("claude")
+
+    read = surroundings.read_host(survey, survey.hosts[0])
+    assert (read["A"], read["B"]) == ("2", "1")
+
+
+def test_zeds_entries_of_old_have_variables_too(machine: Machine) -> None:
+    command = {"path": "/bin/sh", "args": ["-c", "echo $TOKEN"], "env": {"TOKEN": "x"}}
+    entry = {"command": command, "settings": {}}
+    machine.write("~/.config/zed/settings.json", json.dumps({"context_servers": {"it": entry}}))
+
+    [item] = machine.survey().servers
+
+    assert item.variables == {"TOKEN": "x"}
 
 
 def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: Machine) -> None:

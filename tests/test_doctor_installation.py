@@ -56,6 +56,16 @@ def test_nothing_is_wrong_with_a_good_installation(machine: Machine, state: Path
     assert [one.name for one in state.iterdir()] == ["leases"]
 
 
+def test_a_relative_home_is_looked_at_where_it_is(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.home.parent)
+    survey = machine.survey()
+    survey.state = "nowhere/mcp-launch"
+
+    assert list(installation.check_state(survey)) == []
+
+
 def test_nothing_is_wrong_before_the_first_launch_and_nothing_is_made(machine: Machine) -> None:
     assert check(machine) == []
     assert not (machine.home / ".local").exists()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,8 +29,11 @@ PATIENT = [sys.executable, "-S", str(HERE / "actors" / "patient.py")]
 FILES = {
     "claude": ("~/.claude.json", "mcpServers"),
     "cursor": ("~/.cursor/mcp.json", "mcpServers"),
-    "vscode": (".vscode/mcp.json", "servers"),
+    "vscode": ("~/.config/Code/User/mcp.json", "servers"),
     "windsurf": ("~/.codeium/windsurf/mcp_config.json", "mcpServers"),
+    "opencode": ("~/.config/opencode/opencode.json", "mcp"),
+    "goose": ("~/.config/goose/config.yaml", "extensions"),
+    "zed": ("~/.config/zed/settings.json", "context_servers"),
 }
 
 
@@ -176,10 +181,31 @@ def test_a_server_that_says_nothing_is_found_in_bounded_time(
     monkeypatch.setattr(probing, "ANSWER_LIMIT", 0.5)
     monkeypatch.setattr(probing, "DISCOVER_GRACE", 0.1)
 
+    monkeypatch.setattr(probing, "SECOND_LIMIT", 0.2)
+
     [finding] = look_at(machine, "claude", "silent")
 
     assert finding.code == "ML302"
     assert finding.message == "docs did not answer `initialize` within 0.5 s"
+
+
+def test_a_server_that_said_nothing_is_not_waited_for_as_long_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits_given: list[float] = []
+    monkeypatch.setattr(probing, "ANSWER_LIMIT", 0.5)
+    monkeypatch.setattr(probing, "SECOND_LIMIT", 0.2)
+    talk = probing.converse
+
+    def note(*start: Any, limit: float, **more: Any) -> probing.Talk:
+        limits_given.append(limit)
+        return talk(*start, limit=limit, **more)
+
+    monkeypatch.setattr(probing, "converse", note)
+
+    look_at(machine, "codex", "silent")
+
+    assert limits_given == [0.5, 0.2]
 
 
 def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
@@ -329,7 +355,7 @@ def test_what_outlives_its_host_is_found_unless_the_launcher_ends_it(
     assert list_codes(findings) == ([code] if run is None else [])
     for finding in findings:
         assert finding.message == message
-        assert finding.fix.endswith("mcp-launch wrap docs")
+        assert finding.fix.endswith("mcp-launch wrap --host codex docs")
 
 
 @pytest.mark.parametrize(
@@ -454,13 +480,131 @@ args = {spell(PATIENT[1:])}
     assert all("mcp-launch trust" in finding.fix for finding in findings)
 
 
-def test_a_server_that_asks_the_user_first_is_not_started(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("host", "entry", "why"),
+    [
+        ("vscode", {"env": {"KEY": "${input:key}"}}, "VS Code would ask for ${input:key}"),
+        ("vscode", {"env": {"A": "${config:a.b}"}}, "only VS Code can fill in ${config:a.b}"),
+        ("vscode", {"env": {"A": "${command:x}"}}, "only VS Code can fill in ${command:x}"),
+        (
+            "opencode",
+            {"command": ["cat", "{file:~/x}"]},
+            "only opencode can fill in {file:~/x}",
+        ),
+        (
+            "goose",
+            {"type": "stdio", "cmd": "cat", "env_keys": ["MY_TOKEN"]},
+            "Goose would take MY_TOKEN from the system's keyring",
+        ),
+    ],
+)
+def test_a_server_that_needs_what_only_its_host_has_is_not_started(
+    machine: Machine, host: str, entry: dict[str, Any], why: str
+) -> None:
     told: list[str] = []
-    configure(machine, "vscode", docs=patient("dies", env={"KEY": "${input:key}"}))
+    configure(
+        machine,
+        host,
+        docs=entry if "command" in entry or "cmd" in entry else patient("dies", **entry),
+    )
 
     assert look(machine, told) == []
 
-    assert told == ["docs: not started, VS Code would ask for ${input:key}"]
+    assert told == [f"docs: not started: {why}"]
+
+
+def test_what_goose_would_take_from_the_keyring_may_be_in_the_environment(machine: Machine) -> None:
+    machine.environ["MY_TOKEN"] = "x"
+    entry = {"type": "stdio", "cmd": PATIENT[0], "args": PATIENT[1:], "env_keys": ["MY_TOKEN"]}
+    configure(machine, "goose", docs=entry)
+
+    assert look(machine) == []
+
+
+def test_what_a_project_brings_is_not_started_before_its_host_may(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """A clone of a stranger's repository must not run anything because the doctor looks."""
+    entry = {"command": "touch", "args": [str(tmp_path / "started")]}
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+    machine.write(".vscode/mcp.json", json.dumps({"servers": {"docs": entry}}))
+    spelled = "\n".join(f"{name} = {spell(value)}" for name, value in entry.items())
+    machine.write(".codex/config.toml", f"[mcp_servers.docs]\n{spelled}\n")
+    told: list[str] = []
+
+    assert look(machine, told) == []
+
+    assert [line.partition(": not started: ")[0] for line in told] == ["docs"] * 3
+    assert not (tmp_path / "started").exists()
+
+
+def test_what_a_project_brings_is_started_once_its_host_may(machine: Machine) -> None:
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": patient("noisy")}}))
+    machine.write("~/.claude/settings.json", '{"enabledMcpjsonServers": ["docs"]}')
+
+    assert list_codes(look(machine)) == ["ML304"]
+
+
+@pytest.mark.parametrize("name", ["CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDECODE"])
+@pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
+def test_a_server_is_told_by_whom_it_is_started(
+    machine: Machine, name: str, run: list[str] | None
+) -> None:
+    assert look_at(machine, "claude", f"needs={name}", run=run) == []
+    configure(machine, "claude")
+    assert list_codes(look_at(machine, "codex", f"needs={name}", run=run)) == ["ML301"]
+
+
+def test_a_server_of_zeds_entries_of_old_gets_its_variables(machine: Machine) -> None:
+    [path, *args] = [*PATIENT, "needs=GIVEN"]
+    command = {"path": path, "args": args, "env": {"GIVEN": "yes"}}
+    configure(machine, "zed", docs={"command": command, "settings": {}})
+
+    assert look(machine) == []
+
+
+SECRET = "tango-Foxtrot-17"
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (["--header", f"Authorization: Bearer {SECRET}"], {}),
+        ([f"--header=X-API-Key: {SECRET}"], {}),
+        ([f"https://x/?profile=p&api_key={SECRET}"], {}),
+        ([f"server --key {SECRET}"], {}),
+        ([f"postgres://me:{SECRET}@h/db"], {}),
+        ([], {"env": {"DATABASE_URL": f"postgres://me:{SECRET}@h/db"}}),
+        ([], {"run": ["--dotenv", "secrets.env"]}),
+        ([], {"run": ["--server", "docs"]}),
+    ],
+    ids=["header", "option", "address", "script", "password", "variable", "dotenv", "profile"],
+)
+def test_no_secret_of_a_server_is_among_its_last_words(
+    machine: Machine, words: list[str], more: dict[str, Any]
+) -> None:
+    machine.write("secrets.env", f"DB_PASSWORD={SECRET}\n")
+    profile = machine.write(
+        "~/.config/mcp-launch/config.toml",
+        f'[servers.docs]\nenv = {{ PASSWORD = "{SECRET}" }}\n',
+    )
+    profile.chmod(0o600)
+
+    [finding] = look_at(machine, "claude", f"says={'x' * 290} {SECRET}", "dies", *words, **more)
+
+    assert finding.code == "ML301"
+    assert "xxx ***" in finding.message
+    assert "tango" not in finding.message + finding.fix
+
+
+def test_no_secret_is_in_what_is_told_on_the_way(machine: Machine) -> None:
+    told: list[str] = []
+    configure(machine, "claude", ghp_0123456789abcdefghij0123=patient())
+
+    look(machine, told)
+
+    assert told
+    assert "0123456789" not in told[0]
 
 
 def test_nothing_is_left_running_after_an_interrupt(machine: Machine, witness: Witness) -> None:
@@ -475,3 +619,27 @@ def test_nothing_is_left_running_after_an_interrupt(machine: Machine, witness: W
         live.check(machine.survey(), interrupt)
 
     assert witness.hear_last_words("patient") == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_after_a_signal(
+    machine: Machine, witness: Witness, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    place = machine.home / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    before = signal.getsignal(number)
+    slow = patient("silent", "stubborn", f"witness={witness.path}")
+    configure(machine, "claude", docs=patient(), slow=slow)
+
+    def interrupt(_: str) -> None:
+        witness.meet("patient")
+        signal.raise_signal(number)
+
+    with pytest.raises(SystemExit) as ended:
+        live.check(machine.survey(), interrupt)
+
+    assert ended.value.code == 128 + number
+    assert witness.hear_last_words("patient") == b""
+    assert list(place.iterdir()) == []
+    assert signal.getsignal(number) == before

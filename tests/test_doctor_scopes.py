@@ -204,3 +204,132 @@ def test_servers_that_claude_code_asks_about_are_told(
 
     assert list_codes(found) == codes
     assert all(finding.repair is None for finding in found)
+
+
+@pytest.mark.parametrize("host", ["codex", "claude", "cursor"])
+def test_what_a_host_would_not_start_is_known(machine: Machine, host: str) -> None:
+    machine.write(OF_PROJECT, PLAIN)
+    write_servers(machine, ".mcp.json", docs={"command": "x"})
+    write_servers(machine, ".cursor/mcp.json", docs={"command": "x"})
+    survey = machine.survey(host)
+    [item] = survey.items
+
+    why = {
+        "codex": f"Codex does not trust {machine.project}",
+        "claude": "you have not approved it in Claude Code",
+        "cursor": "it came with the project, and only Cursor knows whether you trust that",
+    }
+    assert approval.tell_why_not_started(survey, item) == why[host]
+
+
+def test_what_a_host_would_start_is_known(machine: Machine) -> None:
+    machine.write(CODEX, PLAIN + trust(machine.project))
+    machine.write(OF_PROJECT, PLAIN)
+    write_servers(machine, ".mcp.json", docs={"command": "x"})
+    write_servers(machine, CLAUDE, web={"command": "x"})
+    write_servers(machine, "~/.cursor/mcp.json", docs={"command": "x"})
+    approve(machine, enabledMcpjsonServers=["docs"])
+    survey = machine.survey()
+
+    assert len(survey.items) == 5
+    assert [approval.tell_why_not_started(survey, item) for item in survey.items] == [""] * 5
+
+
+# What is switched off.
+
+
+def list_started(machine: Machine) -> list[str]:
+    return [item.name for item in machine.survey("claude").servers]
+
+
+def test_what_claude_code_was_told_to_leave_out_is_not_looked_at(machine: Machine) -> None:
+    names = ("off", "denied", "by-command", "on")
+    servers = {name: {"command": "npx", "args": [name]} for name in names}
+    own: dict[str, Any] = {"mcpServers": servers}
+    machine.write(CLAUDE, json.dumps(own))
+    write_servers(machine, ".mcp.json", rejected={"command": "x"}, waiting={"command": "x"})
+    assert list_started(machine) == [*names, "rejected", "waiting"]
+
+    own["projects"] = {str(machine.project): {"disabledMcpServers": ["off"]}}
+    machine.write(CLAUDE, json.dumps(own))
+    denied = [{"serverName": "denied"}, {"serverCommand": ["npx", "by-command"]}]
+    approve(machine, deniedMcpServers=denied, disabledMcpjsonServers=["rejected"])
+
+    assert list_started(machine) == ["on", "waiting"]
+
+
+def test_claude_code_keeps_what_is_off_for_the_repository(machine: Machine) -> None:
+    repository, docs = machine.project, {"docs": {"command": "x"}}
+    projects = {str(repository): {"disabledMcpServers": ["docs"]}}
+    machine.write(CLAUDE, json.dumps({"mcpServers": docs, "projects": projects}))
+    machine.project = repository / "below"
+    machine.project.mkdir()
+    assert list_started(machine) == []
+
+    (repository / ".git").rmdir()
+
+    assert list_started(machine) == ["docs"]
+
+
+def test_private_servers_of_a_project_that_is_gone_are_not_looked_at(machine: Machine) -> None:
+    docs = {"mcpServers": {"docs": {"command": "x"}}}
+    projects = {str(machine.project): docs, str(machine.home / "gone"): docs}
+    machine.write(CLAUDE, json.dumps({"projects": projects}))
+
+    here, gone = machine.survey().items
+
+    assert (here.why_not, gone.why_not) == ("", "its project is gone")
+
+
+# Files above the project.
+
+
+@pytest.fixture
+def package(machine: Machine) -> Machine:
+    """Return a machine whose project is a package in a repository."""
+    machine.write("package/package.json", "{}")
+    write_servers(machine, ".mcp.json", docs={"command": "outer"}, web={"command": "x"})
+    machine.write(OF_PROJECT, PLAIN + 'args = ["x"]\n')
+    machine.project /= "package"
+    return machine
+
+
+def test_what_is_above_a_package_is_read_too(package: Machine) -> None:
+    assert [(item.host.name, item.name) for item in package.survey().servers] == [
+        ("codex", "docs"),
+        ("claude", "docs"),
+        ("claude", "web"),
+    ]
+
+
+def test_claude_code_takes_the_nearest(package: Machine) -> None:
+    write_servers(package, ".mcp.json", docs={"command": "inner"})
+
+    started = [(item.name, item.words) for item in package.survey("claude").servers]
+
+    assert started == [("docs", ["inner"]), ("web", ["x"])]
+    assert [one.subject.server for one in look(package, approval) if one.code == "ML110"] == [
+        "docs",
+        "web",
+    ]
+    assert look(package, naming) == []
+
+
+def test_codex_reads_no_higher_than_the_repository(package: Machine) -> None:
+    above = package.project.parent
+    (above / ".git").rmdir()
+
+    assert package.survey("codex").items == []
+
+
+def test_codex_trusts_each_directory_by_itself(package: Machine) -> None:
+    package.write(OF_PROJECT, PLAIN)
+    package.write(CODEX, trust(package.project))
+    [finding] = [one for one in look(package, approval) if one.code == "ML109"]
+    assert finding.subject.file == str(package.project.parent / OF_PROJECT)
+
+    package.write(CODEX, trust(package.project.parent))
+    assert "ML109" not in list_codes(look(package, approval))
+    [finding] = look(package, naming)
+    assert finding.subject.file == str(package.project / OF_PROJECT)
+    assert "with the project's command goes the outer project's args" in finding.message

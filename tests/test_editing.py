@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import LIMIT
+from stage import LIMIT, PROBE, Stage
 
 from mcp_launch import changing, replacing, whereabouts
 from mcp_launch.changing import Wish
@@ -184,6 +184,36 @@ def test_a_host_that_is_none_is_told() -> None:
 
     assert done.returncode == 2
     assert "did you mean codex?" in done.stderr
+
+
+def test_a_host_without_projects_still_starts_what_was_wrapped(
+    own_home: Path, stage: Stage
+) -> None:
+    path = own_home / ".config" / "Claude" / "claude_desktop_config.json"
+    entry = {"command": PROBE[0], "args": PROBE[1:]}
+    write(path, json.dumps({"mcpServers": {"it": entry}}))
+    assert edit("wrap", "--yes").returncode == 0
+    wrapped = json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["it"]
+
+    for place in ("/", str(own_home)):
+        launch = stage.start([wrapped["command"], *wrapped["args"]], cwd=place)
+        assert launch.ask("look")["cwd"] == place
+
+
+def test_a_file_above_the_projects_repository_is_left_alone(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '{"mcpServers": {"it": {"command": "x"}}}'
+    package = project / "package"
+    package.mkdir()
+    (package / "package.json").touch()
+    monkeypatch.chdir(package)
+    above, inside = (write(place / ".mcp.json", text) for place in (tmp_path, project))
+
+    assert edit("wrap", "--yes").returncode == 0
+
+    assert LAUNCHER in inside.read_text(encoding="utf-8")
+    assert above.read_text(encoding="utf-8") == text
 
 
 def test_any_file_can_be_named(tmp_path: Path) -> None:
@@ -370,6 +400,24 @@ def test_a_project_is_looked_at_where_its_files_are(project: Path, own_home: Pat
     assert own_home.is_dir()
     for name in (*texts, ".codex/config.toml"):
         assert f"Changed {project / name}" in said
+
+
+def test_in_a_package_the_files_of_its_repository_are_wrapped_too(
+    project: Path, own_home: Path
+) -> None:
+    package = project / "package"
+    write(package / "package.json", "{}")
+    write(package / ".mcp.json", '{"mcpServers": {"near": {"command": "x"}}}')
+    write(project / ".mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
+    write(project / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
+    before = write(project.parent / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
+
+    said = edit("wrap", "--yes", cwd=package).stdout
+
+    assert own_home.is_dir()
+    for path in (package / ".mcp.json", project / ".mcp.json", project / ".codex/config.toml"):
+        assert f"Changed {path}" in said
+    assert f"Changed {before}" not in said  # it is above the repository
 
 
 # A host that counts in its file, under its own lock, as Claude Code does.

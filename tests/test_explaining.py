@@ -298,6 +298,48 @@ def test_no_secret_is_shown(desk: Desk) -> None:
     assert told["EMPTY_KEY"] == ""
 
 
+SECRET = "tango-Foxtrot-17"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", "cat", "--header", f"Authorization: Bearer {SECRET}"],
+        ["--", "cat", f"https://x/?profile=p&api_key={SECRET}"],
+        ["--", "sh", "-c", f"cat --token {SECRET}"],
+        ["--", f"./{SECRET}", "--token", SECRET],
+        ["--cwd", f"/no/{SECRET}", "--", "cat", "--token", SECRET],
+        ["--env", f"KEY={SECRET}", "--", "cat"],
+        ["--dotenv", f"{SECRET}.env", "--", "cat", f"--token={SECRET}"],
+        ["--dotenv", "secrets.env", "--", "cat", SECRET],
+        ["--server", "docs", "--", "cat", SECRET],
+    ],
+    ids=lambda words: " ".join(words).replace(SECRET, "…"),
+)
+def test_no_secret_is_in_anything_that_is_told(desk: Desk, words: list[str]) -> None:
+    """Origins, problems and fixes repeat what users wrote."""
+    desk.write("secrets.env", f"DB_PASSWORD={SECRET}\n")
+    desk.write(
+        "~/.config/mcp-launch/config.toml",
+        f'[servers.docs]\nenv = {{ PASSWORD = "{SECRET}", PLACE = "/x/{SECRET}" }}\n',
+    )
+
+    assert SECRET not in desk.show(*words)
+    assert SECRET not in json.dumps(desk.tell(*words))
+    assert SECRET not in desk.show(*words, explain="PLACE")
+
+
+def test_the_project_of_claude_code_may_set_variables(desk: Desk) -> None:
+    desk.write("~/.claude.json", '{"mcpServers": {"docs": {"command": "cat"}}}')
+    desk.write("~/.claude/settings.json", '{"env": {"OWN": "1"}}')
+    desk.write(".claude/settings.json", '{"env": {"PROJECTS": "2"}}')
+
+    told = desk.tell(server="docs", host="claude")
+
+    assert (values(told)["OWN"], values(told)["PROJECTS"]) == ("1", "2")
+    assert origins(told)["PROJECTS"] == "the project's settings"
+
+
 def test_a_long_value_is_cut_for_a_person_only(desk: Desk) -> None:
     desk.environ["LONG"] = "x" * 1000
 

@@ -15,6 +15,7 @@ from stage import MEMORY, PROBE, Stage, call, python, request, wait_for_lease
 
 from mcp_launch import logfile
 from mcp_launch.logfile import Log
+from mcp_launch.logs import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +114,28 @@ def test_no_log_is_kept_where_none_is_wanted(
     assert not logs.exists()
 
 
+@pytest.mark.parametrize("words", [[], ["--cwdd", "x"]], ids=["a profile", "a slip beside it"])
+def test_no_log_is_kept_of_a_failure_where_none_is_wanted(
+    words: list[str], stage: Stage, logs: Path, own_home: Path
+) -> None:
+    profiles = own_home / ".config" / "mcp-launch" / "config.toml"
+    profiles.parent.mkdir(parents=True)
+    profiles.write_text("[servers.it]\ncommand = 'none-such'\nno_log = true\n", encoding="utf-8")
+    profiles.chmod(0o600)
+    own = ["--no-log", *words] if words else ["--server", "it"]
+
+    assert stage.launch(*own, stdin=subprocess.DEVNULL).finish()[0] in {125, 127}
+
+    assert not logs.exists()
+
+
+def test_the_log_of_a_failure_has_the_launchs_own_id(stage: Stage, logs: Path) -> None:
+    stage.launch("--", "there-is-no-such-command", stdin=subprocess.DEVNULL).finish()
+
+    [log] = logs.iterdir()
+    assert f" t launch {log.stem}\n" in log.read_text(encoding="utf-8")
+
+
 def test_a_log_that_grows_too_large_keeps_its_end(stage: Stage, logs: Path) -> None:
     launch = stage.launch("--server", "it", "--", *python(SAYS_MUCH), stderr=subprocess.DEVNULL)
 
@@ -156,6 +179,57 @@ def test_a_full_disk_stops_no_server() -> None:
     log.note("text")
 
 
+def test_a_disk_that_is_slow_holds_no_message_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(str(tmp_path / "logs" / "1.log"), {})
+    moments = iter([0.0, 10.0])
+    monkeypatch.setattr(logfile, "_clock", lambda: next(moments))
+
+    log.note("written slowly")
+    log.note("not written any more")
+
+    assert "not written" not in (tmp_path / "logs" / "1.log").read_text(encoding="utf-8")
+
+
+def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious", encoding="utf-8")
+    (tmp_path / "1.log").symlink_to(tmp_path / "precious")
+
+    Log(str(tmp_path / "1.log"), {}).note("text")
+
+    assert (tmp_path / "precious").read_text(encoding="utf-8") == "precious"
+
+
+def test_a_flood_of_empty_lines_takes_no_room(tmp_path: Path) -> None:
+    log = Log(str(tmp_path / "logs" / "1.log"), {})
+
+    log.hear(b"\n" * 65_536 + b"said\n")
+
+    assert (tmp_path / "logs" / "1.log").stat().st_size < 200
+
+
+def test_the_next_server_begins_a_line_of_its_own(stage: Stage, logs: Path) -> None:
+    code = (
+        "import json, os, sys\n"
+        "for line in sys.stdin:\n"
+        "    message = json.loads(line)\n"
+        "    os.write(2, b'half')\n"
+        "    if message['method'] == 'die': os._exit(1)\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': message.get('id', 0), 'result': {}}),"
+        " flush=True)\n"
+    )
+    launch = stage.launch("--", *python(code))
+    launch.ask("initialize")
+    launch.send(request("die", 2))
+    assert "error" in launch.answer()
+    launch.ask("again")
+    launch.finish()
+
+    said = [line.partition(" e ")[2] for line in read(logs).splitlines() if " e " in line]
+    assert said == ["halfhalf", "halfhalf"]
+
+
 def test_old_logs_are_removed_and_those_of_living_launches_kept(tmp_path: Path) -> None:
     logs, leases = tmp_path / "logs", tmp_path / "leases"
     leases.mkdir()
@@ -165,11 +239,15 @@ def test_old_logs_are_removed_and_those_of_living_launches_kept(tmp_path: Path) 
         if name != "new.log":
             os.utime(logs / name, (1e9, 1e9))
     (leases / "living.json").write_text("{}", encoding="utf-8")
+    # What nobody of ours has put there stops nothing.
+    (logs / "dangling.log").symlink_to(logs / "nowhere")
+    (logs / "directory.log").mkdir()
+    os.utime(logs / "directory.log", (1e9, 1e9))
 
     logfile.prune(str(logs), str(leases))
 
     left = {path.name for path in logs.iterdir()}
-    assert left == {"living.log", "new.log", "notes.txt"}
+    assert left == {"living.log", "new.log", "notes.txt", "dangling.log", "directory.log"}
 
 
 def test_the_oldest_logs_are_removed_when_there_is_too_much(
@@ -184,6 +262,21 @@ def test_the_oldest_logs_are_removed_when_there_is_too_much(
     logfile.prune(str(tmp_path), str(tmp_path))
 
     assert sorted(path.name for path in tmp_path.glob("*.log")) == ["0.log", "1.log"]
+
+
+@pytest.mark.parametrize(
+    "command", [["there-is-no-such-command"], python("pass")], ids=["never started", "short"]
+)
+def test_a_launch_that_is_over_at_once_removes_old_logs(
+    command: list[str], stage: Stage, logs: Path
+) -> None:
+    logs.mkdir(parents=True)
+    (logs / "old.log").write_text("x", encoding="utf-8")
+    os.utime(logs / "old.log", (1e9, 1e9))
+
+    stage.launch("--", *command, stdin=subprocess.DEVNULL).finish()
+
+    assert not (logs / "old.log").exists()
 
 
 def test_a_launch_removes_old_logs(stage: Stage, logs: Path, tmp_path: Path) -> None:
@@ -239,6 +332,31 @@ def test_what_a_server_says_can_do_nothing_to_a_terminal(stage: Stage) -> None:
 
     assert "\\x1b[31m" in shown
     assert "\x1b" not in shown
+
+
+def test_a_session_that_only_a_decision_tells_is_found(tmp_path: Path) -> None:
+    Log(str(tmp_path / "state" / "logs" / "1.log"), {"server": "it"}).note("for session s-2")
+
+    assert "for session s-2" in show("--session", "s-2").stdout
+
+
+def test_a_file_that_is_begun_anew_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "LIMIT", 400)
+    path = str(tmp_path / "1.log")
+    log = Log(path, {"server": "it"})
+    reader = Reader(path, 1000)
+    seen = []
+    for number in range(200):
+        log.note(f"line {number}")
+        if number % 5 == 0:  # often enough to miss nothing, and at every point of a file's life
+            reader.read()
+            seen += [line.text for line in reader.take_lines() if line.kind == "t"]
+    reader.read()
+    seen += [line.text for line in reader.take_lines()]
+
+    assert seen == [f"line {number}" for number in range(200)]
 
 
 def test_following_shows_what_is_said_from_now_on_by_whoever_says_it(stage: Stage) -> None:

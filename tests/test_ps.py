@@ -18,19 +18,21 @@ from typing import TYPE_CHECKING
 import pyte
 import pytest
 from rich.console import Console
-from stage import HERE, LIMIT
+from stage import HERE, LIMIT, MEMORY, RUN, Stage
 from standins import (
     SERVER,
     STAYS,
     Families,
     enclose,
+    find_hosts,
     forget_seconds,
     take,
     write_lease,
     write_session,
 )
 
-from mcp_launch import ps
+from mcp_launch import census, measures, ps
+from mcp_launch.census import HostProcess, Session
 from mcp_launch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -158,6 +160,27 @@ def test_a_pipe_gets_whole_lines(families: Families, capsys: pytest.CaptureFixtu
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
+def test_a_process_below_two_servers_counts_once(stage: Stage, state: Path) -> None:
+    """A host that is itself a server: the launch below it hangs from the launch above it."""
+    inner = [*RUN, "--server", "inner", "--", *MEMORY]
+    link = stage.project.parent / "gemini"
+    link.symlink_to(os.path.realpath(sys.executable))
+    host = [str(link), "-S", "-E", str(HERE / "actors" / "host.py"), "--quiet", "--", *inner]
+    launch = stage.launch_below("codex", command=[*RUN, "--server", "outer", "--", *host])
+    launch.greet()
+
+    seen = census.take(enclose(), str(state), [])
+
+    servers = [server for one in seen.hosts for server in one.servers]
+    pids = {pid for server in servers for pid in server.processes}
+    assert len(servers) == 2
+    assert sum(len(server.processes) for server in servers) > len(pids)
+    [outer] = find_hosts(seen, "codex")
+    both = HostProcess(*outer[:-1], [Session("", "", servers)])
+    whole = measures.add_up(measures.measure(pid) for pid in pids)
+    assert both.memory.amount == pytest.approx(whole.amount, rel=0.2)
+
+
 def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
@@ -280,6 +303,20 @@ def test_the_screen_follows_what_runs_until_a_key_is_pressed(
     terminal.wait_until(has("as it was 0"))
     assert terminal.written.count(b"\x1b[?1049h") == terminal.written.count(b"\x1b[?1049l") == 1
     assert terminal.written.rindex(b"\x1b[?25h") > terminal.written.rindex(b"\x1b[?25l")
+
+
+@pytest.mark.parametrize("key", ["\x1a", "\x1c"], ids=["^Z", "^backslash"])
+def test_a_key_that_would_leave_the_screen_behind_does_nothing(
+    key: str, families: Families, terminal: Terminal
+) -> None:
+    terminal.wait_until(has("No server runs"))
+
+    terminal.press(key)
+
+    family = families.start("claude", command=SERVER)
+    terminal.wait_until(has(f"pid {family.server}"))
+    terminal.press("q")
+    terminal.wait_until(has("as it was 0"))
 
 
 def test_the_screen_fits_a_window_of_another_size(families: Families, terminal: Terminal) -> None:

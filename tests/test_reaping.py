@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from stage import Stage
 
+    from mcp_launch.population import Server
+
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +143,45 @@ def test_a_program_that_is_no_server_is_left_alone(families: Families) -> None:
     assert reap() == 0
 
     assert is_there(family.server)
+
+
+LISTENS = {
+    "on a port": "s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()",
+    "on a socket": "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[2]); s.listen()",
+}
+
+
+@pytest.mark.parametrize("listen", list(LISTENS.values()), ids=list(LISTENS))
+def test_who_can_be_talked_to_another_way_is_left_alone(
+    listen: str, families: Families, tmp_path: Path
+) -> None:
+    code = f"import socket, sys\n{listen}\n{STAYS[-1]}"
+    command = [*python(code), "mcp-proxy", str(tmp_path / "socket")]
+    family = families.start("codex", command=command).kill_host()
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+
+
+@pytest.mark.parametrize(("what", "value"), [("getuid", -1), ("getpid", 0)])
+def test_another_users_server_and_our_own_ancestor_are_left_alone(
+    what: str, value: int, families: Families, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+    assert take_ownerless()  # else this would prove nothing
+
+    # As if we were somebody else, or were run by the server itself.
+    monkeypatch.setattr(f"mcp_launch.strangers.os.{what}", lambda: value or family.server)
+
+    assert not take_ownerless()
+
+
+def take_ownerless() -> list[Server]:
+    return open_survey(os.environ, enclose(TOP)).take_census().ownerless
+
+
+TOP = os.getpid()
 
 
 def test_nothing_is_ended_unasked(families: Families, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,6 +162,30 @@ def test_a_server_that_dies_over_the_new_era_is_asked_in_the_old(stage: Stage) -
     assert launch.wait() == 0
 
 
+@pytest.mark.parametrize("is_polite", [True, False], ids=["reads it", "dies unread"])
+def test_no_server_is_started_for_a_host_that_is_gone(is_polite: bool, stage: Stage) -> None:
+    code = "import sys; open('starts', 'a').write('x')"
+    code += "; sys.stdin.read()" if is_polite else ""
+    launch = stage.launch("--", *python(code))
+    launch.send(request("server/discover", "probe-1"))
+
+    launch.finish()
+
+    assert (stage.project / "starts").read_text(encoding="utf-8") == "x"
+
+
+def test_what_a_server_that_dies_over_the_new_era_has_not_read_is_not_lost(stage: Stage) -> None:
+    launch = stage.launch("--", *python(TOUCHY.replace("for line in sys.stdin", BYTE_BY_BYTE)))
+    launch.send(request("server/discover", "probe-1"), request("initialize", 7))
+
+    assert launch.answer()["error"]["code"] == -32601
+    assert launch.answer() == {"jsonrpc": "2.0", "id": 7, "result": {}}
+
+
+# Reads no more than it works on.
+BYTE_BY_BYTE = "for line in iter(lambda: b''.join(iter(lambda: os.read(0, 1), b'\\n')), b'')"
+
+
 def test_a_server_that_dies_in_either_era_is_told(stage: Stage) -> None:
     launch = stage.launch("--", *python(TOUCHY), "--never")
     launch.send(request("server/discover", "probe-1"))

@@ -6,79 +6,83 @@ few see), and for what it knows but does not like it refuses the whole file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from mcp_launch import masking
 from mcp_launch.doctor import launchers
 from mcp_launch.doctor.files import tell_loss
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.errors import suggest
+from mcp_launch.doctor.kinds import (
+    LIST,
+    NAMED_STRINGS,
+    NUMBER,
+    STRING,
+    STRINGS,
+    SWITCH,
+    WHOLE,
+    Kind,
+    choose,
+    choose_several,
+    tabulate,
+)
+from mcp_launch.doctor.survey import point
+from mcp_launch.errors import FileRefused, suggest
 from mcp_launch.wrapping import SOURCES_OF_CODEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Item, Survey
 
 
-class _Kind(NamedTuple):
-    title: str
-    fits: Callable[[Any], bool]
+# Longer than any duration that Codex can hold.
+_ENDLESS = 2.0**64
 
+_SECONDS = Kind(
+    "a number, and not below 0 nor without end",
+    lambda value: NUMBER.fits(value) and value < _ENDLESS,
+)
+_APPROVAL = choose("auto", "prompt", "writes", "approve")
+_TOOL = tabulate("a table", approval_mode=_APPROVAL)
+_TOOLS = Kind(
+    f"a table of tables, in which approval_mode is {_APPROVAL.title}",
+    lambda value: isinstance(value, dict) and all(map(_TOOL.fits, value.values())),
+)
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _is_list_of_strings(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _is_table_of_strings(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-
-
-def _choose(*choices: str) -> _Kind:
-    return _Kind(f"one of {', '.join(choices)}", lambda value: value in choices)
-
-
-_STRING = _Kind("a string", lambda value: isinstance(value, str))
-_STRINGS = _Kind("a list of strings", _is_list_of_strings)
-_NAMED_STRINGS = _Kind("a table of strings", _is_table_of_strings)
-_TABLE = _Kind("a table", lambda value: isinstance(value, dict))
-_LIST = _Kind("a list", lambda value: isinstance(value, list))
-_SWITCH = _Kind("true or false", lambda value: isinstance(value, bool))
-_NUMBER = _Kind("a number, and not below 0", _is_number)
-_WHOLE = _Kind(
-    "a whole number, and not below 0",
-    lambda value: _is_number(value) and isinstance(value, int),
+_OAUTH = tabulate(
+    "a table of strings client_id and client_secret and a port callback_port",
+    client_id=STRING,
+    client_secret=STRING,
+    callback_port=Kind("a port", lambda value: WHOLE.fits(value) and value < 1 << 16),
 )
 
 _OF_STDIO = {
-    "command": _STRING,
-    "args": _STRINGS,
-    "env": _NAMED_STRINGS,
-    "env_vars": _LIST,
-    "cwd": _STRING,
+    "command": STRING,
+    "args": STRINGS,
+    "env": NAMED_STRINGS,
+    "env_vars": LIST,
+    "cwd": STRING,
 }
 _OF_HTTP = {
-    "url": _STRING,
-    "bearer_token_env_var": _STRING,
-    "http_headers": _NAMED_STRINGS,
-    "env_http_headers": _NAMED_STRINGS,
-    "http_headers_helper": _STRING,
-    "oauth": _TABLE,
-    "oauth_resource": _STRING,
-    "auth": _choose("oauth", "chatgpt", "ema_auth"),
+    "url": STRING,
+    "bearer_token_env_var": STRING,
+    "http_headers": NAMED_STRINGS,
+    "env_http_headers": NAMED_STRINGS,
+    "http_headers_helper": STRING,
+    "oauth": _OAUTH,
+    "oauth_resource": STRING,
+    "auth": choose("oauth", "chatgpt", "ema_auth"),
 }
 _OF_BOTH = {
-    **dict.fromkeys(("name", "environment_id"), _STRING),
-    **dict.fromkeys(("enabled_tools", "disabled_tools", "scopes", "omit_tools_from"), _STRINGS),
-    **dict.fromkeys(("enabled", "required", "supports_parallel_tool_calls"), _SWITCH),
-    **dict.fromkeys(("startup_timeout_sec", "tool_timeout_sec"), _NUMBER),
-    **dict.fromkeys(("startup_timeout_ms", "tool_input_schema_max_bytes"), _WHOLE),
-    "tools": _TABLE,
-    "default_tools_approval_mode": _choose("auto", "prompt", "writes", "approve"),
-    "startup_readiness": _choose("connection", "catalog"),
+    **dict.fromkeys(("name", "environment_id"), STRING),
+    **dict.fromkeys(("enabled_tools", "disabled_tools", "scopes"), STRINGS),
+    **dict.fromkeys(("enabled", "required", "supports_parallel_tool_calls"), SWITCH),
+    **dict.fromkeys(("startup_timeout_sec", "tool_timeout_sec"), _SECONDS),
+    **dict.fromkeys(("startup_timeout_ms", "tool_input_schema_max_bytes"), WHOLE),
+    "omit_tools_from": choose_several("code_mode", "deferred", "direct"),
+    "tools": _TOOLS,
+    "default_tools_approval_mode": _APPROVAL,
+    "startup_readiness": choose("connection", "catalog"),
 }
 _KNOWN = {**_OF_STDIO, **_OF_HTTP, **_OF_BOTH}
 
@@ -115,7 +119,7 @@ def check_sources(survey: Survey) -> Iterator[Finding]:
                 yield Finding(
                     "ML103",
                     item.point("env_vars", index),
-                    f"Codex knows no source {source}, only local and remote: "
+                    f"Codex knows no source {_show(source)}, only local and remote: "
                     + tell_loss(item.host, item.file),
                     f"mcp-launch knows it; wrap the entry: {launchers.tell_how(item)}"
                     if can_help
@@ -131,6 +135,21 @@ def check_refused(survey: Survey) -> Iterator[Finding]:
             subject = item.point(*([key] if key else []))
             loss = tell_loss(item.host, item.file)
             yield Finding("ML120", subject, f"Codex refuses {item.name}: {problem}; {loss}", fix)
+
+
+def check_table(survey: Survey) -> Iterator[Finding]:
+    """Look for servers that are no table at all, for which Codex refuses the file (ML120)."""
+    for host, file in survey.files:
+        if host.name != "codex" or file.kind != "toml":
+            continue
+        try:
+            document = survey.read(file)
+        except FileRefused:
+            continue  # which is told of the file
+        if not isinstance(document.get(("mcp_servers",)), dict | None):
+            subject = point(host, file, document, ("mcp_servers", 0))
+            message = f"Codex refuses mcp_servers: it is no table; {tell_loss(host, file)}"
+            yield Finding("ML120", subject, message, "write [mcp_servers.NAME] for each server")
 
 
 def _list_entries(survey: Survey) -> Iterator[Item]:
@@ -178,4 +197,9 @@ def _is_variable(variable: object) -> bool:
     return isinstance(variable, str)
 
 
-OF_ALL = (check_ignored, check_sources, check_refused)
+def _show(source: str) -> str:
+    # Somebody may have put a secret there.
+    return source if masking.is_common(source) else masking.MASK
+
+
+OF_ALL = (check_ignored, check_sources, check_refused, check_table)

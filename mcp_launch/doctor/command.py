@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
@@ -11,17 +12,18 @@ from rich.text import Text
 
 from mcp_launch import editing
 from mcp_launch.doctor.examining import examine
+from mcp_launch.doctor.launchers import Wrapping, wrap_all
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import LaunchError, printable, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mcp_launch.doctor.finding import Finding
+    from mcp_launch.doctor.finding import Finding, Repair
     from mcp_launch.doctor.survey import Survey
 
-# Exit codes: nothing is wrong, something is, some of it could not be looked at.
+# Exit codes: nothing is wrong, something is, it could not look.
 _WELL, _ILL, _BLIND = 0, 1, 2
 
 
@@ -40,11 +42,12 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
     editing.check_hosts(request.hosts)
     console = Console(highlight=False, soft_wrap=True)
     survey, findings = _look(request, environ)
-    if request.is_fixing and not request.is_json:
-        Report(survey, findings).show(console)
-    if request.is_fixing and _mend(console, findings, request):
-        survey, findings = _look(request, environ)  # did it help?
     report = Report(survey, findings)
+    if request.is_fixing and not request.is_json:
+        report.show(console)
+    if request.is_fixing and _mend(console, report, findings, request):
+        survey, findings = _look(request, environ)  # did it help?
+        report = Report(survey, findings)
     if request.is_json:
         sys.stdout.write(json.dumps(report.describe(), indent=2) + "\n")
     elif not request.is_fixing or request.is_sure:
@@ -72,26 +75,41 @@ def _look_alive(survey: Survey) -> list[Finding]:
         return examine(survey, show)
 
 
-def _mend(console: Console, findings: list[Finding], request: Request) -> bool:
+def _mend(console: Console, report: Report, findings: list[Finding], request: Request) -> bool:
     """Do what can be done safely, or only say what that is; True if anything was done."""
     repairs = {finding.repair.what: finding.repair for finding in findings if finding.repair}
-    say: Callable[[str], None] = (
-        (lambda text: print(text, file=sys.stderr))  # noqa: T201  # stdout is a program's
-        if request.is_json
-        else (lambda text: console.print(Text(printable(text))))
-    )
+    if request.is_json:
+        console = Console(stderr=True, highlight=False, soft_wrap=True)  # stdout is a program's
+
+    def say(text: str) -> None:
+        console.print(Text(report.clean(text)))
+
     if not repairs:
         say("There is nothing that mcp-launch can mend by itself.")
         return False
-    for what, repair in repairs.items():
-        if not request.is_sure:
+    if not request.is_sure:
+        for what in repairs:
             say(f"would {what}")
-            continue
+        say("Nothing was changed: add --yes to do it.")
+        return False
+    for joined, act in _join(repairs.values()):
         try:
-            repair.act()
-            say(f"done: {what}")
+            act()
+            for repair in joined:
+                say(f"done: {repair.what}")
         except LaunchError as error:
             tell(error, sys.stderr)
-    if not request.is_sure:
-        say("Nothing was changed: add --yes to do it.")
-    return request.is_sure
+    return True
+
+
+def _join(repairs: Iterable[Repair]) -> Iterator[tuple[list[Repair], Callable[[], None]]]:
+    """Return what is done in one go: a file is written once for all the entries in it."""
+    files: dict[str, list[tuple[Repair, Wrapping]]] = {}
+    for repair in repairs:
+        if isinstance(repair.act, Wrapping):
+            path = repair.act.item.file.path
+            files.setdefault(path, []).append((repair, repair.act))
+        else:
+            yield [repair], repair.act
+    for pairs in files.values():
+        yield [repair for repair, _ in pairs], partial(wrap_all, [act for _, act in pairs])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from mcp_launch.doctor import (
     agents,
     approval,
+    claudekeys,
     codexkeys,
     directories,
     expansion,
     exposure,
     files,
     launchers,
+    misplaced,
     naming,
     packages,
     policies,
@@ -30,6 +32,8 @@ OF_ITEMS = (
 OF_ALL = (
     *files.OF_ALL,
     *codexkeys.OF_ALL,
+    *claudekeys.OF_ALL,
+    *misplaced.OF_ALL,
     *approval.OF_ALL,
     *naming.OF_ALL,
     *exposure.OF_ALL,

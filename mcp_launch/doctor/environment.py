@@ -6,7 +6,7 @@ import os
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor import launches, locating, surroundings, variables
+from mcp_launch.doctor import launches, locating, refusals, surroundings, variables
 from mcp_launch.doctor.finding import Finding
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ def _find_uv(command: list[str]) -> list[str]:
     return [place for option, place in pairs if option in _OF_UV and os.path.isabs(place)]
 
 
-OF_ITEMS = (locating.check, variables.check_needed, check_directory)
+OF_ITEMS = (refusals.check, locating.check, variables.check_needed, check_directory)
 OF_ALL = (variables.check_credentials,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor import configuration, environment, installation, processes
-from mcp_launch.doctor.finding import LEVELS, Finding, Subject
+from mcp_launch.doctor.finding import LEVELS, Finding, Subject, tell_failure
 from mcp_launch.settings import HOSTS
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ _OF_ALL = (
     processes.check,
 )
 # That such a server does not start, when it is tried, is no news.
-_EXPLAIN_NO_START = {"ML114", "ML116", "ML201", "ML203", "ML204", "ML205", "ML207"}
+_EXPLAIN_NO_START = {
+    *("ML114", "ML116", "ML121", "ML122"),
+    *("ML201", "ML203", "ML204", "ML205", "ML207"),
+}
 
 _OF_ITEMS = (*configuration.OF_ITEMS, *environment.OF_ITEMS)
 
@@ -36,6 +39,7 @@ def examine(survey: Survey, tell: Callable[[str], None] | None = None) -> list[F
     for item in survey.servers:
         for check_item in _OF_ITEMS:
             found += _make(check_item, item.point(), survey, item)
+    found += survey.failures
     if tell is not None:
         from mcp_launch.doctor import live
 
@@ -57,14 +61,7 @@ def _make(
     try:
         found.extend(check(*arguments))
     except Exception as error:  # noqa: BLE001  # whatever lies there, the other checks are made
-        found.append(
-            Finding(
-                "ML001",
-                subject,
-                f"{check.__module__}.{check.__name__} failed: {type(error).__name__}: {error}",
-                "tell the maintainers; all other checks were made",
-            )
-        )
+        found.append(tell_failure(subject, f"{check.__module__}.{check.__name__}", error))
     return found
 
 

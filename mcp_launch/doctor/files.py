@@ -6,6 +6,7 @@ Seen on Codex 0.166 and Claude Code 2.1.325.
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 from mcp_launch import changing
@@ -45,6 +46,10 @@ def tell_loss(host: Host, file: File) -> str:
 
 def _tell(host: Host, file: File, refused: FileRefused) -> Finding:
     subject = Subject(host.name, "", file.scope, file.path, refused.line, refused.column)
+    if os.path.islink(file.path) and not os.path.exists(file.path):
+        message = f"{file.path} is a link to {os.readlink(file.path)}, where there is no file"
+        fix = "remove the link, or put the file where it points"
+        return Finding("ML101", subject, f"{message}: {host.title} does not get its servers", fix)
     problem = refused.problem.removeprefix(f"{file.path}:{refused.line}:{refused.column}: ")
     if not refused.line:
         return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", refused.fix)
@@ -52,10 +57,10 @@ def _tell(host: Host, file: File, refused: FileRefused) -> Finding:
         # A name that is there twice: only we do not choose.
         message = f"{problem}: {host.title} takes the last of them, and nothing of the others"
         return Finding("ML101", subject, message, "make one of them")
-    fix = "mend it"
     if file.kind == "toml":
-        fix += " (of TOML 1.1, mcp-launch reads no inline table over several lines)"
-    return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", fix)
+        # Which Codex reads, and Python does not.
+        problem = f"mcp-launch cannot read it: {problem}; unless that is TOML 1.1, nor can Codex"
+    return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "mend it")
 
 
 def _read_strictly(host: Host, file: File, text: str) -> Iterator[Finding]:

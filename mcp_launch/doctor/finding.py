@@ -33,7 +33,7 @@ CHECKS: dict[str, Check] = {
     "ML014": Check("warning", "a project's profiles are not trusted"),
     # What the hosts' files say.
     "ML101": Check("error", "a configuration file cannot be read"),
-    "ML102": Check("warning", "Codex ignores a key"),
+    "ML102": Check("warning", "the host ignores a key"),
     "ML103": Check("error", "Codex refuses a source in env_vars"),
     "ML104": Check("warning", "the host ignores cwd"),
     "ML105": Check("warning", "a relative cwd depends on where Codex's daemon was started"),
@@ -52,6 +52,8 @@ CHECKS: dict[str, Check] = {
     "ML118": Check("warning", "a managed allowlist compares commands"),
     "ML119": Check("warning", "a plugin brings the same server"),
     "ML120": Check("error", "Codex refuses a key of the entry"),
+    "ML121": Check("error", "the launcher refuses the entry"),
+    "ML122": Check("error", "Claude Code skips the entry"),
     # What a server finds when its host starts it.
     "ML201": Check("error", "the command is not found"),
     "ML202": Check("note", "the command depends on a version manager"),
@@ -118,3 +120,13 @@ class Finding(NamedTuple):
     def title(self) -> str:
         """A few words on what the code means."""
         return CHECKS[self.code].title
+
+
+def tell_failure(subject: Subject, what: str, error: Exception) -> Finding:
+    """Return that something could not be looked at, for a reason that nobody foresaw."""
+    return Finding(
+        "ML001",
+        subject,
+        f"{what} failed: {type(error).__name__}: {error}",
+        "tell the maintainers; all other checks were made",
+    )

@@ -55,7 +55,7 @@ def check_state(survey: Survey) -> Iterator[Finding]:
 
 def _tell_missing(directory: str) -> Iterator[Finding]:
     """See whether a directory that is not there could be made."""
-    above = directory
+    above = os.path.abspath(directory)
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):

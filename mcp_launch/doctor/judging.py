@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mcp_launch import masking
 from mcp_launch.doctor import limits
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.doctor.launchers import tell_how
 from mcp_launch.doctor.probing import DISCOVER, DISCOVER_GRACE, INITIALIZE
 from mcp_launch.errors import printable
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.probing import Talk
     from mcp_launch.doctor.rehearsing import Start
     from mcp_launch.doctor.survey import Item
+    from mcp_launch.masking import Scrubber
 
 # The protocols that Claude Code takes in an answer to `initialize`.
 _KNOWN_TO_CLAUDE = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"}
@@ -29,6 +29,7 @@ class Patient:
     """A server, whose it is, and what came of each way to greet it."""
 
     start: Start
+    scrubber: Scrubber
     items: list[Item] = field(default_factory=list)
     talks: dict[str, Talk] = field(default_factory=dict)
 
@@ -51,8 +52,12 @@ class Patient:
     def deserves_another_look(self) -> bool:
         """Tell whether another start would say more: of one that works, but not at once."""
         works = any(not talk.failure for talk in self.talks.values())
-        was_silent = any(talk.failure and talk.failure.is_silence for talk in self.talks.values())
-        return works and (was_silent or any(map(self.find_wait, self.items)))
+        return works and (self.was_silent or any(map(self.find_wait, self.items)))
+
+    @property
+    def was_silent(self) -> bool:
+        """Tell whether it did not answer when it was greeted in one way or the other."""
+        return any(talk.failure and talk.failure.is_silence for talk in self.talks.values())
 
     def describe(self) -> str:
         """Return how it is, for who waits."""
@@ -66,12 +71,7 @@ class Patient:
 
     def clean(self, text: str) -> str:
         """Return what a server said, fit to be shown."""
-        words = list(self.start.words)
-        masked = zip(words, masking.mask(words), strict=True)
-        secrets = [word.partition("=")[2] or word for word, shown in masked if word != shown]
-        for name, value in self.start.environ:
-            secrets += [value] if masking.is_secret_name(name) else []
-        return printable(masking.Scrubber(secrets).clean(text))
+        return printable(self.scrubber.clean(text))
 
 
 def choose_greeting(item: Item) -> str:
@@ -132,10 +132,6 @@ def _is_started_again(item: Item, talk: Talk) -> bool:
     return has_ended and item.options.get("--restart") != ["off"]
 
 
-def _tell_how_to_wrap(item: Item) -> str:
-    return f"mcp-launch wrap {shlex.quote(item.name)}"
-
-
 def _check_speed(patient: Patient, item: Item) -> Iterator[Finding]:
     wait = patient.find_wait(item)
     if wait is None:
@@ -167,7 +163,7 @@ def _check_names(patient: Patient, item: Item, talk: Talk) -> Iterator[Finding]:
 
 def _check_manners(item: Item, talk: Talk) -> Iterator[Finding]:
     """Tell what the launcher would put right, were it there."""
-    wrap = f"have the launcher end it: {_tell_how_to_wrap(item)}"
+    wrap = f"have the launcher end it: {tell_how(item)}"
     if talk.overheard.goes_on:
         yield Finding(
             "ML307",
@@ -188,7 +184,7 @@ def _check_noise(patient: Patient, item: Item, talk: Talk) -> Iterator[Finding]:
     if not noise or (item.is_wrapped and not {"--direct", "--stdout"} & set(item.options)):
         return  # or the launcher moves it to stderr
     those = "a line that is no message" if len(noise) == 1 else f"{len(noise)} lines, no messages,"
-    way = "leave out --direct and --stdout" if item.is_wrapped else _tell_how_to_wrap(item)
+    way = "leave out --direct and --stdout" if item.is_wrapped else tell_how(item)
     yield Finding(
         "ML304",
         item.point(),

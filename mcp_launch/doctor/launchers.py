@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -51,10 +53,27 @@ def tell_how(item: Item) -> str:
     return f"mcp-launch wrap --host {item.host.name} {shlex.quote(item.name)}"
 
 
+def check_place(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for a launch that its host's own place would stop (ML121)."""
+    del survey
+    own = item.host.options
+    if not item.is_wrapped or not own or {"--cwd", "--server"} & item.options.keys():
+        return
+    yield Finding(
+        "ML121",
+        item.point("args"),
+        f"{item.host.title} starts servers in / or the home directory, and mcp-launch starts "
+        f"none there unless it is told to: {item.name} does not start",
+        f"begin its args with {json.dumps(['run', *own])[1:-1]}, or name a directory after --cwd",
+    )
+
+
 def can_be_wrapped(survey: Survey, item: Item) -> bool:
     """Tell whether wrapping would succeed; to find out takes as long as to do it."""
     try:
-        _wrap(survey, item, item.document.text)
+        changing.change_some(
+            item.host, item.file, [item.path], Wish(survey.launcher), item.document.text
+        )
     except FileRefused:
         return False
     return bool(survey.launcher)
@@ -69,21 +88,37 @@ def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
     if not survey.launcher or item.is_of_project:
         return None
     which = f" ({item.scope})" if item.scope.startswith("local: ") else ""
-    return Repair(f"wrap {item.name}{which} in {item.file.path}", partial(wrap_one, survey, item))
+    return Repair(f"wrap {item.name}{which} in {item.file.path}", Wrapping(survey, item))
 
 
-def wrap_one(survey: Survey, item: Item) -> None:
-    """Wrap an entry in its file as it is by now.
+@dataclass(frozen=True)
+class Wrapping:
+    """The act of wrapping one entry, in its file as it is by then."""
+
+    survey: Survey
+    item: Item
+
+    def __call__(self) -> None:
+        """Do it.
+
+        Raises:
+            FileRefused: It cannot be done.
+
+        """
+        wrap_all([self])
+
+
+def wrap_all(wrappings: list[Wrapping]) -> None:
+    """Wrap entries of one file, which is written once for all of them.
 
     Raises:
         FileRefused: It cannot be done.
 
     """
-    replacing.replace(item.file, partial(_wrap, survey, item), survey.state)
+    survey, item = wrappings[0].survey, wrappings[0].item
+    paths = [one.item.path for one in wrappings]
+    make = partial(changing.change_some, item.host, item.file, paths, Wish(survey.launcher))
+    replacing.replace(item.file, make, survey.state)
 
 
-def _wrap(survey: Survey, item: Item, text: str) -> str:
-    return changing.change_one(item.host, item.file, item.path, Wish(survey.launcher), text)
-
-
-OF_ITEMS = (check_launcher, check_wrapped)
+OF_ITEMS = (check_launcher, check_wrapped, check_place)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import literals, passing, profile
 from mcp_launch.doctor import surroundings
 from mcp_launch.errors import LaunchError, SourceMissing
+from mcp_launch.settings.host import ANYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 # Hosts whose entries have a `cwd` that counts.
 HAVE_CWD = ("codex", "vscode", "gemini", "opencode", "cline")
-
-# Hosts that start servers of all projects in a place of their own; which one, they do not say.
-_HAVE_NO_PLACE = ("claude-desktop", "cursor", "windsurf", "cline")
 
 
 class Launch(NamedTuple):
@@ -38,9 +36,10 @@ def foresee(survey: Survey, item: Item) -> Launch:
     places = list_places(survey, item)
     if not item.is_wrapped:
         return Launch(_spell_out(survey, item, item.command), given, given, places)
-    wanted = _read_profile(survey, item, given)
-    if wanted is None:
-        return Launch([], given, given, places)
+    try:
+        wanted = read_profile(survey, item, given)
+    except LaunchError:
+        return Launch([], given, given, places)  # which is told of the entry, or of the file
     command = _spell_out(survey, item, wanted.command)
     environ = _select(wanted, given)
     return Launch(command, given, environ, _move(survey, wanted.cwd, places), wanted)
@@ -58,7 +57,8 @@ def list_places(survey: Survey, item: Item) -> list[str]:
         if item.host.name == "vscode" and cwd.startswith("~"):
             cwd = site.home + cwd[1:]
         return [os.path.join(project, cwd)]
-    return ["/", site.home, project] if item.host.name in _HAVE_NO_PLACE else [project]
+    # Some start the servers of all projects in a place of their own, and do not say in which.
+    return ["/", site.home, project] if item.host.options == ANYWHERE else [project]
 
 
 def find_project(survey: Survey, item: Item) -> str:
@@ -76,12 +76,16 @@ def _spell_out(survey: Survey, item: Item, command: list[str]) -> list[str]:
     return words if is_known else []
 
 
-def _read_profile(survey: Survey, item: Item, given: Mapping[str, str]) -> Profile | None:
+def read_profile(survey: Survey, item: Item, given: Mapping[str, str]) -> Profile:
+    """Return what a wrapped entry asks the launcher for.
+
+    Raises:
+        LaunchError: The launcher would refuse it.
+
+    """
     project = find_project(survey, item)
-    try:
-        return profile.load(item.words[2:], given, lambda: project, is_launch=False)
-    except LaunchError:
-        return None  # said elsewhere: of the file, or by the launch
+    words = [surroundings.expand(survey, item, word) for word in item.words[2:]]
+    return profile.load(words, given, lambda: project, is_launch=False)
 
 
 def _select(wanted: Profile, given: Mapping[str, str]) -> dict[str, str]:

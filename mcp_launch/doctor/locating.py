@@ -66,6 +66,10 @@ class _Search:
 
     def look(self, name: str) -> Iterator[Finding]:
         """Look for a program and at it."""
+        if not name.strip():
+            fix = "write the program that starts the server"
+            yield Finding("ML201", self.subject, "the command is empty", fix)
+            return
         if "/" in name and not os.path.isabs(name) and not self.places:
             return
         refused: LaunchError | None = None

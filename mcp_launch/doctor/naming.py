@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor import approval
+from mcp_launch.doctor import permission
 from mcp_launch.doctor.finding import Finding
 
 if TYPE_CHECKING:
@@ -45,18 +46,30 @@ def check_scopes(survey: Survey) -> Iterator[Finding]:
     of_codex: dict[str, list[Item]] = {}
     of_claude: dict[str, list[Item]] = {}
     for item in survey.items:
-        if item.file.why_not:
+        if item.file.why_not or item.why_not == permission.HIDDEN:
             continue
-        if item.host.name == "codex":
+        if item.host.name == "codex" and _is_read(survey, item):
             of_codex.setdefault(item.name, []).append(item)
         elif item.host.name == "claude" and _is_for_project(survey, item):
             of_claude.setdefault(item.name, []).append(item)
     for items in of_codex.values():
-        if len(items) > 1 and approval.read_trust(survey) == "trusted":
-            yield from _tell_of_codex(*items)
+        for below, above in pairwise(_order(items)):
+            yield from _tell_of_codex(below, above)
     for items in of_claude.values():
         if len(items) > 1:
             yield from _tell_of_claude(survey, items)
+
+
+def _is_read(survey: Survey, item: Item) -> bool:
+    """Tell whether Codex reads an entry's file."""
+    return not item.is_of_project or permission.read_trust(survey, item.file) == "trusted"
+
+
+def _order(items: list[Item]) -> list[Item]:
+    """Return entries of Codex as it lays them over each other: the nearest project's at last."""
+    users = [item for item in items if not item.is_of_project]
+    projects = [item for item in items if item.is_of_project]
+    return users + projects[::-1]
 
 
 def _is_for_project(survey: Survey, item: Item) -> bool:
@@ -66,32 +79,34 @@ def _is_for_project(survey: Survey, item: Item) -> bool:
     return os.path.realpath(str(item.path[1])) == os.path.realpath(survey.site.project)
 
 
-def _tell_of_codex(user: Item, project: Item) -> Iterator[Finding]:
+def _tell_of_codex(below: Item, above: Item) -> Iterator[Finding]:
     """Say what Codex makes of two entries: one, key by key."""
-    if not {"command", "url"} & set(project.entry):
-        return  # it is there to change the user's
-    taken = [key for key in user.entry if key not in project.entry]
-    name = user.name
-    if user.entry == project.entry:
+    if not {"command", "url"} & set(above.entry):
+        return  # it is there to change the other
+    taken = [key for key in below.entry if key not in above.entry]
+    name = below.name
+    whose = "the outer project's" if below.is_of_project else "the user's"
+    if below.entry == above.entry:
         made = "they are the same"
-    elif {"command", "url"} <= {*user.entry, *project.entry}:
+    elif {"command", "url"} <= {*below.entry, *above.entry}:
         made = "the result has a command and a url, and Codex does not start"
     elif taken:
-        made = f"with the project's command goes the user's {', '.join(taken)}"
+        made = f"with the project's command goes {whose} {', '.join(taken)}"
     else:
-        made = "the project's counts, and from the user's env what it lacks"
+        made = f"the project's counts, and from {whose} env what it lacks"
+    how = "" if below.is_of_project else f": codex mcp remove {shlex.quote(name)}"
     yield Finding(
         "ML107",
-        project.point(),
-        f"{name} is in {user.file.path} too, and Codex merges both by key: {made}",
-        f"give one another name, or remove the user's: codex mcp remove {shlex.quote(name)}",
+        above.point(),
+        f"{name} is in {below.file.path} too, and Codex merges both by key: {made}",
+        f"give one another name, or remove {whose}{how}",
     )
 
 
 def _tell_of_claude(survey: Survey, items: list[Item]) -> Iterator[Finding]:
     """Say which entry Claude Code takes: it merges nothing."""
     name = items[0].name
-    state = approval.find_state(survey, name)
+    state = permission.find_state(survey, name)
     waiting = {"approved": 1, "pending": 3, "rejected": 4}[state]
     order = {"project": waiting, "user": 2}
     used, *rest = sorted(items, key=lambda item: order.get(item.scope, 0))

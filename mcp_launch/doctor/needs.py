@@ -48,7 +48,8 @@ def list_of_command(command: list[str]) -> Iterator[Need]:
     program = os.path.basename(command[0]) if command else ""
     if program in _CONTAINERS:
         for name in _list_passed_on(command[1:]):
-            yield Need(name, f"{program} is to pass it on")
+            # What is not set is left out, and may be optional.
+            yield Need(name, f"{program} is to pass it on", is_sure=False)
     elif program in _SHELLS:
         for name in _list_taken(command[1:]):
             yield Need(name, f"its script for {program} uses it", is_sure=False)

@@ -14,9 +14,13 @@ from mcp_launch import __version__, message
 from mcp_launch.doctor.wire import OURS, Overheard, Wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_launch.doctor.rehearsing import Start, Ward
     from mcp_launch.jsontext import Json
     from mcp_launch.message import Message
+
+    Clean = Callable[[str], str]
 
 DISCOVER = "server/discover"
 INITIALIZE = "initialize"
@@ -26,6 +30,9 @@ DISCOVER_GRACE = 3.0
 
 # From the start to the list of tools: Claude Code and Codex give up after as long.
 ANSWER_LIMIT = 30.0
+
+# The same for one that was silent before: it only was not if it is ready by now.
+SECOND_LIMIT = 10.0
 
 # How long a server may still ask something before its input ends: one that waits for an answer
 # then would seem to go on by itself. Some wait a moment before they ask (server-everything 0.35 s).
@@ -87,18 +94,21 @@ class _Failed(Exception):
         self.failure = failure
 
 
-def converse(start: Start, first: str, ward: Ward) -> Talk:
-    """Start a server, greet it as a host that begins with `first`, and let it end."""
+def converse(start: Start, first: str, ward: Ward, *, clean: Clean, limit: float) -> Talk:
+    """Start a server, greet it as a host that begins with `first`, and let it end.
+
+    What it says beside its answers is kept as `clean` returns it.
+    """
     try:
         process = ward.start(start)
     except (OSError, ValueError) as error:
         return Talk(Failure("ML301", f"cannot be started: {error}", "correct its entry"))
     if process is None:
         return Talk()  # nobody waits for it any more
-    wire = Wire(process, start.project)
+    wire = Wire(process, start.project, clean)
     talk = Talk(overheard=wire.overheard)
     try:
-        _Host(wire, talk).meet(first)
+        _Host(wire, talk, limit).meet(first)
         talk.seconds = time.monotonic() - wire.since
         wire.listen_for(SETTLING)
     except _Failed as failed:
@@ -112,11 +122,12 @@ def converse(start: Start, first: str, ward: Ward) -> Talk:
 class _Host:
     """The part of a host, up to the list of tools."""
 
-    def __init__(self, wire: Wire, talk: Talk) -> None:
+    def __init__(self, wire: Wire, talk: Talk, limit: float) -> None:
         self._wire = wire
         self._talk = talk
         self._meta: Message = {}  # on each request, in the new era
-        self._until = wire.since + ANSWER_LIMIT
+        self._limit = limit
+        self._until = wire.since + limit
         self._count = 0
 
     def meet(self, first: str) -> None:
@@ -169,7 +180,8 @@ class _Host:
         self._count += 1
         answer = self._wire.ask(f"{method} {self._count}", method, params, self._until)
         if answer is None:
-            raise _Failed(self._tell_end(method) if self._wire.has_ended else _tell_silence(method))
+            has_ended = self._wire.has_ended
+            raise _Failed(self._tell_end(method) if has_ended else self._tell_silence(method))
         if "error" in answer:
             raise _Failed(_tell_refusal(method, message.get_member(answer, "error", "message")))
         return answer.get("result")
@@ -179,15 +191,14 @@ class _Host:
         said = tell_last_words(self._wire.overheard)
         return Failure("ML301", f"ended with exit code {code} over `{method}`{said}", _BY_ITSELF)
 
+    def _tell_silence(self, method: str) -> Failure:
+        problem = f"did not answer `{method}` within {self._limit:g} s"
+        return Failure("ML302", problem, _BY_ITSELF, is_silence=True)
+
 
 def tell_last_words(overheard: Overheard) -> str:
     """Return what a server said last, as the end of a sentence."""
     return "; its last words: " + " / ".join(overheard.last_words) if overheard.last_words else ""
-
-
-def _tell_silence(method: str) -> Failure:
-    problem = f"did not answer `{method}` within {ANSWER_LIMIT:g} s"
-    return Failure("ML302", problem, _BY_ITSELF, is_silence=True)
 
 
 def _tell_refusal(method: str, text: Json) -> Failure:

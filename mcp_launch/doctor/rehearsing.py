@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import options, profile
+from mcp_launch import hosts, options, profile
 from mcp_launch.doctor import launches, surroundings
 from mcp_launch.errors import LaunchError
 
@@ -32,8 +32,16 @@ _TWINS = {
     "--when-unknown": "placeholder",
 }
 
-# What VS Code asks the user for.
-_QUESTION = re.compile(r"\$\{(?:input|command):[^}]*\}")
+# What only a host can fill in; for the first of these it asks the user.
+_QUESTION = re.compile(r"\$\{input:[^}]*\}")
+_FILLED_IN = {
+    "vscode": re.compile(r"\$\{(?:command|config):[^}]*\}"),
+    "opencode": re.compile(r"\{file:[^}]*\}"),
+}
+
+# Stands for a session's id where a host would tell it; the same for all, as they are one session.
+_SESSION = "00000000-0000-4000-8000-000000000000"
+_TELLS_SESSION = {"claude": "CLAUDE_CODE_SESSION_ID", "goose": "AGENT_SESSION_ID"}
 
 
 class Start(NamedTuple):
@@ -46,22 +54,34 @@ class Start(NamedTuple):
 
 def prepare(survey: Survey, item: Item, home: str) -> Start:
     """Return how an entry is started; `home` holds what the launch leaves in the file system."""
+    project = launches.find_project(survey, item)
+    places = launches.list_places(survey, item) or [project]
     environ = surroundings.give(survey, item)
+    environ |= _introduce(item, places[-1])
     environ |= {options.name_twin(option): text for option, text in _TWINS.items()}
     environ["MCP_LAUNCH_HOME"] = home
     given = _list_options(item)
     command = [surroundings.expand(survey, item, word) for word in item.command]
     command = ["--", *command] if command else []
-    project = launches.find_project(survey, item)
-    places = launches.list_places(survey, item) or [project]
-    given += _adapt([*given, *command], environ, places[-1])
+    told = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
+    given += _adapt([*given, *command], environ, places[-1], told)
     return Start((*given, *command), tuple(sorted(environ.items())), project)
 
 
-def find_question(item: Item) -> str:
-    """Return what only a user can answer before the server is started."""
-    found = filter(None, map(_QUESTION.search, [*item.words, *item.variables.values()]))
-    return next((one[0] for one in found), "")
+def tell_why_not(survey: Survey, item: Item) -> str:
+    """Return what a server cannot be started without, and only its host has; nothing if none."""
+    title, texts = item.host.title, [*item.words, *item.variables.values()]
+    for text in texts:
+        if question := _QUESTION.search(text):
+            return f"{title} would ask for {question[0]}"
+        filled_in = _FILLED_IN.get(item.host.name)
+        if found := filled_in and filled_in.search(text):
+            return f"only {title} can fill in {found[0]}"
+    keys = item.entry.get("env_keys") if item.host.name == "goose" else []
+    for name in keys if isinstance(keys, list) else []:
+        if name not in surroundings.give(survey, item):
+            return f"{title} would take {name} from the system's keyring"
+    return ""
 
 
 def bring_trust(state: str, home: str) -> None:
@@ -69,6 +89,14 @@ def bring_trust(state: str, home: str) -> None:
     kept = os.path.join(state, "profiles")
     if os.path.isdir(kept):
         shutil.copytree(kept, os.path.join(home, "profiles"))
+
+
+def _introduce(item: Item, cwd: str) -> dict[str, str]:
+    """Return what a host tells every server of itself and the session, unless the entry does."""
+    told = surroundings.list_added(item, cwd)
+    if item.host.name in _TELLS_SESSION:
+        told[_TELLS_SESSION[item.host.name]] = _SESSION
+    return {name: text for name, text in told.items() if name not in item.variables}
 
 
 def _list_options(item: Item) -> list[str]:
@@ -79,7 +107,7 @@ def _list_options(item: Item) -> list[str]:
     return words
 
 
-def _adapt(words: list[str], environ: dict[str, str], cwd: str) -> list[str]:
+def _adapt(words: list[str], environ: dict[str, str], cwd: str, of_host: list[str]) -> list[str]:
     """Return the options that stand in for what only a host could tell."""
     try:
         wanted = profile.load(words, environ, lambda: cwd)
@@ -87,6 +115,9 @@ def _adapt(words: list[str], environ: dict[str, str], cwd: str) -> list[str]:
         return []  # the launch will say the same
     threads = [name for name, variable in wanted.env.items() if variable.source == "thread"]
     told = [word for name in threads for word in ("--env", f"{name}=launch")]
+    # The launcher has another host, or none, and takes what this one tells for a stranger's.
+    for name in of_host:
+        told += ["--env", f"{name}=local"] if name not in wanted.env else []
     return [*told, "--cwd", cwd] if wanted.cwd == "session" else told
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from mcp_launch import __version__
-from mcp_launch.doctor import processes, programs
+from mcp_launch.doctor import processes, programs, secrets
 from mcp_launch.doctor.finding import LEVELS, Finding, Subject
 from mcp_launch.errors import printable
-from mcp_launch.masking import Scrubber, is_secret_name, looks_secret
 from mcp_launch.settings import HOSTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rich.console import Console
 
@@ -35,11 +33,11 @@ class Report:
     def __init__(self, survey: Survey, findings: list[Finding]) -> None:
         self._survey = survey
         self._findings = findings
-        self._scrubber = Scrubber(_list_secrets(survey))
+        self._scrubber = secrets.make_scrubber(survey)
 
     def describe(self) -> dict[str, Any]:
         """Return all of it for programs."""
-        return {
+        told = {
             "version": VERSION,
             "mcp-launch": __version__,
             "counts": self._count(),
@@ -50,6 +48,7 @@ class Report:
             ],
             "servers": len(self._survey.servers),
         }
+        return self._scrubber.clean_all(told)
 
     def _describe_finding(self, finding: Finding) -> dict[str, Any]:
         subject = {name: value for name, value in finding.subject._asdict().items() if value}
@@ -58,9 +57,9 @@ class Report:
             "level": finding.level,
             "title": finding.title,
             "subject": subject,
-            "message": self._scrubber.clean(finding.message),
-            "fix": self._scrubber.clean(finding.fix),
-            "repair": self._scrubber.clean(finding.repair.what) if finding.repair else None,
+            "message": finding.message,
+            "fix": finding.fix,
+            "repair": finding.repair.what if finding.repair else None,
         }
 
     def _describe_share(self, share: Share) -> dict[str, Any]:
@@ -82,6 +81,10 @@ class Report:
                     "servers": len([item for item in items if not item.why_not]),
                 }
 
+    def clean(self, text: str) -> str:
+        """Return a text that can be shown to a person."""
+        return printable(self._scrubber.clean(text))
+
     def show(self, console: Console) -> None:
         """Show all of it to a person."""
         hosts = list(self._describe_hosts())
@@ -90,7 +93,7 @@ class Report:
         for name, of_host in groupby(self._findings, lambda finding: finding.subject.host):
             title = HOSTS[name].title if name in HOSTS else name or "This machine"
             console.print()
-            console.print(Text(title, "bold underline"))
+            console.print(Text(self.clean(title), "bold underline"))
             gathered = _gather(list(of_host))
             for server, of_server in groupby(gathered, lambda finding: finding.subject.server):
                 self._show_server(console, server, list(of_server))
@@ -108,37 +111,37 @@ class Report:
 
     def _show_server(self, console: Console, server: str, findings: list[Finding]) -> None:
         if server:
-            console.print(Text(f"  {printable(server)}", "bold"))
+            console.print(Text(f"  {self.clean(server)}", "bold"))
         for place, here in groupby(findings, self._place):
             if place:
                 console.print(Text(f"    {place}", "dim"))
             for finding in here:
                 text = Text("    ")
                 text.append(f"{finding.code} {finding.level}", _STYLES[finding.level])
-                text.append(f": {self._clean(finding.message)}")
+                text.append(f": {self.clean(finding.message)}")
                 console.print(text)
-                console.print(Text(f"      fix: {self._clean(finding.fix)}", "green"))
+                console.print(Text(f"      fix: {self.clean(finding.fix)}", "green"))
 
     def _show_memory(self, console: Console) -> None:
         shares = processes.list_memory(self._survey)
         if shares:
             console.print(Text("\nWhat runs now", "bold underline"))
         for host, of_host in groupby(shares, lambda share: share.host):
-            console.print(Text(f"  {self._clean(host)}", "bold"))
+            console.print(Text(f"  {self.clean(host)}", "bold"))
             for share in of_host:
                 whose = f" for {share.session}" if share.session else ""
-                console.print(Text(self._clean(f"    {share.server}{whose}: {share.memory}")))
+                console.print(Text(self.clean(f"    {share.server}{whose}: {share.memory}")))
 
     def _place(self, finding: Finding) -> str:
         subject = finding.subject
         at = f":{subject.line}" if subject.line else ""
-        where = f"{self._clean(subject.file)}{at}" if subject.file else ""
-        words = (subject.scope, where, f"process {subject.pid}" if subject.pid else "")
-        return ", ".join(word for word in words if word)
-
-    def _clean(self, text: str) -> str:
         home = self._survey.site.home.rstrip("/")
-        return printable(self._scrubber.clean(text)).replace(f"{home}/", "~/")
+        # Nowhere else: what is to be written into a file, or run, may not know what ~ is.
+        file = subject.file
+        file = f"~{file.removeprefix(home)}" if file.startswith(f"{home}/") else file
+        process = f"process {subject.pid}" if subject.pid else ""
+        words = (subject.scope, f"{file}{at}" if file else "", process)
+        return self.clean(", ".join(word for word in words if word))
 
     def _count(self) -> dict[str, int]:
         return {
@@ -173,23 +176,3 @@ def _gather(findings: list[Finding]) -> list[Finding]:
 
 def _plural(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-def _list_secrets(survey: Survey) -> Iterator[str]:
-    for name, text in {**os.environ, **survey.environ}.items():
-        if is_secret_name(name):
-            yield text
-    for item in survey.items:
-        yield from _walk(item.entry)
-
-
-def _walk(value: object, name: str = "") -> Iterator[str]:
-    if isinstance(value, dict):
-        pairs: Iterable[tuple[str, object]] = ((str(key), one) for key, one in value.items())
-        for key, one in pairs:
-            yield from _walk(one, key)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _walk(one, name)
-    elif isinstance(value, str) and (is_secret_name(name) or looks_secret(value)):
-        yield value

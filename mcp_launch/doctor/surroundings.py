@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking, passing
+from mcp_launch.doctor import presets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +26,12 @@ HAND_ALL_ON = ("claude", "vscode", "opencode", "zed", "goose")
 # Editors, which run the user's shell at their start to learn what it would have given them.
 _ASK_THE_SHELL = {"cursor", "vscode", "zed", "windsurf", "cline"}
 
-# Where Claude Desktop looks, behind every Node that nvm has installed.
+# Where Claude Desktop looks on macOS, behind every Node that nvm has installed; elsewhere it is
+# left with what the desktop has, which we take to be what the shell has.
 _DESKTOP_PATH = "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+# What a host adds to the environment of every server, besides the server's identity.
+_ADDED = {"claude": {"CLAUDECODE": "1"}, "gemini": {"GEMINI_CLI": "1"}}
 
 # What Codex leaves of its own environment, besides what an entry's `env_vars` name.
 _CODEX_PASSES = {
@@ -69,13 +74,28 @@ _UNSOLVED = re.compile(r"\$\{|\{env:")
 
 def give(survey: Survey, item: Item) -> dict[str, str]:
     """Return the environment in which a host starts an entry's command."""
-    inherited = read_host(survey, item.host)
+    inherited = {**read_host(survey, item.host), **read_projects(survey, item)}
     given = {name: text for name, text in inherited.items() if passes(item, name, inherited)}
     given |= _read_env_file(survey, item)
     own = {name: expand(survey, item, text) for name, text in item.variables.items()}
     if item.host.name == "vscode" and "PATH" in own and given.get("PATH"):
         own["PATH"] = f"{given['PATH']}:{own['PATH']}"  # the only host that adds to it
     return given | own
+
+
+def read_projects(survey: Survey, item: Item) -> dict[str, str]:
+    """Return what a project adds for its servers, besides what their entries say."""
+    if item.host.name != "claude":
+        return {}
+    return presets.read_projects(survey, item.scope.partition("local: ")[2] or survey.site.project)
+
+
+def list_added(item: Item, cwd: str) -> dict[str, str]:
+    """Return what a host itself sets for every server that it starts in a directory."""
+    added = dict(_ADDED.get(item.host.name, {}))
+    if item.host.name == "claude":
+        added["CLAUDE_PROJECT_DIR"] = cwd
+    return added
 
 
 def passes(item: Item, name: str, inherited: Mapping[str, str]) -> bool:
@@ -128,7 +148,9 @@ def read_host(survey: Survey, host: Host) -> Mapping[str, str]:
     running = _read_running(survey, host)
     if host.name in _ASK_THE_SHELL:
         return {**running, **survey.environ}
-    if host.name != "claude-desktop":
+    if host.name == "claude":
+        return {**(running or survey.environ), **presets.read_own(survey)}
+    if host.name != "claude-desktop" or survey.site.platform != "darwin":
         return running or survey.environ
     nodes = _list_nodes(survey.site)
     return {**(running or survey.environ), "PATH": ":".join([*nodes, _DESKTOP_PATH])}
@@ -186,12 +208,15 @@ def is_solved(item: Item, text: str) -> bool:
 def _read_env_file(survey: Survey, item: Item) -> dict[str, str]:
     """Return what an entry of an editor takes from a file of variables."""
     path = item.entry.get("envFile")
-    if not isinstance(path, str):
-        return {}
+    return read_variables(expand(survey, item, path)) if isinstance(path, str) else {}
+
+
+def read_variables(path: str) -> dict[str, str]:
+    """Return what a file of variables says; nothing if it cannot be read."""
     from dotenv import dotenv_values
 
     try:
-        found = dotenv_values(expand(survey, item, path), encoding="utf-8")
+        found = dotenv_values(path, encoding="utf-8")
     except (OSError, ValueError):
-        return {}  # what its host makes of it is another question
+        return {}  # what is made of it is another question
     return {name: text for name, text in found.items() if text is not None}

@@ -17,8 +17,8 @@ from mcp_launch import (
     whereabouts,
     wrapping,
 )
-from mcp_launch.doctor import programs
-from mcp_launch.doctor.finding import Subject
+from mcp_launch.doctor import claudekeys, permission, programs
+from mcp_launch.doctor.finding import Subject, tell_failure
 from mcp_launch.document import Document
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.likeness import Configured
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mcp_launch.census import Census
+    from mcp_launch.doctor.finding import Finding
     from mcp_launch.doctor.programs import Program
     from mcp_launch.processes import ProcessTable
     from mcp_launch.settings.host import File, Host, Site
@@ -59,8 +60,11 @@ class Item(NamedTuple):
     def variables(self) -> dict[str, str]:
         """Return the variables that the entry sets."""
         found: dict[str, str] = {}
-        for key in _VARIABLES:
-            table = self.entry.get(key)
+        command = self.entry.get("command")
+        tables = [self.entry.get(key) for key in _VARIABLES]
+        # Zed's entries of old have all of it in one place.
+        tables += [command.get("env")] if isinstance(command, dict) else []
+        for table in tables:
             if isinstance(table, dict):
                 found |= {str(name): str(text) for name, text in table.items() if text is not None}
         return found
@@ -72,12 +76,17 @@ class Item(NamedTuple):
 
     def point(self, *keys: str | int) -> Subject:
         """Return the place of the entry, or of something in it, as a subject."""
-        path = self.path + keys
-        while path and path not in self.document.spots:
-            path = path[:-1]
-        spot = self.document.spots.get(path)
-        line, column = locate(self.document.text, spot.key[0]) if spot else (0, 0)
-        return Subject(self.host.name, self.name, self.scope, self.file.path, line, column)
+        place = point(self.host, self.file, self.document, self.path + keys)
+        return place._replace(server=self.name, scope=self.scope)
+
+
+def point(host: Host, file: File, document: Document, path: Path) -> Subject:
+    """Return the place of something in a file as a subject."""
+    while path and path not in document.spots:
+        path = path[:-1]
+    spot = document.spots.get(path)
+    line, column = locate(document.text, spot.key[0]) if spot else (0, 0)
+    return Subject(host.name, "", file.scope, file.path, line, column)
 
 
 class Refusal(NamedTuple):
@@ -100,6 +109,7 @@ class Survey:
         self.state = directory  # where leases and logs are
         self.hosts = [host for host in HOSTS.values() if not only or host.name in only]
         self.refusals: list[Refusal] = []
+        self.failures: list[Finding] = []  # entries that could not be looked at
         self._documents: dict[str, Document] = {}
 
     @cached_property
@@ -108,29 +118,49 @@ class Survey:
         found: dict[tuple[str, str], tuple[Host, File]] = {}
         for host in self.hosts:
             for file in host.list_files(self.site):
-                if os.path.exists(file.path):
+                if os.path.lexists(file.path):
                     found.setdefault((host.name, os.path.realpath(file.path)), (host, file))
         return list(found.values())
 
     @cached_property
     def items(self) -> list[Item]:
         """Return every server of every file; a file that cannot be read is in `refusals`."""
-        found = []
+        found: list[Item] = []
         for host, file in self.files:
             try:
                 document = self.read(file)
             except FileRefused as error:
                 self.refusals.append(Refusal(host, file, error))
                 continue
-            found += [
-                _describe(host, file, document, path) for path in list_entries(document, file)
-            ]
+            for path in list_entries(document, file):
+                try:
+                    item = _describe(host, file, document, path)
+                    found.append(item._replace(why_not=self._tell_why_not(item, found)))
+                except Exception as error:  # noqa: BLE001  # whatever it is, the others are seen
+                    subject = Subject(host.name, str(path[-1]), file.scope, file.path)
+                    self.failures.append(tell_failure(subject, "reading the entry", error))
         return found
+
+    def _tell_why_not(self, item: Item, before: list[Item]) -> str:
+        """Return why an entry is no server that its host starts; nothing if it is one."""
+        entry = item.document.get(item.path)
+        if item.file.why_not:
+            return item.file.why_not
+        if item.host.name == "claude" and any(claudekeys.list_faults(entry)):
+            return permission.SKIPPED
+        if any(_hides(one, item) for one in before):
+            return permission.HIDDEN
+        return tell_why_not(item.host, entry) or permission.tell_why_off(self, item)
 
     @cached_property
     def servers(self) -> list[Item]:
         """Return the servers that hosts do start."""
         return [item for item in self.items if not item.why_not]
+
+    @cached_property
+    def approvals(self) -> dict[str, dict[str, Any]]:
+        """Return all that may approve or forbid Claude Code's servers, by the files it is in."""
+        return permission.read_settings(self)
 
     @cached_property
     def launcher(self) -> str:
@@ -213,8 +243,15 @@ def _describe(host: Host, file: File, document: Document, path: Path) -> Item:
         file.scope if path[0] != "projects" else f"local: {path[1]}",
         entry if isinstance(entry, dict) else {},
         words,
-        file.why_not or tell_why_not(host, entry),
+        "",
         is_wrapped,
         given,
         command,
     )
+
+
+def _hides(nearer: Item, item: Item) -> bool:
+    """Tell whether Claude Code takes another entry of a project instead, from nearer by."""
+    is_same = (nearer.host.name, nearer.name) == ("claude", item.name)
+    is_other_file = nearer.file.path != item.file.path
+    return is_same and is_other_file and nearer.scope == item.scope == "project"

@@ -25,9 +25,11 @@ END_LIMIT = 10.0
 # A line that does not end: Claude Code gives up as soon.
 _LINE_LIMIT = 16 << 20
 
-# How many of a server's last lines on stderr are kept, and how much of each.
+# How many of a server's last lines on stderr are kept, and how much of each; of what is longer,
+# how much is looked at for secrets before.
 _LAST_WORDS = 5
 _WIDTH = 300
+_LOOKED_AT = 10 * _WIDTH
 
 # What the launcher says on its own stderr, and what the server's lines lack.
 OURS = "[mcp-launch] "
@@ -49,13 +51,16 @@ class Overheard:
 class Wire:
     """One launch, and the host's part of the conversation with its server."""
 
-    def __init__(self, process: subprocess.Popen[bytes], project: str) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], project: str, clean: Callable[[str], str]
+    ) -> None:
         self.since = time.monotonic()
         self.overheard = Overheard()
         self.answers: dict[str, Message] = {}
         self.has_ended = False
         self._process = process
         self._project = project
+        self._clean = clean
         self._selector = selectors.DefaultSelector()
         for stream, hear in ((process.stdout, self._hear), (process.stderr, self._overhear)):
             if stream is not None:
@@ -135,14 +140,18 @@ class Wire:
         text = line.decode(errors="replace").strip()
         heard = self.overheard
         if not text.startswith(OURS):
-            heard.last_words = [*heard.last_words, text[:_WIDTH]][-_LAST_WORDS:] if text else []
+            heard.last_words = [*heard.last_words, self._cut(text)][-_LAST_WORDS:] if text else []
             return
         told = text.removeprefix(OURS)
         if _NOISE in told:
-            heard.noise.append(told.partition(_NOISE)[2][:_WIDTH])
+            heard.noise.append(self._cut(told.partition(_NOISE)[2]))
         heard.goes_on |= told.startswith(_GOES_ON)
         if found := _LEFT.fullmatch(told):
             heard.left_behind += int(found[1])
+
+    def _cut(self, text: str) -> str:
+        # In this order: half a secret is not recognised any more.
+        return self._clean(text[:_LOOKED_AT])[:_WIDTH]
 
 
 class _Reader:

@@ -65,6 +65,7 @@ def run(request: Request, environ: Mapping[str, str], *, table: ProcessTable | N
         explained = precedence.explain(prospect, request.explained)
         told["explained"] = account.describe_explanation(prospect, request.explained, explained)
         is_there = explained.used is not None
+    told = account.make_scrubber(prospect).clean_all(told)
     if request.is_json:
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:

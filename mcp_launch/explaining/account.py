@@ -1,4 +1,4 @@
-"""What a launch would know and decide, as data in which no secret is left."""
+"""What a launch would know and decide, as data; and the secrets that are not to be left in it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mcp_launch.explaining.situation import NO_COMMAND
 from mcp_launch.hosts.host import Found, Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcp_launch.explaining.precedence import Explanation
     from mcp_launch.explaining.prospect import Prospect
 
@@ -21,20 +23,19 @@ _NEW = "(new with each launch)"
 
 def describe(prospect: Prospect) -> dict[str, Any]:
     """Return all of it."""
-    values = [
-        {
-            "name": one.name,
-            "value": _hide(prospect, one.name, one.text),
-            "origin": one.origin,
-            "is_set": one.is_set,
-        }
-        for one in prospect.list_values()
-    ]
     return {
         "version": VERSION,
         "entry": _describe_entry(prospect),
         "frame": {name: _describe_fact(prospect, fact) for name, fact in _frame(prospect).items()},
-        "variables": values,
+        "variables": [
+            {
+                "name": one.name,
+                "value": _hide(prospect, one.name, one.text),
+                "origin": one.origin,
+                "is_set": one.is_set,
+            }
+            for one in prospect.list_values()
+        ],
         "removed": [{"name": name, "why": why} for name, why in prospect.list_removed().items()],
         "notes": list(prospect.situation.notes),
         "problems": [
@@ -57,21 +58,28 @@ def describe_explanation(prospect: Prospect, name: str, explained: Explanation) 
     return {"name": name, "steps": steps, "used": explained.used, "fix": explained.fix}
 
 
+def make_scrubber(prospect: Prospect) -> masking.Scrubber:
+    """Return what takes every secret that the launch comes across out of what is told of it."""
+    return masking.Scrubber(_list_secrets(prospect))
+
+
+def _list_secrets(prospect: Prospect) -> Iterator[str]:
+    situation = prospect.situation
+    dotenv = {name: text or "" for name, text in prospect.dotenv.values.items()}
+    environs = (situation.around, situation.environ, prospect.decided.environ, dotenv)
+    for environ in (*environs, prospect.asked.literals):
+        yield from masking.list_in_variables(environ)
+    for words in (situation.arguments, prospect.decided.argv):
+        yield from masking.list_in_words(words)
+    if situation.item is not None:
+        yield from masking.list_in_value(situation.item.entry)
+
+
 def _hide(prospect: Prospect, name: str, text: str) -> str:
-    """Return a variable's value as it can be shown."""
+    """Return a variable's value as it can be shown, as far as its name decides it."""
     if text == prospect.found.launch.value:
         return _NEW
-    if text and masking.is_secret_name(name):
-        return masking.MASK
-    situation = prospect.situation
-    known = {**situation.around, **situation.environ, **prospect.decided.environ}
-    # A path is no secret, and would be missing wherever it is a part of another.
-    secrets = (
-        value
-        for other, value in known.items()
-        if masking.is_secret_name(other) and not value.startswith("/")
-    )
-    return masking.Scrubber(secrets).clean(text)
+    return masking.MASK if text and masking.is_secret_name(name) else text
 
 
 def _describe_entry(prospect: Prospect) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts, options, plan
+from mcp_launch import hosts, masking, options, plan
 from mcp_launch.doctor.launchers import tell_how
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.explaining.situation import split
@@ -167,7 +167,8 @@ def _list_inherited(prospect: Prospect, name: str) -> Iterator[Step]:
         why = blocked or "handed on as it is" if own is not None else "it does not name it"
         yield Step("the entry's env", own, why, is_right=own is not None and not blocked)
         if source := _find_refused(situation.item, name):
-            why = f"source {source}: Codex refuses it, and everything else in that file"
+            named = f"source {source}" if masking.is_common(source) else "a source"
+            why = f"{named}: Codex refuses it, and everything else in that file"
             yield Step("the entry's env_vars", None, why)
         text = None if own is not None else text
     if text is None:

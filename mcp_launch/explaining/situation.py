@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 # Stands for the server's command where none was given.
 NO_COMMAND = "COMMAND"
 
-# What a host adds to the environment of every server, besides the server's identity.
-_ADDED = {"claude": {"CLAUDECODE": "1"}, "gemini": {"GEMINI_CLI": "1"}}
-
 # Of several entries of one name, a host uses the one of the narrowest scope.
 _SCOPES = ("plugin", "user", "workspace", "project", "local", "managed")
 
@@ -162,12 +159,13 @@ def _enter(survey: Survey, item: Item, words: list[str], here: Situation) -> Sit
     origins = {
         name: f"inherited from {title}" if name in host else "the entry's envFile" for name in given
     }
+    origins |= dict.fromkeys(surroundings.read_projects(survey, item), "the project's settings")
     withheld = dict.fromkeys(host.keys() - given.keys(), f"{title} does not hand it on to servers")
     # Whatever stands there is another session's: the host says these anew for every server.
     for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()):
         if name not in own and given.pop(name, None) is not None:
             withheld[name] = f"{title} sets its own when it starts a server"
-    added = _list_added(item, cwd)
+    added = surroundings.list_added(item, cwd)
     origins |= dict.fromkeys(added, f"{title} sets it for every server")
     origins |= dict.fromkeys(own, "the entry's env")
     return Situation(
@@ -188,13 +186,6 @@ def _find_cwd(survey: Survey, item: Item, here: str) -> str:
     """Return where the host starts it; a host that starts servers where it runs, runs here."""
     *_, place = (here, *launches.list_places(survey, item))
     return here if place == survey.site.project else place
-
-
-def _list_added(item: Item, cwd: str) -> dict[str, str]:
-    added = dict(_ADDED.get(item.host.name, {}))
-    if item.host.name == "claude":
-        added["CLAUDE_PROJECT_DIR"] = cwd
-    return added
 
 
 def _imagine_lineage(survey: Survey, item: Item) -> Lineage:

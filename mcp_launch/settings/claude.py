@@ -11,8 +11,9 @@ from mcp_launch.settings.host import (
     PLUGIN,
     File,
     Host,
+    count_inside,
     find_plugin_files,
-    in_project,
+    list_upward,
 )
 
 if TYPE_CHECKING:
@@ -25,19 +26,27 @@ _MANAGED = {
 
 
 def _list_files(site: Site) -> list[File]:
-    moved = site.environ.get("CLAUDE_CONFIG_DIR")
-    own = os.path.join(moved or site.home, ".claude.json")
     managed = os.path.join(_MANAGED.get(site.platform, "/etc/claude-code"), "managed-mcp.json")
-    servers = (("mcpServers",), ("projects", ANY, "mcpServers"))
     return [
-        File(own, "user", servers=servers, lock=f"{own}.lock"),
-        File(in_project(site, ".mcp.json"), "project"),
+        find_own(site),
+        # Of one name, it takes the nearest.
+        *[
+            File(path, "project", is_outside=above >= count_inside(site))
+            for above, path in enumerate(list_upward(site, ".mcp.json"))
+        ],
         File(managed, "managed", why_not=MANAGED),
         *[
             File(path, "plugin", servers=(("mcpServers",), ()), why_not=PLUGIN)
             for path in find_plugin_files(find_plugins(site), ".mcp.json")
         ],
     ]
+
+
+def find_own(site: Site) -> File:
+    """Return the user's own file, in which the private servers of all projects are too."""
+    own = os.path.join(site.environ.get("CLAUDE_CONFIG_DIR") or site.home, ".claude.json")
+    servers = (("mcpServers",), ("projects", ANY, "mcpServers"))
+    return File(own, "user", servers=servers, lock=f"{own}.lock")
 
 
 def list_managed_settings(site: Site) -> list[str]:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 ANY = "*"
 
 _REMOTE_KEYS = ("url", "serverUrl", "httpUrl", "uri")
-_REMOTE_TYPES = {"http", "sse", "streamable_http", "streamable-http", "streamableHttp"}
-_REMOTE_TYPES |= {"remote", "ws"}
+# No set: whatever stands in a file is looked for in it.
+_REMOTE_TYPES = (
+    *("http", "sse", "streamable_http", "streamable-http", "streamableHttp"),
+    *("remote", "ws"),
+)
 
 
 class Site(NamedTuple):
@@ -52,6 +55,11 @@ class File(NamedTuple):
     servers: tuple[Path, ...] = (("mcpServers",),)  # the tables in which each key is a server
     why_not: str = ""  # why it is never written
     lock: str = ""  # the directory that the host makes while it writes
+    is_outside: bool = False  # above the project's repository: not this project's to change
+
+
+# For hosts that start servers in `/` or the home directory, where a launch asks to be told so.
+ANYWHERE = ("--cwd", "keep")
 
 
 class Host(NamedTuple):
@@ -62,6 +70,7 @@ class Host(NamedTuple):
     list_files: Callable[[Site], list[File]]
     shapes: tuple[Shape, ...] = (Shape(),)
     why_not: Callable[[dict[str, Any]], str] = lambda _: ""
+    options: tuple[str, ...] = ()  # of `run`, without which its servers would not start
 
 
 def list_entries(document: Document, file: File) -> Iterator[Path]:
@@ -122,3 +131,19 @@ def in_home(site: Site, *names: str) -> str:
 def in_project(site: Site, *names: str) -> str:
     """Return a path below the project."""
     return os.path.join(site.project, *names)
+
+
+def list_upward(site: Site, *names: str) -> list[str]:
+    """Return a path below the project and below each directory above it, the nearest first."""
+    directory = site.project
+    found = [os.path.join(directory, *names)]
+    while os.path.dirname(directory) != directory:
+        directory = os.path.dirname(directory)
+        found.append(os.path.join(directory, *names))
+    return found
+
+
+def count_inside(site: Site) -> int:
+    """Return how many of these directories are the project's: up to its repository's root."""
+    marks = [os.path.exists(path) for path in list_upward(site, ".git")]
+    return marks.index(True) + 1 if True in marks else 1

@@ -20,6 +20,7 @@ tools=N pages=N name=TEXT       how many tools, on how many pages, and what they
 version=TEXT    the protocol that it speaks
 needs=NAME      ends without this variable
 in=DIRECTORY    ends anywhere else
+says=TEXT       its last words, if it dies
 shy=FILE        is silent when it is started for the first time
 witness=SOCKET  to which it stays connected
 """
@@ -125,6 +126,8 @@ def check_surroundings() -> None:
         sys.exit(f"{VALUES['needs']} is not set")
     if VALUES.get("in", os.getcwd()) != os.getcwd():
         sys.exit(f"started in {os.getcwd()}")
+    if "dies" in WORDS and "says" in VALUES:
+        sys.exit(VALUES["says"])
     if "dies" in WORDS:
         sys.exit(f"cannot log in with {os.environ.get('API_TOKEN')}\nAPI_KEY='0123456789'")
 
