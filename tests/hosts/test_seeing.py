@@ -163,28 +163,36 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     init = desk.place / "init"
     init.symlink_to(os.path.realpath(sys.executable))
     adopter = [str(init), "-S", "-E", str(HERE.parent / "actors" / "adopter.py")]
-    witnesses = []
-    for name in ("left", "living"):
-        (desk.place / name).mkdir()
-        witnesses.append(Witness(desk.place / name))
-        # Its file tells of the other by now: that the first is a server, its name has to tell.
-        command = [*SERVER, "--witness", witnesses[-1].path, "hostile", "mcp-probe"]
-        HOSTS[host].configure(desk, command)
-        HOSTS[host].run(desk, project, words="call mcp__probe__wait {}", before=adopter)
-        witnesses[-1].meet(*ROLES)
-        if name == "left":
-            killed = psutil.Process(witnesses[-1].pids["server"]).parent()
-            assert killed
-            killed.kill()
-            wait_until_gone(killed.pid)
-    left, living = witnesses
+    witness = Witness(desk.place)
+    HOSTS[host].configure(desk, [*SERVER, "--witness", witness.path, "hostile"])
+    left, living = (
+        start_with_company(desk, project, witness, HOSTS[host], adopter) for _ in range(2)
+    )
+    killed = psutil.Process(left["server"]).parent()
+    assert killed
+    killed.kill()
+    wait_until_gone(killed.pid)
 
     # Only at what this test has started: a developer may have leftovers of his own.
     assert reaping.run(desk.environment(), is_sure=True, table=enclose()) == 0
 
-    assert str(left.pids["server"]) in capsys.readouterr().out
+    assert str(left["server"]) in capsys.readouterr().out
+    assert all(psutil.Process(pid).is_running() for pid in living.values())
+    witness.pids = left
     # What has forked twice and left its session is nobody's in particular without us.
-    assert set(list_survivors(left)) <= {"daemon"}
-    assert all(psutil.Process(pid).is_running() for pid in living.pids.values())
-    for one in witnesses:
-        one.close()
+    assert set(list_survivors(witness)) <= {"daemon"}
+    witness.pids |= {f"living {role}": pid for role, pid in living.items()}
+    witness.close()
+
+
+def start_with_company(
+    desk: Desk, project: str, witness: Witness, host: Any, adopter: list[str]
+) -> dict[str, int]:
+    """Start a host below an init of its own, and return its server's company."""
+    for connection in witness.actors.values():
+        connection.close()  # theirs is another company
+    witness.actors.clear()
+    witness.pids.clear()
+    host.run(desk, project, words="call mcp__probe__wait {}", before=adopter)
+    witness.meet(*ROLES)
+    return dict(witness.pids)
