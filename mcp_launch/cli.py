@@ -120,13 +120,15 @@ _Names = Annotated[
     typer.Argument(help="Servers; default: all.", metavar="SERVER", show_default=False),
 ]
 _Hosts = Annotated[
-    list[str] | None, typer.Option("--host", help="Only this host; may be repeated.")
+    list[str] | None,
+    typer.Option("--host", metavar="HOST", help="Only this host; may be repeated."),
 ]
 _Files = Annotated[
-    list[str] | None, typer.Option("--file", help="Only this file; may be repeated.")
+    list[str] | None,
+    typer.Option("--file", metavar="FILE", help="Only this file; may be repeated."),
 ]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-_Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 _Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 
@@ -139,7 +141,7 @@ def _wrap(
     yes: _Yes = False,
     dry_run: _Dry = False,
 ) -> None:
-    """Put mcp-launch before the servers in the hosts' configuration files."""
+    """Put mcp-launch before the servers in the hosts' files."""
     _edit((names, host, file), yes, dry_run, is_wrapping=True)
 
 
@@ -152,7 +154,7 @@ def _unwrap(
     yes: _Yes = False,
     dry_run: _Dry = False,
 ) -> None:
-    """Take mcp-launch out of the hosts' configuration files again."""
+    """Take mcp-launch out of the hosts' files again."""
     _edit((names, host, file), yes, dry_run, is_wrapping=False)
 
 
@@ -173,7 +175,7 @@ def _trust(
     yes: _Yes = False,
     forget: Annotated[bool, typer.Option("--forget", help="Trust it no longer.")] = False,
 ) -> None:
-    """Let a project's .mcp-launch.toml be used, as long as it stays as it is."""
+    """Let a project's .mcp-launch.toml be used as it is now."""
     from mcp_launch import trusting
 
     path = trusting.locate(path)
@@ -228,7 +230,8 @@ def _ps(
 def _reap(
     *,
     older_than: Annotated[
-        str, typer.Option("--older-than", help="Only what is so old: 30m, 2h, 1d.")
+        str,
+        typer.Option("--older-than", metavar="AGE", help="Only what is so old: 30m, 2h, 1d."),
     ] = "",
     yes: _Yes = False,
 ) -> None:
@@ -238,16 +241,22 @@ def _reap(
     raise typer.Exit(reaping.run(os.environ, is_sure=yes, older_than=older_than))
 
 
-@app.command("env", options_metavar="[OPTIONS] [-- OPTIONS OF RUN... COMMAND...]")
+@app.command("env")
 def _env(
     context: typer.Context,
     server: Annotated[
-        str, typer.Argument(help="A server of a host or profile.", metavar="[SERVER]")
+        str,
+        typer.Argument(
+            help="A server of a host or profile; or, after --, what follows `run`.",
+            metavar="[SERVER] [-- [RUN-OPTIONS] [COMMAND...]]",
+            show_default=False,
+        ),
     ] = "",
     *,
     host: _Hosts = None,
     explain: Annotated[
-        str, typer.Option("--explain", help="Tell where this variable comes from.")
+        str,
+        typer.Option("--explain", metavar="NAME", help="Tell where this variable comes from."),
     ] = "",
     as_json: _Json = False,
 ) -> None:
@@ -265,7 +274,8 @@ def _logs(
     ] = "",
     *,
     session: Annotated[
-        str, typer.Option("--session", help="A session or thread, or how its id begins.")
+        str,
+        typer.Option("--session", metavar="ID", help="A session or thread, or a part of its id."),
     ] = "",
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last.")] = 200,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what comes, too.")] = False,
@@ -279,7 +289,7 @@ def _logs(
 
 @app.command("demo")
 def _demo() -> None:
-    """Show two sessions side by side, and what is left when a host is killed."""
+    """Show two sessions, and what is left when a host is killed."""
     from mcp_launch.demo import show
 
     raise typer.Exit(show())
