@@ -226,8 +226,13 @@ def tell_end(code: int, when: str, last_words: bytes) -> str:
     """Say how a server ended, and what it said last."""
     how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
     lines = last_words.decode(errors="replace").splitlines()[-_LAST_LINES:]
-    said = "; its last words: " + " / ".join(line.strip() for line in lines) if lines else ""
-    return f"{how} {when}{said}"
+    if not lines:
+        return f"{how} {when}"
+    from mcp_launch import masking
+
+    # The host hands it on to a model.
+    said = masking.mask_text(" / ".join(line.strip() for line in lines))
+    return f"{how} {when}; its last words: {said}"
 
 
 def explain_early_end(server: str, code: int, last_words: bytes = b"") -> ServerFailed:

@@ -130,7 +130,11 @@ def _find_outer(running: Running) -> str | None:
 
 def _open_log(running: Running) -> Log:
     found = running.found
-    facts: dict[str, object] = {"server": running.wanted.server, "cwd": running.decided.cwd.value}
+    facts: dict[str, object] = {
+        "server": running.wanted.server,
+        "mark": leases.mark_command(running.decided.argv),
+        "cwd": running.decided.cwd.value,
+    }
     for name in ("host", "session", "thread"):
         facts[name] = getattr(getattr(found, name), "value", None)
     log = logfile.open_log("" if running.wanted.no_log else found.launch.value, facts)

@@ -79,6 +79,9 @@ def _check(file: str, name: str) -> str:
 
 def _suggest(name: str, directories: list[str]) -> str:
     ways = []
+    first, *rest = name.split()
+    if rest and any(os.path.isfile(f"{directory}/{first}") for directory in directories):
+        return f"write {first} alone as the command, and the rest as its arguments"
     near = _list_near(name, directories)
     if near:
         ways.append(f"did you mean {' or '.join(near)}?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import trace
+from mcp_launch import attending, trace
 from mcp_launch.attending import read
 from mcp_launch.outlet import Outlet
 
@@ -51,6 +51,12 @@ class Complaints:
         """Say something ourselves."""
         trace.record(text)
         self._outlet.put(f"[mcp-launch] {text}\n".encode(errors="surrogateescape"))
+
+    def tell_end(self, code: int, *, is_over: bool) -> str:
+        """Say how the server ended; at the end of its input it had nothing more to say."""
+        if is_over and not code:
+            return attending.tell_end(code, "after the end of its input", b"")
+        return attending.tell_end(code, "while it was at work", self.last_words)
 
     def mark(self, line: bytes) -> None:
         """Tell a line that was on the server's stdout and is no message."""

@@ -81,10 +81,12 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     wanted = [change for change in changes if change.after != change.before]
     for warning in list_warnings(site, wanted, launcher):
         console.print(Text(printable(f"Note: {warning}"), "yellow"))
-    if wanted and _is_agreed(console, request, wanted):
-        refusals += _write(console, wanted, wish)
-    elif not wanted:
+    if not wanted:
         console.print("There is nothing to change.")
+    elif _is_agreed(console, request, wanted):
+        refusals += _write(console, wanted, wish)
+    elif not request.is_dry:
+        console.print("Nothing was changed.")
     return 1 if refusals else 0
 
 

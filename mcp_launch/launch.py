@@ -195,17 +195,21 @@ def _fail(error: LaunchError, arguments: list[str], launch: str) -> int:
 
 def _log_failure(arguments: list[str], launch: str) -> None:
     """Keep a log of a launch that never started a server, and clear up in the guardian's place."""
-    from mcp_launch import logfile
+    from mcp_launch import leases, logfile
 
     try:
         given, words = options.split(arguments)
     except UsageError:
         given, words = {}, []  # that is what is being told
     server = profile.name_server(given, os.environ) or "".join(words[:1])
-    facts: dict[str, object] = {"server": os.path.basename(server), "cwd": context.read_cwd({})}
+    facts: dict[str, object] = {
+        "server": os.path.basename(server) or "(no command)",
+        "mark": leases.mark_command(words),
+        "cwd": context.read_cwd({}),
+    }
     trace.write_to(logfile.open_log(launch, facts))
-    leases = os.path.dirname(state.name_lease(os.environ, ""))
-    logfile.prune(logfile.find_directory(os.environ), leases)
+    directory = os.path.dirname(state.name_lease(os.environ, ""))
+    logfile.prune(logfile.find_directory(os.environ), directory)
 
 
 def _trace_lineage(line: Lineage) -> None:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch import leases, masking
+from mcp_launch.likeness import prefer
 from mcp_launch.message import get_member
 from mcp_launch.population import Launch, Server
 
@@ -92,7 +93,8 @@ def _read_launch(record: dict[str, Json]) -> Launch:
 def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:
     """Return the name in the host's file: a lease may know no more than the program's."""
     mark, told = record.get("mark"), _text(record.get("server"))
-    names = [one.name for one in configured if leases.mark_command(list(one.words)) == mark]
+    known = prefer(configured, _text(get_member(record, "context", "host", "value")))
+    names = [one.name for one in known if leases.mark_command(list(one.words)) == mark]
     return told if told in names or not names else names[0]
 
 

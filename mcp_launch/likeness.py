@@ -41,6 +41,12 @@ class Configured(NamedTuple):
 
     name: str
     words: tuple[str, ...]  # its own command, without a launcher before it
+    host: str = ""
+
+
+def prefer(configured: Iterable[Configured], host: str) -> list[Configured]:
+    """Return all of them, those of one host first: others may call the same command otherwise."""
+    return sorted(configured, key=lambda one: one.host != host)
 
 
 def name_server(

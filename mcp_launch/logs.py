@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from mcp_launch import logfile
+from mcp_launch import leases, logfile
+from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import UsageError, printable, suggest
 
 if TYPE_CHECKING:
@@ -38,16 +40,17 @@ class Wanted(NamedTuple):
     """Whose lines to show."""
 
     server: str = ""
-    session: str = ""  # a session or a thread, or how its id begins
+    session: str = ""  # a session or a thread, or a part of its id
 
 
 class Reader:
     """Reads one launch's log, and later what was added to it."""
 
-    def __init__(self, path: str, count: int) -> None:
+    def __init__(self, path: str, count: int | None, entries: Mapping[str, list[str]]) -> None:
         self.launch = os.path.basename(path).partition(".")[0]
         self.facts: dict[str, object] = {}
         self._path = path
+        self._entries = entries  # what the hosts' files call each command
         self._mark = b""  # what tells the file that was read last from others of its name
         self._offset = 0
         self._told = ""  # everything that names whom it is for
@@ -104,10 +107,16 @@ class Reader:
             self.facts = facts
             self._introduction = line._replace(text=_introduce(facts))
 
+    @property
+    def names(self) -> list[str]:
+        """Return what it is called: in the hosts' files, and what the launch was told."""
+        told = str(self.facts.get("server"))
+        names = self._entries.get(str(self.facts.get("mark")), [])
+        return [told] if told in names else [*names, told]
+
     def is_wanted(self, wanted: Wanted) -> bool:
         """Tell whether to show it."""
-        is_server = wanted.server in {"", self.facts.get("server")}
-        return is_server and wanted.session in self._told
+        return wanted.server in {"", *self.names} and wanted.session in self._told
 
     def take_lines(self) -> list[Line]:
         """Return what was not returned before."""
@@ -121,10 +130,11 @@ class Reader:
 
 def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following: bool) -> int:
     """Show the last lines, and with `is_following` what comes after them, until ^C."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     directory = logfile.find_directory(environ)
+    entries = _list_entries(environ)
     readers: dict[str, Reader] = {}
-    _look(directory, readers, count)
+    _look(directory, readers, count, entries)
     if not is_following:
         _check(wanted, readers, directory)
     shown = list(_take(readers, wanted))
@@ -133,7 +143,7 @@ def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following:
     try:
         while is_following:
             time.sleep(_INTERVAL)
-            _look(directory, readers, count)
+            _look(directory, readers, None, entries)
             for reader, line in _take(readers, wanted):
                 _show(console, reader, line)
     except KeyboardInterrupt:
@@ -141,20 +151,35 @@ def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following:
     return 0
 
 
-def _look(directory: str, readers: dict[str, Reader], count: int) -> None:
+def _list_entries(environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the names in the hosts' files, by the mark of their commands."""
+    found: dict[str, list[str]] = {}
+    for one in open_survey(environ).configured:
+        names = found.setdefault(leases.mark_command(list(one.words)), [])
+        names += [one.name] if one.name not in names else []
+    return found
+
+
+def _look(
+    directory: str,
+    readers: dict[str, Reader],
+    count: int | None,
+    entries: Mapping[str, list[str]],
+) -> None:
     try:
         names = os.listdir(directory)
     except OSError:
         return  # nobody has launched anything yet
     for name in names:
         if name.endswith(logfile.ENDING):
-            readers.setdefault(name, Reader(f"{directory}/{name}", count)).read()
+            reader = Reader(f"{directory}/{name}", count, entries)
+            readers.setdefault(name, reader).read()
 
 
 def _check(wanted: Wanted, readers: dict[str, Reader], directory: str) -> None:
     if any(reader.is_wanted(wanted) for reader in readers.values()):
         return
-    servers = sorted({str(reader.facts.get("server")) for reader in readers.values()})
+    servers = sorted({name for reader in readers.values() for name in reader.names})
     if not servers:
         raise UsageError(
             f"there is no log in {directory}",
@@ -190,7 +215,7 @@ def _introduce(facts: dict[str, object]) -> str:
 
 def _show(console: Console, reader: Reader, line: Line) -> None:
     clock = time.strftime("%m-%d %H:%M:%S", time.localtime(line.moment))
-    whose = f"{reader.facts.get('server')} {reader.launch[-_ID_SHOWN:]}"
+    whose = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
     shown = Text(f"{clock} ", "dim")
     shown.append(printable(whose), "cyan")
     text = printable(line.text.rstrip("\r").expandtabs())

@@ -13,7 +13,7 @@ from rich.tree import Tree
 
 from mcp_launch import measures, watching
 from mcp_launch.doctor.survey import open_survey
-from mcp_launch.errors import printable
+from mcp_launch.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +36,8 @@ def run(
     table: ProcessTable | None = None,
 ) -> int:
     """Show what runs, once or until the user has seen enough."""
+    if is_json and is_watching:
+        raise UsageError("--watch shows a screen, --json is for programs", fix="leave out one")
     survey = open_survey(environ, table)
     if is_json:
         sys.stdout.write(json.dumps(describe(survey.take_census()), indent=2) + "\n")

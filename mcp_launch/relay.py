@@ -109,12 +109,12 @@ class Relay(Attendant):
 
         """
         self.attend()
-        code = self.guardian.exit_code
-        failure = self.failure
-        if not self.talk.opening.is_over and not self.input_ended and not self.signalled:
-            failure = failure or explain_early_end(
-                self.server, code or 0, self.complaints.last_words
-            )
+        code, opening, failure = self.guardian.exit_code, self.talk.opening, self.failure
+        # A host that has closed its end may still read what it asked for.
+        is_missed = bool(code and opening.pending) and not self.is_ending
+        if not opening.is_over and not self.signalled and (is_missed or not self.input_ended):
+            words = self.complaints.last_words
+            failure = failure or explain_early_end(self.server, code or 0, words)
         if failure is not None:
             self._end_unfinished_line()  # our answer is a line of its own
             self.talk.leave_to(failure)

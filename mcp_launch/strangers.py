@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from mcp_launch import masking
-from mcp_launch.likeness import name_server
+from mcp_launch.likeness import name_server, prefer
 from mcp_launch.population import Server
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ def find_hosted(
     population: Population, taken: set[int], configured: list[Configured]
 ) -> Iterator[tuple[int, Server]]:
     """Return the servers of hosts, with their hosts' processes."""
-    for host in population.hosts:
+    for host, facts in population.hosts.items():
+        known = prefer(configured, facts.name)
         for pid in population.children.get(host, []):
-            name = None if pid in taken else _find_name(population, pid, configured)
+            name = None if pid in taken else _find_name(population, pid, known)
             if name and _is_own(pid):
                 ends = population.look_at_ends(pid)
                 if all(end.state == "held" for end in ends):

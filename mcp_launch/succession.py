@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from mcp_launch import message, trace, watchkeeping
-from mcp_launch.attending import explain_early_end, tell_end
+from mcp_launch.attending import explain_early_end
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.recollection import Recollection
 from mcp_launch.spawning import check_environment
@@ -203,8 +203,7 @@ class Succession:
         if self._stage == "ending":
             return "was replaced, because its session has changed"
         relay = self._relay
-        code = relay.guardian.exit_code or 0
-        return tell_end(code, "while it was at work", relay.complaints.last_words)
+        return relay.complaints.tell_end(relay.guardian.exit_code or 0, is_over=relay.input_ended)
 
     def _requeue_unread(self) -> None:
         """Keep for the next server what the last one has not read: it cannot have begun it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import select
 import signal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleDimensions
 from rich.live import Live
+from rich.text import Text
 
 from mcp_launch.errors import UsageError
 
@@ -57,7 +59,7 @@ def watch(draw: Callable[[], RenderableType]) -> None:
                 # Not left to rich: COLUMNS and LINES, where they are set, stay as they were.
                 columns, lines = os.get_terminal_size(fd)
                 console.size = ConsoleDimensions(columns or 80, lines or 24)
-                live.update(draw(), refresh=True)
+                live.update(_fit(console, draw()), refresh=True)
                 is_over = _is_over(fd)
     except KeyboardInterrupt:
         pass  # the way to end it
@@ -67,6 +69,20 @@ def watch(draw: Callable[[], RenderableType]) -> None:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(fd, termios.TCSADRAIN, before)
         signal.signal(signal.SIGTERM, handler)
+
+
+def _fit(console: Console, drawn: RenderableType) -> RenderableType:
+    """Return what fits on the screen, and how much does not."""
+    # A console of its own: what is printed on the live one would be drawn above the screen.
+    aside = Console(file=io.StringIO(), force_terminal=True, width=console.size.width)
+    with aside.capture() as capture:
+        aside.print(drawn)
+    lines = capture.get().splitlines()
+    rest = len(lines) - console.size.height + 1
+    if rest <= 1:
+        return drawn
+    shown = [*lines[:-rest], f"… {rest} more lines (without --watch all are shown)"]
+    return Text.from_ansi("\n".join(shown))
 
 
 def _is_over(fd: int) -> bool:

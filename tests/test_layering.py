@@ -19,6 +19,7 @@ STOREYS = (
     # The launch path: little of the standard library, nothing else.
     *(
         "options",
+        "masking",
         "lineage",
         "context",
         "state",
@@ -70,12 +71,11 @@ STOREYS = (
     *(f"settings.{name}" for name in ("codex", "claude", "claude_desktop", "cursor", "vscode")),
     *(f"settings.{name}" for name in ("gemini", "opencode", "zed", "windsurf", "cline")),
     *("settings.copilot", "settings.goose", "settings"),
-    *("changing", "consequences", "replacing", "whereabouts", "masking", "asking", "editing"),
-    "logs",
+    *("changing", "consequences", "replacing", "whereabouts", "asking", "editing"),
     *("endpoints", "measures", "likeness", "population", "launched", "strangers", "census"),
     *("doctor.finding", "doctor.programs", "doctor.kinds", "doctor.claudekeys"),
     *("doctor.permission", "doctor.survey", "doctor.presets", "doctor.surroundings"),
-    *("watching", "ps", "reaping"),
+    *("watching", "ps", "reaping", "logs"),
     *("doctor.launchers", "doctor.files", "doctor.codexkeys", "doctor.misplaced"),
     "doctor.directories",
     *("doctor.expansion", "doctor.approval", "doctor.naming", "doctor.exposure"),

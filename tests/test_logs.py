@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -334,6 +335,21 @@ def test_what_a_server_says_can_do_nothing_to_a_terminal(stage: Stage) -> None:
     assert "\x1b" not in shown
 
 
+def test_a_server_goes_by_its_name_in_the_hosts_files(stage: Stage, own_home: Path) -> None:
+    config = own_home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    entry = (
+        f"[mcp_servers.docs]\ncommand = {json.dumps(PROBE[0])}\nargs = {json.dumps(PROBE[1:])}\n"
+    )
+    config.write_text(entry, encoding="utf-8")
+    stage.launch("--", *PROBE).finish()
+
+    shown = show("docs").stdout
+
+    assert " docs " in shown.partition("\n")[0]
+    assert show(os.path.basename(PROBE[0])).stdout == shown
+
+
 def test_a_session_that_only_a_decision_tells_is_found(tmp_path: Path) -> None:
     Log(str(tmp_path / "state" / "logs" / "1.log"), {"server": "it"}).note("for session s-2")
 
@@ -346,7 +362,7 @@ def test_a_file_that_is_begun_anew_is_followed(
     monkeypatch.setattr(logfile, "LIMIT", 400)
     path = str(tmp_path / "1.log")
     log = Log(path, {"server": "it"})
-    reader = Reader(path, 1000)
+    reader = Reader(path, 1000, {})
     seen = []
     for number in range(200):
         log.note(f"line {number}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -194,6 +195,39 @@ def test_a_server_that_dies_in_either_era_is_told(stage: Stage) -> None:
 
     assert "its last words: what is initialize?" in launch.answer()["error"]["message"]
     assert launch.finish()[0] == 1
+
+
+def test_a_server_that_dies_over_input_that_has_ended_is_told_too(stage: Stage) -> None:
+    """As everybody tries it by hand: cat requests | mcp-launch run -- server."""
+    launch = stage.launch("--", *python("import sys; sys.stdin.read(); sys.exit('no database')"))
+    launch.send(request("initialize"), request("tools/list", 2))
+
+    code, out, err = launch.finish()
+
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert "its last words: no database" in answers[0]["error"]["message"]
+    assert b"[mcp-launch] " in err
+    assert code == 1
+
+
+def test_no_password_in_last_words_reaches_a_model(stage: Stage) -> None:
+    code = "import sys; sys.exit('cannot reach postgres://admin:hunter2hunter2@db/x')"
+    launch = stage.launch("--", *python(code))
+    launch.send(request("initialize"))
+
+    message = launch.answer()["error"]["message"]
+
+    assert "postgres://admin:***@db/x" in message
+
+
+def test_a_server_that_ends_as_it_should_is_not_said_to_have_died(stage: Stage) -> None:
+    launch = stage.launch("--trace", "--", *PROBE)
+    launch.ask("initialize")
+
+    said = launch.finish()[2]
+
+    assert b"the server ended with exit code 0 after the end of its input\n" in said
 
 
 def test_the_same_text_is_on_stderr(stage: Stage) -> None:

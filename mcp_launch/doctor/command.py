@@ -15,7 +15,7 @@ from mcp_launch.doctor.examining import examine
 from mcp_launch.doctor.launchers import Wrapping, wrap_all
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.survey import open_survey
-from mcp_launch.errors import LaunchError, printable, tell
+from mcp_launch.errors import LaunchError, UsageError, printable, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,18 +40,20 @@ class Request(NamedTuple):
 def run(request: Request, environ: Mapping[str, str]) -> int:
     """Look at everything, show what is wrong, mend what can be; return the exit code."""
     editing.check_hosts(request.hosts)
+    if request.is_sure and not request.is_fixing:
+        raise UsageError("--yes alone does nothing", fix="write --fix --yes to mend what can be")
     console = Console(highlight=False, soft_wrap=True)
     survey, findings = _look(request, environ)
     report = Report(survey, findings)
-    if request.is_fixing and not request.is_json:
+    if not request.is_json:
         report.show(console)
     if request.is_fixing and _mend(console, report, findings, request):
         survey, findings = _look(request, environ)  # did it help?
         report = Report(survey, findings)
+        if not request.is_json:
+            report.show(console)
     if request.is_json:
         sys.stdout.write(json.dumps(report.describe(), indent=2) + "\n")
-    elif not request.is_fixing or request.is_sure:
-        report.show(console)
     if any(finding.code == "ML001" for finding in findings):
         return _BLIND
     return _ILL if findings else _WELL

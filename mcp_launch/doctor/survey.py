@@ -184,7 +184,11 @@ class Survey:
     @cached_property
     def configured(self) -> list[Configured]:
         """Return the servers whose own commands are in the hosts' files."""
-        return [Configured(item.name, tuple(item.command)) for item in self.items if item.command]
+        return [
+            Configured(item.name, tuple(item.command), item.host.name)
+            for item in self.items
+            if item.command
+        ]
 
     @cached_property
     def census(self) -> Census:
