@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch import asking, changing, consequences, masking, replacing, state, whereabouts
+from mcp_launch import (
+    asking,
+    changing,
+    consequences,
+    masking,
+    replacing,
+    state,
+    tracking,
+    whereabouts,
+)
 from mcp_launch.changing import Change, Wish
 from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import LaunchError, UsageError, printable, suggest, tell
@@ -187,6 +196,11 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
         yield reason
     for change in changes:
         yield from change.warnings
+        if tracking.is_tracked(change.file.path):
+            yield (
+                f"{change.file.path} is tracked by Git: others get this machine's path of "
+                "mcp-launch, too; write it by its name there (command: mcp-launch), or unwrap it"
+            )
     if any(change.host.name == "claude" for change in changes):
         yield from _warn_of_claude(site, changes)
 

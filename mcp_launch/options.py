@@ -16,33 +16,39 @@ USAGE = """\
 Usage: mcp-launch run [OPTIONS] [--] COMMAND [ARGS...]
        mcp-launch run --server NAME [OPTIONS]
 
-Start an MCP server in its session's directory, with its session's identity, and leave
-nothing behind. Everything from COMMAND on belongs to the server.
+Start an MCP server in its session's directory, with its session's identity, and
+leave nothing behind. Everything from COMMAND on belongs to the server.
 
-  --server NAME       the server's name in messages and leases (default: COMMAND), and in
-                      profiles: ~/.config/mcp-launch/config.toml, .mcp-launch.toml
-  --env NAME=SOURCE   give the server a variable; SOURCE is one of thread, session,
-                      project_root, cwd, host, host_pid, launch, local, dotenv
+  --server NAME       the server's name in messages and leases (default:
+                      COMMAND), and in profiles: .mcp-launch.toml,
+                      ~/.config/mcp-launch/config.toml
+  --env NAME=SOURCE   give the server a variable; SOURCE is one of thread,
+                      session, project_root, cwd, host, host_pid, launch, local,
+                      dotenv
   --dotenv FILE       read this file: all of it, or what --env NAME=dotenv names
-  --pass-env WHICH    what the server inherits: all (default), safe (all but the hosts' own
-                      secrets), or NAMES,AND*,PATTERNS
+  --pass-env WHICH    what the server inherits: all (default), safe (all but the
+                      hosts' own secrets), or NAMES,AND*,PATTERNS
   --cwd WHERE         session (default), project_root, keep, or a directory
-  --stdout MODE       what is no JSON on the server's stdout: auto (default) moves it to
-                      stderr, strict ends the launch, off lets it pass
-  --on-change ACTION  when a call is of another session than the server's: follow (it gets
-                      the call), restart (a fresh server gets it), refuse (nobody does);
-                      by default what suits the host
-  --when-unknown WHAT what an identity that is asked for holds until a call tells it:
-                      placeholder (default, the launch's own id), or fail
-  --restart WHEN      on (default): a server that dies is replaced; off: the launch ends
+  --stdout MODE       what is no JSON on the server's stdout: auto (default)
+                      moves it to stderr, strict ends the launch, off lets it
+                      pass
+  --on-change ACTION  when a call is of another session than the server's:
+                      follow (it gets the call), restart (a fresh server gets
+                      it), refuse (nobody does); by default what suits the host
+  --when-unknown WHAT what an identity that is asked for holds until a call
+                      tells it: placeholder (default, the launch's own id), or
+                      fail
+  --restart WHEN      on (default): a server that dies is replaced; off: the
+                      launch ends
   --no-meta           leave the calls' _meta alone
   --no-log            keep no log of this launch (see mcp-launch logs)
-  --strict            refuse a launch whose lineage cannot be verified, or whose thread
-                      is only a guess
-  --direct            let the server talk to the host itself: no byte passes through us
+  --strict            refuse a launch whose lineage cannot be verified, or whose
+                      thread is only a guess
+  --direct            let the server talk to the host itself: no byte passes
+                      through us
   --trace             tell every decision on stderr
 
-Each option has a twin in the environment: MCP_LAUNCH_CWD, MCP_LAUNCH_STRICT=1, ...
+Each option has a twin in the environment: MCP_LAUNCH_CWD, MCP_LAUNCH_STRICT=1...
 """
 
 SOURCES = (

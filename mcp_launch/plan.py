@@ -274,7 +274,7 @@ def _require(name: str, source: str, found: Found | Missing) -> Found:
     raise SourceMissing(
         f"no value for {name}: source `{source}` has none ({'; '.join(found.searched)})",
         fix=_WAYS_OUT.get(source, "start the server from a session of its host")
-        + f", or do not ask for {name} (--env, MCP_LAUNCH_ENV)",
+        + f", or do not ask for {name} (--env, MCP_LAUNCH_ENV, profile)",
     )
 
 
@@ -282,8 +282,8 @@ _WAYS_OUT = {
     "local": "set it in the `env` of the host's entry (hosts clear most variables)",
     "dotenv": "add it there, or name the right file with --dotenv FILE",
     "project_root": "start the host inside a project",
-    "thread": "leave out --direct and --when-unknown fail, so that the first call of a Codex "
-    "thread can tell it",
+    "thread": "start the server from a Codex thread, whose first call tells it (but not with "
+    "--direct or --when-unknown fail), or give it a default or required = false in the profile",
     "session": "leave out --direct and --when-unknown fail, so that the first call can tell it",
 }
 

@@ -47,7 +47,7 @@ def find(environ: Mapping[str, str], home: str) -> str:
 
 def warn(launcher: str) -> str:
     """Return why a path will not last; nothing if it will."""
-    how = "install it with `pipx install` or `uv tool install`, and wrap again"
+    how = "install it with `pipx install .` or `uv tool install .` in a clone, and wrap again"
     real = os.path.realpath(launcher)
     if any(part in path for part in _CACHES for path in (launcher, real)):
         return f"{launcher} is in a place that is emptied from time to time: {how}"

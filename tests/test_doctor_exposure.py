@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctoring import examine_module
 
+from mcp_launch import tracking
 from mcp_launch.doctor import exposure
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: Machine
 @pytest.mark.usefixtures("track")
 def test_without_git_nothing_is_tracked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     file = machine.project / ".mcp.json"
-    assert exposure.is_tracked(str(file))
+    assert tracking.is_tracked(str(file))
 
     monkeypatch.setenv("PATH", str(machine.home))
 
-    assert not exposure.is_tracked(str(file))
+    assert not tracking.is_tracked(str(file))

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -198,6 +199,16 @@ def test_a_host_without_projects_still_starts_what_was_wrapped(
     for place in ("/", str(own_home)):
         launch = stage.start([wrapped["command"], *wrapped["args"]], cwd=place)
         assert launch.ask("look")["cwd"] == place
+
+
+def test_a_file_that_others_get_too_is_told(project: Path) -> None:
+    git = shutil.which("git") or "git"
+    write(project / ".mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
+    assert "tracked by Git" not in edit("wrap", "--dry-run").stdout
+    for act in (["init", "-q"], ["add", ".mcp.json"]):
+        subprocess.run([git, *act], cwd=project, check=True)
+
+    assert f"{project}/.mcp.json is tracked by Git" in edit("wrap", "--dry-run").stdout
 
 
 def test_a_file_above_the_projects_repository_is_left_alone(

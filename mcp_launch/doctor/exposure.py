@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.tracking import is_tracked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Item, Survey
     from mcp_launch.spots import Path
-
-# How long Git may take; it only looks into its index.
-_PATIENCE = 5.0
 
 _HEADERS = ("headers", "http_headers", "requestOptions")
 _ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
@@ -59,25 +55,6 @@ def check_secrets(survey: Survey) -> Iterator[Finding]:
                     f"{name} of {item.name} is written out in a file that Git tracks",
                     _explain(item, name),
                 )
-
-
-def is_tracked(path: str) -> bool:
-    """Tell whether Git has a file; no without Git."""
-    directory, name = os.path.split(os.path.realpath(path))
-    # Git would start what the repository names to watch its files.
-    words = ["git", "-c", "core.fsmonitor=false", "-C", directory]
-    try:
-        done = subprocess.run(
-            [*words, "ls-files", "--error-unmatch", "--", name],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
 
 
 def _list_secrets(item: Item) -> Iterator[tuple[Path, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from rich.padding import Padding
 from rich.text import Text
 
 from mcp_launch import __version__
@@ -111,30 +112,29 @@ class Report:
 
     def _show_server(self, console: Console, server: str, findings: list[Finding]) -> None:
         if server:
-            console.print(Text(f"  {self.clean(server)}", "bold"))
+            _print(console, 2, Text(self.clean(server), "bold"))
         for place, here in groupby(findings, self._place):
             if place:
-                console.print(Text(f"    {place}", "dim"))
+                _print(console, 4, Text(place, "dim"))
             for finding in here:
-                text = Text("    ")
-                text.append(f"{finding.code} {finding.level}", _STYLES[finding.level])
-                text.append(f": {self.clean(finding.message)}")
-                console.print(text)
-                console.print(Text(f"      fix: {self.clean(finding.fix)}", "green"))
+                text = Text(f"{finding.code} {finding.level}", _STYLES[finding.level])
+                text.append(f": {self.clean(finding.message)}", "default not bold not dim")
+                _print(console, 4, text)
+                _print(console, 6, Text(f"fix: {self.clean(finding.fix)}", "green"))
 
     def _show_memory(self, console: Console) -> None:
         shares = processes.list_memory(self._survey)
         if shares:
             console.print(Text("\nWhat runs now", "bold underline"))
         for host, of_host in groupby(shares, lambda share: share.host):
-            console.print(Text(f"  {self.clean(host)}", "bold"))
+            _print(console, 2, Text(self.clean(host), "bold"))
             for share in of_host:
                 whose = f" for {share.session}" if share.session else ""
-                console.print(Text(self.clean(f"    {share.server}{whose}: {share.memory}")))
+                _print(console, 4, Text(self.clean(f"{share.server}{whose}: {share.memory}")))
 
     def _place(self, finding: Finding) -> str:
         subject = finding.subject
-        at = f":{subject.line}" if subject.line else ""
+        at = f":{subject.line}:{subject.column}" if subject.line else ""
         home = self._survey.site.home.rstrip("/")
         # Nowhere else: what is to be written into a file, or run, may not know what ~ is.
         file = subject.file
@@ -160,6 +160,14 @@ class Report:
         if mended:
             said.append(f"; mcp-launch doctor --fix can mend {len(mended)}")
         return said
+
+
+def _print(console: Console, indent: int, text: Text) -> None:
+    """Print a line; where there is a screen it is broken between words, and stays indented."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, indent), expand=False), soft_wrap=False)
+    else:
+        console.print(Text(" " * indent).append_text(text))
 
 
 def _gather(findings: list[Finding]) -> list[Finding]:
