@@ -87,7 +87,7 @@ def test_a_launcher_in_a_virtual_environment_is_told(machine: Machine, installed
     finding = only(machine)
     assert finding.code == "ML011"
     assert finding.message == f"{installed} goes when its virtual environment does"
-    assert finding.fix.startswith("install it with `pipx install`")
+    assert finding.fix.startswith("install it with `pipx install .`")
     assert finding.subject.file == str(installed)
 
 
