@@ -120,8 +120,8 @@ def list_taken(
 
     if line.process is None:
         return set()
-    directory = os.path.dirname(state.name_lease(environ, ""))
     pid = line.process.identity.pid
+    directory = state.find_leases(environ)
     return leases.list_confirmed_threads(table, directory, pid, wanted.command)
 
 
@@ -208,8 +208,7 @@ def _log_failure(arguments: list[str], launch: str) -> None:
         "cwd": context.read_cwd({}),
     }
     trace.write_to(logfile.open_log(launch, facts))
-    directory = os.path.dirname(state.name_lease(os.environ, ""))
-    logfile.prune(logfile.find_directory(os.environ), directory)
+    logfile.prune(logfile.find_directory(os.environ), state.find_leases(os.environ))
 
 
 def _trace_lineage(line: Lineage) -> None:

@@ -19,9 +19,14 @@ def find_directory(environ: Mapping[str, str]) -> str:
     return os.path.join(home, moved.removeprefix("~/"))
 
 
+def find_leases(environ: Mapping[str, str]) -> str:
+    """Return where the leases are."""
+    return f"{find_directory(environ)}/leases"
+
+
 def name_lease(environ: Mapping[str, str], launch: str) -> str:
     """Return the path of one launch's lease."""
-    return f"{find_directory(environ)}/leases/{launch}.json"
+    return f"{find_leases(environ)}/{launch}.json"
 
 
 def make_private(directory: str) -> None:

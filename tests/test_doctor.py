@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from mcp_launch.doctor import configuration, examining, launchers
+from mcp_launch.doctor import configuration, examining, wrapped
 from mcp_launch.doctor.finding import CHECKS, Finding, Subject
 from mcp_launch.doctor.programs import Program
 from mcp_launch.doctor.report import Report
@@ -227,7 +227,7 @@ def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: Machine) -> 
     entry = "[mcp_servers.server-{}]\ncommand = 'sh'\n"
     machine.write("~/.codex/config.toml", "".join(map(entry.format, range(30))))
     survey = machine.survey("codex")
-    findings = [one for item in survey.servers for one in launchers.check_wrapped(survey, item)]
+    findings = [one for item in survey.servers for one in wrapped.check_wrapped(survey, item)]
 
     shown = show(survey, findings)
 

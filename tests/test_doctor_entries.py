@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctoring import examine_module, list_codes
 
-from mcp_launch.doctor import agents, configuration, launchers, packages, policies
+from mcp_launch.doctor import agents, configuration, packages, policies, wrapped
 from mcp_launch.doctor.finding import CHECKS
 from mcp_launch.doctor.programs import Program
 from mcp_launch.errors import FileRefused
@@ -185,14 +185,14 @@ def test_an_agent_behind_the_launcher_is_one(machine: Machine) -> None:
 def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: Machine) -> None:
     file = configure(machine, "npx", "docs", path="~/.cursor/mcp.json")
 
-    [finding] = look(machine, launchers)
+    [finding] = look(machine, wrapped)
 
     assert (finding.code, finding.level) == ("ML117", "note")
     assert finding.fix == "wrap it: mcp-launch wrap --host cursor docs"
     assert finding.repair
     assert finding.repair.what == f"wrap docs in {file}"
     finding.repair.act()
-    assert look(machine, launchers) == []
+    assert look(machine, wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
     # Cursor starts it in the home directory, where a launch asks to be told so.
     words = [LAUNCHER, "run", "--cwd", "keep", "--", "npx", "docs"]
@@ -203,7 +203,7 @@ def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
     docs = {"mcpServers": {"docs": {"command": "x"}}}
     one, other = str(machine.project), str(machine.home)
     file = machine.write(CLAUDE, json.dumps({**docs, "projects": {one: docs, other: docs}}))
-    found = look(machine, launchers)
+    found = look(machine, wrapped)
     [second] = [finding for finding in found if finding.subject.scope == f"local: {other}"]
     assert second.repair
     assert second.repair.what == f"wrap docs (local: {other}) in {file}"
@@ -212,14 +212,14 @@ def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
     file.write_text("\n" + file.read_text("utf-8"), "utf-8")
     second.repair.act()
 
-    scopes = sorted(finding.subject.scope for finding in look(machine, launchers))
+    scopes = sorted(finding.subject.scope for finding in look(machine, wrapped))
     assert scopes == [f"local: {one}", "user"]
 
 
 def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) -> None:
     configure(machine, "npx", path=".mcp.json")
 
-    [finding] = look(machine, launchers)
+    [finding] = look(machine, wrapped)
 
     assert finding.code == "ML117"
     assert finding.repair is None
@@ -227,7 +227,7 @@ def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) ->
 
 def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: Machine) -> None:
     file = configure(machine, "x")
-    [finding] = look(machine, launchers)
+    [finding] = look(machine, wrapped)
     file.write_text("{}", "utf-8")
 
     assert finding.repair
@@ -249,7 +249,7 @@ def test_what_need_not_be_wrapped_is_not_noted(
 ) -> None:
     configure(machine, *command, **entry)
 
-    assert look(machine, launchers) == []
+    assert look(machine, wrapped) == []
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["gone", "not executable"])
@@ -261,13 +261,13 @@ def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
         machine.write("~/old/mcp-launch", "").chmod(0o644)
     file = configure(machine, str(launcher), "run", "--strict", "--", "npx")
 
-    [finding] = look(machine, launchers)
+    [finding] = look(machine, wrapped)
 
     assert (finding.code, finding.level) == ("ML116", "error")
     assert ("may not be executed" if is_there else "does not exist") in finding.message
     assert finding.repair
     finding.repair.act()
-    assert look(machine, launchers) == []
+    assert look(machine, wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
     assert [entry["command"], *entry["args"]] == [LAUNCHER, "run", "--strict", "--", "npx"]
 
@@ -348,15 +348,15 @@ def test_a_launch_that_its_hosts_own_place_would_stop_is_told(
 ) -> None:
     configure(machine, LAUNCHER, *words, path="~/.cursor/mcp.json")
 
-    assert list_codes(look(machine, launchers)) == codes
+    assert list_codes(look(machine, wrapped)) == codes
 
 
 def test_several_entries_of_a_file_are_wrapped_at_once(machine: Machine) -> None:
     servers = {f"docs-{number}": {"command": "npx"} for number in range(3)}
     file = machine.write(CLAUDE, json.dumps({"mcpServers": servers | {"odd": {"command": 3}}}))
-    acts = [one.repair.act for one in look(machine, launchers) if one.repair]
+    acts = [one.repair.act for one in look(machine, wrapped) if one.repair]
 
-    launchers.wrap_all([act for act in acts if isinstance(act, launchers.Wrapping)])
+    wrapped.wrap_all([act for act in acts if isinstance(act, wrapped.Wrapping)])
 
     entries = json.loads(file.read_text("utf-8"))["mcpServers"]
     assert [entry["command"] for entry in entries.values()] == [LAUNCHER] * 3 + [3]

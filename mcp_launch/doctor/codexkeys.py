@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import masking
-from mcp_launch.doctor import launchers
+from mcp_launch.doctor import wrapped
 from mcp_launch.doctor.files import tell_loss
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.doctor.kinds import (
@@ -115,16 +115,16 @@ def check_sources(survey: Survey) -> Iterator[Finding]:
         for index, variable in enumerate(_list_variables(item)):
             source = variable.get("source", "local") if isinstance(variable, dict) else "local"
             if isinstance(source, str) and source not in SOURCES_OF_CODEX:
-                can_help = launchers.can_be_wrapped(survey, item)
+                can_help = wrapped.can_be_wrapped(survey, item)
                 yield Finding(
                     "ML103",
                     item.point("env_vars", index),
                     f"Codex knows no source {_show(source)}, only local and remote: "
                     + tell_loss(item.host, item.file),
-                    f"mcp-launch knows it; wrap the entry: {launchers.tell_how(item)}"
+                    f"mcp-launch knows it; wrap the entry: {wrapped.tell_how(item)}"
                     if can_help
                     else "take the variable out of env_vars",
-                    launchers.offer_wrapping(survey, item) if can_help else None,
+                    wrapped.offer_wrapping(survey, item) if can_help else None,
                 )
 
 

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from mcp_launch import editing
 from mcp_launch.doctor.examining import examine
-from mcp_launch.doctor.launchers import Wrapping, wrap_all
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.survey import open_survey
+from mcp_launch.doctor.wrapped import Wrapping, wrap_all
 from mcp_launch.errors import LaunchError, UsageError, printable, tell
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from mcp_launch.doctor import (
     expansion,
     exposure,
     files,
-    launchers,
     misplaced,
     naming,
     packages,
     policies,
+    wrapped,
 )
 
 # Checks of one server that a host starts.
@@ -24,7 +24,7 @@ OF_ITEMS = (
     *expansion.OF_ITEMS,
     *packages.OF_ITEMS,
     *agents.OF_ITEMS,
-    *launchers.OF_ITEMS,
+    *wrapped.OF_ITEMS,
     *policies.OF_ITEMS,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor import launchers
+from mcp_launch.doctor import wrapped
 from mcp_launch.doctor.finding import Finding
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def check_ignored(survey: Survey, item: Item) -> Iterator[Finding]:
     elif item.is_wrapped:
         fix = f'remove cwd, and write "--cwd", "{cwd}" behind "run" in its args'
     else:
-        how = launchers.tell_how(item)
+        how = wrapped.tell_how(item)
         fix = f'{how}, then begin its args with "run", "--cwd", "{cwd}", "--" and remove cwd'
     message = f"{item.host.title} ignores cwd: {item.name} does not start in {cwd}"
     yield Finding("ML104", item.point("cwd"), message, fix)

@@ -6,7 +6,7 @@ import os
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor import launches, locating, refusals, surroundings, variables
+from mcp_launch.doctor import foresight, locating, refusals, surroundings, variables
 from mcp_launch.doctor.finding import Finding
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ _OF_UV = ("--directory", "--project")
 
 def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for the directory that an entry names (ML207)."""
-    launch = launches.foresee(survey, item)
+    launch = foresight.foresee(survey, item)
     wanted = launch.profile.cwd if launch.profile else "session"
     if wanted not in {"session", "project_root", "keep"}:
         absolute = [place for place in launch.places if wanted[0] in "/~"]
         yield from _tell(item, "--cwd", absolute)
     cwd = item.entry.get("cwd")
-    if item.host.name in launches.HAVE_CWD and isinstance(cwd, str):
-        places = launches.list_places(survey, item)
+    if item.host.name in foresight.HAVE_CWD and isinstance(cwd, str):
+        places = foresight.list_places(survey, item)
         is_certain = cwd[:1] in {"/", "~"} and surroundings.is_solved(item, cwd)
         yield from _tell(item, "cwd", places if is_certain else [])
     yield from _tell(item, "uv --directory", _find_uv(launch.command))

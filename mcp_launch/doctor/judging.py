@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor import limits
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.doctor.launchers import tell_how
 from mcp_launch.doctor.probing import DISCOVER, DISCOVER_GRACE, INITIALIZE
+from mcp_launch.doctor.wrapped import tell_how
 from mcp_launch.errors import printable
 
 if TYPE_CHECKING:

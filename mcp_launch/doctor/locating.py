@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch import command
-from mcp_launch.doctor import binaries, executables, launches, managers
+from mcp_launch.doctor import binaries, executables, foresight, managers
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import CommandNotFound, LaunchError, NotExecutable
 
@@ -33,9 +33,9 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for the launcher of an entry and for its server (ML201, ML202, ML203, ML204)."""
     if survey.site.platform == "win32":
         return  # where what runs is decided by its ending
-    launch = launches.foresee(survey, item)
+    launch = foresight.foresee(survey, item)
     if item.is_wrapped and not os.path.isabs(item.words[0]):
-        places = launches.list_places(survey, item)
+        places = foresight.list_places(survey, item)
         found = _Search(survey, item, launch.given, places, item.point("command"))
         yield from found.look(item.words[0])
     if launch.command:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch.context import find_project_root
-from mcp_launch.doctor import launches, surroundings
+from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import LaunchError, ProfileRefused
 from mcp_launch.hosts.host import Missing
@@ -24,10 +24,10 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
     if survey.site.platform == "win32" or not item.is_wrapped:
         return
     try:
-        wanted = launches.read_profile(survey, item, surroundings.give(survey, item))
+        wanted = foresight.read_profile(survey, item, surroundings.give(survey, item))
     except LaunchError as refused:
         # A file of profiles that makes no sense is told as such, if it is of this project.
-        is_told = launches.find_project(survey, item) == survey.site.project
+        is_told = foresight.find_project(survey, item) == survey.site.project
         if not (is_told and isinstance(refused, ProfileRefused)):
             yield _tell(item, refused.problem, refused.fix)
         return
@@ -73,7 +73,7 @@ def _look_for_place(survey: Survey, item: Item, wanted: str) -> Iterator[Finding
 def _find_place(survey: Survey, item: Item) -> str:
     """Return where an entry's command is started if there is only one such place, else nothing."""
     if item.is_of_project or item.path[0] == "projects":
-        places = launches.list_places(survey, item)
+        places = foresight.list_places(survey, item)
         return places[0] if len(places) == 1 else ""
     return ""
 

@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, options, profile
-from mcp_launch.doctor import launches, surroundings
+from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Start(NamedTuple):
 
 def prepare(survey: Survey, item: Item, home: str) -> Start:
     """Return how an entry is started; `home` holds what the launch leaves in the file system."""
-    project = launches.find_project(survey, item)
-    places = launches.list_places(survey, item) or [project]
+    project = foresight.find_project(survey, item)
+    places = foresight.list_places(survey, item) or [project]
     environ = surroundings.give(survey, item)
     environ |= _introduce(item, places[-1])
     environ |= {options.name_twin(option): text for option, text in _TWINS.items()}

@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking
-from mcp_launch.doctor import launches, surroundings
+from mcp_launch.doctor import foresight, surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.doctor.launches import Launch
+    from mcp_launch.doctor.foresight import Launch
     from mcp_launch.doctor.survey import Item, Survey
 
 
@@ -35,7 +35,7 @@ def _list_all(survey: Survey) -> Iterator[str]:
 
 def _list_of_launch(survey: Survey, item: Item) -> Iterator[str]:
     """Return what is in neither file nor environment as it is, but is what a server gets."""
-    launch = launches.foresee(survey, item)
+    launch = foresight.foresee(survey, item)
     words = [surroundings.expand(survey, item, word) for word in item.words]
     for command in (words, launch.command):
         yield from masking.list_in_words(command)

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch import passing
-from mcp_launch.doctor import launches, needs, surroundings
+from mcp_launch.doctor import foresight, needs, surroundings
 from mcp_launch.doctor.finding import Finding, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mcp_launch.doctor.launches import Launch
+    from mcp_launch.doctor.foresight import Launch
     from mcp_launch.doctor.needs import Need
     from mcp_launch.doctor.survey import Item, Survey
     from mcp_launch.settings.host import Host
@@ -29,7 +29,7 @@ _SERVERS_SHOWN = 5
 
 def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for variables that a server needs and its host does not give (ML205)."""
-    launch = launches.foresee(survey, item)
+    launch = foresight.foresee(survey, item)
     secret = item.entry.get("env_keys")  # Goose takes these from the system's keyring
     known = {str(name) for name in secret} if isinstance(secret, list) else set()
     for need in needs.list_of_command(launch.command):
@@ -106,7 +106,7 @@ def _tell_credentials(survey: Survey, host: Host, servers: list[Item]) -> Iterat
 
 def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) -> list[str]:
     """Return the credentials that a server gets although its entry does not name them."""
-    launch = launches.foresee(survey, item)
+    launch = foresight.foresee(survey, item)
     return [
         name
         for name in inherited

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, masking, options, plan
-from mcp_launch.doctor.launchers import tell_how
+from mcp_launch.doctor.wrapped import tell_how
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.explaining.situation import split
 from mcp_launch.hosts.host import Found

@@ -21,7 +21,7 @@ from mcp_launch import (
     state,
     wrapping,
 )
-from mcp_launch.doctor import launches, surroundings
+from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.survey import Survey
 from mcp_launch.editing import check_hosts, make_site
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
@@ -184,7 +184,7 @@ def _enter(survey: Survey, item: Item, words: list[str], here: Situation) -> Sit
 
 def _find_cwd(survey: Survey, item: Item, here: str) -> str:
     """Return where the host starts it; a host that starts servers where it runs, runs here."""
-    *_, place = (here, *launches.list_places(survey, item))
+    *_, place = (here, *foresight.list_places(survey, item))
     return here if place == survey.site.project else place
 
 
@@ -215,6 +215,6 @@ def _list_notes(survey: Survey, item: Item, cwd: str) -> Iterator[str]:
             f"{item.name} is not wrapped: mcp-launch adds nothing to it, and takes nothing out, "
             f"until you run: mcp-launch wrap {item.name} --host {item.host.name}"
         )
-    is_known = len(launches.list_places(survey, item)) == 1
+    is_known = len(foresight.list_places(survey, item)) == 1
     doubt = "" if is_known else ", which is not sure"
     yield f"{item.host.title} is taken to start it in {cwd}{doubt}"
