@@ -11,12 +11,11 @@ import os
 import select
 import time
 
-from mcp_launch import message
+from mcp_launch import message, spans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
-    from mcp_launch.jsontext import Json
 
 # How long to wait for the host's first request. Hosts send it at once; a script that
 # keeps our stdin open without a word must not hang on a failed launch.
@@ -33,8 +32,8 @@ _HANG_UP_GRACE = 1.0
 def answer_host(error: LaunchError) -> None:
     """Answer what the host has asked and will ask, until it was told or hangs up."""
     conversation = _Conversation(f"{error.problem} — fix: {error.fix}")
-    for request in error.pending:
-        conversation.answer(*request)
+    for line in error.pending:
+        conversation.answer(line)
     if not os.isatty(0):
         conversation.go_on(error.unfinished)
 
@@ -44,11 +43,15 @@ class _Conversation:
         self.text = f"[mcp-launch] {text}"
         self.host_was_told = False
 
-    def answer(self, request_id: Json, method: str) -> None:
-        if method == "server/discover":
+    def answer(self, line: bytes) -> None:
+        request = message.read_request(line)
+        if request is None:
+            return
+        if request[1] == "server/discover":
+            request_id = spans.read_raw(line, "id")
             line = message.make_error(request_id, message.METHOD_NOT_FOUND, "Method not found")
         else:
-            line = message.make_error(request_id, message.SERVER_ERROR, self.text)
+            line = message.make_refusal(line, self.text)
             self.host_was_told = True
         _write_all(line)
 
@@ -59,9 +62,7 @@ class _Conversation:
         while data := _read_until(deadline):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                request = message.read_request(line)
-                if request is not None:
-                    self.answer(*request)
+                self.answer(line)
             if self.host_was_told:
                 deadline = min(deadline, time.monotonic() + _HANG_UP_GRACE)
 

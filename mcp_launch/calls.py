@@ -101,7 +101,8 @@ class Calls:
         self.last_call = _now()
         if self.profile.no_meta or not isinstance(params, dict):
             return line
-        return spans.put_meta(line, params, meta, KEY, self._choose_context(caller, meta))
+        context = self._choose_context(caller, meta, line)
+        return spans.put_meta(line, params, meta, KEY, context)
 
     def recognise(self, line: bytes, start: int) -> bytes:
         """Return what to put before the members of a usual call's `_meta`.
@@ -274,7 +275,7 @@ class Calls:
             return None
         return self._judge(caller)
 
-    def _choose_context(self, caller: Caller | None, meta: Json) -> bytes:
+    def _choose_context(self, caller: Caller | None, meta: Json, line: bytes) -> bytes:
         """Return what the server is told, with what an outer launch tells in it."""
         if caller is None and self._is_shared:
             context = self._nobodys  # it may be anybody's; not the last one's
@@ -283,14 +284,12 @@ class Calls:
         if caller == self._known or not self._is_shared:
             self._context = context
             self._is_simple = self._outer is None
-        outer = message.get_member(meta, KEY.text)
-        if not isinstance(outer, dict):
-            outer = self._outer.read() if self._outer else None
-        try:
-            told = jsontext.encode(outer).encode()
-        except RecursionError:
-            told = b"null"  # no launch is so deep in others
-        return context if told == b"null" else context[:-1] + b',"outer":' + told + b"}"
+        if isinstance(message.get_member(meta, KEY.text), dict):
+            outer = spans.read_raw(line, "params", "_meta", KEY.text)  # as it was sent
+        else:
+            beyond = self._outer.read() if self._outer else None
+            outer = jsontext.encode(beyond).encode() if beyond else b""
+        return context[:-1] + b',"outer":' + outer + b"}" if outer else context
 
     def _describe(self) -> dict[str, Json]:
         found, bound = self.found, self.bound

@@ -1,7 +1,7 @@
 """What host and server say to each other, message by message.
 
 A line of the host's is held until it is whole: whose call it is decides whether it may
-pass. Nothing else is held, and what is no message passes as it came.
+pass. What is not a message passes as it came, unless another reader may find one in it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ _SOON = 0.25
 # How a line begins that may be a message: the last is a byte order mark's.
 _BEGINNINGS = {b"{", b"[", b"", b"\xef"}
 
+# The members of a message. Go's reader does not mind how they are capitalised.
+_MEMBERS = {"jsonrpc", "id", "method", "params", "result", "error"}
+
 # How many refused calls are remembered for the cancellation that may follow.
 _REFUSED_LIMIT = 64
 
@@ -61,7 +64,7 @@ class Conversation:
         self._asked = self.ledger.asked
         self._has_news = False
         self._parts: list[bytes] = []  # the beginning of a line of the host's
-        self._is_passing = False  # a line of the host's that is no message
+        self._is_passing = False  # the beginning of a line that is not a message has passed
         self._refused: dict[bytes, None] = {}
 
     def recognise(self, data: bytes) -> bytes:
@@ -78,7 +81,7 @@ class Conversation:
         if not context:
             return b""
         key = message.read_usual_id(data, start)
-        self._asked[key] = (int(key), "tools/call", data)
+        self._asked[key] = ("tools/call", data)
         if not self._has_news:
             self.note_news()
         return b"".join((data[: start + 1], KEY.quoted, context, b",", data[start + 1 :]))
@@ -90,30 +93,38 @@ class Conversation:
             return
         start = 0
         while (end := data.find(b"\n", start) + 1) > 0:
-            part, start = data[start:end], end
-            if self._is_passing:
-                self._is_passing = False
-                self._pass(part)
-            else:
-                parts, self._parts = [*self._parts, part], []
-                self.take(b"".join(parts))
+            self._parts.append(data[start:end])
+            start = end
+            self.take_rest()
         if start < len(data):
             self._hold(data[start:])
 
     def take_rest(self) -> None:
-        """Pass on the beginning of a line that will have no end."""
-        parts, self._parts = self._parts, []
-        if parts:
-            self.take(b"".join(parts))
+        """Take what is held of a line: it is whole, or will have no end."""
+        line, self._parts = b"".join(self._parts), []
+        was_passing, self._is_passing = self._is_passing, False
+        if was_passing and not message.may_hide_a_message(line):
+            self._pass(line)
+        elif line:
+            if was_passing:
+                self._pass(b"\n")  # what has passed is a line of its own
+            self.take(line)
 
     def take(self, line: bytes) -> None:
         """Take a line."""
+        if message.has_stray_return(line):
+            joined = spans.join_line(line)
+            line = joined if spans.list_values(joined) else line
         # Without the word there can be no method, unless a letter of it is escaped.
-        if b'"method"' not in line and b"\\" not in line:
+        if b'"method"' not in line and b"\\" not in line and b"method" not in line.lower():
             self._take_answer(line)
             return
         said = message.look(line)
-        if not isinstance(said, dict) or not isinstance(said.get("method"), str):
+        if isinstance(said, dict) and _is_ambiguous(said):
+            text = "[mcp-launch] not delivered: members of this message are capitalised wrongly"
+            request_id = spans.read_raw(line, "id")
+            self.relay.say(message.make_error(request_id, message.INVALID_REQUEST, text))
+        elif not isinstance(said, dict) or not isinstance(said.get("method"), str):
             self._take_oddity(said, line)
         elif self.succession.is_away:
             self.succession.take(said, line)
@@ -121,9 +132,10 @@ class Conversation:
             self._take_request(said, line)
 
     def _hold(self, part: bytes) -> None:
+        """Keep the beginning of a line, unless it cannot be a message's."""
         if not self._parts and not self._is_passing:
             self._is_passing = part.lstrip(b" \t\r")[:1] not in _BEGINNINGS
-        if self._is_passing:
+        if self._is_passing and not self._parts and b"{" not in part:
             self._pass(part)
         else:
             self._parts.append(part)
@@ -141,7 +153,12 @@ class Conversation:
         # A batch (2025-03-26), or several messages in one line: some servers read them so.
         parts = spans.list_elements(line) if said is not None else spans.list_values(line)
         messages = [message.look(part) for part in parts]
-        if any(_concerns_us(one) for one in messages):
+        if not parts and message.may_hide_a_message(line):
+            text = "[mcp-launch] not delivered: this line cannot be read as JSON"
+            self.relay.say(message.make_error(b"null", message.PARSE_ERROR, text))
+            return
+        pairs = zip(messages, parts, strict=True)
+        if any(_concerns_us(one) or _is_unreadable(one, part) for one, part in pairs):
             for part in parts:
                 self.take(part)  # a call in it is a call
             return
@@ -174,14 +191,14 @@ class Conversation:
         if not isinstance(verdict, Refused):
             refused = self.succession.replace(verdict, line)
         if refused is not None:
-            self._refuse(said, refused)
+            self._refuse(said, line, refused)
 
     def _tell_change(self) -> None:
         self.calls.has_changed = False
         self._has_news = True
         self.write_lease()
 
-    def _refuse(self, said: Message, reason: str) -> None:
+    def _refuse(self, said: Message, line: bytes, reason: str) -> None:
         self.note_news()
         request_id = said.get("id")
         if request_id is None:
@@ -189,8 +206,7 @@ class Conversation:
         self._refused[message.spell(request_id)] = None
         if len(self._refused) > _REFUSED_LIMIT:
             del self._refused[next(iter(self._refused))]
-        text = f"[mcp-launch] {reason}"
-        self.relay.say(message.make_error(request_id, message.SERVER_ERROR, text))
+        self.relay.say(message.make_refusal(line, f"[mcp-launch] {reason}"))
 
     def _take_notification(self, said: Message, line: bytes) -> None:
         method = said["method"]
@@ -199,8 +215,10 @@ class Conversation:
             if key in self._refused:
                 del self._refused[key]
                 return
-            self.ledger.note_answer(key)  # there will be none
+            was_asked = self.ledger.note_answer(key) is not None  # there will be no answer
             self.hearing.wait_as_needed()
+            if self.succession.generation and not was_asked:
+                return  # the server that was asked has answered, or is gone
         self.relay.deliver(line)
         if method == "notifications/initialized":
             self.opening.initialized = line
@@ -220,13 +238,15 @@ class Conversation:
         key = message.spell(said["id"])
         if self.roots.hear_own(key, said):
             return
-        wanted = self.ledger.wanted.pop(key, None)
-        if wanted is None and succession.generation:
+        wanted = self.ledger.note_reply(key)
+        if wanted is None and succession.generation and key:
             trace.note("an answer to a server that is gone was dropped")
             return
-        if wanted is not None and wanted[1] == "roots/list":
-            self.roots.hear(said)
-        line = self.hearing.translate(key, line)
+        if wanted is not None:
+            method, raw_id, own = wanted
+            line = spans.replace(line, raw_id, "id") if own != key else line
+            if method == "roots/list":
+                self.roots.hear(said)
         if succession.is_away:
             succession.take(said, line)
         else:
@@ -253,8 +273,8 @@ class Conversation:
 
     def leave_to(self, error: LaunchError) -> None:
         """Note in an error what is still to be answered, and the beginning of a line."""
-        waiting = [(asked[0], asked[1]) for asked in self.ledger.list_unfinished()]
-        error.pending = waiting + self.succession.list_waiting()
+        unfinished = [line for _, line in self.ledger.list_unfinished()]
+        error.pending = unfinished + self.succession.list_waiting()
         error.unfinished = b"".join(self._parts)
 
 
@@ -264,3 +284,13 @@ def _concerns_us(said: Json) -> bool:
         return False
     has_meta = message.get_member(said, "params", "_meta") is not None
     return str(said.get("method")) in ACTING or has_meta
+
+
+def _is_ambiguous(said: Message) -> bool:
+    """Tell whether a server may read a member that we do not, for its capital letters."""
+    return any(name not in _MEMBERS and name.lower() in _MEMBERS for name in said)
+
+
+def _is_unreadable(said: Json, part: bytes) -> bool:
+    """Tell whether this is the rest of a line, in which another reader may find a message."""
+    return said is None and message.may_hide_a_message(part)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
-    from mcp_launch.jsontext import Json
-
 
 class LaunchError(Exception):
     """The launch cannot go on; carries the problem and the way out of it."""
@@ -23,8 +21,8 @@ class LaunchError(Exception):
         super().__init__(problem)
         self.problem = problem
         self.fix = fix
-        # What the host has asked already, and now nobody else will answer.
-        self.pending: list[tuple[Json, str]] = []
+        # Requests of the host, as lines, that nobody else will answer now.
+        self.pending: list[bytes] = []
         self.unfinished = b""  # and the beginning of its next line
 
 

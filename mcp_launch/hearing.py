@@ -26,11 +26,6 @@ class Hearing:
         self._ledger = talk.ledger
         self._asked = talk.ledger.asked
         self._opening = talk.opening
-        self._ids: dict[bytes, bytes] = {}  # of a later server's requests: ours, its own
-
-    def translate(self, key: bytes, line: bytes) -> bytes:
-        """Return the host's answer with the id that the server knows."""
-        return spans.replace(line, self._ids.pop(key), "id") if key in self._ids else line
 
     def recognise(self, data: bytes) -> bool:
         """Tell whether this is one answer, whole, of which there is nothing else to note."""
@@ -39,7 +34,7 @@ class Hearing:
             return False
         if self._succession.is_away or not self._opening.is_over:
             return False
-        if self._asked[key][1] in _NOTEWORTHY or self._talk.relay.guard.is_midway:
+        if self._asked[key][0] in _NOTEWORTHY or self._talk.relay.guard.is_midway:
             return False
         del self._asked[key]
         return True
@@ -63,7 +58,7 @@ class Hearing:
         self._succession.note_answer()
 
     def _heed_answer(self, key: bytes, said: Message, line: bytes) -> bytes:
-        if self._succession.recollection.hear_own(key, said):
+        if self._succession.recollection.hear_own(key, said, line):
             self.wait_as_needed()
             return b""
         asked = self._ledger.note_answer(key)
@@ -72,40 +67,39 @@ class Hearing:
             self._talk.note_news()
         if asked is None and self._succession.is_away:
             return b""  # the host has been told that there will be none
-        if asked is not None and asked[1] == "tools/list":
-            self._ledger.note_tools(said)
+        if asked is not None and asked[0] == "tools/list":
+            self._ledger.note_tools(said, line)
             self.wait_as_needed()
         self._succession.note_answer()
         return line
 
     def wait_as_needed(self) -> None:
         """Have lines held until they are whole, if one may come that is ours or of interest."""
-        is_needed = self._succession.recollection.awaits_answers or self._ledger.awaits_tools
-        self._talk.relay.guard.waits_for_whole_lines = is_needed
+        succession = self._succession
+        is_needed = succession.recollection.awaits_answers or self._ledger.awaits_tools
+        # Whatever a server still answers while it is being ended, we have answered already.
+        self._talk.relay.guard.waits_for_whole_lines = is_needed or succession.is_ending
 
     def _heed_request(self, said: Message, line: bytes) -> bytes:
         method = said["method"]
         if message.is_request(said):
             return self._heed_question(said, line)
         if method == "notifications/cancelled":
-            raw = message.spell(message.get_member(said, "params", "requestId"))
-            known = next((key for key, own in self._ids.items() if own == raw), raw)
-            self._ledger.wanted.pop(known, None)
-            if known != raw:
+            own = message.spell(message.get_member(said, "params", "requestId"))
+            known = self._ledger.stop_wanting(own)
+            if known != own:
                 return spans.replace(line, known, "params", "requestId")
         elif method == "notifications/subscriptions/acknowledged":
             return b"" if self._succession.recollection.hear_acknowledged(said) else line
         return line
 
     def _heed_question(self, said: Message, line: bytes) -> bytes:
-        request_id = said["id"]
         if said["method"] == "roots/list":
             self._talk.roots.has_been_asked = True
-        if self._succession.generation:
-            # The last server counted from the same number, and the host may still be at it.
-            raw = message.spell(request_id)
-            request_id = self._succession.recollection.make_id()
-            self._ids[message.spell(request_id)] = raw
-            line = spans.replace(line, message.spell(request_id), "id")
-        self._ledger.wanted[message.spell(request_id)] = (request_id, str(said["method"]))
-        return line
+        if not self._succession.generation:
+            self._ledger.want(said, line)
+            return line
+        # The last server counted from the same number, and the host may still be at it.
+        key = message.spell(self._succession.recollection.make_id())
+        self._ledger.want(said, line, key)
+        return spans.replace(line, key, "id")

@@ -22,6 +22,9 @@ except ImportError:
 
 WHITESPACE = " \t\n\r"
 
+# How Python names a number that is too large for a float, and one that reads as it.
+_NOT_FINITE = {"inf": "1e999", "-inf": "-1e999", "nan": "NaN"}
+
 
 class _Leniency:
     """What the scanner wants to be told; the names are its own."""
@@ -35,8 +38,21 @@ class _Leniency:
     memo: dict[str, str] = {}  # noqa: RUF012  # only json's own scanner in Python looks at it
 
 
+class Digits(str):
+    """A whole number that is too long for Python to make an int of it, as it was written."""
+
+    __slots__ = ()
+
+
+def _read_any_int(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:  # Python's own limit: 4,300 digits
+        return Digits(digits)
+
+
 class _AnyNumber(_Leniency):
-    parse_int = str
+    parse_int = staticmethod(_read_any_int)
 
 
 # The stub takes the scanner's settings for a scanner.
@@ -48,7 +64,7 @@ def parse(line: bytes) -> Json:
     """Return the value that a line holds.
 
     Lenient where a message is readable all the same: bytes that are no UTF-8, control
-    characters, numbers too long for an int (they come back as text).
+    characters, numbers too long for an int (they come back as `Digits`).
 
     Raises:
         ValueError: The line is no JSON.
@@ -108,10 +124,11 @@ def encode(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return encode_basestring_ascii(value)
+        return str(value) if value.__class__ is Digits else encode_basestring_ascii(value)
     if isinstance(value, dict):
         members = (f"{encode(str(name))}:{encode(member)}" for name, member in value.items())
         return "{" + ",".join(members) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(encode(element) for element in value) + "]"
-    return repr(value)  # int or float
+    text = repr(value)  # int or float
+    return _NOT_FINITE.get(text, text)

@@ -6,21 +6,32 @@ back, what to say again.
 
 from __future__ import annotations
 
-from mcp_launch import jsontext, message, spans
+from mcp_launch import message, spans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.jsontext import Json
     from mcp_launch.message import Message
 
-    # A request of the host's, as it came: its id, its method, the line.
-    Asked = tuple[Json, str, bytes]
+    # A request of the host's, as it came: its method, the line.
+    Asked = tuple[str, bytes]
+
+    # A request of the server's: its method, its id as it is written, and spelt.
+    Wanted = tuple[str, bytes, bytes]
+
+# Notifications that mean a request of the server that is gone, or that the next one is sent anyway.
+_FOR_THE_LAST_ONE = {
+    "notifications/initialized",
+    "notifications/cancelled",
+    "notifications/progress",
+}
 
 
 class Ledger:
     """Open requests both ways, by their spelt ids."""
 
     __slots__ = (
+        "_own_ids",
         "_pages",
         "asked",
         "level",
@@ -33,7 +44,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.asked: dict[bytes, Asked] = {}  # by the host, of the server
-        self.wanted: dict[bytes, tuple[Json, str]] = {}  # by the server, of the host: id, method
+        self.wanted: dict[bytes, Wanted] = {}  # by the server, of the host
+        self._own_ids: dict[bytes, bytes] = {}  # of a later server's: its spelt id, the host's
         self.level = b""  # the line with `logging/setLevel` in force
         self.subscriptions: dict[str, bytes] = {}  # the lines in force, by their address
         self.listening: dict[bytes, bytes] = {}  # `subscriptions/listen`, which stays open
@@ -45,7 +57,7 @@ class Ledger:
         """Note a request that goes to the server."""
         request_id, method = asked["id"], str(asked["method"])
         key = b"%d" % request_id if request_id.__class__ is int else message.spell(request_id)
-        self.asked[key] = (request_id, method, line)
+        self.asked[key] = (method, line)
         if method in _REMEMBERED:
             _REMEMBERED[method](self, asked, key, line)
 
@@ -57,6 +69,33 @@ class Ledger:
             self._pages.discard(key)
         return asked
 
+    def want(self, said: Message, line: bytes, key: bytes = b"") -> None:
+        """Note a request of the server's; `key` is its id for the host, if that is another."""
+        own = message.spell(said["id"])
+        self.wanted[key or own] = (str(said["method"]), spans.read_raw(line, "id"), own)
+        if key:
+            self._own_ids[own] = key
+
+    def stop_wanting(self, own: bytes) -> bytes:
+        """Forget a request that the server has cancelled; return the id that the host knows."""
+        key = self._own_ids.pop(own, own)
+        self.wanted.pop(key, None)
+        return key
+
+    def note_reply(self, key: bytes) -> Wanted | None:
+        """Note that the host has answered; return what."""
+        wanted = self.wanted.pop(key, None)
+        if wanted is not None:
+            self._own_ids.pop(wanted[2], None)
+        return wanted
+
+    def take_wanted(self) -> list[bytes]:
+        """Forget what the server asked; return the ids that the host knows, as it got them."""
+        known = [raw if key == own else key for key, (_, raw, own) in self.wanted.items()]
+        self.wanted.clear()
+        self._own_ids.clear()
+        return known
+
     def take_back(self, said: Json, line: bytes) -> list[bytes]:
         """Return what the next server is to get of a line that the last one has not read."""
         if isinstance(said, list):
@@ -65,15 +104,14 @@ class Ledger:
         if not isinstance(said, dict) or "method" not in said:
             return []  # an answer to the last server
         if not message.is_request(said):
-            # That it is ready, the next one is told anyway.
-            return [line] if said["method"] != "notifications/initialized" else []
+            return [line] if said["method"] not in _FOR_THE_LAST_ONE else []
         asked = self.note_answer(message.spell(said["id"]))
-        return [asked[2]] if asked is not None else []  # as it came, not as it was delivered
+        return [asked[1]] if asked is not None else []  # as it came, not as it was delivered
 
-    def note_tools(self, answer: Message) -> None:
-        """Note the tools that the host was told of."""
+    def note_tools(self, answer: Message, line: bytes) -> None:
+        """Note the tools that the host has been given."""
         if "result" in answer:
-            self.tools.append(hash_tools(answer))
+            self.tools.append(hash_tools(line))
 
     @property
     def awaits_tools(self) -> bool:
@@ -106,16 +144,16 @@ class Ledger:
 
     def _remember_tools(self, asked: Message, key: bytes, line: bytes) -> None:
         self._pages.add(key)
-        if message.get_member(asked, "params", "cursor") is None:
+        if not message.get_member(asked, "params", "cursor"):  # an empty one is none, too
             self.tools_request = line
             self.tools = []
 
 
-def hash_tools(answer: Message) -> int:
-    """Return what tells one page of tools from another."""
-    result = message.get_member(answer, "result")
-    has_more = bool(message.get_member(result, "nextCursor"))
-    return hash((jsontext.encode(message.get_member(result, "tools")), has_more))
+def hash_tools(line: bytes) -> int:
+    """Return what distinguishes one page of tools from another."""
+    tools = spans.read_raw(line, "result", "tools")
+    cursor = spans.read_raw(line, "result", "nextCursor")
+    return hash((tools, cursor not in {b"", b"null", b'""'}))
 
 
 _REMEMBERED = {

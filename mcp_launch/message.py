@@ -15,9 +15,17 @@ if TYPE_CHECKING:
 
     Message = dict[str, Json]
 
-# JSON-RPC's own code for a method that is not there, and the first of those left to servers.
+# JSON-RPC's own codes.
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
-SERVER_ERROR = -32000
+
+# Ours. Outside of what JSON-RPC and MCP reserve: the SDKs take -32000 for a closed connection,
+# and Kimi Code then starts another launcher and repeats the call.
+NOT_SERVED = -31000
+
+# Requests of the 2026 era name their protocol version, and their results say that they are whole.
+_MODERN = b'"io.modelcontextprotocol/protocolVersion"'
 
 # Some readers take it, so it must not hide a call.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -48,12 +56,28 @@ def look(line: bytes) -> Json:
 
 
 def spell(request_id: Json) -> bytes:
-    """Return an id as bytes, so that 1 and "1" differ."""
+    """Return an id as bytes, so that 1 and "1" differ, but 1 and 1.0 do not."""
     if request_id.__class__ is int:
         return b"%d" % request_id
     if isinstance(request_id, (dict, list)):
         return b""  # no id at all
+    if isinstance(request_id, float) and request_id.is_integer():
+        return b"%d" % int(request_id)
     return jsontext.encode(request_id).encode()
+
+
+def has_stray_return(line: bytes) -> bool:
+    """Tell whether there is a carriage return in the line, and not only before its end."""
+    return 0 <= line.find(b"\r") < len(line) - 2
+
+
+def may_hide_a_message(line: bytes) -> bool:
+    """Tell whether a more lenient reader may find a message in what we cannot read.
+
+    Python's `strip` takes more for a space than JSON does, and some readers allow comments
+    or a trailing comma. No reader finds one without a brace and the name of a member.
+    """
+    return b"{" in line and (b"method" in line.lower() or b"\\u" in line)
 
 
 def read_answered(line: bytes) -> bytes:
@@ -83,6 +107,8 @@ def find_usual_meta(line: bytes) -> int:
     if end < 0 or not line.startswith(_USUAL_CALL, end) or not line.startswith(_USUAL_BEGINNING):
         return 0
     if line.find(b"\n") != len(line) - 1 or not line[_ID_AT:end].isdigit():
+        return 0
+    if line.find(b"\r") >= 0:
         return 0
     if line[_ID_AT] == _ZERO and end > _ID_AT + 1:
         return 0  # 007 is no number
@@ -135,10 +161,32 @@ def get_member(message: Json, *names: str) -> Json:
     return message
 
 
-def make_error(request_id: Json, code: int, text: str) -> bytes:
-    """Return an error answer as a line."""
-    error = {"code": code, "message": text}
-    return encode({"jsonrpc": "2.0", "id": request_id, "error": error})
+def make_error(request_id: bytes, code: int, text: str) -> bytes:
+    """Return an error answer as a line; the id is as it was written in the request."""
+    error = encode({"code": code, "message": text})[:-1]
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (request_id or b"null", error)
+
+
+def make_refusal(line: bytes, text: str) -> bytes:
+    """Return our own answer to a request that no server answers, as a line.
+
+    A call gets a result that says it failed: hosts hand its text to the model and none
+    repeats the call, which some do after an error. Everything else gets an error.
+    """
+    from mcp_launch import spans
+
+    request_id = spans.read_raw(line, "id")
+    if get_member(look(line), "method") != "tools/call":
+        return make_error(request_id, NOT_SERVED, text)
+    result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
+    if _MODERN in line:
+        result["resultType"] = "complete"
+    return make_result(request_id, result)
+
+
+def make_result(request_id: bytes, result: Message) -> bytes:
+    """Return an answer as a line; the id is as it was written in the request."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (request_id, encode(result)[:-1])
 
 
 def make_request(request_id: str, method: str) -> bytes:

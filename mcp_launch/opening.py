@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from mcp_launch import message
+from mcp_launch import message, spans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
-    from mcp_launch.jsontext import Json
     from mcp_launch.message import Message
 
 
@@ -18,11 +17,10 @@ class Opening:
     a server that takes this one's place is greeted with the same words.
     """
 
-    __slots__ = ("_greetings", "answer", "era", "greeting", "initialized", "is_over", "pending")
+    __slots__ = ("answer", "era", "greeting", "initialized", "is_over", "pending")
 
     def __init__(self) -> None:
-        self.pending: dict[bytes, tuple[Json, str]] = {}  # by the spelt id
-        self._greetings: dict[bytes, bytes] = {}  # lines with `initialize` among them
+        self.pending: dict[bytes, tuple[str, bytes]] = {}  # method and line, by the spelt id
         self.is_over = False
         self.era: str | None = None  # the method that was answered
         self.greeting = b""  # the line with `initialize` that was accepted
@@ -47,23 +45,21 @@ class Opening:
         """Note a request."""
         method = heard.get("method")
         if isinstance(method, str) and message.is_request(heard):
-            key = message.spell(heard["id"])
-            self.pending[key] = (heard["id"], method)
-            if method == "initialize":
-                self._greetings[key] = line
+            self.pending[message.spell(heard["id"])] = (method, line)
 
     def refuse_news(self, unread: set[bytes]) -> list[bytes]:
         """Return refusals of `server/discover`, if the server has read nothing else."""
         asked = [one for key, one in self.pending.items() if key not in unread]
-        if any(method != "server/discover" for _, method in asked):
+        if any(method != "server/discover" for method, _ in asked):
             return []
         self.pending.clear()  # what was not read is said again
         code = message.METHOD_NOT_FOUND
-        return [message.make_error(one, code, "Method not found") for one, _ in asked]
+        ids = [spans.read_raw(line, "id") for _, line in asked]
+        return [message.make_error(one, code, "Method not found") for one in ids]
 
     def leave_to(self, error: LaunchError, unfinished: bytes) -> None:
         """Note in an error what is still to be answered, and the beginning of a line."""
-        error.pending = list(self.pending.values())
+        error.pending = [line for _, line in self.pending.values()]
         error.unfinished = unfinished
 
     def hear_server(self, heard: Message) -> None:
@@ -71,11 +67,10 @@ class Opening:
         if not message.is_answer(heard):
             return
         key = message.spell(heard["id"])
-        _, method = self.pending.pop(key, (None, ""))
-        greeting = self._greetings.pop(key, b"")
+        method, line = self.pending.pop(key, ("", b""))
         is_accepted = "result" in heard
-        if greeting and is_accepted:
-            self.greeting = greeting
+        if method == "initialize" and is_accepted:
+            self.greeting = line
         elif self.is_over or not method:
             return
         # A refused `server/discover` is followed by `initialize`; a host of the new era may

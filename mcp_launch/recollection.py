@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.conversation import Conversation
-    from mcp_launch.jsontext import Json
     from mcp_launch.message import Message
+
+    # What is done with an answer, and the line that it is.
+    Heard = Callable[[Message, bytes], None]
 
 _SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 _TOOLS_CHANGED = "notifications/tools/list_changed"
@@ -27,7 +29,7 @@ class Recollection:
 
     def __init__(self, talk: Conversation) -> None:
         self._talk = talk
-        self._open: dict[bytes, Callable[[Message], None]] = {}  # our requests, by their ids
+        self._open: dict[bytes, Heard] = {}  # our requests, by their ids
         self._count = 0
         self._pages: list[int] = []  # of tools, as the new server has them
         self._unacknowledged: set[bytes] = set()  # streams that the host has had confirmed
@@ -46,7 +48,7 @@ class Recollection:
         """Expect no more answers: the server is gone."""
         self._open.clear()
 
-    def ask(self, line: bytes, hear: Callable[[Message], None]) -> None:
+    def ask(self, line: bytes, hear: Heard) -> None:
         """Repeat a request of the host's, and hear the answer."""
         key = message.spell(self.make_id())
         self._open[key] = hear
@@ -64,14 +66,14 @@ class Recollection:
         for line in ledger.listening.values():
             self._talk.relay.deliver(line)
         self._pages = []
-        if ledger.tools:
+        if ledger.tools and ledger.tools_request:
             self.ask(ledger.tools_request, self._hear_tools)
 
-    def hear_own(self, key: bytes, answer: Message) -> bool:
+    def hear_own(self, key: bytes, answer: Message, line: bytes) -> bool:
         """Take an answer that is for us; False if it is the host's."""
         hear = self._open.pop(key, None)
         if hear is not None:
-            hear(answer)
+            hear(answer, line)
         return hear is not None
 
     def hear_acknowledged(self, told: Message) -> bool:
@@ -82,15 +84,14 @@ class Recollection:
         self._unacknowledged.discard(key)
         return True
 
-    def _hear_tools(self, answer: Message) -> None:
+    def _hear_tools(self, answer: Message, line: bytes) -> None:
         ledger = self._talk.ledger
-        self._pages.append(hash_tools(answer))
-        cursor = message.get_member(answer, "result", "nextCursor")
-        asked = message.look(ledger.tools_request)
-        if cursor and len(self._pages) < len(ledger.tools) and isinstance(asked, dict):
-            params = message.get_member(asked, "params")
-            further = {**(params if isinstance(params, dict) else {}), "cursor": cursor}
-            self.ask(message.encode({**asked, "params": further}), self._hear_tools)
+        self._pages.append(hash_tools(line))
+        has_more = bool(message.get_member(answer, "result", "nextCursor"))
+        if has_more and len(self._pages) < len(ledger.tools):
+            cursor = spans.read_raw(line, "result", "nextCursor")
+            further = spans.put(ledger.tools_request, cursor, "params", "cursor")
+            self.ask(further, self._hear_tools)
         elif self._pages != ledger.tools and "result" in answer:
             ledger.tools = self._pages
             self._tell_tools_changed()
@@ -103,9 +104,10 @@ class Recollection:
         for line in talk.ledger.listening.values():
             asked = message.look(line)
             if message.get_member(asked, "params", "notifications", "toolsListChanged"):
-                meta: Json = {_SUBSCRIPTION_ID: message.get_member(asked, "id")}
-                talk.relay.say(message.make_notification(_TOOLS_CHANGED, {"_meta": meta}))
+                stream = spans.read_raw(line, "id")
+                changed = message.make_notification(_TOOLS_CHANGED)
+                talk.relay.say(spans.put(changed, stream, "params", "_meta", _SUBSCRIPTION_ID))
 
 
-def _leave_alone(_answer: Message) -> None:
+def _leave_alone(_answer: Message, _line: bytes) -> None:
     """Keep an answer from the host that it has had already."""

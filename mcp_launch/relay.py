@@ -63,8 +63,9 @@ class Relay(Attendant):
         self.is_out_of_time = False  # its input ended, and it did not
         self._mode = calls.profile.stdout
         self._is_strict = self._mode == "strict"
-        self._input_is_lost = False
+        self.input_is_lost = False
         self._unsaid = b""  # waits for the end of a line of the server's
+        self._is_reading = False  # what the server said is being looked at, and not passed on yet
         self._owes_newline = False  # the last server's last line had no end
         self._to_host = Outlet(
             self, 1, source=-1, resume=self._read_server, on_broken=self._lose_reader
@@ -181,7 +182,7 @@ class Relay(Attendant):
     def say(self, line: bytes) -> None:
         """Tell the host something ourselves, between two lines of the server's."""
         self._unsaid += line
-        if self._unsaid and not self.guard.is_within_a_line:
+        if self._unsaid and not (self._is_reading or self.guard.is_within_a_line):
             self._end_unfinished_line()
             unsaid, self._unsaid = self._unsaid, b""
             self._to_host.put(unsaid)
@@ -238,7 +239,7 @@ class Relay(Attendant):
         self.unwatch(0)
         replace_by_nothing(0)
         # Then only our stdout can tell that the host has hung up: it does so unasked.
-        self._input_is_lost = True
+        self.input_is_lost = True
         self.watch(1, self._lose_reader, 0)
 
     def _read_server(self) -> None:
@@ -251,16 +252,20 @@ class Relay(Attendant):
             return
         if self.input_ended and not self.host_is_lost:
             self.extend_grace()
+        self._is_reading = True
         passed = data if self._recognise_answer(data) else self.guard.feed(data)
+        self._is_reading = False
         if passed and self.failure is None:  # else the host hears from us alone
             self._to_host.put(passed)
-        if self._unsaid and not self.guard.is_within_a_line:
+        if self._unsaid:
             self.say(b"")
 
     def _end_output(self) -> None:
         self.unwatch(self._from_server)
         self._is_strict = False  # half a line is no noise, but the end of a server
+        self._is_reading = True
         rest = self.guard.close()
+        self._is_reading = False
         self._is_strict = self._mode == "strict"
         self._to_host.put(rest)
         if self.guard.end_line() or (rest and not rest.endswith(b"\n")):
@@ -278,7 +283,7 @@ class Relay(Attendant):
         self.reader_is_lost = True
         self._to_host.close()
         self._close_output()  # the server's next write fails, as it would without us
-        if self._input_is_lost:
+        if self.input_is_lost:
             self.end_input()
 
     def _close_output(self) -> None:

@@ -60,7 +60,7 @@ class Roots:
 
     def hear_own(self, key: bytes, answer: Message) -> bool:
         """Take an answer that is for us; False if it is the server's."""
-        if key != self._key:
+        if not self._key or key != self._key:
             return False
         self._key = b""
         self.hear(answer)

@@ -69,6 +69,64 @@ def replace(line: bytes, value: bytes, *path: str) -> bytes:
     return _encode(text[:start]) + value + _encode(text[end:])
 
 
+def put(line: bytes, value: bytes, *path: str) -> bytes:
+    """Return the line with a value at the end of a path; objects on the way are made."""
+    text = _decode(line)
+    at = 0
+    for depth, name in enumerate(path):
+        member = _find_last(text, at, name)
+        if member is None or (depth + 1 < len(path) and text[member[1]] != "{"):
+            return _put_branch(text, at, member, path[depth:], value)
+        _, at, end = member
+    return _splice(text, at, end, value)
+
+
+def _put_branch(
+    text: str, start: int, member: Member | None, path: tuple[str, ...], value: bytes
+) -> bytes:
+    """Return the text with the rest of a path in the object at `start`."""
+    for name in reversed(path[1:]):
+        value = b"{" + Name(name).quoted + value + b"}"
+    if member is not None:
+        return _splice(text, member[1], member[2], value)
+    comma = b"," if list_members(text, start) else b""
+    inside = text.index("{", start) + 1
+    return _splice(text, inside, inside, Name(path[0]).quoted + value + comma)
+
+
+def read_raw(line: bytes, *path: str) -> bytes:
+    """Return the value at the end of a path as it is written; nothing if the path ends before."""
+    text = _decode(line)
+    start, end = 0, 0
+    for name in path:
+        member = _find_last(text, start, name)
+        if member is None:
+            return b""
+        _, start, end = member
+    return _encode(text[start:end])
+
+
+def join_line(line: bytes) -> bytes:
+    """Return the same message with a space for each carriage return between its parts.
+
+    Python's text streams end a line at one, and would find another message behind it. In a
+    string it may stay: what stands behind it there has no quotes, so it is not a message.
+    """
+    text = _decode(line)
+    body = text.rstrip("\r\n")
+    parts = []
+    at = 0
+    try:
+        while (start := body.find('"', at)) >= 0:
+            end = jsontext.read_string(body, start)[1]
+            parts += [body[at:start].replace("\r", " "), body[start:end]]
+            at = end
+    except (ValueError, SystemError):
+        return line  # a string without an end: not a message
+    parts.append(body[at:].replace("\r", " "))
+    return _encode("".join(parts) + text[len(body) :])
+
+
 def list_elements(line: bytes) -> list[bytes]:
     """Return the elements of an array, each as a line; none if it is no array."""
     text = _decode(line)

@@ -26,6 +26,12 @@ _EDGE = 512
 _HELD, _WHOLE, _PASSING, _DIVERTING = range(4)
 
 
+# Ends a line that was cut off, so that nobody can read it as JSON.
+_CUT_OFF = b" [cut off]"
+
+_SPACE = b" \t\r"
+
+
 class StdoutGuard:
     """Sorts a server's stdout into messages and noise, under any chunking.
 
@@ -102,7 +108,15 @@ class StdoutGuard:
     def close(self) -> bytes:
         """Return what is left when the server has closed its stdout: a line without an end."""
         held, self._held, self._length = b"".join(self._held), [], 0
-        return self._judge(held) if held and not self._is_shown else b""
+        if self._state == _PASSING:
+            # The host must not take for an answer what we take for the half of one: what may
+            # be whole is made unreadable, and the request is answered by us.
+            return _CUT_OFF if self._tail.rstrip(_SPACE).endswith((b"}", b"]")) else b""
+        if self._is_shown:
+            if _begins_like_a_message(held) and _is_json(held):
+                self._heed(held)  # it only lacks its line end, which it gets
+            return b""
+        return self._judge(held) if held else b""
 
     def end_line(self) -> bool:
         """Forget the beginning of a line that will have no end; tell whether there was one."""
@@ -207,3 +221,13 @@ def _begins_like_a_message(line: bytes) -> bool:
     start = line[:64].lstrip(b" \t\r")
     opener, inside = start[:1], start[1:].lstrip(b" \t\r")[:1]
     return (opener == b"{" and inside == b'"') or (opener == b"[" and inside == b"{")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        jsontext.parse(line)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True  # JSON as far as Python follows
+    return True

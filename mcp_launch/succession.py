@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from mcp_launch import message, trace, watchkeeping
+from mcp_launch import message, spans, trace, watchkeeping
 from mcp_launch.attending import explain_early_end
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.recollection import Recollection
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 # How long a server that is to be replaced may take for what it was asked before.
 DRAIN_LIMIT = 10.0
+
+# How much longer, if it is in the middle of writing an answer by then.
+_LINE_LIMIT = 2.0
 
 # How long a new server may take to answer the greeting: Codex's own limit for a start.
 GREETING_LIMIT = 30.0
@@ -65,6 +68,7 @@ class Succession:
         self._decide = decide
         self._start = start
         self._plan: Plan | None = None  # of the next server, if it is another than the last
+        self._is_overdue = False  # the old server has had its time, but is in the middle of a line
         self._stage: Stage = ""
         self._queue: list[bytes] = []  # what waits for the next server
         self._deaths: list[float] = []
@@ -86,7 +90,8 @@ class Succession:
         trace.note(f"a fresh server is needed for {misplaced.told}")
         self._queue.insert(0, line)
         self._go_away("draining")
-        self._relay.set_alarm("drain", DRAIN_LIMIT, self._end_old)
+        self._is_overdue = False
+        self._relay.set_alarm("drain", DRAIN_LIMIT, self._end_drain)
         self.note_answer()
         return None
 
@@ -94,6 +99,11 @@ class Succession:
     def is_replacing(self) -> bool:
         """Whether the server is on its way out, as planned."""
         return self._stage in {"draining", "ending"}
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the server is being ended, and all that it was asked has been answered."""
+        return self._stage == "ending"
 
     def hold(self, line: bytes) -> None:
         """Keep a request, and what comes after it, until `release`."""
@@ -124,7 +134,8 @@ class Succession:
 
     def note_answer(self) -> None:
         """Go on if the old server has answered everything."""
-        if self._stage == "draining" and not self._talk.ledger.list_unfinished():
+        is_done = self._is_overdue or not self._talk.ledger.list_unfinished()
+        if self._stage == "draining" and is_done:
             self._end_old()
 
     def follow_up(self) -> bool:
@@ -132,6 +143,9 @@ class Succession:
         relay = self._relay
         if relay.is_ending:
             return False
+        if relay.input_is_lost:
+            self._answer_everything(self._explain_end())
+            return False  # no other server could hear the host
         is_planned = self.is_replacing
         if not self._talk.opening.is_ready:
             if not is_planned:
@@ -154,18 +168,17 @@ class Succession:
             return False
         self._requeue_unread()  # what it has not read cannot have killed it
         # Before `initialize` there is nothing to notify anybody of.
-        self._queue = [line for line in self._queue if message.read_request(line)]
-        refusals = talk.opening.refuse_news({message.spell(one) for one, _ in self.list_waiting()})
+        self._queue = self.list_waiting()
+        refusals = talk.opening.refuse_news({_read_key(line) or b"" for line in self._queue})
         if refusals:
             trace.note(f"the server {self._explain_end()}: another one gets `initialize`")
             talk.ledger.take_unfinished()
             relay.say(b"".join(refusals))
         return bool(refusals)
 
-    def list_waiting(self) -> list[tuple[Json, str]]:
-        """Return the requests that wait, id and method."""
-        requests = [message.read_request(line) for line in self._queue]
-        return [request for request in requests if request is not None]
+    def list_waiting(self) -> list[bytes]:
+        """Return the requests that wait."""
+        return [line for line in self._queue if _read_key(line) is not None]
 
     def _go_away(self, stage: Stage) -> None:
         self.is_away = True
@@ -183,14 +196,24 @@ class Succession:
 
     def _cancel(self, key: bytes, line: bytes) -> None:
         for waiting in self._queue:
-            request = message.read_request(waiting)
-            if request is not None and message.spell(request[0]) == key:
+            if _read_key(waiting) == key:
                 self._queue.remove(waiting)
                 return
-        if self._stage in {"draining", "holding"} and key in self._talk.ledger.asked:
+        # There will be no answer; and should the old server not have read it, nobody gets it.
+        was_asked = self._talk.ledger.note_answer(key) is not None
+        if was_asked and self._stage in {"draining", "holding"}:
             self._relay.deliver(line)
-            self._talk.ledger.note_answer(key)  # there will be none
             self.note_answer()
+
+    def _end_drain(self) -> None:
+        # The host has the beginning of an answer. Its end must come before anything of ours,
+        # and then it is an answer.
+        if self._relay.guard.is_within_a_line and not self._is_overdue:
+            self._is_overdue = True
+            trace.note("the old server has had its time; it may finish the answer it is writing")
+            self._relay.set_alarm("drain", _LINE_LIMIT, self._end_old)
+        else:
+            self._end_old()
 
     def _end_old(self) -> None:
         self._stage = "ending"
@@ -216,15 +239,24 @@ class Succession:
 
     def _close_open_requests(self, what_happened: str) -> None:
         relay, ledger = self._relay, self._talk.ledger
-        for request_id, method, _ in ledger.take_unfinished():
+        for method, line in ledger.take_unfinished():
             problem = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
             text = f"{problem} — fix: ask again; what it did so far may have had its effect"
-            relay.say(message.make_error(request_id, message.SERVER_ERROR, text))
-        for request_id, _ in ledger.wanted.values():
-            gone = {"requestId": request_id, "reason": "the server that asked is gone"}
-            relay.say(message.make_notification("notifications/cancelled", gone))
-        ledger.wanted.clear()
+            relay.say(message.make_refusal(line, text))
+        for request_id in ledger.take_wanted():
+            gone: Message = {"reason": "the server that asked is gone"}
+            cancelled = message.make_notification("notifications/cancelled", gone)
+            relay.say(spans.put(cancelled, request_id, "params", "requestId"))
         self._talk.hearing.wait_as_needed()
+
+    def _answer_everything(self, what_happened: str) -> None:
+        """Answer what was asked and what has waited: there will be no other server."""
+        self._requeue_unread()
+        self._close_open_requests(what_happened)
+        for line in self.list_waiting():
+            text = f"[mcp-launch] {self._relay.server} {what_happened}; it did not read this"
+            self._relay.say(message.make_refusal(line, f"{text} — fix: ask again"))
+        self._queue.clear()
 
     def _may_go_on(self) -> bool:
         relay = self._relay
@@ -265,7 +297,7 @@ class Succession:
             relay.set_alarm("greeting", GREETING_LIMIT, self._give_up)
             self.recollection.ask(opening.greeting, self._hear_greeting)
         else:
-            self._hear_greeting({})
+            self._hear_greeting({}, b"")
         return True
 
     def _decide_again(self) -> Plan:
@@ -280,7 +312,7 @@ class Succession:
             trace.note(f"started as the last one was: {error.problem}")
             return calls.decided
 
-    def _hear_greeting(self, answer: Message) -> None:
+    def _hear_greeting(self, answer: Message, _line: bytes) -> None:
         self._relay.drop_alarm("greeting")
         if "error" in answer:
             self._give_up()
@@ -297,3 +329,9 @@ class Succession:
             exit_code=1,
         )
         relay.guardian.tell(watchkeeping.INPUT_ENDED)
+
+
+def _read_key(line: bytes) -> bytes | None:
+    """Return the spelt id of a request; None for anything else."""
+    request = message.read_request(line)
+    return message.spell(request[0]) if request is not None else None

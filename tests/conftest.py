@@ -15,6 +15,7 @@ from hosts.plugin import (  # noqa: F401  # pytest finds them here
     pytest_pyfunc_call,
 )
 from hypothesis import settings
+from sessions import claude, codex  # noqa: F401  # fixtures
 from stage import Stage
 from standins import Families
 

@@ -46,6 +46,16 @@ def request(method: str, request_id: object = 1, **params: object) -> dict[str, 
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
 
+def refusal(answer: dict[str, Any]) -> str:
+    """Return the text of an answer of the launcher's own: a call's result, or an error."""
+    if "error" in answer:
+        code = answer["error"]["code"]
+        assert not -32768 <= code <= -32000, "hosts would take it for a broken connection"
+        return str(answer["error"]["message"])
+    assert answer["result"]["isError"] is True
+    return str(answer["result"]["content"][0]["text"])
+
+
 class Launch:
     """One process that we started, with pipes to it."""
 
@@ -83,6 +93,25 @@ class Launch:
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
         return line + b"\n"
+
+    def wait_for_output(self, size: int) -> None:
+        """Wait until so much of a line has come."""
+        assert self.process.stdout
+        deadline = time.monotonic() + LIMIT
+        while len(self._read) < size:
+            data = _read_some(self.process.stdout, deadline)
+            assert data, "the launch closed its stdout"
+            self._read += data
+
+    def wait_for_complaint(self, text: bytes) -> None:
+        """Wait until this is written to stderr."""
+        assert self.process.stderr
+        deadline = time.monotonic() + LIMIT
+        written = b""
+        while text not in written:
+            data = _read_some(self.process.stderr, deadline)
+            assert data, written
+            written += data
 
     def answer(self) -> dict[str, Any]:
         """Return the next message."""

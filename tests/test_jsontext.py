@@ -65,3 +65,16 @@ def test_what_is_broken_is_a_value_error_though_nobody_imported_json() -> None:
     )
 
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_long_number_leaves_the_others_what_they_are() -> None:
+    digits = "9" * 5000
+    value = jsontext.parse(f'{{"id":2,"n":{digits}}}'.encode())
+
+    assert value == {"id": 2, "n": digits}
+    assert jsontext.encode(value) == f'{{"id":2,"n":{digits}}}'
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e999", "NaN"])
+def test_a_number_that_is_not_finite_can_be_read_again(text: str) -> None:
+    assert jsontext.encode(jsontext.parse(text.encode())) == text

@@ -139,4 +139,4 @@ def test_a_module_imports_only_what_stands_below(module: str) -> None:
 
 @pytest.mark.parametrize("module", sorted(SOURCES))
 def test_a_module_is_not_too_long(module: str) -> None:
-    assert len(SOURCES[module].read_text(encoding="utf-8").splitlines()) <= 300
+    assert len(SOURCES[module].read_text(encoding="utf-8").splitlines()) <= 400

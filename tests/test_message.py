@@ -361,3 +361,64 @@ def test_a_path_that_leads_nowhere_changes_nothing() -> None:
 def test_ids_that_look_alike_differ() -> None:
     assert message.spell(1) != message.spell("1")
     assert message.spell("ä\n") == jsontext.encode("ä\n").encode()
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_a_value_is_put_where_it_belongs_and_nothing_else_changes(random: Random) -> None:
+    for _ in range(MESSAGES):
+        line = make_message(random)
+        said = read(line)
+        if not isinstance(said, dict):
+            continue
+        params = said.get("params")
+        said["params"] = {**(params if isinstance(params, dict) else {}), "cursor": "c"}
+        assert read(spans.put(line, b'"c"', "params", "cursor")) == said, line
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_what_is_read_as_it_is_written_is_what_it_says(random: Random) -> None:
+    for _ in range(MESSAGES):
+        line = make_message(random)
+        said = read(line)
+        if not isinstance(said, dict):
+            continue
+        for name in ("id", "method", "params"):
+            raw = spans.read_raw(line, name)
+            assert (read(raw) if raw else "none") == said.get(name, "none"), line
+
+
+@many_messages
+@given(random=st.randoms(use_true_random=True))
+def test_a_joined_line_says_the_same_and_has_nothing_behind_a_return(random: Random) -> None:
+    for _ in range(MESSAGES):
+        line = make_message(random).rstrip(b"\r\n").replace(b" ", b" \r ") + b"\n"
+        joined = spans.join_line(line)
+        said = message.look(line)
+        assert message.look(joined) == said, line
+        if isinstance(said, dict):
+            pieces = [message.look(piece) for piece in joined.split(b"\r")]
+            found = [piece for piece in pieces if isinstance(piece, dict) and "method" in piece]
+            assert found in ([], [said]), line
+
+
+@pytest.mark.parametrize(
+    ("line", "is_stray"),
+    [
+        (b"{}\n", False),
+        (b"{}\r\n", False),
+        (b"{}", False),
+        (b"{\r}\n", True),
+        (b"\r{}\n", True),
+        (b"{}\r\r\n", True),
+        (b"{}\r{}", True),
+    ],
+)
+def test_a_return_is_stray_unless_it_ends_the_line(line: bytes, is_stray: bool) -> None:
+    assert message.has_stray_return(line) == is_stray
+
+
+def test_a_number_is_the_same_id_however_it_is_written() -> None:
+    assert message.spell(100.0) == message.spell(100) == b"100"
+    assert message.spell(1.5) == b"1.5"

@@ -189,3 +189,26 @@ def test_a_later_servers_question_is_shown_whole_even_where_nothing_is_judged() 
     assert guard.feed(b'{"id":1,') == b""
     assert guard.feed(b'"method":"m"}\n') == b"changed\n"
     assert seen == [b'{"id":1,"method":"m"}\n']
+
+
+def test_an_answer_that_was_shown_is_noticed_though_its_line_has_no_end() -> None:
+    seen: list[bytes] = []
+
+    def heed(line: bytes) -> bytes:
+        seen.append(line)
+        return line
+
+    guard = StdoutGuard(lambda _line: None, heed, is_off=True)
+
+    assert guard.feed(b'{"id":1,"result":{}}') + guard.close() == b'{"id":1,"result":{}}'
+    assert seen == [b'{"id":1,"result":{}}']
+
+
+@pytest.mark.parametrize("is_off", [True, False])
+def test_a_long_line_that_was_cut_off_cannot_be_taken_for_an_answer(is_off: bool) -> None:
+    guard = StdoutGuard(lambda _line: None, is_off=is_off)
+    line = b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * 20_000 + b'"}}'
+
+    passed = guard.feed(line[:18_000]) + guard.feed(line[18_000:]) + guard.close()
+
+    assert passed == line + b" [cut off]"

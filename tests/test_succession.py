@@ -7,19 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sessions import A, B, kill, methods, of, stop, with_constants
 from stage import (
-    LIMIT,
     MEMORY,
     RUN,
     Launch,
     Stage,
     call,
     python,
+    refusal,
     request,
     wait_for_lease,
     wait_until_gone,
@@ -30,99 +30,7 @@ from mcp_launch.calls import KEY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The second is the newer: the first twelve digits of an id are the time.
-A = "01999999-0000-7000-8000-000000000000"
-B = "01999999-0001-7000-8000-000000000000"
-
-
-@pytest.fixture
-def codex(stage: Stage, tmp_path: Path) -> Callable[..., Launch]:
-    """Start a launch below a stand-in for Codex that holds the locks of some threads."""
-    locks = tmp_path / "home" / ".codex" / "thread-writer-locks"
-    locks.mkdir(parents=True)
-
-    def start(
-        *words: str, threads: tuple[str, ...] = (), server: tuple[str, ...] = (), **more: Any
-    ) -> Launch:
-        opened = [word for one in threads for word in ("--open", str(locks / f"{one}.lock"))]
-        opened += more.pop("host_words", ())
-        command = [*RUN, *words, "--", *MEMORY, *server]
-        return stage.launch_below("codex", *opened, command=command, **more)
-
-    return start
-
-
-@pytest.fixture
-def claude(stage: Stage, tmp_path: Path) -> Callable[..., Claude]:
-    """Start a launch below a stand-in for Claude Code, in session s-1."""
-
-    def start(*words: str, server: tuple[str, ...] = (), **more: Any) -> Claude:
-        environ = {
-            **os.environ,
-            "CLAUDE_CODE_SESSION_ID": "s-1",
-            "CLAUDE_PROJECT_DIR": str(stage.project),
-        }
-        command = [*more.pop("run", RUN), *words, "--", *MEMORY, *server]
-        host = stage.launch_below("claude", "--socket", command=command, env=environ, **more)
-        return Claude(host, tmp_path / "home")
-
-    return start
-
-
-class Claude:
-    """A stand-in whose record can be changed."""
-
-    def __init__(self, host: Launch, home: Path) -> None:
-        self.host = host
-        self._record = home / ".claude" / "sessions" / f"{host.pid}.json"
-        self._record.parent.mkdir(parents=True, exist_ok=True)
-        self.switch("s-1")
-
-    def switch(self, session: str) -> None:
-        """Do what `/clear` does."""
-        stat = Path(f"/proc/{self.host.pid}/stat").read_text(encoding="utf-8")
-        start = stat.rpartition(")")[2].split()[19]
-        record = {"pid": self.host.pid, "sessionId": session, "procStart": start}
-        self._record.write_text(json.dumps(record), encoding="utf-8")
-
-
-def kill(pid: int) -> None:
-    """Kill a server; until it is gone it may still take what it is sent with it."""
-    os.kill(pid, signal.SIGKILL)
-    wait_until_gone(pid)
-
-
-def stop(pid: int) -> None:
-    """Stop a server in the middle of what it does."""
-    os.kill(pid, signal.SIGSTOP)
-    deadline = time.monotonic() + LIMIT
-    while ") T " not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8"):
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
-def of(thread: str, **more: object) -> dict[str, object]:
-    return {"threadId": thread, "sessionId": thread, **more}
-
-
-def methods(sight: dict[str, Any]) -> list[str]:
-    return [message.get("method") for message in sight["heard"]]
-
-
-def with_constants(**constants: float) -> list[str]:
-    """Return a launcher whose patience is shorter."""
-    lines = [f"succession.{name} = {value}" for name, value in constants.items()]
-    code = "; ".join(
-        [
-            "import sys",
-            "from mcp_launch import succession",
-            *lines,
-            "from mcp_launch.__main__ import main",
-            "sys.exit(main(['run', *sys.argv[1:]]))",
-        ]
-    )
-    return [sys.executable, "-c", code]
-
+    from sessions import Claude
 
 # Guesses and unknowns.
 
@@ -189,7 +97,7 @@ def test_the_unknown_stops_the_launch_if_asked(codex: Callable[..., Launch]) -> 
     host = codex("--when-unknown", "fail", "--env", "T=thread")
     host.send(request("initialize"))
 
-    assert "no value for T" in host.answer()["error"]["message"]
+    assert "no value for T" in refusal(host.answer())
 
 
 def test_requests_that_are_sent_at_once_arrive_in_order(codex: Callable[..., Launch]) -> None:
@@ -250,8 +158,9 @@ def test_a_call_of_another_thread_never_reaches_the_server(
     sight = host.call("look", 9, meta=of(A))
 
     assert refused["id"] == 7
-    assert f"this call is of thread {B}, but this server serves thread {A}" in str(refused["error"])
-    assert resource["error"]["code"] == -32000
+    assert f"this call is of thread {B}, but this server serves thread {A}" in refusal(refused)
+    assert f"serves thread {A}" in refusal(resource)
+    assert "error" in resource
     assert methods(sight) == ["initialize", "notifications/initialized", "tools/call", "tools/call"]
     lease = wait_for_lease(tmp_path / "state", lambda lease: lease["calls"] == 2)
     assert lease["refusals"] == 2
@@ -343,7 +252,7 @@ def test_a_changed_session_is_refused_if_asked(claude: Callable[..., Claude]) ->
     session.host.send(call("look", 2), request("prompts/get", 3), request("tools/list", 4))
 
     for _ in range(2):
-        refused = session.host.answer()["error"]["message"]
+        refused = refusal(session.host.answer())
         assert "of session s-2, but this server serves session s-1" in refused
     assert "result" in session.host.answer()
 
@@ -386,7 +295,7 @@ def test_a_call_that_takes_too_long_is_answered_with_an_error(
 
     late = host.answer()
     assert late["id"] == 2
-    assert "was replaced, because its session has changed; tools/call" in late["error"]["message"]
+    assert "was replaced, because its session has changed; tools/call" in refusal(late)
     assert host.answer()["result"]["env"]["SESSION"] == "s-2"
 
 
@@ -551,7 +460,7 @@ def test_a_call_in_flight_is_told_how_the_server_died(stage: Stage) -> None:
     alive = launch.call("look", 3)
 
     assert died["id"] == 2
-    assert died["error"]["message"] == (
+    assert refusal(died) == (
         "[mcp-launch] docs ended with exit code 7 while it was at work; its last words: "
         "about to die / of old age; tools/call was not answered "
         "— fix: ask again; what it did so far may have had its effect"
@@ -582,7 +491,7 @@ def test_a_server_that_dies_again_and_again_ends_the_launch(stage: Stage) -> Non
 
     for number in range(4):
         launch.send(call("die", number, code=9))
-        assert "exit code 9" in launch.answer()["error"]["message"]
+        assert "exit code 9" in refusal(launch.answer())
 
     assert launch.read_line() == b""
     assert launch.wait() == 9
@@ -601,7 +510,7 @@ def test_a_server_that_cannot_be_started_again_ends_the_launch(
 
     last = launch.answer()
     assert last["id"] == 2
-    assert "ended with exit code 1 before it answered; its last words: it has" in str(last["error"])
+    assert "ended with exit code 1 before it answered; its last words: it has" in refusal(last)
     assert launch.wait() == 1
 
 
@@ -611,7 +520,7 @@ def test_a_dead_server_stays_dead_if_asked(stage: Stage) -> None:
 
     launch.send(call("die", 1, code=9))
 
-    assert "exit code 9" in launch.answer()["error"]["message"]
+    assert "exit code 9" in refusal(launch.answer())
     assert launch.read_line() == b""
     assert launch.wait() == 9
 
@@ -643,7 +552,7 @@ def test_a_server_that_dies_instead_of_finishing_is_replaced_all_the_same(
 
     kill(first["pid"])
 
-    assert "was ended by signal 9" in host.answer()["error"]["message"]
+    assert "was ended by signal 9" in refusal(host.answer())
     second = host.answer()["result"]
     assert second["env"]["SESSION"] == "s-2"
     # Longer than the old one would have had: nobody's patience ends with the new one.
@@ -717,7 +626,7 @@ def test_a_server_that_dies_within_a_line_does_not_spoil_the_next_ones(stage: St
 
     half = launch.read_line()
     assert half.startswith(b'{"jsonrpc":"2.0","id":2,"result":{"text":"xxx')
-    assert "exit code 5" in launch.answer()["error"]["message"]
+    assert "exit code 5" in refusal(launch.answer())
     assert launch.call("look", 3)["calls"] == 1
 
 
@@ -726,7 +635,7 @@ def test_half_a_line_is_no_noise(stage: Stage) -> None:
     launch.greet()
     launch.send(call("half", 2, size=100))
 
-    assert "exit code 5" in launch.answer()["error"]["message"]
+    assert "exit code 5" in refusal(launch.answer())
     assert launch.call("look", 3)["calls"] == 1
 
 
@@ -735,7 +644,7 @@ def test_a_child_that_a_dead_server_leaves_does_not_cost_the_connection(stage: S
     launch.greet()
     launch.send(call("leave", 2))
 
-    assert "exit code 5" in launch.answer()["error"]["message"]
+    assert "exit code 5" in refusal(launch.answer())
     assert launch.call("look", 3)["calls"] == 1
 
 
@@ -780,7 +689,7 @@ def test_a_replacement_that_fails_changes_nothing(
 
     for number in (2, 3):
         host.send(call("look", number, meta=of(B)))
-        assert "my.env cannot be read" in host.answer()["error"]["message"]
+        assert "my.env cannot be read" in refusal(host.answer())
     assert host.call("look", 4, meta=of(A))["pid"] == first["pid"]
 
 
@@ -791,7 +700,7 @@ def test_a_thread_that_no_variable_can_hold_is_refused(codex: Callable[..., Laun
 
     host.send(call("look", 2, meta=of("t\0")))
 
-    assert "no program can be given the value" in host.answer()["error"]["message"]
+    assert "no program can be given the value" in refusal(host.answer())
     assert host.call("look", 3, meta=of(A))["calls"] == 2
 
 
@@ -866,7 +775,7 @@ def test_a_host_that_hung_up_is_told_how_the_server_died(stage: Stage) -> None:
     launch.send(call("die", 2, code=9))
     launch.close()
 
-    assert "exit code 9" in launch.answer()["error"]["message"]
+    assert "exit code 9" in refusal(launch.answer())
     assert launch.wait() == 9
 
 
@@ -895,7 +804,7 @@ def test_a_failure_is_told_to_a_host_that_reads_late(stage: Stage, tmp_path: Pat
         pass  # so the launch is at its end, and nobody has read anything
 
     assert launch.answer()["id"] == 2
-    assert "before it answered" in launch.answer()["error"]["message"]
+    assert "before it answered" in refusal(launch.answer())
 
 
 def test_the_lease_tells_a_changed_session_before_the_call_arrives(
@@ -932,13 +841,13 @@ def test_no_spelling_of_a_call_gets_past_the_judge(codex: Callable[..., Launch])
 
     for line in spell_oddly(call("look", 2, meta=of(B))):
         host.write(line)
-        assert "but this server serves thread" in host.answer()["error"]["message"], line[:99]
+        assert "but this server serves thread" in refusal(host.answer()), line[:99]
 
     sight = host.call("look", 3, meta=of(A))
     assert B not in str(sight["heard"])
     host.write(json.dumps(call("look", 4, meta=of(B))).encode())
     host.close()  # in place of the end of the line
-    assert "but this server serves thread" in host.answer()["error"]["message"]
+    assert "but this server serves thread" in refusal(host.answer())
 
 
 def test_what_follows_a_call_in_its_line_does_not_hide_it(codex: Callable[..., Launch]) -> None:
@@ -948,7 +857,7 @@ def test_what_follows_a_call_in_its_line_does_not_hide_it(codex: Callable[..., L
 
     host.write(json.dumps(call("look", 2, meta=of(B))).encode() + b" and so on\n")
 
-    assert "but this server serves thread" in host.answer()["error"]["message"]
+    assert "but this server serves thread" in refusal(host.answer())
 
 
 @pytest.mark.parametrize(
@@ -976,14 +885,15 @@ def test_an_odd_message_ends_nothing(line: bytes, codex: Callable[..., Launch]) 
     host.write(line)
 
     answer: dict[str, Any] = {}
-    while answer.get("id") != 2 or "error" in answer:  # it was in flight when the server died
+    # It may have been in flight when the server died.
+    while answer.get("id") != 2 or "isError" in answer["result"]:
         host.send(call("look", 2, meta=of(A)))
         while (answer := host.answer()).get("id") != 2:
             pass  # of the odd message
     assert answer["result"]["meta"][KEY.text]["threadId"] == A
 
 
-def test_a_context_deeper_than_any_chain_is_dropped(stage: Stage) -> None:
+def test_a_context_deeper_than_any_chain_arrives_as_it_was_sent(stage: Stage) -> None:
     launch = stage.launch("--", *MEMORY)
     launch.greet()
     deep = "[" * 600 + "]" * 600
@@ -991,7 +901,8 @@ def test_a_context_deeper_than_any_chain_is_dropped(stage: Stage) -> None:
 
     launch.write(line.encode() + b"\n")
 
-    assert "outer" not in launch.answer()["result"]["meta"][KEY.text]
+    outer = launch.answer()["result"]["meta"][KEY.text]["outer"]
+    assert json.dumps(outer) == json.dumps({"a": json.loads(deep)})
 
 
 def test_an_answer_is_counted_off_however_long_and_odd_it_is(stage: Stage) -> None:
@@ -1183,7 +1094,7 @@ def test_a_call_from_elsewhere_is_refused_if_asked(
     session.host.send(call("look", 1))
     answer_roots(session.host, worktree)
 
-    refused = session.host.answer()["error"]["message"]
+    refused = refusal(session.host.answer())
     assert f"in {worktree} (the host's roots/list)" in refused
     assert f"this server works in {stage.project}" in refused
 
@@ -1210,7 +1121,7 @@ def test_a_home_is_no_place_to_move_to(claude: Callable[..., Claude], tmp_path: 
     session.host.send(call("look", 1))
     answer_roots(session.host, tmp_path / "home")
 
-    assert "the home directory is no session's project" in session.host.answer()["error"]["message"]
+    assert "the home directory is no session's project" in refusal(session.host.answer())
 
 
 # What lies around a launch.
@@ -1265,4 +1176,4 @@ def test_a_batch_of_calls_is_judged_call_by_call(codex: Callable[..., Launch]) -
 
     answers = {answer["id"]: answer for answer in (host.answer(), host.answer())}
     assert answers[2]["result"]["calls"] == 2
-    assert "error" in answers[3]
+    assert "but this server serves" in refusal(answers[3])

@@ -78,9 +78,10 @@ def _call(server: subprocess.Popen[bytes], thread: str | None) -> None:
     server.stdin.write(json.dumps(call).encode() + b"\n")
     server.stdin.flush()
     answer = json.loads(server.stdout.readline())
-    seen = {"error": answer["error"]["message"]} if "error" in answer else None
-    text = json.dumps(seen) if seen else answer["result"]["content"][0]["text"]
-    print(text, flush=True)  # noqa: T201  # for the demo
+    result = answer["result"]
+    text = result["content"][0]["text"]
+    seen = json.dumps({"error": text}) if result.get("isError") else text
+    print(seen, flush=True)  # noqa: T201  # for the demo
 
 
 def _hold_thread_lock(home: Path, thread: str) -> int:

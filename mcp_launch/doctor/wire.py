@@ -124,7 +124,7 @@ class Wire:
 
     def _answer(self, request: Message) -> None:
         """Say what a host would: a server may wait for it before it goes on."""
-        request_id = request["id"]
+        request_id = message.spell(request["id"])
         results: dict[str, Message] = {
             "ping": {},
             "roots/list": {"roots": [{"uri": Path(self._project).absolute().as_uri()}]},
@@ -134,7 +134,7 @@ class Wire:
             text = "the doctor does not do that"
             self.write(message.make_error(request_id, message.METHOD_NOT_FOUND, text))
         else:
-            self.write(message.encode({"jsonrpc": "2.0", "id": request_id, "result": result}))
+            self.write(message.make_result(request_id, result))
 
     def _overhear(self, line: bytes) -> None:
         text = line.decode(errors="replace").strip()

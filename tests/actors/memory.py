@@ -3,9 +3,12 @@
     memory.py [--tools VARIABLE] [--pages VARIABLE] [--announces] [--needs VARIABLE] [--once FILE]
 
 The tool `look` tells what it sees and has heard; `die` ends it; `ask` asks the host and
-tells the answer; `wait` answers when the file in its arguments is there; `big` answers at
-length; `half` dies in the middle of an answer, `leave` with a child that stays. Its only
-tool is named as the variable says, and it may announce that that changes.
+tells the answer (or answers at once); `withdraw` cancels that question; `wait` answers when
+the file in its arguments is there, with as much text as asked for; `slowly` answers at
+length, and finishes when the file is there; `big` answers at length; `half` dies in the
+middle of an answer, `bare` before its line end, `leave` with a child that stays; `deaf` closes
+its stdin and dies when the file is there. Its only tool is named as the variable says, and it
+may announce that that changes.
 """
 
 from __future__ import annotations
@@ -41,11 +44,22 @@ def read_lease() -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def wait_for(path: str, request_id: object) -> None:
+def wait_until_there(path: str) -> None:
     deadline = time.monotonic() + 20
     while not Path(path).exists() and time.monotonic() < deadline:
         time.sleep(0.005)
-    answer(request_id, waited=path)
+
+
+def wait_for(path: str, request_id: object, size: int) -> None:
+    wait_until_there(path)
+    answer(request_id, waited=path, **({"text": "x" * size} if size else {}))
+
+
+def answer_slowly(path: str, request_id: object) -> None:
+    os.write(1, f'{{"jsonrpc":"2.0","id":{request_id},"result":{{"text":"'.encode())
+    os.write(1, b"x" * 50_000)
+    wait_until_there(path)
+    os.write(1, b'"}}\n')
 
 
 def leave_a_child() -> None:
@@ -61,7 +75,7 @@ def leave_a_child() -> None:
     child.stdout.read(1)
 
 
-def call(request_id: object, params: dict[str, Any]) -> None:
+def call(request_id: object, params: dict[str, Any]) -> None:  # noqa: C901, PLR0912  # a table
     arguments = params.get("arguments", {})
     tool = params["name"]
     CALLS.append(tool)
@@ -75,9 +89,17 @@ def call(request_id: object, params: dict[str, Any]) -> None:
     elif tool == "ask":
         WAITING["1"] = request_id
         say({"id": 1, "method": arguments.get("method", "sampling/createMessage")})
+        if arguments.get("at_once"):
+            answer(WAITING.pop("1"))
+    elif tool == "withdraw":
+        say({"method": "notifications/cancelled", "params": {"requestId": 1}})
+        answer(request_id)
     elif tool == "wait":
         say({"method": "notifications/message", "params": {"data": "waiting"}})
-        threading.Thread(target=wait_for, args=[arguments["path"], request_id]).start()
+        size = arguments.get("size", 0)
+        threading.Thread(target=wait_for, args=[arguments["path"], request_id, size]).start()
+    elif tool == "slowly":
+        threading.Thread(target=answer_slowly, args=[arguments["path"], request_id]).start()
     elif tool == "big":
         answer(request_id, text='x,"y' * arguments["size"])
     elif tool == "exactly":
@@ -86,6 +108,16 @@ def call(request_id: object, params: dict[str, Any]) -> None:
     elif tool == "half":
         os.write(1, f'{{"jsonrpc":"2.0","id":{request_id},"result":{{"text":"'.encode())
         os.write(1, b"x" * arguments["size"])
+        os._exit(5)
+    elif tool == "bare":
+        text = "x" * arguments["size"]
+        line = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": {"text": text}})
+        os.write(1, line.encode())
+        os._exit(5)
+    elif tool == "deaf":
+        os.close(0)
+        answer(request_id)
+        wait_until_there(arguments["path"])
         os._exit(5)
     elif tool == "leave":
         leave_a_child()

@@ -1,0 +1,414 @@
+"""Every request is answered exactly once, and no call reaches a server that must not see it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sessions import A, B, kill, methods, of, with_constants
+from stage import MEMORY, Launch, Stage, call, python, refusal, request
+
+from mcp_launch.calls import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sessions import Claude
+
+
+def cancel(request_id: object) -> dict[str, Any]:
+    """Return the host's cancellation of a request."""
+    params = {"requestId": request_id}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
+def write_call(launch: Launch, request_id: str, meta: str, arguments: str = "{}") -> None:
+    """Call `look` with words that `json.dumps` would not choose."""
+    params = f'{{"name":"look","arguments":{arguments},"_meta":{meta}}}'
+    line = f'{{"jsonrpc":"2.0","id":{request_id},"method":"tools/call","params":{params}}}'
+    launch.write(line.encode() + b"\n")
+
+
+# What we answer ourselves.
+
+
+def test_a_call_is_refused_with_a_result_that_says_it_failed(codex: Callable[..., Launch]) -> None:
+    host = codex(threads=(A,))
+    host.greet()
+    host.call("look", meta=of(A))
+
+    host.send(call("look", 2, meta=of(B)), request("prompts/get", 3, _meta=of(B)))
+    refused, other = host.answer(), host.answer()
+
+    assert refused["result"]["isError"] is True
+    assert "resultType" not in refused["result"]
+    assert "but this server serves" in refusal(refused)
+    assert "but this server serves" in other["error"]["message"]
+    assert not -32768 <= other["error"]["code"] <= -32000
+
+
+def test_a_refused_call_of_the_2026_era_has_a_complete_result(
+    codex: Callable[..., Launch],
+) -> None:
+    host = codex(threads=(A,))
+    host.greet()
+    host.call("look", meta=of(A))
+
+    version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    host.send(call("look", 2, meta=of(B, **version)))
+
+    assert host.answer()["result"]["resultType"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ("7", f'{{"n":{"9" * 5000}}}'),
+        ("9" * 5000, "{}"),
+        ("1e2", "{}"),
+        ("1.50", "{}"),
+        ('"\\u0061"', "{}"),
+    ],
+    ids=["beside a long number", "long", "an exponent", "a fraction", "an escape"],
+)
+def test_a_refused_request_gets_its_id_back_as_it_was_written(
+    codex: Callable[..., Launch], written: str, arguments: str
+) -> None:
+    host = codex(threads=(A,))
+    host.greet()
+    host.call("look", meta=of(A))
+
+    write_call(host, written, json.dumps(of(B)), arguments)
+
+    assert host.read_line().startswith(f'{{"jsonrpc":"2.0","id":{written},"result"'.encode())
+
+
+def test_a_call_with_a_long_number_is_answered_when_the_server_dies(stage: Stage) -> None:
+    launch = stage.launch("--", *MEMORY)
+    launch.greet()
+    number = "9" * 4000  # as long as the server itself can read
+    params = f'{{"name":"die","arguments":{{"n":{number}}},"_meta":{{"n":{number * 2}}}}}'
+    line = f'{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{params}}}\n'
+    launch.write(line.encode())
+
+    answer = launch.answer()
+
+    assert answer["id"] == 2
+    assert "tools/call was not answered" in refusal(answer)
+
+
+# A server that is being replaced.
+
+
+def test_nothing_of_ours_is_written_into_a_servers_answer(
+    claude: Callable[..., Claude], tmp_path: Path
+) -> None:
+    session = claude("--env", "SESSION=session")
+    host = session.host
+    host.greet()
+    host.call("look")
+    host.send(call("ask", 2, at_once=True))  # a question that nobody answers
+    assert host.answer()["method"] == "sampling/createMessage"
+    assert host.answer()["id"] == 2
+    flag = tmp_path / "go"
+    host.send(call("wait", 3, path=str(flag), size=200_000))
+    assert host.answer()["method"] == "notifications/message"
+
+    session.switch("s-2")
+    host.send(call("look", 4))
+    flag.touch()
+
+    said = [host.answer() for _ in range(3)]
+    assert len(said[0]["result"]["text"]) == 200_000
+    assert said[1]["method"] == "notifications/cancelled"
+    assert said[2]["result"]["env"]["SESSION"] == "s-2"
+
+
+def test_a_call_that_took_too_long_is_not_answered_again_at_length(
+    claude: Callable[..., Claude], tmp_path: Path
+) -> None:
+    session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=0.2))
+    host = session.host
+    host.greet()
+    host.call("look")
+    flag = tmp_path / "go"
+    host.send(call("wait", 2, path=str(flag), size=200_000))
+    assert host.answer()["method"] == "notifications/message"
+
+    session.switch("s-2")
+    host.send(call("look", 3))
+    assert "was replaced" in refusal(host.answer())
+    flag.touch()  # it has not been ended yet, and answers
+
+    answer = host.answer()
+    assert answer["id"] == 3
+    assert answer["result"]["env"]["SESSION"] == "s-2"
+
+
+def test_an_answer_that_has_begun_may_end_before_its_server_is_replaced(
+    claude: Callable[..., Claude], tmp_path: Path
+) -> None:
+    run = with_constants(DRAIN_LIMIT=0.01, _LINE_LIMIT=20.0)
+    session = claude("--env", "SESSION=session", "--trace", run=run)
+    host = session.host
+    host.greet()
+    host.call("look")
+    flag = tmp_path / "go"
+    host.send(call("slowly", 2, path=str(flag)))
+    host.wait_for_output(20_000)
+
+    session.switch("s-2")
+    host.send(call("look", 3))
+    host.wait_for_complaint(b"it may finish the answer")
+    flag.touch()
+
+    first, second = host.answer(), host.answer()
+    assert (first["id"], len(first["result"]["text"])) == (2, 50_000)
+    assert (second["id"], second["result"]["env"]["SESSION"]) == (3, "s-2")
+
+
+# A server that dies.
+
+
+@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_an_answer_without_a_line_end_is_the_only_one(stage: Stage, mode: str, size: int) -> None:
+    launch = stage.launch("--stdout", mode, "--", *MEMORY)
+    launch.greet()
+    launch.send(call("bare", 2, size=size), call("look", 3))
+
+    answers = [json.loads(line) for line in read_messages(launch, until=3)]
+
+    assert [answer["id"] for answer in answers] == [2, 3]
+
+
+def read_messages(launch: Launch, until: int) -> list[bytes]:
+    """Return the lines that a host can read, up to the answer to this request."""
+    lines: list[bytes] = []
+    while not lines or json.loads(lines[-1]).get("id") != until:
+        line = launch.read_line()
+        assert line, "the launch closed its stdout"
+        if not line.endswith(b"[cut off]\n"):
+            lines.append(line)
+    return lines
+
+
+def test_a_cancelled_call_is_not_handed_to_the_next_server(stage: Stage, tmp_path: Path) -> None:
+    run = with_constants(module="relay", _DYING=20.0)
+    launch = stage.start([*run, "--", *MEMORY])
+    launch.greet()
+    flag = tmp_path / "go"
+    launch.call("deaf", 2, path=str(flag))
+
+    launch.send(call("look", 3), cancel(3), request("ping", 4))
+    flag.touch()
+
+    assert launch.answer()["id"] == 4
+    heard = launch.call("look", 5)["heard"]
+    assert [message["id"] for message in heard if "id" in message] == [heard[0]["id"], 4, 5]
+    assert "notifications/cancelled" not in methods({"heard": heard})
+
+
+def test_a_server_hears_no_cancellation_of_what_its_predecessor_was_asked(stage: Stage) -> None:
+    launch = stage.launch("--", *MEMORY)
+    launch.greet()
+    kill(launch.call("look", 1)["pid"])
+    launch.call("look", 2)
+
+    launch.send(cancel(1))
+
+    assert "notifications/cancelled" not in methods(launch.call("look", 3))
+
+
+def test_a_later_server_cancels_its_own_request_and_no_other(stage: Stage) -> None:
+    launch = stage.launch("--", *MEMORY)
+    launch.greet()
+    for number in (10, 20):
+        launch.send(call("ask", number))
+        launch.answer()
+        launch.send(call("die", number + 1))
+        answered = [launch.answer() for _ in range(3)]
+        assert answered[2]["method"] == "notifications/cancelled"
+
+    launch.send(call("ask", 30))
+    asked = launch.answer()
+    launch.send(call("withdraw", 31))
+
+    assert launch.answer()["params"]["requestId"] == asked["id"]
+
+
+def test_a_server_that_no_longer_reads_ends_the_launch_when_it_ends(
+    stage: Stage, tmp_path: Path
+) -> None:
+    launch = stage.start([*with_constants(module="relay", _DYING=0.01), "--", *MEMORY])
+    launch.greet()
+    flag = tmp_path / "go"
+    launch.call("deaf", 2, path=str(flag))
+    launch.send(call("look", 3))
+    with pytest.raises(BrokenPipeError):
+        ask_without_end(launch)
+
+    flag.touch()
+
+    answered = {}
+    while line := launch.read_line():
+        answer = json.loads(line)
+        assert answer["id"] not in answered, "answered twice"
+        answered[answer["id"]] = answer
+    assert "ended with exit code 5" in refusal(answered[3])
+    assert launch.wait() == 5
+
+
+def ask_without_end(launch: Launch) -> None:
+    """Ask until nobody listens any more."""
+    for number in range(4, 1_000_000):
+        launch.send(request("ping", number))
+
+
+# Depths, numbers and cursors.
+
+
+def test_a_number_beyond_all_floats_arrives_as_it_was_sent(stage: Stage) -> None:
+    launch = stage.launch("--", *MEMORY)
+    launch.greet()
+
+    write_call(launch, "1", f'{{"{KEY.text}":{{"x":1e999}}}}')
+
+    assert launch.answer()["result"]["meta"][KEY.text]["outer"] == {"x": float("inf")}
+
+
+DEEP_TOOLS = python(
+    "import json, sys\n"
+    "for line in sys.stdin:\n"
+    "    message = json.loads(line)\n"
+    "    if 'id' not in message: continue\n"
+    "    tools = '[{\"name\":\"x\",\"inputSchema\":' + '[' * 500 + ']' * 500 + '}]'\n"
+    "    result = '{\"tools\":' + tools + '}' if message['method'] == 'tools/list' else '{}'\n"
+    "    if message['method'] == 'die': sys.exit(5)\n"
+    '    print(\'{"jsonrpc":"2.0","id":%s,"result":%s}\''
+    " % (json.dumps(message['id']), result), flush=True)\n"
+)
+
+
+def test_a_deep_schema_reaches_the_host_and_survives_the_servers_end(stage: Stage) -> None:
+    launch = stage.launch("--", *DEEP_TOOLS)
+    launch.greet()
+
+    assert launch.ask("tools/list")["tools"][0]["name"] == "x"
+    launch.send(request("die", 2))
+    assert "exit code 5" in refusal(launch.answer())
+    assert launch.ask("ping") == {}
+
+
+def test_a_deep_id_of_a_servers_request_ends_nothing(stage: Stage) -> None:
+    deep = "[" * 500 + "]" * 500
+    asks = (
+        "import sys\n"
+        "sys.stdin.readline()\n"
+        'print(\'{"jsonrpc":"2.0","id":1,"result":{}}\')\n'
+        f'print(\'{{"jsonrpc":"2.0","id":{deep},"method":"sampling"}}\', flush=True)\n'
+        "for line in sys.stdin:\n"
+        "    if 'die' in line: sys.exit(5)\n"
+    )
+    launch = stage.launch("--", *python(asks))
+    launch.send(request("initialize"))
+    launch.answer()
+    assert deep.encode() in launch.read_line()
+
+    launch.send(request("die", 2))
+
+    assert "exit code 5" in refusal(launch.answer())
+    assert launch.answer()["params"]["requestId"] == json.loads(deep)
+
+
+def test_an_empty_cursor_asks_for_the_first_page(stage: Stage) -> None:
+    launch = stage.launch("--", *MEMORY)
+    launch.greet()
+    launch.ask("tools/list", cursor="")
+    kill(launch.call("look")["pid"])
+
+    assert launch.call("look", 2)["calls"] == 1
+
+
+@pytest.mark.parametrize("request_id", [{}, [], {"a": 1}], ids=str)
+def test_an_answer_with_an_impossible_id_passes(stage: Stage, request_id: object) -> None:
+    code = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
+    launch = stage.launch("--", *python(code))
+    launch.greet(roots={})
+
+    answer = {"jsonrpc": "2.0", "id": request_id, "result": {"roots": []}}
+    launch.answer()
+    launch.send(answer)
+
+    assert launch.answer() == answer
+
+
+# What other readers would find in a line.
+
+
+def hide(line: bytes) -> dict[str, bytes]:
+    """Return lines in which some readers find this message, and others do not."""
+    return {
+        "form feed": b"\f" + line + b"\n",
+        "vertical tab": b"\v" + line + b"\v\n",
+        "file separator": b"\x1c" + line + b"\n",
+        "unit separator": b"\x1f" + line + b"\n",
+        "next line": b"\xc2\x85" + line + b"\n",
+        "no-break space": b"\xc2\xa0" + line + b"\n",
+        "behind a carriage return": b'{"jsonrpc":"2.0","method":"x"}\r' + line + b"\n",
+        "within a message": b'{"x":\r' + line + b"\r}\n",
+        "behind words": b"hello\r" + line + b"\n",
+        "behind a line separator": b"{}\xe2\x80\xa8" + line + b"\n",
+        "a trailing comma": line[:-1] + b",}\n",
+        "a comment": b"/* x */" + line + b"\n",
+        "capital letters": line.replace(b'"method"', b'"Method"') + b"\n",
+    }
+
+
+# A server that reads text, as the official SDK for Python does, and forgives a lot.
+FORGIVING = python(
+    "import io, json, sys\n"
+    "heard = []\n"
+    "lines = io.TextIOWrapper(sys.stdin.buffer, encoding='utf-8')\n"
+    "for line in (part for line in lines for part in line.splitlines()):\n"
+    "    text = line.strip().replace('/* x */', '').replace(',}', '}')\n"
+    "    try: message = json.loads(text)\n"
+    "    except ValueError: continue\n"
+    "    heard.append({name.lower(): value for name, value in message.items()})\n"
+    "    if 'id' in message: print(json.dumps({'jsonrpc': '2.0', 'id': message['id'],"
+    " 'result': {'heard': heard}}), flush=True)\n"
+)
+
+
+@pytest.mark.parametrize("how", hide(b""))
+def test_no_reader_finds_a_call_that_was_not_judged(codex: Callable[..., Launch], how: str) -> None:
+    host = codex(threads=(A,), command=FORGIVING)
+    host.greet()
+    host.call("look", meta=of(A))
+
+    host.write(hide(json.dumps(call("look", 2, meta=of(B))).encode())[how])
+    host.send(call("look", 3, meta=of(A)))
+
+    answer = host.answer()
+    while answer["id"] != 3:
+        answer = host.answer()
+    calls = [one for one in answer["result"]["heard"] if one.get("method") == "tools/call"]
+    assert [one["id"] for one in calls] == [1, 3]
+
+
+def test_words_that_come_in_pieces_do_not_hide_a_call(codex: Callable[..., Launch]) -> None:
+    host = codex("--stdout", "off", threads=(A,), command=python(ECHO))
+    host.send(call("look", meta=of(A)))
+    host.answer()
+
+    host.write(b"hello\r")
+    host.wait_for_output(len("hello\r"))  # it has passed: it cannot be a message
+    host.send(call("look", 2, meta=of(B)))
+
+    assert host.read_line() == b"hello\r\n"
+    assert "but this server serves" in refusal(host.answer())
+
+
+ECHO = "import os\nwhile data := os.read(0, 65536): os.write(1, data)\n"
