@@ -51,7 +51,7 @@ def test_a_call_of_another_thread_is_refused(stage: Stage, launcher: list[str]) 
     other = look(host, 2, threadId=TWO)
     again = look(host, 3, threadId=ONE)
 
-    refused = '"isError":true' in other and ONE in other and TWO in other
+    refused = '"isError": true' in other and ONE in other and TWO in other
     promise(refused, "another thread's server answers")
     assert [see(mine).calls, see(again).calls] == [1, 2]
     assert see(mine).pid == see(again).pid
