@@ -229,7 +229,8 @@ def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(machine: M
     file = machine.write(".mcp-launch.toml", PROFILE)
     finding = only(machine)
     assert finding.code == "ML014"
-    assert finding.message == f"{file} is not trusted: servers that ask for it do not start"
+    effect = "start without it, or not at all if they need it"
+    assert finding.message == f"{file} is not trusted: servers named it {effect}"
     assert finding.fix == f"read it, then run: mcp-launch trust {file}"
     assert list_state(machine) == {}
 
@@ -260,6 +261,17 @@ def test_a_project_that_could_not_be_trusted_is_told_why(machine: Machine) -> No
     assert finding.code == "ML014"
     assert finding.message.startswith("it is not trusted, and could not be: this is no TOML")
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
+
+
+def test_a_project_file_that_is_a_link_out_of_the_project_is_told(machine: Machine) -> None:
+    other = machine.write("~/other/.mcp-launch.toml", PROFILE)
+    trust(machine, other)
+    (machine.project / ".mcp-launch.toml").symlink_to(other)
+
+    finding = only(machine)
+
+    assert finding.code == "ML014"
+    assert f"is a link to {other}, which is outside of the project" in finding.message
 
 
 def test_a_file_that_only_marks_a_root_needs_no_trust(machine: Machine) -> None:

@@ -590,7 +590,7 @@ EXPLAINED = {
         ),
     ),
     "the directory": (["--env", "PWD=host"], "PWD", "the server's directory", ("profiles", "")),
-    "nobody's": ([], "NOBODY", None, ("profiles", "none is looked at without --server")),
+    "nobody's": ([], "NOBODY", None, ("profiles", "none is of this server without --server")),
 }
 
 

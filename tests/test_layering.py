@@ -25,6 +25,7 @@ STOREYS = (
         "state",
         "passing",
         "literals",
+        "ours",
         "records",
         "spots",
         "tomltext",
@@ -67,7 +68,7 @@ STOREYS = (
     *("crash", "launch"),
     # The workshop: may be slow.
     "trusting",
-    *("jsonctext", "yamltext", "document", "wrapping", "settings.host"),
+    *("jsonctext", "yamltext", "document", "runwords", "wrapping", "amending", "settings.host"),
     *(f"settings.{name}" for name in ("codex", "claude", "claude_desktop", "cursor", "vscode")),
     *(f"settings.{name}" for name in ("gemini", "opencode", "zed", "windsurf", "cline")),
     *("settings.copilot", "settings.goose", "settings"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Item, Survey
+    from mcp_launch.gitindex import Answer
     from mcp_launch.spots import Path
 
 _HEADERS = ("headers", "http_headers", "requestOptions")
@@ -41,7 +42,7 @@ _ASSIGNMENT = re.compile(r"(-*[\w.-]+)\s*[=:]\s*(.+)", re.DOTALL)
 
 def check_secrets(survey: Survey) -> Iterator[Finding]:
     """Look for literal secrets in files that Git tracks (ML111)."""
-    known: dict[str, tracking.Answer] = {}
+    known: dict[str, Answer] = {}
     for item in survey.items:
         for keys, name in _list_secrets(item):
             path = item.file.path

@@ -8,7 +8,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch import profiles, recording, records, whereabouts
+from mcp_launch import ours, profiles, recording, records, whereabouts
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 
@@ -83,7 +83,7 @@ def _tell_owner(directory: str) -> list[Finding]:
 
 def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
     """See that nobody else can read what is private, or write into any of it."""
-    forbidden = _OTHERS if is_private else records.OTHERS_CAN_WRITE
+    forbidden = _OTHERS if is_private else ours.OTHERS_CAN_WRITE
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     if not mode & forbidden:
         return []
@@ -123,7 +123,7 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     try:
-        recording.read(os.path.realpath(path), None, is_projects=False)
+        recording.read(path, None, is_projects=False)
         profiles.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
         yield _tell_refused("ML013", path, refused)
@@ -131,12 +131,13 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
 
 def check_project_profile(survey: Survey) -> Iterator[Finding]:
     """See that a project's profiles can be used, and are trusted (ML013, ML014)."""
-    path = os.path.realpath(os.path.join(survey.site.project, profiles.PROJECT_FILE))
+    path = os.path.join(os.path.realpath(survey.site.project), profiles.PROJECT_FILE)
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     before = records.read(path, survey.environ)
     how = f"mcp-launch trust {profiles.quote(path)}"
     try:
+        profiles.refuse_foreign(path)
         record = recording.read(path, before, is_projects=True)
     except ProfileRefused as refused:
         if before and before["trusted"]:
@@ -150,7 +151,8 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
     if record["servers"] and not record["trusted"]:
         since = " since it was changed" if record["was_trusted"] else ""
         names = ", ".join(record["servers"])
-        message = f"{path} is not trusted{since}: servers that ask for {names} do not start"
+        effect = "do not start" if since else "start without it, or not at all if they need it"
+        message = f"{path} is not trusted{since}: servers named {names} {effect}"
         yield Finding("ML014", Subject(file=path), message, f"read it, then run: {how}")
 
 
