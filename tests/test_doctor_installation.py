@@ -155,6 +155,17 @@ def test_a_state_of_another_user_is_told(machine: Machine, state: Path) -> None:
     assert finding.fix == f"run: sudo chown -R $(id -u) {state}/leases"
 
 
+def test_a_lease_that_is_not_believed_is_told(machine: Machine, state: Path) -> None:
+    for name, mode in (("good.json", 0o600), ("bad.json", 0o666)):
+        (state / "leases" / name).write_text("{}", encoding="utf-8")
+        (state / "leases" / name).chmod(mode)
+
+    finding = only(machine)
+
+    assert (finding.code, finding.subject.file) == ("ML012", f"{state}/leases/bad.json")
+    assert "it is not believed" in finding.message
+
+
 @pytest.mark.parametrize(
     ("blocks", "files", "codes"),
     [(0, 100, ["ML012"]), (1, 100, ["ML012"]), (1 << 20, 0, ["ML012"]), (1 << 20, 100, [])],

@@ -38,8 +38,11 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     project = tmp_path_factory.mktemp("project")
     file = project / "home" / ".config" / "mcp-launch" / "config.toml"
     file.parent.mkdir(parents=True)
-    text = "[defaults]\npass_env = 'safe'\n[servers.it]\nenv_vars = ['A', { name = 'B', source = 'host' }]\n"
-    file.write_text(text, encoding="utf-8")
+    file.write_text(
+        "[defaults]\npass_env = 'safe'\n"
+        "[servers.it]\nenv_vars = ['A', { name = 'B', source = 'host' }]\n",
+        encoding="utf-8",
+    )
     file.chmod(0o600)
     words = WORDS[request.param]
     launch(project, words)  # the first launch reads the file itself

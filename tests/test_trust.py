@@ -51,11 +51,11 @@ def test_a_link_to_a_trusted_file_of_another_project_is_not_trusted(
 ) -> None:
     (project / ".mcp-launch.toml").symlink_to(trusted)
 
-    with pytest.raises(ProfileUntrusted, match="is a link to .*outside of the project") as refused:
+    with pytest.raises(ProfileUntrusted, match=r"is a link to .*outside of the project") as refused:
         load(project)
 
     assert refused.value.fix == "replace the link by a file of the project's own"
-    with pytest.raises(ProfileRefused, match="is a link to .*outside of the project"):
+    with pytest.raises(ProfileRefused, match=r"is a link to .*outside of the project"):
         trusting.locate(str(project))
 
 

@@ -50,7 +50,23 @@ def check_state(survey: Survey) -> Iterator[Finding]:
     inner = [entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
     for one in sorted(inner):
         yield from _tell_owner(one) or _tell_mode(one, is_private=True)
+    yield from _tell_unbelieved(os.path.join(directory, "leases"))
     yield from tell_room(directory)
+
+
+def _tell_unbelieved(directory: str) -> Iterator[Finding]:
+    """See that every lease is one that only this user can have written."""
+    if not ours.is_own_directory(directory):
+        return  # which is told of the directory, if there is one
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+        is_plain = entry.is_file(follow_symlinks=False)
+        if not is_plain or not ours.is_own(entry.stat(follow_symlinks=False)):
+            yield Finding(
+                "ML012",
+                Subject(file=entry.path),
+                f"{entry.path} may have been written by another user: it is not believed",
+                f"remove it: rm {profiles.quote(entry.path)}",
+            )
 
 
 def _tell_missing(directory: str) -> Iterator[Finding]:
