@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from stage import PROBE, Stage
@@ -119,9 +119,9 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def read_words(file: Path) -> list[str]:
-    entry: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]["it"]
-    assert entry["args"][0] == "run"
-    return entry["args"][1:]
+    words: list[str] = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]["it"]["args"]
+    assert words[0] == "run"
+    return words[1:]
 
 
 def test_a_wrapped_server_gets_what_its_profile_says(

@@ -218,7 +218,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "writable by the group": lambda path: path.chmod(0o620),
     "writable by all": lambda path: path.chmod(0o602),
     "in a directory that all can write": lambda path: path.parent.chmod(0o777),
-    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "a pipe": lambda path: path.unlink() or os.mkfifo(path),  # type: ignore[func-returns-value]
 }
 if os.geteuid() == 0:  # only root can give files away
     OTHERS["another user's"] = lambda path: os.chown(path, 65534, -1)

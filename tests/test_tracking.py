@@ -58,7 +58,7 @@ def fill(directory: Path) -> None:
 def compare(directory: Path) -> dict[str, str]:
     """Return our answer for every file, which is also Git's."""
     tracked = set(git(directory, "ls-files", "-z").split("\0"))
-    answers = {}
+    answers: dict[str, str] = {}
     for path in sorted(directory.rglob("*")):
         name = str(path.relative_to(directory))
         if path.is_file() and ".git" not in path.relative_to(directory).parts:
