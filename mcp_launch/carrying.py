@@ -153,6 +153,7 @@ def _take_lease(running: Running, calls: Calls, around: str | None) -> Lease:
         lineage={"verdict": running.line.verdict, "evidence": running.line.evidence},
         outer=around,
         restarts=0,
+        passed_over=running.wanted.passed_over or None,
         processes=_describe_processes(running),
     )
     return lease

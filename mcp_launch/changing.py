@@ -7,9 +7,9 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import wrapping
+from mcp_launch import amending, runwords, wrapping
 from mcp_launch.document import Document
-from mcp_launch.errors import FileRefused
+from mcp_launch.errors import FileRefused, LaunchError
 from mcp_launch.settings.host import list_entries, tell_why_not
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _TOO_LARGE = 64 << 20
 
 
 # What comes of text that is not what it seems to be.
-_STRANGE = (FileRefused, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+_STRANGE = (LaunchError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class Entry(NamedTuple):
@@ -54,6 +54,7 @@ class Wish(NamedTuple):
 
     launcher: str  # nothing: take it out
     names: tuple[str, ...] = ()  # none: all of them
+    options: tuple[str, ...] = ()  # of `run`, to be written into the entries
 
 
 class _Proposal(NamedTuple):
@@ -62,7 +63,7 @@ class _Proposal(NamedTuple):
     path: Path
     shape: Shape
     edits: list[Edit]
-    is_whole: bool = True  # wrapped or unwrapped, not only pointed elsewhere
+    amended: tuple[str, ...] = ()  # what its command becomes, if it was wrapped and stays so
 
 
 def read_file(path: str) -> str:
@@ -144,12 +145,11 @@ def _propose_all(
             reasons[path] = proposal
         else:
             proposals.append(proposal)
-    whole = [one for one in proposals if one.is_whole]
     # All at once, if they are safe together: a file may be large, and is read anew each time.
-    if not _are_safe(document, file, whole, wish):
+    if not _are_safe(document, file, proposals, wish):
         strange = "it is written in a way that cannot be changed safely"
         reasons |= {
-            one.path: strange for one in whole if not _are_safe(document, file, [one], wish)
+            one.path: strange for one in proposals if not _are_safe(document, file, [one], wish)
         }
     return [one for one in proposals if one.path not in reasons], reasons
 
@@ -162,19 +162,30 @@ def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish)
     if why_not or shape is None:
         return why_not
     is_wrapped = wrapping.is_wrapped(document, path, shape)
-    if is_wrapped and wish.launcher and wrapping.is_launcher_gone(words):
-        edits = wrapping.repoint(document, path, shape, wish.launcher)
-        return _Proposal(path, shape, edits, is_whole=False)
-    if is_wrapped == bool(wish.launcher):
-        return "it is wrapped already" if is_wrapped else "it is not wrapped"
+    if not is_wrapped and not wish.launcher:
+        return "it is not wrapped"
     try:
+        if is_wrapped and wish.launcher:
+            return _amend(document, path, shape, wish)
         if wish.launcher:
-            edits = wrapping.wrap(document, path, shape, wish.launcher, host.options)
+            launcher = wish.launcher
+            edits = wrapping.wrap(document, path, shape, launcher, host.options, wish.options)
         else:
             edits = wrapping.unwrap(document, path, shape)
     except _STRANGE:
         return "it is written in a way that cannot be changed safely"
     return _Proposal(path, shape, edits) if edits else "its command is in a profile"
+
+
+def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposal | str:
+    """Return what an entry that is wrapped already lacks: its launcher, its name, options."""
+    words = wrapping.list_words(document, path, shape)
+    named = [] if runwords.has(words[2:], "--server") else wrapping.name_server(document, path)
+    edits, amended = amending.amend(document, path, shape, [*named, *wish.options])
+    if wrapping.is_launcher_gone(words):
+        edits += wrapping.repoint(document, path, shape, wish.launcher)
+        amended[0] = wish.launcher
+    return _Proposal(path, shape, edits, tuple(amended)) if edits else "it is wrapped already"
 
 
 def _tell_why_not(host: Host, entry: object, words: list[str], wish: Wish) -> str:
@@ -198,9 +209,15 @@ def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: 
         if not wish.launcher:
             return True
         back = [edit for one in proposals for edit in wrapping.unwrap(after, one.path, one.shape)]
-        return after.apply(back) == document.text
+        bare = [edit for one in proposals if one.amended for edit in _strip(document, one)]
+        return after.apply(back) == document.apply(bare)
     except _STRANGE:
         return False
+
+
+def _strip(document: Document, proposal: _Proposal) -> list[Edit]:
+    """Return what makes an entry that was wrapped one that is not, if it has a command."""
+    return wrapping.unwrap(document, proposal.path, proposal.shape) or proposal.edits
 
 
 def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish) -> bool:
@@ -208,6 +225,8 @@ def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish
     old, new = (
         wrapping.list_words(document, proposal.path, proposal.shape) for document in (before, after)
     )
+    if proposal.amended:
+        return new == list(proposal.amended)
     if wish.launcher:
         return new[:2] == [wish.launcher, "run"] and new[-len(old) - 1 :] == ["--", *old]
     return bool(new) and old[-len(new) :] == new

@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
     try:
         _check_command(arguments)
         at = len(arguments)
-        if arguments[:1] == ["env"] and "--" in arguments:
+        if "".join(arguments[:1]) in {"env", "wrap"} and "--" in arguments:
             at = arguments.index("--")  # what follows are the words of a launch, none of ours
         app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
     except LaunchError as error:
@@ -130,10 +130,12 @@ _Files = Annotated[
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 _Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+_How = tuple[bool, bool, tuple[str, ...]]
 
 
 @app.command("wrap")
-def _wrap(
+def _wrap(  # noqa: PLR0913  # typer wants one for each
+    context: typer.Context,
     names: _Names = None,
     *,
     host: _Hosts = None,
@@ -141,8 +143,8 @@ def _wrap(
     yes: _Yes = False,
     dry_run: _Dry = False,
 ) -> None:
-    """Put mcp-launch before the servers in the hosts' files."""
-    _edit((names, host, file), yes, dry_run, is_wrapping=True)
+    """Put mcp-launch before the servers in the hosts' files; `-- OPTIONS` adds options of run."""
+    _edit((names, host, file), (yes, dry_run, tuple(context.obj)), is_wrapping=True)
 
 
 @app.command("unwrap")
@@ -155,14 +157,14 @@ def _unwrap(
     dry_run: _Dry = False,
 ) -> None:
     """Take mcp-launch out of the hosts' files again."""
-    _edit((names, host, file), yes, dry_run, is_wrapping=False)
+    _edit((names, host, file), (yes, dry_run, ()), is_wrapping=False)
 
 
-def _edit(narrowed: tuple[list[str] | None, ...], *answers: bool, is_wrapping: bool) -> None:
+def _edit(narrowed: tuple[list[str] | None, ...], how: _How, *, is_wrapping: bool) -> None:
     from mcp_launch import editing
 
     names, hosts, files = (given or [] for given in narrowed)
-    request = editing.Request(names, hosts, files, *answers)
+    request = editing.Request(names, hosts, files, *how)
     raise typer.Exit(editing.run(request, os.environ, is_wrapping=is_wrapping))
 
 

@@ -19,6 +19,7 @@ from mcp_launch import (
     consequences,
     masking,
     replacing,
+    runwords,
     state,
     tracking,
     whereabouts,
@@ -64,6 +65,7 @@ class Request(NamedTuple):
     files: list[str]
     is_sure: bool = False  # do not ask
     is_dry: bool = False  # only show
+    options: tuple[str, ...] = ()  # of `run`, to be written into the entries
 
 
 def make_site(environ: Mapping[str, str]) -> Site:
@@ -76,10 +78,11 @@ def make_site(environ: Mapping[str, str]) -> Site:
 
 def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
     """Wrap or unwrap, and return the exit code."""
+    runwords.check([*request.options])
     site = make_site(environ)
     console = Console(highlight=False, soft_wrap=True)
     launcher = whereabouts.find(environ, site.home) if is_wrapping else ""
-    wish = Wish(launcher, tuple(request.names))
+    wish = Wish(launcher, tuple(request.names), request.options)
     refusals: list[LaunchError] = []
     files = _list_files(request, site)
     changes = changing.look_at_all(files, wish, refusals.append)

@@ -42,6 +42,10 @@ class ProfileRefused(LaunchError):
     """A file with profiles makes no sense, or may not be used."""
 
 
+class ProfileUntrusted(ProfileRefused):
+    """A project's file may not be used, and never was: a launch that can do without it does."""
+
+
 class FileRefused(LaunchError):
     """A host's configuration cannot be read or written."""
 

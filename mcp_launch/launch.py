@@ -201,9 +201,9 @@ def _log_failure(arguments: list[str], launch: str) -> None:
         given, words = options.split(arguments)
     except UsageError:
         given, words = {}, []  # that is what is being told
-    server = profile.name_server(given, os.environ) or "".join(words[:1])
+    server = profile.name_server(given, os.environ) or os.path.basename("".join(words[:1]))
     facts: dict[str, object] = {
-        "server": os.path.basename(server) or "(no command)",
+        "server": server or "(no command)",
         "mark": leases.mark_command(words),
         "cwd": context.read_cwd({}),
     }

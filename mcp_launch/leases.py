@@ -11,7 +11,7 @@ import os
 import time
 from errno import ENOSPC
 
-from mcp_launch import jsontext, state, trace
+from mcp_launch import jsontext, ours, state, trace
 from mcp_launch.identity import ProcessIdentity, compare
 
 TYPE_CHECKING = False
@@ -147,17 +147,20 @@ def _is_pid(recorded: Json, pid: int) -> bool:
 
 
 def read(path: str) -> dict[str, Json] | None:
-    """Return one record, None if there is none."""
+    """Return one record, None if there is none that can be believed.
+
+    Whoever reads leases reads them here: servers are ended, and calls routed, for what they say.
+    """
+    content = ours.read(path)
     try:
-        with open(path, "rb") as file:
-            record = jsontext.parse(file.read())
-    except (OSError, ValueError, RecursionError):
-        return None  # removed just now, or not ours
+        record = jsontext.parse(content) if content else None
+    except (ValueError, RecursionError):
+        return None  # not a lease
     return record if isinstance(record, dict) else None
 
 
 def read_all(directory: str) -> dict[str, dict[str, Json]]:
-    """Return every record there is, by its path."""
+    """Return every record that can be believed, by its path."""
     records: dict[str, dict[str, Json]] = {}
     try:
         names = os.listdir(directory)

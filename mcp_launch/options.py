@@ -134,7 +134,8 @@ def split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
         if name in SWITCHES and not equals:
             values[name] = []
         elif name in TAKE_A_VALUE:
-            value = _take_value(name, [value] if equals else rest)
+            # A value that is joined to its name may look like anything.
+            value = value if equals and value else _take_value(name, [] if equals else rest)
             _add(values, name, value)
         else:
             raise _unknown_option(word)

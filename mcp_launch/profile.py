@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_launch import options
-from mcp_launch.errors import UsageError, suggest
+from mcp_launch import options, trace
+from mcp_launch.errors import ProfileUntrusted, UsageError, suggest
 from mcp_launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS, Variable
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ class Profile:
         "no_meta",
         "on_change",
         "pass_env",
+        "passed_over",
         "restart",
         "server",
         "stdout",
@@ -39,6 +40,7 @@ class Profile:
         self, values: Mapping[str, list[str]], command: list[str], records: list[Record]
     ) -> None:
         self.command = command
+        self.passed_over = ""  # why a project's file was not used
         self.server = _last(values, "--server") or command[0].rpartition("/")[2]
         self.literals: dict[str, str] = {}
         self.env: dict[str, Variable] = {}
@@ -79,50 +81,86 @@ def load(
 ) -> Profile:
     """Return the profile that the words after `run`, the environment and files ask for.
 
-    Files are looked at only for a server that has a name; `find_place` tells where its
-    session works, and so which project's.
+    A project's file is looked at only for a server that has a name; `find_place` tells where
+    its session works, and so which project's. One that nobody ever trusted cannot stop a
+    server that does not need it: the launch goes on without, unless it is to be strict.
 
     Raises:
         UsageError: A word makes no sense; the text says which and what would.
         ProfileRefused: A file makes no sense, or may not be used.
 
     """
+    from mcp_launch import profiles
+
     given, command = options.split(arguments)
     twins = options.read_twins(environ)
     server = name_server(given, environ)
-    records: list[Record] = []
+    users = profiles.look_at_users(server, environ, is_launch=is_launch)
+    records = list(users.values())
+    untrusted: ProfileUntrusted | None = None
     if server:
-        from mcp_launch import profiles
+        try:
+            own = profiles.look_at_projects(server, environ, find_place(), is_launch=is_launch)
+            records += [own] if own else []
+        except ProfileUntrusted as refused:
+            untrusted = refused
+    values = _join([record.options for record in records], twins, given)
+    for record in reversed(records):
+        command = command or record.command
+    if untrusted is not None and (not command or "--strict" in values):
+        raise untrusted
+    if not command:
+        has_profile = len(records) > len(users.keys() & {profiles.DEFAULTS})
+        raise _no_command(
+            server, lambda: profiles.list_known(environ, find_place()), has_profile=has_profile
+        )
+    wanted = Profile(values, command, records)
+    if untrusted is not None:
+        wanted.passed_over = untrusted.problem
+        trace.note(f"goes on without the project's profile: {untrusted.problem}")
+    return wanted
 
-        records = profiles.find(server, environ, find_place(), is_launch=is_launch)
+
+def check(words: list[str]) -> None:
+    """See that options of `run` make sense, whatever the server and its profile.
+
+    Raises:
+        UsageError: One does not.
+
+    """
+    given, _ = options.split(words)
+    Profile(given, ["a server"], [])
+
+
+def _join(
+    files: list[dict[str, list[str] | None]],
+    twins: Mapping[str, list[str] | None],
+    given: Mapping[str, list[str]],
+) -> dict[str, list[str]]:
+    """Return the options of all layers, the more important last."""
     values: dict[str, list[str]] = {}
-    layers: list[Mapping[str, list[str] | None]] = [record.options for record in records]
-    for layer in (*layers, twins, given):
+    for layer in (*files, twins, given):
         for name, texts in layer.items():
             if texts is None:
                 values.pop(name, None)
             else:
                 # All count where several may be given; of one name, the last layer's is the last.
                 values[name] = [*values.get(name, []), *texts] if name in MAY_REPEAT else texts
-    for record in reversed(records):
-        command = command or record.command
-    if not command:
-        raise _no_command(server, records, lambda: profiles.list_known(environ, find_place()))
-    return Profile(values, command, records)
+    return values
 
 
 def name_server(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> str:
-    """Return the name under which files are looked at; empty: none is."""
+    """Return the name under which files speak of a server; empty: it has none."""
     return _last(given, "--server") or environ.get(options.name_twin("--server"), "")
 
 
 def _no_command(
-    server: str, records: list[Record], list_known: Callable[[], list[str]]
+    server: str, list_known: Callable[[], list[str]], *, has_profile: bool
 ) -> UsageError:
     how = "write the command after the options: mcp-launch run -- npx -y some-server"
     if not server:
         return UsageError("no server command was given", fix=how)
-    if records:
+    if has_profile:
         return UsageError(f"the profile of {server} has no command", fix=f"add one, or {how}")
     return UsageError(
         f"no profile has a server {server}, and no command was given",

@@ -19,14 +19,17 @@ _PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 _SWITCHES = ("strict", "direct", "no_meta", "no_log", "trace")
 _CHOSEN = {option[2:].replace("-", "_"): words for option, words in CHOICES.items()}
 KEYS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", *_CHOSEN, *_SWITCHES)
+_KEYS_OF_ONE_SERVER = ("command", "args")
 _KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
 
 # Where a variable's name there may be another than the server's.
 _HAVE_NAMES = ("local", "dotenv")
 
 
-def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, dict[str, Any]]:
-    """Return what a file says, by server.
+def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, Any]:
+    """Return what a file says: by server, and of every server.
+
+    Only the user may speak of every server: a project's file speaks of those that it names.
 
     Raises:
         ProfileRefused: It makes no sense; the text says where and what would.
@@ -35,11 +38,23 @@ def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, 
     text, document, found = _decode(content, path)
     # What is relative in a project's file is meant from there; else from the session's directory.
     checker = _Checker(text, path, found, os.path.dirname(path) if is_projects else "")
-    checker.check_keys((), document, ("servers",))
+    if is_projects and "defaults" in document:
+        raise checker.refuse(
+            ("defaults",),
+            "a project's file has no [defaults]",
+            fix="write [servers.NAME] for each server, or move it to ~/.config/mcp-launch/"
+            "config.toml, where it applies to every server",
+        )
+    checker.check_keys((), document, ("servers",) if is_projects else ("servers", "defaults"))
     servers = checker.take_table(("servers",), document.get("servers", {}))
     return {
-        name: checker.take_server(("servers", name), checker.take_table(("servers", name), server))
-        for name, server in servers.items()
+        "defaults": checker.take_defaults(("defaults",), document.get("defaults", {})),
+        "servers": {
+            name: checker.take_server(
+                ("servers", name), checker.take_table(("servers", name), server)
+            )
+            for name, server in servers.items()
+        },
     }
 
 
@@ -90,6 +105,18 @@ class _Checker:
         if not isinstance(value, dict):
             raise self.refuse(where, f"{where[-1]} is no table", fix=f"write [servers.{where[-1]}]")
         return value
+
+    def take_defaults(self, where: Path, value: object) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            raise self.refuse(where, "defaults is no table", fix="write [defaults]")
+        for key in _KEYS_OF_ONE_SERVER:
+            if key in value:
+                raise self.refuse(
+                    (*where, key),
+                    f"there is no {key} for every server",
+                    fix=f"move {key} to the server's own [servers.NAME]",
+                )
+        return self.take_server(where, value) if value else None
 
     def take_server(self, where: Path, table: dict[str, Any]) -> dict[str, Any]:
         self.check_keys(where, table, KEYS)

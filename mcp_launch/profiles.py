@@ -1,52 +1,102 @@
 """Which files speak for a server, and whether they may.
 
-Only when a file has changed since its record was made is the file itself read.
+Only when a file has changed since its record was made is the file itself read. Where there
+is no file at all, which is most often so, not even the means to read records are loaded.
 """
 
 from __future__ import annotations
 
 import os
 
-from mcp_launch import records, trace
-from mcp_launch.context import find_project_root
-from mcp_launch.errors import ProfileRefused
+from mcp_launch.context import find_project_root, is_inside
+from mcp_launch.errors import ProfileRefused, ProfileUntrusted
 from mcp_launch.hosts.host import Found, find_home_directory
-from mcp_launch.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
+
+    from mcp_launch.records import Record
 
 USER_FILE = ".config/mcp-launch/config.toml"
 PROJECT_FILE = ".mcp-launch.toml"
 
+# The table of the user's file that speaks of every server.
+DEFAULTS = "[defaults]"
 
-def find(
-    server: str, environ: Mapping[str, str], place: str, *, is_launch: bool = True
-) -> list[Record]:
-    """Return what the user's file and the project's say, the more important last.
+
+def look_at_users(
+    server: str, environ: Mapping[str, str], *, is_launch: bool = True
+) -> dict[str, Record]:
+    """Return what the user's file says: of every server, then of this one, by its tables.
 
     Only a launch keeps records of files; who merely looks leaves nothing behind.
+
+    Raises:
+        ProfileRefused: It makes no sense, or others can write it.
+
     """
-    found = [
-        look(server, environ, path, is_projects=at > 0, is_launch=is_launch)
-        for at, path in enumerate(list_files(environ, place))
-    ]
-    return [record for record in found if record]
+    path = locate_user_file(environ)
+    status = _look(path)
+    if status is None:
+        return {}
+    refuse_if_others_can_write(path, status)
+    kept = _read(path, status, environ, is_projects=False, is_launch=is_launch)
+    from mcp_launch.records import Record
+
+    told = {DEFAULTS: kept["defaults"], name_table(server): kept["servers"].get(server)}
+    return {table: Record(one) for table, one in told.items() if one}
+
+
+def look_at_projects(
+    server: str, environ: Mapping[str, str], place: str, *, is_launch: bool = True
+) -> Record | None:
+    """Return what the file of the project in which a session works says of a server.
+
+    Raises:
+        ProfileUntrusted: It may not be used, and never was.
+        ProfileRefused: It was used, and now makes no sense or is not trusted any more.
+
+    """
+    path = locate_project_file(place)
+    if not path or not os.path.lexists(path):
+        return None
+    from mcp_launch import records
+
+    before = records.read(path, environ)
+    was_trusted = bool(before and (before["trusted"] or before["was_trusted"]))
+    refusal = ProfileRefused if was_trusted else ProfileUntrusted
+    try:
+        refuse_foreign(path, place)
+        status = _look(path)
+        if status is None:
+            return None  # removed just now, or a link to nothing
+        kept = _read(path, status, environ, is_projects=True, is_launch=is_launch)
+    except ProfileRefused as refused:
+        raise refusal(refused.problem, fix=refused.fix) from None
+    told = kept["servers"].get(server)
+    if told and not kept["trusted"]:
+        since = " since it was changed" if kept["was_trusted"] else ""
+        raise refusal(
+            f"{path} sets up the server {server}, but you have not said that you trust it{since}",
+            fix=f"read it, then run: mcp-launch trust {quote(path)}",
+        )
+    return records.Record(told) if told else None
 
 
 def list_known(environ: Mapping[str, str], place: str) -> list[str]:
     """Return the servers that any file has, as far as files were read."""
-    files = map(os.path.realpath, list_files(environ, place))
-    kept = [records.read(path, environ) for path in files]
+    from mcp_launch import records
+
+    files = (locate_user_file(environ), locate_project_file(place))
+    kept = [records.read(path, environ) for path in files if path]
     return [name for record in kept if record for name in record["servers"]]
 
 
-def list_files(environ: Mapping[str, str], place: str) -> list[str]:
-    """Return where the user's profiles would be, and behind it the project's."""
-    root = find_project_root(place)
-    own = [f"{root.value.rstrip('/')}/{PROJECT_FILE}"] if isinstance(root, Found) else []
-    return [locate_user_file(environ), *own]
+def name_table(server: str) -> str:
+    """Return the table that speaks of one server."""
+    return f"[servers.{server}]"
 
 
 def locate_user_file(environ: Mapping[str, str]) -> str:
@@ -54,60 +104,86 @@ def locate_user_file(environ: Mapping[str, str]) -> str:
     return f"{find_home_directory(environ)}/{USER_FILE}"
 
 
-def look(
-    server: str, environ: Mapping[str, str], path: str, *, is_projects: bool, is_launch: bool
-) -> Record | None:
-    """Return what one file says.
+def locate_project_file(place: str) -> str:
+    """Return where the profiles of a session's project would be; nothing outside of projects.
+
+    By the real path of the project: trust belongs to the directory, whatever leads to it.
+    """
+    root = find_project_root(place)
+    if not isinstance(root, Found):
+        return ""
+    return os.path.join(os.path.realpath(root.value), PROJECT_FILE)
+
+
+def refuse_foreign(path: str, place: str = "") -> None:
+    """Refuse a project's file that is not the project's own, or not this session's.
+
+    What a file says is run where the session works: words that are harmless in one project
+    (`./tools/server`, `npm run mcp`) may run anything in another. So neither may a link bring
+    in another project's file, nor one lead the session out of the project.
 
     Raises:
-        ProfileRefused: It makes no sense, or may not be used.
+        ProfileRefused: It is a link out of the project, or the session is not in there.
 
     """
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None  # there is none
-    except OSError as error:
+    root = os.path.dirname(path)
+    if os.path.islink(path) and not is_inside(path, [root]):
         raise ProfileRefused(
-            f"{path} cannot be looked at: {error.strerror}", fix="let yourself read it"
-        ) from None
-    if not is_projects:
-        refuse_if_others_can_write(path, status)
-    path = os.path.realpath(path)
-    kept = records.read(path, environ)
-    if not kept or kept["stamp"] != records.make_stamp(status):
-        from mcp_launch import recording
-
-        try:
-            if is_launch:
-                kept = recording.keep(path, environ, kept, is_projects=is_projects)
-            else:
-                kept = recording.read(path, kept, is_projects=is_projects)
-        except ProfileRefused as refused:
-            if not is_projects or (kept and kept["trusted"]):
-                raise
-            trace.note(f"passes over {refused.problem}")  # nobody trusts it anyway
-            return None
-    told = kept["servers"].get(server)
-    if told is None:
-        return None
-    if is_projects and not kept["trusted"]:
-        raise ProfileRefused(
-            f"{path} sets up the server {server}, but you have not said that you trust it"
-            + (" since it was changed" if kept["was_trusted"] else ""),
-            fix=f"read it, then run: mcp-launch trust {quote(path)}",
+            f"{path} is a link to {os.path.realpath(path)}, which is outside of the project",
+            fix="replace the link by a file of the project's own",
         )
-    return Record(told)
+    if place and not is_inside(place, [root]):
+        raise ProfileRefused(
+            f"{path} is not used in {os.path.realpath(place)}, where a link led the session: "
+            "that is outside of the project",
+            fix="start the session in the project itself",
+        )
 
 
 def refuse_if_others_can_write(path: str, status: os.stat_result) -> None:
     """Refuse a file through which somebody else could run commands as this user."""
+    from mcp_launch.ours import OTHERS_CAN_WRITE
+
+    if not hasattr(os, "geteuid"):
+        return  # Windows, where nothing is launched
     if status.st_uid not in {0, os.geteuid()}:
         raise ProfileRefused(f"{path} belongs to another user", fix="replace it by one of your own")
-    if status.st_mode & records.OTHERS_CAN_WRITE:
+    if status.st_mode & OTHERS_CAN_WRITE:
         raise ProfileRefused(
             f"{path} can be written by other users", fix=f"run: chmod go-w {quote(path)}"
         )
+
+
+def _look(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # there is none
+    except OSError as error:
+        raise ProfileRefused(
+            f"{path} cannot be read: {error.strerror}", fix=f"run: chmod u+r {quote(path)}"
+        ) from None
+
+
+def _read(
+    path: str,
+    status: os.stat_result,
+    environ: Mapping[str, str],
+    *,
+    is_projects: bool,
+    is_launch: bool,
+) -> dict[str, Any]:
+    """Return the record of a file as it is now."""
+    from mcp_launch import records
+
+    kept = records.read(path, environ)
+    if kept and kept["stamp"] == records.make_stamp(status):
+        return kept
+    from mcp_launch import recording
+
+    if is_launch:
+        return recording.keep(path, environ, kept, is_projects=is_projects)
+    return recording.read(path, kept, is_projects=is_projects)
 
 
 def quote(path: str) -> str:

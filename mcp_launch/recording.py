@@ -6,15 +6,19 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
+from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch import profilefile, records
+from mcp_launch import ours, profilefile, records
 from mcp_launch.errors import ProfileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_OLD_NAME = re.compile(r"[0-9a-f]{8}\.json")
 
 # No file with profiles is; in a project it may be meant to keep us busy.
 _TOO_LARGE = 256 << 10
@@ -41,7 +45,7 @@ def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict
         "digest": digest,
         "trusted": was_trusted and before is not None and before["digest"] == digest,
         "was_trusted": was_trusted or bool(before and before["was_trusted"]),
-        "servers": profilefile.parse(content, path, is_projects=is_projects),
+        **profilefile.parse(content, path, is_projects=is_projects),
     }
 
 
@@ -55,11 +59,27 @@ def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
         with open(fd, "w", encoding="utf-8") as file:
             json.dump(record, file)
         os.replace(beside, name)
+        _prune(os.path.dirname(name))
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         return False  # the disk is full, or the home cannot be written
     return True
+
+
+def _prune(directory: str) -> None:
+    """Remove what an older version kept, under a name that two files could share."""
+    for name in os.listdir(directory):
+        if not _OLD_NAME.fullmatch(name):
+            continue
+        path = os.path.join(directory, name)
+        try:
+            kept = json.loads(ours.read(path) or b"")
+        except (ValueError, RecursionError):
+            continue  # not one of ours
+        of = kept.get("path") if isinstance(kept, dict) else None
+        if isinstance(of, str) and name == f"{crc32(os.fsencode(of)):08x}.json":
+            os.unlink(path)
 
 
 def _read_file(path: str) -> tuple[os.stat_result, bytes]:

@@ -7,9 +7,9 @@ said so, and whether the user trusts it.
 from __future__ import annotations
 
 import os
-from binascii import crc32
+import sys
 
-from mcp_launch import jsontext, state
+from mcp_launch import jsontext, ours, state
 from mcp_launch.options import Variable
 
 TYPE_CHECKING = False
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 # The form of a record; another version's is not read.
-VERSION = 1
+VERSION = 2
 
-_KEYS = {"version", "path", "stamp", "digest", "trusted", "was_trusted", "servers"}
-
-OTHERS_CAN_WRITE = 0o022
+_KEYS = {"version", "path", "stamp", "digest", "trusted", "was_trusted", "defaults", "servers"}
 
 
 class Record:
@@ -44,27 +42,31 @@ def make_stamp(status: os.stat_result) -> list[int]:
 
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the record of a file, if there is one that can be believed."""
-    name = name_record(path, environ)
+    # Whoever else could write it could say that the user trusts something.
+    content = ours.read(name_record(path, environ))
     try:
-        with open(name, "rb", opener=_open_no_link) as file:
-            places = (os.fstat(file.fileno()), os.stat(os.path.dirname(name)))
-            kept: Any = jsontext.parse(file.read())
-    except (OSError, ValueError):
+        kept: Any = jsontext.parse(content) if content else None
+    except (ValueError, RecursionError):
         return None
-    # Whoever else can write here could say that the user trusts something.
-    is_ours = all(
-        place.st_uid == os.geteuid() and not place.st_mode & OTHERS_CAN_WRITE for place in places
-    )
-    if not is_ours or not isinstance(kept, dict):
+    if not isinstance(kept, dict):
         return None
     is_of_this = (kept.get("version"), kept.get("path")) == (VERSION, path)
     return kept if is_of_this and kept.keys() == _KEYS else None
 
 
-def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW)
-
-
 def name_record(path: str, environ: Mapping[str, str]) -> str:
-    """Return where the record of a file is kept."""
-    return f"{state.find_directory(environ)}/profiles/{crc32(os.fsencode(path)):08x}.json"
+    """Return where the record of a file is kept; no two files share a name."""
+    return f"{state.find_directory(environ)}/profiles/{_hash(os.fsencode(path))}.json"
+
+
+def _hash(text: bytes) -> str:
+    # Each is what hashlib would use if it had to do without OpenSSL, which takes longer to load
+    # than the rest of a launch.
+    try:
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256
+        else:
+            from _sha256 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha256
+    return str(sha256(text).hexdigest())

@@ -1,28 +1,150 @@
-"""Whether a file goes wherever its repository goes."""
+"""Whether a file goes wherever its repository goes: whether Git tracks it.
+
+Git is not asked. It would run commands that the repository's own configuration names, and a
+repository may have come in an archive from anybody. We read the index ourselves.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
+from typing import TYPE_CHECKING
 
-# How long Git may take; it only looks into its index.
-_PATIENCE = 5.0
+from mcp_launch import gitindex
+from mcp_launch.gitindex import IndexUnreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.gitindex import Answer
+
+# No configuration of a repository is; something else is meant.
+_TOO_LARGE = 1 << 20
 
 
 def is_tracked(path: str) -> bool:
-    """Tell whether Git has a file; no without Git."""
-    directory, name = os.path.split(os.path.realpath(path))
-    # Git would start what the repository names to watch its files.
-    words = ["git", "-c", "core.fsmonitor=false", "-C", directory]
+    """Tell whether Git tracks a file, or may: who writes into other people's files is careful.
+
+    Yes where it cannot be told: an index that is damaged, or that lists a whole directory by
+    its name alone. Who reports it asks `judge`.
+    """
+    return judge(path) != "no"
+
+
+def judge(path: str) -> Answer:
+    """Tell whether Git tracks a file; what a link leads to is what counts."""
+    path = os.path.realpath(path)
     try:
-        done = subprocess.run(
-            [*words, "ls-files", "--error-unmatch", "--", name],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+        found = _find_repository(os.path.dirname(path))
+        if found is None:
+            return "no"
+        top, git_directory = found
+        common = _find_common(git_directory)
+        settings = _read_settings(git_directory, common)
+        if "core.worktree" in settings and common == git_directory:
+            top = os.path.realpath(os.path.join(git_directory, settings["core.worktree"]))
+        if os.path.commonpath([top, path]) != top:
+            return "no"  # its work tree is elsewhere
+        name = os.fsencode(os.path.relpath(path, top).replace(os.sep, "/"))
+        hash_format = settings.get("extensions.objectformat", "sha1")
+        return gitindex.look_up(git_directory, hash_format, name)
+    except (IndexUnreadable, ValueError):
+        return "unknown"
+
+
+def _find_repository(directory: str) -> tuple[str, str] | None:
+    """Return the nearest work tree upward, and its Git directory."""
+    while True:
+        inner = os.path.join(directory, ".git")
+        if os.path.isfile(inner):  # of a worktree or a submodule
+            return directory, _follow(inner, directory)
+        if _is_git_directory(inner):
+            return directory, inner
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return None
+        directory = parent
+
+
+def _is_git_directory(directory: str) -> bool:
+    """Tell, as Git does, whether a directory is more than called `.git`."""
+    try:
+        common = _find_common(directory)
+    except IndexUnreadable:
+        return os.path.isdir(directory)
+    return os.path.lexists(os.path.join(directory, "HEAD")) and all(
+        os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")
+    )
+
+
+def _follow(file: str, directory: str) -> str:
+    text = _read_text(file)
+    word, _, target = text.partition(":")
+    if word != "gitdir" or not target.strip():
+        raise IndexUnreadable(f"{file} names no Git directory")
+    found = os.path.join(directory, target.strip())
+    if not os.path.isdir(found):
+        raise IndexUnreadable(f"{found} does not exist")
+    return found
+
+
+def _find_common(git_directory: str) -> str:
+    """Return the Git directory that a worktree shares with others."""
+    path = os.path.join(git_directory, "commondir")
+    if not os.path.isfile(path):
+        return git_directory
+    return os.path.join(git_directory, _read_text(path).strip())
+
+
+def _read_settings(git_directory: str, common: str) -> dict[str, str]:
+    """Return what two files say, by `section.key`: Git reads no others to know a repository."""
+    settings: dict[str, str] = {}
+    for path in (os.path.join(common, "config"), os.path.join(git_directory, "config.worktree")):
+        if os.path.exists(path):
+            settings |= dict(_list_settings(_read_text(path)))
+    return settings
+
+
+def _list_settings(text: str) -> Iterator[tuple[str, str]]:
+    """Return the settings of Git's configuration that stand in a line each.
+
+    A setting may stand behind its section's heading. Quotes and escapes are understood in
+    values, since a path may need them.
+    """
+    section = ""
+    for line in text.splitlines():
+        rest = line.strip()
+        if rest.startswith("["):
+            heading, _, rest = rest[1:].partition("]")
+            section = heading.strip().lower()
+            rest = rest.strip()
+        key, equals, value = rest.partition("=")
+        if rest and rest[0] not in "#;":
+            yield f"{section}.{key.strip().lower()}", _unquote(value.strip()) if equals else "true"
+
+
+def _unquote(value: str) -> str:
+    plain = ""
+    is_quoted = False
+    characters = iter(value)
+    for one in characters:
+        if one == "\\":
+            plain += next(characters, "")
+        elif one == '"':
+            is_quoted = not is_quoted
+        elif one in "#;" and not is_quoted:
+            break
+        else:
+            plain += one
+    return plain.strip()
+
+
+def _read_text(path: str) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(fd, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read(_TOO_LARGE)
+    except OSError as error:
+        raise IndexUnreadable(f"{path}: {error.strerror}") from None
+    if len(text) == _TOO_LARGE:
+        raise IndexUnreadable(f"{path} is too large")
+    return text

@@ -10,7 +10,7 @@ from mcp_launch import recording, records
 from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import ProfileRefused, UsageError
 from mcp_launch.hosts.host import Found
-from mcp_launch.profiles import PROJECT_FILE
+from mcp_launch.profiles import PROJECT_FILE, refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +21,7 @@ def locate(wanted: str) -> str:
 
     Raises:
         UsageError: There is none.
+        ProfileRefused: It is not the project's own.
 
     """
     path = wanted
@@ -35,7 +36,10 @@ def locate(wanted: str) -> str:
             f"there is no {PROJECT_FILE} at {path}",
             fix=f"name the file: mcp-launch trust DIRECTORY/{PROJECT_FILE}",
         )
-    return os.path.realpath(path)
+    # Trust belongs to the project's directory, whatever leads to it.
+    path = os.path.join(os.path.realpath(os.path.dirname(path)), PROJECT_FILE)
+    refuse_foreign(path)
+    return path
 
 
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any]:

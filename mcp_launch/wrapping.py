@@ -3,8 +3,9 @@
 Only the words of the command change; whatever else stands in the text, stays. What was
 there is moved, not spelled anew, so that it can be put back to the byte:
 
+    [mcp_servers.docs]             [mcp_servers.docs]
     command = 'npx'                command = "/bin/mcp-launch"
-    args = ["-y", "some"]          args = ["run", "--", 'npx', "-y", "some"]
+    args = ["-y", "some"]          args = ["run", "--server", "docs", "--", 'npx', "-y", "some"]
 
 Where there were no arguments a list is made, written without a space: that is how
 `unwrap` knows to remove it again.
@@ -17,7 +18,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import options
+from mcp_launch import options, runwords
 from mcp_launch.document import Document
 from mcp_launch.errors import UsageError
 
@@ -83,20 +84,39 @@ def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> lis
     return [(*document.spots[first].value, document.spell(launcher))]
 
 
-def wrap(
-    document: Document, entry: Path, shape: Shape, launcher: str, own: tuple[str, ...] = ()
+def wrap(  # noqa: PLR0913, PLR0917  # what to wrap, and how
+    document: Document,
+    entry: Path,
+    shape: Shape,
+    launcher: str,
+    own: tuple[str, ...] = (),
+    wanted: tuple[str, ...] = (),
 ) -> list[Edit]:
-    """Return what to change to put the launcher, with options of its own, before a command."""
+    """Return what to change to put the launcher before a command.
+
+    With options: the server's name, those that its host needs, and what is wanted besides.
+    """
+    own = (*name_server(document, entry), *own)
     if shape.is_one_list:
-        return [_put_first(document, entry + shape.command, [launcher, "run", *own, "--"])]
+        first = [launcher, "run", *runwords.join([*own], [*wanted]), "--"]
+        return [_put_first(document, entry + shape.command, first)]
     command = document.spots[entry + shape.command].value
     told, edits = _translate_variables(document, entry)
-    first = ["run", *own, *told, "--"]
+    first = ["run", *runwords.join([*own, *told], [*wanted]), "--"]
     if entry + shape.args in document.spots:
         edits.append(_put_first(document, entry + shape.args, first, document.cut(command)))
     else:
         edits.append(_add_args(document, entry, shape, first))
     return [(*command, document.spell(launcher)), *edits]
+
+
+def name_server(document: Document, entry: Path) -> list[str]:
+    """Return the option that names an entry's server, unless a variable of the entry does."""
+    table = document.get(entry)
+    inner = [one for one in table.values() if isinstance(one, dict)]
+    if any(options.name_twin("--server") in one for one in inner):
+        return []
+    return runwords.name_server(str(entry[-1]))
 
 
 def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:
@@ -179,10 +199,15 @@ def _is_inside_braces(document: Document, entry: Path) -> bool:
 
 def _is_made_by_us(document: Document, args: Path, behind: int) -> bool:
     """Tell whether a list of arguments was added right behind a command."""
-    key, value = document.spots[args][1:]
+    key, _ = document.spots[args][1:]
     if document.text[behind : key[0]].strip(" \t\r\n,") or key[0] < behind:
         return False
-    written = document.cut(value)
+    return is_compact(document, args)
+
+
+def is_compact(document: Document, args: Path) -> bool:
+    """Tell whether a list is written without a space, as those that we make are."""
+    written = document.cut(document.spots[args].value)
     elements = [spot.value for path, spot in document.spots.items() if path[:-1] == args]
     return written == f"[{','.join(document.cut(value) for value in elements)}]"
 
@@ -215,7 +240,7 @@ def _is_understood(variable: dict[str, str]) -> bool:
     from mcp_launch import profile
 
     try:
-        profile.load(["--env", f"{variable.get('name')}={variable.get('source')}", "x"], {})
+        profile.check(["--env", f"{variable.get('name')}={variable.get('source')}"])
     except UsageError:
         return False
     return True

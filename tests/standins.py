@@ -156,6 +156,8 @@ def write_lease(state: Path, launch: str = "launch-1", **facts: Any) -> Path:
     path = state / "leases" / f"{launch}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**record, "processes": processes, **facts}), encoding="utf-8")
+    path.chmod(0o600)
+    path.parent.chmod(0o700)
     return path
 
 

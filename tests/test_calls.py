@@ -31,7 +31,7 @@ CODEX_META: dict[str, Json] = {
 
 def make_calls(context: Context, *words: str, outer: Any = None) -> Calls:
     decided = Plan(["srv"], Found("/work/app", "inherited"), {})
-    return Calls(profile.load([*words, "--", "srv"], {}), context, decided, outer)
+    return Calls(profile.load([*words, "--", "srv"], {"HOME": "/nowhere"}), context, decided, outer)
 
 
 def below(host: str, **facts: Any) -> Context:

@@ -195,7 +195,7 @@ def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: Machine) -> 
     assert look(machine, wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
     # Cursor starts it in the home directory, where a launch asks to be told so.
-    words = [LAUNCHER, "run", "--cwd", "keep", "--", "npx", "docs"]
+    words = [LAUNCHER, "run", "--server", "docs", "--cwd", "keep", "--", "npx", "docs"]
     assert [entry["command"], *entry["args"]] == words
 
 
@@ -269,7 +269,10 @@ def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
     finding.repair.act()
     assert look(machine, wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
-    assert [entry["command"], *entry["args"]] == [LAUNCHER, "run", "--strict", "--", "npx"]
+    assert [entry["command"], *entry["args"]] == [
+        *(LAUNCHER, "run", "--strict", "--server", "docs"),
+        *("--", "npx"),
+    ]
 
 
 # What else wrapping brings about.

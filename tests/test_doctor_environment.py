@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctoring import list_codes
 
+from mcp_launch.changing import Wish, look
 from mcp_launch.doctor import binaries, environment, executables, needs, surroundings
 from mcp_launch.doctor.binaries import System
 from mcp_launch.doctor.managers import tell_why_shim_fails
+from mcp_launch.settings import HOSTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -816,7 +818,7 @@ def test_a_hosts_credentials_are_named_and_never_shown(machine: Machine) -> None
     assert finding.message == (
         "Claude Code hands its credentials on to 1 of its servers (it): ANTHROPIC_API_KEY"
     )
-    assert "--pass-env safe" in finding.fix
+    assert "run: mcp-launch wrap --host claude -- --pass-env safe; or write" in finding.fix
     assert finding.subject == ("claude", "", "", "", 0, 0, 0)
 
 
@@ -858,6 +860,27 @@ def test_a_wrapped_server_may_be_spared(
     machine.environ["ANTHROPIC_API_KEY"] = "x"
     configure(machine, "claude", command=launcher, args=["run", *args, "--", "/bin/sh"])
     assert list_codes(check(machine)) == codes
+
+
+@pytest.mark.parametrize("way", ["wrap", "defaults", "profile"])
+def test_the_advice_on_credentials_works_when_it_is_followed(machine: Machine, way: str) -> None:
+    machine.environ["ANTHROPIC_API_KEY"] = "x"
+    configure(machine, "claude", command="/bin/sh")
+    file = machine.home / ".claude.json"
+    wish = Wish(install(machine, "~/bin/mcp-launch"), (), ())
+    if way == "wrap":
+        wish = wish._replace(options=("--pass-env", "safe"))
+    else:
+        table = "[defaults]" if way == "defaults" else "[servers.it]"
+        text = f'{table}\npass_env = "safe"\n'
+        machine.write("~/.config/mcp-launch/config.toml", text).chmod(0o600)
+    assert list_codes(check(machine)) == ["ML206"]
+    claude, *_ = HOSTS["claude"].list_files(machine.survey().site)
+
+    after = look(HOSTS["claude"], claude, file.read_text(encoding="utf-8"), wish).after
+    file.write_text(after, encoding="utf-8")
+
+    assert check(machine) == []
 
 
 # ML207

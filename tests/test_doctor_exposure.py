@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctoring import examine_module
 
-from mcp_launch import tracking
 from mcp_launch.doctor import exposure
 
 if TYPE_CHECKING:
@@ -99,10 +98,11 @@ def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: Machine
 
 
 @pytest.mark.usefixtures("track")
-def test_without_git_nothing_is_tracked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = machine.project / ".mcp.json"
-    assert tracking.is_tracked(str(file))
+def test_where_the_index_is_damaged_git_may_track_the_file(machine: Machine) -> None:
+    entry = {"command": "x", "env": {"API_KEY": SECRET}}
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+    machine.write(".git/index", "damaged")
 
-    monkeypatch.setenv("PATH", str(machine.home))
+    [finding] = look(machine)
 
-    assert not tracking.is_tracked(str(file))
+    assert finding.message.endswith("in a file that Git may track: its index does not show it")

@@ -155,6 +155,17 @@ def test_a_state_of_another_user_is_told(machine: Machine, state: Path) -> None:
     assert finding.fix == f"run: sudo chown -R $(id -u) {state}/leases"
 
 
+def test_a_lease_that_is_not_believed_is_told(machine: Machine, state: Path) -> None:
+    for name, mode in (("good.json", 0o600), ("bad.json", 0o666)):
+        (state / "leases" / name).write_text("{}", encoding="utf-8")
+        (state / "leases" / name).chmod(mode)
+
+    finding = only(machine)
+
+    assert (finding.code, finding.subject.file) == ("ML012", f"{state}/leases/bad.json")
+    assert "it is not believed" in finding.message
+
+
 @pytest.mark.parametrize(
     ("blocks", "files", "codes"),
     [(0, 100, ["ML012"]), (1, 100, ["ML012"]), (1 << 20, 0, ["ML012"]), (1 << 20, 100, [])],
@@ -229,7 +240,8 @@ def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(machine: M
     file = machine.write(".mcp-launch.toml", PROFILE)
     finding = only(machine)
     assert finding.code == "ML014"
-    assert finding.message == f"{file} is not trusted: servers that ask for it do not start"
+    effect = "start without it, or not at all if they need it"
+    assert finding.message == f"{file} is not trusted: servers named it {effect}"
     assert finding.fix == f"read it, then run: mcp-launch trust {file}"
     assert list_state(machine) == {}
 
@@ -260,6 +272,17 @@ def test_a_project_that_could_not_be_trusted_is_told_why(machine: Machine) -> No
     assert finding.code == "ML014"
     assert finding.message.startswith("it is not trusted, and could not be: this is no TOML")
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
+
+
+def test_a_project_file_that_is_a_link_out_of_the_project_is_told(machine: Machine) -> None:
+    other = machine.write("~/other/.mcp-launch.toml", PROFILE)
+    trust(machine, other)
+    (machine.project / ".mcp-launch.toml").symlink_to(other)
+
+    finding = only(machine)
+
+    assert finding.code == "ML014"
+    assert f"is a link to {other}, which is outside of the project" in finding.message
 
 
 def test_a_file_that_only_marks_a_root_needs_no_trust(machine: Machine) -> None:

@@ -303,7 +303,8 @@ def test_a_launcher_that_is_gone_is_replaced(codex_file: Path) -> None:
 
     assert edit("wrap", "--yes").returncode == 0
 
-    assert codex_file.read_text(encoding="utf-8") == text.replace("/gone/mcp-launch", LAUNCHER)
+    expected = text.replace("/gone/mcp-launch", LAUNCHER).replace('"--"', '"--server", "it", "--"')
+    assert codex_file.read_text(encoding="utf-8") == expected
 
 
 def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: Path) -> None:

@@ -590,7 +590,7 @@ EXPLAINED = {
         ),
     ),
     "the directory": (["--env", "PWD=host"], "PWD", "the server's directory", ("profiles", "")),
-    "nobody's": ([], "NOBODY", None, ("profiles", "none is looked at without --server")),
+    "nobody's": ([], "NOBODY", None, ("profiles", "none is of this server without --server")),
 }
 
 
@@ -650,6 +650,38 @@ def test_a_source_that_codex_refuses_comes_with_the_command_that_mends_it(desk: 
     assert "the entry's env_vars" in shown
     assert "source thread: Codex refuses it, and everything else in that file" in shown
     assert "fix: let mcp-launch give it: mcp-launch wrap --host codex docs" in shown
+
+
+WRAPPED = (
+    '[mcp_servers.docs]\ncommand = "/x/mcp-launch"\nargs = ["run", "--server", "docs", "cat"]\n'
+)
+
+
+@pytest.mark.parametrize("entry", [WRAPPED, '[mcp_servers.docs]\ncommand = "cat"\n'])
+def test_the_profile_of_an_entry_is_named(desk: Desk, entry: str) -> None:
+    desk.write("~/.codex/config.toml", entry)
+    text = "[servers.docs]\nenv = { KEY_OF = 'own' }\n[defaults]\nenv = { ALL = 'all' }\n"
+    user = desk.write(f"~/{USER_FILE}", text)
+
+    for name, place in (("KEY_OF", str(user)), ("ALL", f"[defaults] in {user}")):
+        explained = desk.tell(server="docs", explain=name)["explained"]
+        assert explained["steps"][explained["used"]]["place"] == place
+
+
+def test_a_variable_of_a_profile_that_is_not_trusted_comes_with_the_way_to_trust_it(
+    desk: Desk,
+) -> None:
+    desk.write("~/.codex/config.toml", WRAPPED)
+    file = desk.write(".mcp-launch.toml", "[servers.docs]\nenv = { MINE = 'x' }\n")
+
+    told = desk.tell(server="docs", explain="MINE")
+    other = desk.tell(server="docs", explain="OTHER")["explained"]
+
+    assert told["explained"]["fix"] == f"read it, then run: mcp-launch trust {file}"
+    whys = {step["place"]: step["why"] for step in told["explained"]["steps"]}
+    assert "you have not said that you trust it" in whys[str(file)]
+    assert any("the launch would go on without it" in note for note in told["notes"])
+    assert "mcp-launch trust" not in other["fix"]
 
 
 def test_why_a_thread_is_not_known_is_told(desk: Desk) -> None:

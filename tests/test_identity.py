@@ -264,7 +264,7 @@ SOURCES = {
 
 
 def decide(words: list[str], **facts: object) -> plan.Plan:
-    wanted = profile.load([*words, "--", "server"], {})
+    wanted = profile.load([*words, "--", "server"], {"HOME": "/nowhere"})
     context = make_context(**facts) if facts else FACTS
     environ = {"X": "mine", "MCP_LAUNCH_CWD": "/twin", "MCP_LAUNCH_TRACE": "1"}
     dotenv = plan.Dotenv({"X": "from file", "Y": "2", "CODEX_THREAD_ID": "forged"}, "/x/.env")
@@ -315,7 +315,7 @@ def test_what_another_host_told_somebody_else_is_taken_out(
     inherited: str,
     kept: bool,  # a column of the table
 ) -> None:
-    wanted = profile.load(["--", "server"], {})
+    wanted = profile.load(["--", "server"], {"HOME": "/nowhere"})
     context = make_context(host=Found(host, "above us"))
 
     decided = plan.decide(wanted, context, {inherited: "x"}, plan.Dotenv({}, ""), lambda _: True)
@@ -344,17 +344,18 @@ def test_a_whole_dotenv_file_does_not_speak_of_identity() -> None:
 def test_an_option_goes_before_its_twin(
     words: list[str], twins: dict[str, str], expected: str
 ) -> None:
-    assert profile.load([*words, "cat"], twins).cwd == expected
+    assert profile.load([*words, "cat"], {"HOME": "/nowhere", **twins}).cwd == expected
 
 
 @pytest.mark.parametrize("value", ["maybe", "2"])
 def test_a_twin_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match=f"MCP_LAUNCH_STRICT={value}: neither yes nor no"):
-        profile.load(["cat"], {"MCP_LAUNCH_STRICT": value})
+        profile.load(["cat"], {"HOME": "/nowhere", "MCP_LAUNCH_STRICT": value})
 
 
 def test_variables_of_option_and_twin_are_both_given() -> None:
-    wanted = profile.load(["--env", "B=cwd", "cat"], {"MCP_LAUNCH_ENV": "A=host,B=thread"})
+    twins = {"HOME": "/nowhere", "MCP_LAUNCH_ENV": "A=host,B=thread"}
+    wanted = profile.load(["--env", "B=cwd", "cat"], twins)
 
     sources = {name: variable.source for name, variable in wanted.env.items()}
     assert sources == {"A": "host", "B": "cwd"}
@@ -394,6 +395,7 @@ def test_every_option_has_a_twin() -> None:
         "command": ["cat"],
         "server": "docs",
         "literals": {},
+        "passed_over": "",
         "pass_env": ["A", "B_*"],
         "trace": False,
         "dotenv": ["a.env", "b.env"],
@@ -415,7 +417,7 @@ def test_every_option_has_a_twin() -> None:
     ids=["after two dashes", "from the first word"],
 )
 def test_what_follows_the_command_is_the_servers(words: list[str]) -> None:
-    wanted = profile.load(words, {})
+    wanted = profile.load(words, {"HOME": "/nowhere"})
 
     assert wanted.command == ["srv", "--strict", "--", "-x"]
     assert not wanted.strict

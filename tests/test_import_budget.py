@@ -39,12 +39,13 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     file = project / "home" / ".config" / "mcp-launch" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(
-        "[servers.it]\nenv_vars = ['A', { name = 'B', source = 'host' }]\n", encoding="utf-8"
+        "[defaults]\npass_env = 'safe'\n"
+        "[servers.it]\nenv_vars = ['A', { name = 'B', source = 'host' }]\n",
+        encoding="utf-8",
     )
     file.chmod(0o600)
     words = WORDS[request.param]
-    if words:
-        launch(project, words)  # the first launch reads the file itself
+    launch(project, words)  # the first launch reads the file itself
     return launch(project, words)
 
 

@@ -14,6 +14,7 @@ from stage import PROBE, Stage, request, wait_for_lease, wait_until_gone
 from mcp_launch import leases, processes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -121,6 +122,8 @@ def make_lease(directory: Path, **changes: object) -> Path:
     directory.mkdir(exist_ok=True)
     path = directory / "one.json"
     path.write_text(json.dumps(record | changes), encoding="utf-8")
+    path.chmod(0o600)
+    directory.chmod(0o700)
     return path
 
 
@@ -208,3 +211,34 @@ def test_a_thread_is_taken_by(
     make_lease(tmp_path / "leases", **changes)
 
     assert leases.list_confirmed_threads(table, str(tmp_path / "leases"), 10, argv) == taken
+
+
+OTHERS: dict[str, Callable[[Path], object]] = {
+    "a link": lambda path: path.symlink_to(path.rename(path.with_name("elsewhere"))),
+    "writable by the group": lambda path: path.chmod(0o620),
+    "writable by all": lambda path: path.chmod(0o602),
+    "in a directory that all can write": lambda path: path.parent.chmod(0o777),
+    "a pipe": lambda path: path.unlink() or os.mkfifo(path),  # type: ignore[func-returns-value]
+}
+if os.geteuid() == 0:  # only root can give files away
+    OTHERS["another user's"] = lambda path: os.chown(path, 65534, -1)
+    OTHERS["in another user's directory"] = lambda path: os.chown(path.parent, 65534, -1)
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=list(OTHERS))
+def test_a_lease_that_another_user_may_have_written_is_not_believed(
+    change: Callable[[Path], object], tmp_path: Path
+) -> None:
+    table = FakeTable()
+    table.add(10, "x")
+    path = make_lease(tmp_path / "leases", boot="boot-0")
+    directory = str(tmp_path / "leases")
+    assert leases.read(str(path))
+
+    change(path)
+
+    assert leases.read(str(path)) is None
+    assert leases.read_all(directory) == {}
+    assert leases.list_confirmed_threads(table, directory, 10, ["srv"]) == set()
+    assert leases.reclaim_stale(table, directory) == []
+    assert path.exists()

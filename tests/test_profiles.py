@@ -202,7 +202,9 @@ def test_options_go_before_twins_and_twins_before_files(user_file: Path) -> None
 
 def decide(text: str, environ: dict[str, str], **facts: Any) -> plan.Plan:
     """Return the plan that the server `a` of a profile gives."""
-    told = profilefile.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["a"]
+    told = profilefile.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["servers"][
+        "a"
+    ]
     from mcp_launch.records import Record
 
     record = Record(told)
@@ -425,12 +427,14 @@ def test_a_project_file_does_nothing_until_it_is_trusted(
 ) -> None:
     mark = tmp_path / "it ran"
     command = python(f"open({str(mark)!r}, 'w')")
-    write(project_file, f"[servers.probe]\n{spell(command)}")
+    write(project_file, f"[servers.probe]\n{spell(command)}env = {{ A = 'b' }}\n")
 
-    code, _, err = stage.launch("--server", "probe", "--", *PROBE).finish()
+    code, _, err = stage.launch("--server", "probe").finish()
+    sight = stage.launch("--server", "probe", "--", *PROBE).ask("look")
 
     assert code == 125
     assert f"fix: read it, then run: mcp-launch trust {project_file}".encode() in err
+    assert "A" not in sight["env"]
     assert not mark.exists()
 
 
@@ -594,7 +598,7 @@ def test_a_record_that_was_tampered_with_is_not_believed(
 
 def test_a_slip_in_what_is_passed_on_is_told() -> None:
     with pytest.raises(UsageError) as refused:
-        profile.load(["--pass-env", "saef", "cat"], {})
+        profile.load(["--pass-env", "saef", "cat"], {"HOME": "/nowhere"})
 
     assert "did you mean safe?" in refused.value.fix
 
@@ -614,10 +618,17 @@ def test_a_broken_record_is_made_again(
     assert stage.launch("--server", "probe").ask("look")["argv"] == []
 
 
-def test_without_a_name_no_file_is_looked_at(
-    user_file: Path, project_file: Path, stage: Stage
-) -> None:
-    write(user_file, "this is no TOML")
-    write(project_file, "nor is this")
+def test_without_a_name_no_file_of_a_project_is_looked_at(project_file: Path, stage: Stage) -> None:
+    write(project_file, "this is no TOML")
 
-    assert stage.launch("--", *PROBE).ask("look")["argv"] == []
+    assert stage.launch("--strict", "--", *PROBE).ask("look")["argv"] == []
+
+
+def test_a_users_file_that_makes_no_sense_stops_every_launch(user_file: Path, stage: Stage) -> None:
+    """It may say what a server is not to get; nobody can know."""
+    write(user_file, "this is no TOML")
+
+    code, _, err = stage.launch("--", *PROBE).finish()
+
+    assert code == 125
+    assert f"{user_file}:1:6: this is no TOML".encode() in err

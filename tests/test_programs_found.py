@@ -227,3 +227,18 @@ def test_a_person_is_told_what_our_tests_know_of_a_version(
     name: str, version: str, told: str
 ) -> None:
     assert tell_tried(name, version) == told
+
+
+@pytest.mark.parametrize("path", [".", "", "bin"])
+def test_a_program_of_the_project_is_not_taken_for_a_host(
+    path: str, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own_home)
+    for name in ("codex", "bin/codex"):
+        program = own_home / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\necho codex 1.2.3\n", encoding="utf-8")
+        program.chmod(0o700)
+    site = Site(str(own_home / "elsewhere"), str(own_home), {"PATH": path})
+
+    assert find_all(site) == {}

@@ -350,6 +350,22 @@ def test_a_launch_that_hangs_without_its_host_is_ended(
     assert list((state / "leases").iterdir()) == []
 
 
+def test_a_lease_that_another_user_can_write_ends_nothing(
+    families: Families, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = families.start("codex", command=STAYS).kill_host()
+    path = write_lease(state, processes={"server": family.server, "host": family.host})
+    path.chmod(0o666)
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+    assert str(family.server) not in capsys.readouterr().out
+    path.chmod(0o600)
+    assert reap() == 0
+    wait_until_gone(family.server)
+
+
 def test_a_stale_lease_is_removed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_lease(state, boot="another")
 

@@ -162,7 +162,8 @@ def test_sources_that_codex_refuses_become_options() -> None:
     wrapped = check("toml", TOML["refused sources"], Shape())
 
     entry = tomllib.loads(wrapped)["mcp_servers"]["a"]
-    assert entry["args"] == ["run", "--env", "CODEX_THREAD_ID=thread", "--", "x"]
+    own = ["--server", "a", "--env", "CODEX_THREAD_ID=thread"]
+    assert entry["args"] == ["run", *own, "--", "x"]
     assert entry["env_vars"] == ["HOME"]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch import masking
+from mcp_launch import masking, tracking
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.tracking import is_tracked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Item, Survey
+    from mcp_launch.gitindex import Answer
     from mcp_launch.spots import Path
 
 _HEADERS = ("headers", "http_headers", "requestOptions")
@@ -42,17 +42,18 @@ _ASSIGNMENT = re.compile(r"(-*[\w.-]+)\s*[=:]\s*(.+)", re.DOTALL)
 
 def check_secrets(survey: Survey) -> Iterator[Finding]:
     """Look for literal secrets in files that Git tracks (ML111)."""
-    tracked: dict[str, bool] = {}
+    known: dict[str, Answer] = {}
     for item in survey.items:
         for keys, name in _list_secrets(item):
             path = item.file.path
-            if path not in tracked:
-                tracked[path] = is_tracked(path)
-            if tracked[path]:
+            if path not in known:
+                known[path] = tracking.judge(path)
+            if known[path] != "no":
+                may = "" if known[path] == "yes" else " may track: its index does not show it"
                 yield Finding(
                     "ML111",
                     item.point(*keys),
-                    f"{name} of {item.name} is written out in a file that Git tracks",
+                    f"{name} of {item.name} is written out in a file that Git{may or ' tracks'}",
                     _explain(item, name),
                 )
 

@@ -8,7 +8,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch import profiles, recording, records, whereabouts
+from mcp_launch import ours, profiles, recording, records, whereabouts
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 
@@ -50,7 +50,23 @@ def check_state(survey: Survey) -> Iterator[Finding]:
     inner = [entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
     for one in sorted(inner):
         yield from _tell_owner(one) or _tell_mode(one, is_private=True)
+    yield from _tell_unbelieved(os.path.join(directory, "leases"))
     yield from tell_room(directory)
+
+
+def _tell_unbelieved(directory: str) -> Iterator[Finding]:
+    """See that every lease is one that only this user can have written."""
+    if not ours.is_own_directory(directory):
+        return  # which is told of the directory, if there is one
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+        is_plain = entry.is_file(follow_symlinks=False)
+        if not is_plain or not ours.is_own(entry.stat(follow_symlinks=False)):
+            yield Finding(
+                "ML012",
+                Subject(file=entry.path),
+                f"{entry.path} may have been written by another user: it is not believed",
+                f"remove it: rm {profiles.quote(entry.path)}",
+            )
 
 
 def _tell_missing(directory: str) -> Iterator[Finding]:
@@ -83,7 +99,7 @@ def _tell_owner(directory: str) -> list[Finding]:
 
 def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
     """See that nobody else can read what is private, or write into any of it."""
-    forbidden = _OTHERS if is_private else records.OTHERS_CAN_WRITE
+    forbidden = _OTHERS if is_private else ours.OTHERS_CAN_WRITE
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     if not mode & forbidden:
         return []
@@ -123,7 +139,7 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     try:
-        recording.read(os.path.realpath(path), None, is_projects=False)
+        recording.read(path, None, is_projects=False)
         profiles.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
         yield _tell_refused("ML013", path, refused)
@@ -131,12 +147,13 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
 
 def check_project_profile(survey: Survey) -> Iterator[Finding]:
     """See that a project's profiles can be used, and are trusted (ML013, ML014)."""
-    path = os.path.realpath(os.path.join(survey.site.project, profiles.PROJECT_FILE))
+    path = os.path.join(os.path.realpath(survey.site.project), profiles.PROJECT_FILE)
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     before = records.read(path, survey.environ)
     how = f"mcp-launch trust {profiles.quote(path)}"
     try:
+        profiles.refuse_foreign(path)
         record = recording.read(path, before, is_projects=True)
     except ProfileRefused as refused:
         if before and before["trusted"]:
@@ -150,7 +167,8 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
     if record["servers"] and not record["trusted"]:
         since = " since it was changed" if record["was_trusted"] else ""
         names = ", ".join(record["servers"])
-        message = f"{path} is not trusted{since}: servers that ask for {names} do not start"
+        effect = "do not start" if since else "start without it, or not at all if they need it"
+        message = f"{path} is not trusted{since}: servers named {names} {effect}"
         yield Finding("ML014", Subject(file=path), message, f"read it, then run: {how}")
 
 

@@ -121,6 +121,8 @@ def _find(name: str, site: Site) -> str:
     if site.platform == "darwin":
         places += ["/opt/homebrew/bin", "/usr/local/bin"]
     path = os.pathsep.join([site.environ.get("PATH", ""), *places])
+    # A relative part of PATH means the project, whose programs are not to be run here.
+    path = os.pathsep.join(part for part in path.split(os.pathsep) if os.path.isabs(part))
     if found := shutil.which(_COMMANDS[name], path=path):
         return found
     for directory in ("/Applications", os.path.join(site.home, "Applications")):

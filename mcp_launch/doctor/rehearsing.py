@@ -103,7 +103,8 @@ def _list_options(item: Item) -> list[str]:
     words = []
     for name, values in item.options.items():
         if name not in _TWINS:
-            words += [word for value in values for word in (name, value)] or [name]
+            # Joined: a server's name may look like an option.
+            words += [f"{name}={value}" for value in values] or [name]
     return words
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch import passing
+from mcp_launch import passing, profiles
 from mcp_launch.doctor import foresight, needs, surroundings
 from mcp_launch.doctor.finding import Finding, Subject
 
@@ -100,7 +100,8 @@ def _tell_credentials(survey: Survey, host: Host, servers: list[Item]) -> Iterat
         Subject(host.name),
         f"{host.title} hands its credentials on to {len(getting)} of its servers "
         f"({shown}{more}): {', '.join(got)}",
-        'wrap them with `mcp-launch run --pass-env safe`, or write pass_env = "safe" in a profile',
+        f"run: mcp-launch wrap --host {host.name} -- --pass-env safe; or write "
+        f'pass_env = "safe" below [defaults] in ~/{profiles.USER_FILE}',
     )
 
 

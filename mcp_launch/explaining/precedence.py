@@ -84,9 +84,7 @@ def _list_layers(prospect: Prospect, name: str) -> Iterator[tuple[str, str, str]
         pairs = [text.strip().partition("=") for text in texts]
         sources = [source for asked, _, source in pairs if asked == name]
         yield place, _name_source(sources[-1]) if sources else "", "it does not name it"
-    has_profiles = False
     for place, record, why in prospect.list_profiles():
-        has_profiles = True
         if record is None:
             yield place, "", why
         elif name in record.literals:
@@ -94,8 +92,8 @@ def _list_layers(prospect: Prospect, name: str) -> Iterator[tuple[str, str, str]
         else:
             variable = record.variables.get(name)
             yield place, f"source {variable.source}" if variable else "", "it does not name it"
-    if not has_profiles:
-        yield "profiles", "", "none is looked at without --server"
+    if not prospect.server:
+        yield "profiles", "", "none is of this server without --server"
 
 
 def _name_source(source: str) -> str:
@@ -189,6 +187,8 @@ def _find_fix(prospect: Prospect, name: str) -> str:
     failed: LaunchError | None = prospect.failed.get(name)
     if failed:
         return failed.fix
+    if untrusted := prospect.find_untrusted(name):
+        return untrusted.fix
     situation = prospect.situation
     if situation.item is not None and _find_refused(situation.item, name):
         return f"let mcp-launch give it: {tell_how(situation.item)}"

@@ -10,7 +10,18 @@ import copy
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import command, context, launch, lineage, options, passing, plan, profile, profiles
+from mcp_launch import (
+    command,
+    context,
+    launch,
+    lineage,
+    options,
+    passing,
+    plan,
+    profile,
+    profiles,
+    recording,
+)
 from mcp_launch.errors import LaunchError, PlaceRefused, ProfileRefused, SourceMissing
 from mcp_launch.explaining.situation import NO_COMMAND, split
 from mcp_launch.hosts.host import Found, Missing
@@ -28,6 +39,10 @@ if TYPE_CHECKING:
     from mcp_launch.records import Record
 
 
+# Where a profile names the variables that it gives.
+_GIVEN = ("literals", "variables")
+
+
 class Value(NamedTuple):
     """A variable that the server would get."""
 
@@ -42,6 +57,7 @@ class Prospect:
 
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
+        self.server = profile.name_server(split(situation.arguments)[0], situation.environ)
         self.problems: list[LaunchError] = []
         self.failed: dict[str, LaunchError] = {}  # variables that were asked for in vain
         self.program: Found | Missing = Missing(["no command was given"])  # its file
@@ -92,15 +108,43 @@ class Prospect:
         Each with what it says, or why it says nothing.
         """
         environ = self.situation.environ
-        server = profile.name_server(split(self.situation.arguments)[0], environ)
-        files = profiles.list_files(environ, self.found.place.value) if server else []
-        for at in reversed(range(len(files))):
-            path, record, why = files[at], None, f"it has no [servers.{server}]"
-            try:
-                record = profiles.look(server, environ, path, is_projects=at > 0, is_launch=False)
-            except ProfileRefused as error:
-                why = error.problem
-            yield path, record, why if os.path.exists(path) else "there is no such file"
+        own = profiles.name_table(self.server)
+        path = profiles.locate_project_file(self.found.place.value)
+        if self.server and path:
+            record, refused = self._look_at_projects()
+            yield path, record, _tell_why(path, own, refused)
+        path = profiles.locate_user_file(environ)
+        tables: dict[str, Record] = {}
+        refused = None
+        try:
+            tables = profiles.look_at_users(self.server, environ, is_launch=False)
+        except ProfileRefused as error:
+            refused = error
+        if self.server:
+            yield path, tables.get(own), _tell_why(path, own, refused)
+        if profiles.DEFAULTS in tables:
+            yield f"{profiles.DEFAULTS} in {path}", tables[profiles.DEFAULTS], ""
+
+    def find_untrusted(self, name: str) -> ProfileRefused | None:
+        """Return why a project's file may not be used, if it would give a variable."""
+        _, refused = self._look_at_projects()
+        if refused is None:
+            return None
+        path = profiles.locate_project_file(self.found.place.value)
+        try:
+            told = recording.read(path, None, is_projects=True)["servers"].get(self.server, {})
+        except ProfileRefused:
+            return refused  # nobody knows what it would give
+        return refused if any(name in told.get(key, ()) for key in _GIVEN) else None
+
+    def _look_at_projects(self) -> tuple[Record | None, ProfileRefused | None]:
+        if not self.server:
+            return None, None
+        environ, place = self.situation.environ, self.found.place.value
+        try:
+            return profiles.look_at_projects(self.server, environ, place, is_launch=False), None
+        except ProfileRefused as refused:
+            return None, refused
 
     def _load(self, sighting: Sighting) -> Profile:
         """Return what is wanted; as much of it as makes sense."""
@@ -115,7 +159,11 @@ class Prospect:
                 )
             except LaunchError as error:
                 self.problems += [error] if at == 0 else []
-        return Profile({}, split(arguments)[1] or [NO_COMMAND], [])
+        given, words = split(arguments)
+        try:
+            return Profile(given, words or [NO_COMMAND], [])
+        except LaunchError:
+            return Profile({}, words or [NO_COMMAND], [])
 
     def _resolve(self, sighting: Sighting) -> Context:
         situation, wanted = self.situation, self.wanted
@@ -199,6 +247,13 @@ class Prospect:
             says = [path for path, record, _ in records if record and name in record.literals]
             return " ".join([origin, *says[:1]])
         return origin
+
+
+def _tell_why(path: str, table: str, refused: ProfileRefused | None) -> str:
+    """Return why a file says nothing."""
+    if refused is not None:
+        return refused.problem
+    return f"it has no {table}" if os.path.exists(path) else "there is no such file"
 
 
 def _look(situation: Situation) -> Sighting:

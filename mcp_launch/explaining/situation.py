@@ -18,6 +18,7 @@ from mcp_launch import (
     profile,
     profiles,
     recording,
+    runwords,
     state,
     wrapping,
 )
@@ -118,7 +119,8 @@ def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 def _list_profiles(here: Situation, place: str) -> Iterator[str]:
     """Return the servers of all profiles; an empty name for a file that cannot be read."""
-    for at, path in enumerate(profiles.list_files(here.environ, place)):
+    files = (profiles.locate_user_file(here.environ), profiles.locate_project_file(place))
+    for at, path in enumerate(files):
         if os.path.exists(path):
             try:
                 yield from recording.read(path, None, is_projects=at > 0)["servers"]
@@ -201,7 +203,8 @@ def _join(words: list[str], survey: Survey, item: Item) -> list[str]:
     """Return the words after `run`: the entry's own, with those that were given before them."""
     spelled = [surroundings.expand(survey, item, word) for word in item.words]
     at = wrapping.find_run(item.words)
-    own = ["--", *spelled] if at is None else spelled[at:]
+    # What is not wrapped is looked at as if it were.
+    own = [*runwords.name_server(item.name), "--", *spelled] if at is None else spelled[at:]
     return words if split(words)[1] else [*(word for word in words if word != "--"), *own]
 
 

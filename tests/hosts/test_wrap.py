@@ -45,7 +45,8 @@ def test_codex_is_content_with_what_wrap_and_unwrap_write(bare_desk: Desk) -> No
     desk.start("codex", "mcp", "list", "--json", cwd=project).wait(LIMIT)
     [entry] = json.loads(desk.read_output())
     assert entry["transport"]["command"] == LAUNCHER
-    assert entry["transport"]["args"][:4] == ["run", "--env", "THREAD=thread", "--"]
+    own = ["--server", entry["name"], "--env", "THREAD=thread"]
+    assert entry["transport"]["args"][:6] == ["run", *own, "--"]
     codex.run(desk, project).wait(LIMIT)
     [sight] = desk.wait_for_sights(1)
     assert sight.env["THREAD"] == sight.context["threadId"] == sight.asker

@@ -1,0 +1,61 @@
+"""Write options of `run` into an entry that is wrapped already.
+
+Only the words that change are touched, so that comments and lines between the others stay,
+and so that `unwrap` still finds what `wrap` made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_launch import runwords, wrapping
+
+if TYPE_CHECKING:
+    from mcp_launch.document import Document, Edit
+    from mcp_launch.spots import Path
+    from mcp_launch.wrapping import Shape
+
+
+def amend(
+    document: Document, entry: Path, shape: Shape, wanted: list[str]
+) -> tuple[list[Edit], list[str]]:
+    """Return what to change so that an entry has these options, and its command by then.
+
+    Raises:
+        UsageError: Its words make no sense as they are.
+
+    """
+    words = wrapping.list_words(document, entry, shape)
+    own = words[2:]
+    found = runwords.compare(own, wanted)
+    where = entry + (shape.command if shape.is_one_list else shape.args)
+    first = 2 if shape.is_one_list else 1  # the place of the first option in the list
+    edits = [
+        (*document.spots[(*where, first + at)].value, document.spell(word))
+        for at, word in found.replaced.items()
+    ]
+    if found.added:
+        edits.append(_insert(document, where, first + found.end, found.added))
+    changed = [found.replaced.get(at, word) for at, word in enumerate(own)]
+    changed[found.end : found.end] = found.added
+    return edits, [*words[:2], *changed]
+
+
+def _insert(document: Document, where: Path, at: int, words: list[str]) -> Edit:
+    """Put words into a list, before one of its elements or behind the last."""
+    spelled = [document.spell(word) for word in words]
+    begin, _ = document.spots[where].value
+    is_last = (*where, at) not in document.spots
+    place = document.spots[(*where, at - 1)].value[1] if is_last else 0
+    if document.text[begin] == "-":
+        # YAML, an element a line: each begins below the first.
+        indent = "\n" + " " * (begin - document.text.rfind("\n", 0, begin) - 1)
+        if is_last:
+            return (place, place, "".join(f"{indent}- {word}" for word in spelled))
+        place = document.text.rindex("-", 0, document.spots[(*where, at)].value[0])
+        return (place, place, "".join(f"- {word}{indent}" for word in spelled))
+    comma = "," if wrapping.is_compact(document, where) else ", "
+    if is_last:
+        return (place, place, "".join(f"{comma}{word}" for word in spelled))
+    place = document.spots[(*where, at)].value[0]
+    return (place, place, "".join(f"{word}{comma}" for word in spelled))

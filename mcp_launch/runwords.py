@@ -1,0 +1,128 @@
+"""The options of `run` as words in a host's file: read, named after a server, and joined."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mcp_launch import options, profile
+from mcp_launch.errors import UsageError
+
+# What hosts replace in arguments, or refuse to start a server for: ${NAME}, $NAME, {env:NAME}.
+_REPLACED = ("$", "{")
+
+
+class _Given(NamedTuple):
+    """One option, and which word has its value."""
+
+    name: str
+    value: str  # empty: it is a switch
+    at: int
+    is_joined: bool  # --name=value
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what two options have in common of which one replaces the other."""
+        if self.name == "--env":
+            return self.name, self.value.partition("=")[0]
+        return self.name, self.value if self.name in options.MAY_REPEAT else ""
+
+    def spell(self) -> list[str]:
+        """Return it as words; a value that looks like an option is joined to its name."""
+        if not self.value:
+            return [self.name]
+        if self.value.startswith("-"):
+            return [f"{self.name}={self.value}"]
+        return [self.name, self.value]
+
+
+class Difference(NamedTuple):
+    """What to change in the words of `run` so that they say something else, too."""
+
+    replaced: dict[int, str]  # by their places
+    added: list[str]
+    end: int  # where the options end: at "--", the server's command, or the last word
+
+
+def name_server(name: str) -> list[str]:
+    """Return the option that names a server; nothing for a name that cannot be given to it."""
+    is_replaced = any(sign in name for sign in _REPLACED)
+    is_text = name.isprintable() or not (set(name) & {"\0"} or _has_surrogates(name))
+    if not name or is_replaced or not is_text:
+        return []
+    return _Given("--server", name, 0, is_joined=False).spell()
+
+
+def check(words: list[str]) -> None:
+    """See that words are options of `run` that `wrap` can write.
+
+    Raises:
+        UsageError: They are not.
+
+    """
+    given, rest = options.split(words)
+    if rest:
+        raise UsageError(
+            f"{rest[0]} is no option of run",
+            fix="write options alone after --: mcp-launch wrap [SERVER...] -- --pass-env safe "
+            "(mcp-launch run --help shows them)",
+        )
+    if "--server" in given:
+        raise UsageError(
+            "--server is written by wrap itself, by the name that each entry has",
+            fix="leave it out",
+        )
+    profile.check(words)
+
+
+def join(own: list[str], wanted: list[str]) -> list[str]:
+    """Return options that say what both do; where they differ, the second."""
+    found = compare(own, wanted)
+    return [*(found.replaced.get(at, word) for at, word in enumerate(own)), *found.added]
+
+
+def compare(own: list[str], wanted: list[str]) -> Difference:
+    """Return what to change in the words after `run`, so that they say what is wanted.
+
+    Raises:
+        UsageError: They make no sense.
+
+    """
+    options.split(own)
+    given, end = _read(own)
+    known = {one.key: one for one in given}
+    replaced: dict[int, str] = {}
+    added: dict[tuple[str, str], list[str]] = {}
+    for one in _read(wanted)[0]:
+        before = known.get(one.key)
+        if before is None:
+            added[one.key] = one.spell()
+        elif before.value != one.value:
+            is_joined = before.is_joined
+            replaced[before.at] = f"{one.name}={one.value}" if is_joined else one.value
+    return Difference(replaced, [word for words in added.values() for word in words], end)
+
+
+def has(own: list[str], option: str) -> bool:
+    """Tell whether an option is among the words after `run`."""
+    return any(one.name == option for one in _read(own)[0])
+
+
+def _read(words: list[str]) -> tuple[list[_Given], int]:
+    """Return the options of words that make sense, and where they end."""
+    given = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in {"-", "--"}:
+        name, equals, value = words[at].partition("=")
+        if name in options.SWITCHES:
+            given.append(_Given(name, "", at, is_joined=False))
+        elif equals:
+            given.append(_Given(name, value, at, is_joined=True))
+        else:
+            at += 1
+            given.append(_Given(name, "".join(words[at : at + 1]), at, is_joined=False))
+        at += 1
+    return given, at
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= one <= "\udfff" for one in text)

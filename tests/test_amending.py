@@ -1,0 +1,193 @@
+"""Entries name their server, and options of `run` are written into them, old and new."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_wrapping import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
+
+from mcp_launch import options, runwords
+from mcp_launch.changing import Wish, look
+from mcp_launch.document import Document
+from mcp_launch.errors import UsageError
+from mcp_launch.settings.host import File, Host
+from mcp_launch.wrapping import Shape
+
+if TYPE_CHECKING:
+    from mcp_launch.document import Kind
+
+
+def change(kind: Kind, text: str, wish: Wish) -> str:
+    host = Host("any", "any", lambda _: [], (Shape(), GOOSE, ONE_LIST))
+    return look(host, File("file", "user", kind, SERVERS), text, wish).after
+
+
+def read_args(text: str) -> list[str]:
+    args = json.loads(text)["mcpServers"]["a"]["args"]
+    assert isinstance(args, list)
+    return args
+
+
+SAFE = ("--pass-env", "safe")
+
+
+@pytest.mark.parametrize(("kind", "text", "shape"), TEXTS.values(), ids=list(TEXTS))
+def test_options_are_written_into_entries_and_taken_out_again(
+    kind: Kind, text: str, shape: Shape
+) -> None:
+    del shape
+    new = change(kind, text, Wish(LAUNCHER, options=SAFE))
+    old = change(kind, change(kind, text, Wish(LAUNCHER)), Wish(LAUNCHER, options=SAFE))
+
+    for after in (new, old):
+        assert "--pass-env" in after
+        assert Document(kind, after, "file")
+        assert change(kind, after, Wish(LAUNCHER, options=SAFE)) == after
+        other = change(kind, after, Wish(LAUNCHER, options=("--pass-env=all", "--strict")))
+        assert "--strict" in other
+        assert "safe" not in other
+        for wrapped in (after, other):
+            assert change(kind, wrapped, Wish("")) == text
+
+
+OWN: dict[str, tuple[list[str], tuple[str, ...], list[str]]] = {
+    "an option": ([], SAFE, [*SAFE]),
+    "another value": (["--pass-env", "all", "--strict"], SAFE, [*SAFE, "--strict"]),
+    "another value, joined": (["--pass-env=all"], SAFE, ["--pass-env=safe"]),
+    "the same": ([*SAFE], SAFE, [*SAFE]),
+    "a switch that is there": (["--strict"], ("--strict",), ["--strict"]),
+    "a variable": (["--env", "A=host"], ("--env", "B=cwd"), ["--env", "A=host", "--env", "B=cwd"]),
+    "the same variable": (["--env", "A=host"], ("--env", "A=cwd"), ["--env", "A=cwd"]),
+    "a file": (["--dotenv", "a"], ("--dotenv", "b"), ["--dotenv", "a", "--dotenv", "b"]),
+    "a value like an option": ([], ("--cwd=-x",), ["--cwd=-x"]),
+}
+
+
+@pytest.mark.parametrize(("own", "wanted", "expected"), OWN.values(), ids=list(OWN))
+@pytest.mark.parametrize("rest", [["--", "npx", "-y"], ["npx", "--strict"], ["--"], []])
+def test_an_entry_gets(
+    own: list[str], wanted: tuple[str, ...], expected: list[str], rest: list[str]
+) -> None:
+    words = ["run", "--server", "a", *own, *rest]
+    text = json.dumps({"mcpServers": {"a": {"command": "mcp-launch", "args": words}}})
+
+    after = change("json", text, Wish(LAUNCHER, options=wanted))
+
+    assert read_args(after) == ["run", "--server", "a", *expected, *rest]
+
+
+def test_comments_and_lines_between_the_words_stay() -> None:
+    text = """\
+[mcp_servers.a]
+command = "mcp-launch"
+args = [
+    "run", # it
+    "--cwd", "keep",
+    # the server
+    "--", "npx",
+]
+"""
+    after = change("toml", text, Wish(LAUNCHER, options=("--cwd", "/", "--strict")))
+
+    assert after == text.replace('"keep"', '"/"').replace(
+        '"--", "npx"', '"--server", "a", "--strict", "--", "npx"'
+    )
+
+
+def test_an_entry_that_makes_no_sense_is_left_alone() -> None:
+    text = '{"mcpServers": {"a": {"command": "mcp-launch", "args": ["run", "--cwdd", "x"]}}}'
+
+    assert change("json", text, Wish(LAUNCHER, options=SAFE)) == text
+
+
+def test_an_entry_that_was_wrapped_without_a_name_gets_one() -> None:
+    text = '{"mcpServers": {"a": {"command": "mcp-launch", "args": ["run", "--", "x"]}}}'
+
+    after = change("json", text, Wish(LAUNCHER))
+
+    assert read_args(after) == ["run", "--server", "a", "--", "x"]
+    assert change("json", after, Wish(LAUNCHER)) == after
+
+
+def test_a_name_that_was_given_is_kept() -> None:
+    for entry in (
+        {"command": "mcp-launch", "args": ["run", "--server", "other", "--", "x"]},
+        {"command": "mcp-launch", "args": ["run", "x"], "env": {"MCP_LAUNCH_SERVER": "other"}},
+    ):
+        text = json.dumps({"mcpServers": {"a": entry}})
+
+        assert change("json", text, Wish(LAUNCHER)) == text
+
+
+# A server's name in a host's file, and the words that give it to us.
+NAMES = {
+    "docs": ["--server", "docs"],
+    "io.github.me/docs": ["--server", "io.github.me/docs"],
+    'a b\'s "c"': ["--server", 'a b\'s "c"'],
+    "\u00e4\n": ["--server", "\u00e4\n"],
+    "-h": ["--server=-h"],
+    "--": ["--server=--"],
+    "--server": ["--server=--server"],
+    "": [],
+    "${HOME}": [],  # Claude Code does not start a server for whose argument there is no value
+    "{env:A}": [],
+    "a\0b": [],
+    "\ud800": [],
+}
+
+
+@pytest.mark.parametrize(("name", "words"), NAMES.items())
+def test_a_server_is_named(name: str, words: list[str]) -> None:
+    text = json.dumps({"mcpServers": {name: {"command": "x"}}})
+
+    after = change("json", text, Wish(LAUNCHER))
+
+    args = json.loads(after)["mcpServers"][name]["args"]
+    assert args == ["run", *words, "--", "x"]
+    given, command = options.split(args[1:])
+    assert (given.get("--server", []), command) == ([name] if words else [], ["x"])
+    assert change("json", after, Wish("")) == text
+
+
+@given(name=st.text(max_size=8))
+def test_any_name_is_given_as_it_is_or_not_at_all(name: str) -> None:
+    given, rest = options.split([*runwords.name_server(name), "--", "x"])
+
+    assert given.get("--server", [name]) == [name]
+    assert rest == ["x"]
+
+
+WRONG = {
+    "no option": (["safe"], "safe is no option of run"),
+    "a command": ([*SAFE, "--", "npx"], "npx is no option of run"),
+    "a slip": (["--pas-env", "safe"], "unknown option --pas-env"),
+    "a value that is none": (["--on-change", "x"], "--on-change (or MCP_LAUNCH_ON_CHANGE) does"),
+    "a source that is none": (["--env", "A=x"], "asks for a source that does not exist"),
+    "no value": (["--cwd"], "--cwd needs a value"),
+    "a name": (["--server", "x"], "--server is written by wrap itself"),
+}
+
+
+@pytest.mark.parametrize(("words", "problem"), WRONG.values(), ids=list(WRONG))
+def test_what_is_no_option_of_run_is_not_written(words: list[str], problem: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        runwords.check(words)
+
+    assert problem in refused.value.problem
+
+
+def test_a_wish_goes_before_what_the_host_needs() -> None:
+    host = Host("any", "any", lambda _: [], (Shape(),), options=("--cwd", "keep"))
+    file = File("file", "user", "toml", SERVERS)
+
+    after = look(
+        host, file, TEXTS["TOML: plain"][1], Wish(LAUNCHER, options=("--cwd", "/work"))
+    ).after
+
+    args = tomllib.loads(after)["mcp_servers"]["a"]["args"]
+    assert args == ["run", "--server", "a", "--cwd", "/work", "--", "npx", "-y", "x"]

@@ -1,0 +1,167 @@
+"""`[defaults]` in the user's file, and how a wrapped entry meets its profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from stage import PROBE, Stage
+
+from mcp_launch import profile, profilefile
+from mcp_launch.errors import ProfileRefused, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def user_file(own_home: Path) -> Path:
+    """Return the user's file, which is not there yet."""
+    path = own_home / ".config" / "mcp-launch" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+
+
+TEXT = """
+[defaults]
+pass_env = "safe"
+stdout = "strict"
+strict = true
+dotenv = "all.env"
+env = { A = "all", B = "all", C = "all" }
+env_vars = [{ name = "D", source = "host" }]
+
+[servers.it]
+stdout = "off"
+strict = false
+dotenv = "it.env"
+env = { B = "it", D = "it" }
+env_vars = [{ name = "C", source = "cwd" }]
+"""
+
+
+def test_defaults_apply_to_every_server(user_file: Path) -> None:
+    write(user_file, TEXT)
+
+    for words in ([], ["--server", "other"]):
+        wanted = profile.load([*words, "--", "x"], os.environ)
+        assert (wanted.pass_env, wanted.stdout, wanted.strict) == (["safe"], "strict", True)
+        assert wanted.literals == {"A": "all", "B": "all", "C": "all"}
+        assert (wanted.env["D"].source, wanted.dotenv) == ("host", ["all.env"])
+
+
+def test_a_servers_own_table_goes_before_them(user_file: Path) -> None:
+    write(user_file, TEXT)
+
+    wanted = profile.load(["--server", "it", "--", "x"], os.environ)
+
+    assert (wanted.pass_env, wanted.stdout, wanted.strict) == (["safe"], "off", False)
+    assert wanted.literals == {"A": "all", "B": "it", "D": "it"}
+    assert {name: one.source for name, one in wanted.env.items()} == {"C": "cwd"}
+    assert wanted.dotenv == ["all.env", "it.env"]
+
+
+def test_options_and_twins_go_before_them(user_file: Path) -> None:
+    write(user_file, TEXT)
+    environ = {**os.environ, "MCP_LAUNCH_STRICT": "0"}
+
+    wanted = profile.load(["--pass-env", "all", "--", "x"], environ)
+
+    assert (wanted.pass_env, wanted.strict) == (["all"], False)
+
+
+def test_defaults_are_no_profile_of_a_server(user_file: Path) -> None:
+    write(user_file, TEXT)
+
+    with pytest.raises(UsageError, match="no profile has a server other"):
+        profile.load(["--server", "other"], os.environ)
+    with pytest.raises(UsageError, match="the profile of it has no command"):
+        profile.load(["--server", "it"], os.environ)
+
+
+BROKEN = {
+    "a command": ('[defaults]\ncommand = "x"\n', False, "2:1: there is no command for every"),
+    "arguments": ("[defaults]\nargs = []\n", False, "2:1: there is no args for every server"),
+    "no table": ("defaults = 1\n", False, "1:1: defaults is no table"),
+    "a slip": ('[defaults]\npas_env = "x"\n', False, "2:1: there is no key pas_env in [defaults]"),
+    "a slip in the table": ("[default]\n", False, "1:1: there is no key default here"),
+    "in a project's file": ("[defaults]\n", True, "1:1: a project's file has no [defaults]"),
+}
+
+
+@pytest.mark.parametrize(("text", "is_projects", "problem"), BROKEN.values(), ids=list(BROKEN))
+def test_what_makes_no_sense_is_told_with_its_place(
+    text: str, is_projects: bool, problem: str
+) -> None:
+    with pytest.raises(ProfileRefused) as refused:
+        profilefile.parse(text.encode(), "/p.toml", is_projects=is_projects)
+
+    assert refused.value.problem.startswith(f"/p.toml:{problem}")
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mcp_launch", *words],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def read_words(file: Path) -> list[str]:
+    words: list[str] = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]["it"]["args"]
+    assert words[0] == "run"
+    return words[1:]
+
+
+def test_a_wrapped_server_gets_what_its_profile_says(
+    own_home: Path, user_file: Path, stage: Stage
+) -> None:
+    file = own_home / ".claude.json"
+    entry = {"command": PROBE[0], "args": PROBE[1:]}
+    write(file, json.dumps({"mcpServers": {"it": entry}}))
+    write(user_file, "[servers.it]\ncommand = 'not this'\nenv = { A = 'profile' }\n")
+
+    assert run("wrap", "--host", "claude", "--yes").returncode == 0
+
+    assert read_words(file) == ["--server", "it", "--", *PROBE]
+    assert stage.launch(*read_words(file)).ask("look")["env"]["A"] == "profile"
+
+
+def test_options_are_written_by_wrap(own_home: Path, stage: Stage) -> None:
+    file = own_home / ".claude.json"
+    text = json.dumps({"mcpServers": {"it": {"command": PROBE[0], "args": PROBE[1:]}}})
+    write(file, text)
+    safe = ["wrap", "it", "--host", "claude", "--yes", "--", "--pass-env", "safe"]
+
+    for words in (["wrap", "--host", "claude", "--yes"], safe):
+        assert run(*words).returncode == 0
+
+    environ = {**os.environ, "ANTHROPIC_API_KEY": "secret"}
+    assert read_words(file) == ["--server", "it", "--pass-env", "safe", "--", *PROBE]
+    sight = stage.launch(*read_words(file), env=environ).ask("look")
+    assert "ANTHROPIC_API_KEY" not in sight["env"]
+    assert run("unwrap", "--host", "claude", "--yes").returncode == 0
+    assert file.read_text(encoding="utf-8") == text
+
+
+def test_options_that_make_no_sense_are_told_and_nothing_is_written(own_home: Path) -> None:
+    file = own_home / ".claude.json"
+    text = json.dumps({"mcpServers": {"it": {"command": "x"}}})
+    write(file, text)
+
+    done = run("wrap", "--yes", "--", "--pass-env", "saef")
+
+    assert done.returncode == 2
+    assert "did you mean safe?" in done.stderr
+    assert file.read_text(encoding="utf-8") == text
