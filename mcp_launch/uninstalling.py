@@ -79,36 +79,47 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
         tell(refused, sys.stderr)
     wanted = [change for change in changes if change.is_any]
     differences.show(console, wanted, is_wrapping=False)
-    console.print(Text(f"Then {directory} is removed: copies, leases, logs, what you trusted."))
+    console.print(Text(f"What mcp-launch keeps in {directory} is removed (logs, leases, trust)."))
     if is_dry:
         console.print("Nothing was changed (--dry-run).")
         return 0
     count = f"{len(wanted)} file{'' if len(wanted) == 1 else 's'}"
-    if not asking.is_agreed(console, f"Unwrap {count} and remove it?", is_sure=is_sure):
+    if not asking.is_agreed(console, f"Unwrap {count} and remove all that?", is_sure=is_sure):
         console.print("Nothing was changed.")
         return 0
     if wanted:
         refusals += editing.write(console, wanted, directory)
     editing.tidy(console, changes, directory)
-    living = _list_living(processes.open_table(), directory)
+    launches = _look_at_launches(processes.open_table(), directory)
     recorded = [file.path for _, file in registry.list_files(directory)]
     stays = list(_tell_still_wrapped(changes))
     stays += [
         f"{path} was wrapped, and is not there now" for path in recorded if not os.path.exists(path)
     ]
     is_clean = not (stays or refusals or recorded)
-    _remove_state(console, directory, living, is_clean=is_clean and not living)
-    return _conclude(console, environ, [*stays, *_tell_living(living)], is_done=is_clean)
+    _remove_state(console, directory, launches, is_clean=is_clean)
+    stays += _tell_living(launches.living)
+    return _conclude(console, environ, stays, is_done=is_clean)
 
 
-def _list_living(table: ProcessTable, directory: str) -> set[str]:
-    """Return the launches that are not proven dead."""
-    found = leases.read_all(os.path.join(directory, "leases"))
-    return {
-        os.path.basename(path).removesuffix(".json")
-        for path, record in found.items()
-        if not leases.is_stale(table, record)
-    }
+class _Launches(NamedTuple):
+    """What the leases say, as far as it matters here."""
+
+    living: set[str]  # a process of theirs is there
+    kept: set[str]  # those, and whatever is not proven dead
+
+
+def _look_at_launches(table: ProcessTable, directory: str) -> _Launches:
+    launches = _Launches(set(), set())
+    for path, record in leases.read_all(os.path.join(directory, "leases")).items():
+        launch = os.path.basename(path).removesuffix(".json")
+        if not leases.is_stale(table, record):
+            launches.kept.add(launch)
+        parts = record.get("processes")
+        recorded = parts.values() if isinstance(parts, dict) else ()
+        if launch in launches.kept and "same" in [leases.judge(table, one) for one in recorded]:
+            launches.living.add(launch)
+    return launches
 
 
 def _tell_still_wrapped(changes: list[Change]) -> Iterator[str]:
@@ -142,28 +153,29 @@ def _tell_living(living: set[str]) -> Iterator[str]:
         )
 
 
-def _remove_state(console: Console, directory: str, living: set[str], *, is_clean: bool) -> None:
+def _remove_state(console: Console, directory: str, launches: _Launches, *, is_clean: bool) -> None:
     """Remove what is ours, but nothing of the living, and no copy that may be needed."""
     places = [*_PLACES, _OWN, *(_LAST if is_clean else ())]
     for place in places:
-        _empty(os.path.join(directory, place.name) if place.name else directory, place, living)
+        where = os.path.join(directory, place.name) if place.name else directory
+        _empty(where, place, launches.kept)
     for name in (*(place.name for place in places if place.name), ""):
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(directory, name) if name else directory)
     left = _list_left(directory)
     if not left:
         console.print(Text(f"Removed {directory}"))
-    elif is_clean:
-        told = f"{directory} stays: these are not known to be mcp-launch's: {', '.join(left)}"
+    elif is_clean and not launches.living:
+        told = f"{directory} stays: these are not known to be needless: {', '.join(left)}"
         console.print(Text(told, "yellow"))
     else:
         console.print(Text(f"{directory} stays, with what is still needed", "yellow"))
 
 
-def _empty(directory: str, place: _Place, living: set[str]) -> None:
+def _empty(directory: str, place: _Place, kept: set[str]) -> None:
     for entry in _list_own(directory):
         launch = entry.name.lstrip(".").partition(".")[0]
-        if place.files.fullmatch(entry.name) and launch not in living:
+        if place.files.fullmatch(entry.name) and launch not in kept:
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
 
