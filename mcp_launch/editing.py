@@ -237,7 +237,8 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
     """Record what was wrapped before there was a record, or by hand."""
     for change in changes:
         if leftovers.is_wrapped_now(change.host, change.file):
-            with contextlib.suppress(OSError):
+            # Without a record, it is unwrapped as before: from where it is.
+            with contextlib.suppress(OSError), replacing.keep_others_out(directory):
                 registry.note(directory, change.host, change.file)
 
 
@@ -254,7 +255,7 @@ def tidy(console: Console, changes: list[Change], directory: str) -> None:
                 f"Note: {old} is a copy that mcp-launch 0.1.0 made. It may differ from the file: "
             )
             console.print(Text(f"{told}look at it, then remove it", "yellow"))
-    for path in registry.forget_gone(directory):
+    for path in replacing.forget_gone(directory):
         copy = backups.name_copy(directory, path)
         kept = f"; a copy of it is left in {copy}" if os.path.exists(copy) else ""
         console.print(Text(f"Note: {path} was wrapped, and is gone{kept}", "yellow"))

@@ -81,7 +81,12 @@ def forget(directory: str, path: str) -> None:
 
 
 def forget_gone(directory: str) -> list[str]:
-    """Forget the files that were removed, and return them; not those on a disk that is away."""
+    """Forget the files that were removed, and return them; not those on a disk that is away.
+
+    Raises:
+        OSError: It cannot be recorded.
+
+    """
     registry = _read(directory)
     gone = [
         path
@@ -91,8 +96,7 @@ def forget_gone(directory: str) -> list[str]:
     for path in gone:
         del registry["files"][path]
     if gone:
-        with contextlib.suppress(OSError):
-            _write(directory, registry)
+        _write(directory, registry)
     return gone
 
 

@@ -22,6 +22,7 @@ from mcp_launch import (
     asking,
     backups,
     changing,
+    consequences,
     differences,
     editing,
     leases,
@@ -79,6 +80,8 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
         tell(refused, sys.stderr)
     wanted = [change for change in changes if change.is_any]
     differences.show(console, wanted, is_wrapping=False)
+    for warning in consequences.list_warnings(site, wanted, ""):
+        console.print(Text(f"Note: {warning}", "yellow"))
     console.print(Text(f"What mcp-launch keeps in {directory} is removed (logs, leases, trust)."))
     if is_dry:
         console.print("Nothing was changed (--dry-run).")

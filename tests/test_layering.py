@@ -71,7 +71,7 @@ STOREYS = (
     *(f"settings.{name}" for name in ("codex", "claude", "claude_desktop", "cursor", "vscode")),
     *(f"settings.{name}" for name in ("gemini", "opencode", "zed", "windsurf", "cline")),
     *("settings.copilot", "settings.goose", "settings"),
-    *("aliases", "changing", "leftovers", "backups", "registry", "replacing"),
+    *("aliases", "changing", "leftovers", "backups", "registry", "writing", "replacing"),
     *("whereabouts", "tracking", "consequences", "differences", "asking", "editing"),
     *("endpoints", "measures", "likeness", "population", "launched", "strangers", "census"),
     *("doctor.finding", "doctor.programs", "doctor.kinds", "doctor.claudekeys"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from doctoring import list_codes
 
-from mcp_launch import backups, changing, editing, registry, replacing
+from mcp_launch import backups, changing, editing, registry, replacing, writing
 from mcp_launch.changing import Wish
 from mcp_launch.doctor import installation, wrapped
 from mcp_launch.editing import Request
@@ -423,7 +423,7 @@ def test_a_file_with_two_names_is_put_back_when_it_cannot_be_written(
 ) -> None:
     path = write(tmp_path / "file")
     (tmp_path / "other").hardlink_to(path)
-    whole = replacing._overwrite  # noqa: SLF001
+    whole = writing._overwrite  # noqa: SLF001
     failures = [OSError(28, "No space left on device")]
 
     def fail_half_way(file: FileIO, data: bytes) -> None:
@@ -432,7 +432,7 @@ def test_a_file_with_two_names_is_put_back_when_it_cannot_be_written(
             raise failures.pop()
         whole(file, data)
 
-    monkeypatch.setattr(replacing, "_overwrite", fail_half_way)
+    monkeypatch.setattr(writing, "_overwrite", fail_half_way)
 
     with pytest.raises(FileRefused, match="No space left"):
         replacing.replace(ANY_HOST, File(str(path), "file"), str.upper, str(state))
