@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import amending, runwords, wrapping
+from mcp_launch import aliases, amending, runwords, wrapping
 from mcp_launch.document import Document
 from mcp_launch.errors import FileRefused, LaunchError
 from mcp_launch.settings.host import list_entries, tell_why_not
@@ -26,7 +25,9 @@ _TOO_LARGE = 64 << 20
 
 
 # What comes of text that is not what it seems to be.
-_STRANGE = (LaunchError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+STRANGE = (LaunchError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+
+_UNSAFE = "it is written in a way that cannot be changed safely"
 
 
 class Entry(NamedTuple):
@@ -38,6 +39,14 @@ class Entry(NamedTuple):
     why_not: str  # why it stays as it is; empty: it is changed
 
 
+class Wish(NamedTuple):
+    """What is to be done, and to which servers."""
+
+    launcher: str  # nothing: take it out
+    names: tuple[str, ...] = ()  # none: all of them
+    options: tuple[str, ...] = ()  # of `run`, to be written into the entries
+
+
 class Change(NamedTuple):
     """One file, as it is and as it would be."""
 
@@ -47,14 +56,12 @@ class Change(NamedTuple):
     after: str
     entries: list[Entry]
     warnings: list[str]
+    wish: Wish
 
-
-class Wish(NamedTuple):
-    """What is to be done, and to which servers."""
-
-    launcher: str  # nothing: take it out
-    names: tuple[str, ...] = ()  # none: all of them
-    options: tuple[str, ...] = ()  # of `run`, to be written into the entries
+    @property
+    def is_any(self) -> bool:
+        """Whether anything changes at all."""
+        return self.after != self.before
 
 
 class _Proposal(NamedTuple):
@@ -64,6 +71,7 @@ class _Proposal(NamedTuple):
     shape: Shape
     edits: list[Edit]
     amended: tuple[str, ...] = ()  # what its command becomes, if it was wrapped and stays so
+    also: tuple[Path, ...] = ()  # entries that are the very same text (YAML's aliases)
 
 
 def read_file(path: str) -> str:
@@ -111,7 +119,7 @@ def look(host: Host, file: File, text: str, wish: Wish) -> Change:
     warnings = [
         warning for one in proposals if wish.launcher for warning in _warn(host, document, one.path)
     ]
-    return Change(host, file, text, _apply(document, proposals), entries, warnings)
+    return Change(host, file, text, _apply(document, proposals), entries, warnings, wish)
 
 
 def change_some(host: Host, file: File, paths: Iterable[Path], wish: Wish, text: str) -> str:
@@ -139,17 +147,19 @@ def _propose_all(
     """Return what is safe to change, and why the rest is left alone."""
     reasons: dict[Path, str] = {}
     proposals = []
+    twins = _list_twins(document, host, file)
     for path in paths:
         proposal = _propose(document, host, file, path, wish)
+        if path in twins and (proposal == _UNSAFE or not isinstance(proposal, str)):
+            proposal = _mind_twins(document, proposal, twins[path], wish)
         if isinstance(proposal, str):
             reasons[path] = proposal
         else:
             proposals.append(proposal)
     # All at once, if they are safe together: a file may be large, and is read anew each time.
     if not _are_safe(document, file, proposals, wish):
-        strange = "it is written in a way that cannot be changed safely"
         reasons |= {
-            one.path: strange for one in proposals if not _are_safe(document, file, [one], wish)
+            one.path: _UNSAFE for one in proposals if not _are_safe(document, file, [one], wish)
         }
     return [one for one in proposals if one.path not in reasons], reasons
 
@@ -172,8 +182,8 @@ def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish)
             edits = wrapping.wrap(document, path, shape, launcher, host.options, wish.options)
         else:
             edits = wrapping.unwrap(document, path, shape)
-    except _STRANGE:
-        return "it is written in a way that cannot be changed safely"
+    except STRANGE:
+        return _UNSAFE
     return _Proposal(path, shape, edits) if edits else "its command is in a profile"
 
 
@@ -182,10 +192,37 @@ def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposa
     words = wrapping.list_words(document, path, shape)
     named = [] if runwords.has(words[2:], "--server") else wrapping.name_server(document, path)
     edits, amended = amending.amend(document, path, shape, [*named, *wish.options])
-    if wrapping.is_launcher_gone(words):
+    if wrapping.is_launcher_misplaced(words, wish.launcher):
         edits += wrapping.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
     return _Proposal(path, shape, edits, tuple(amended)) if edits else "it is wrapped already"
+
+
+def _list_twins(document: Document, host: Host, file: File) -> dict[Path, list[Path]]:
+    """Return the entries that share with others what would be changed in them."""
+    parts = {}
+    for path in list_entries(document, file) if document.kind == "yaml" else ():
+        shape = find_shape(document, host, path)
+        keys = (shape.command, shape.args) if shape else ()
+        parts[path] = [document.get(path + key) for key in ((), *keys)]
+    return aliases.list_sharing(parts)
+
+
+def _mind_twins(
+    document: Document, proposal: _Proposal | str, twins: list[Path], wish: Wish
+) -> _Proposal | str:
+    """Return what to change in an entry that shares its text with others, or why it is skipped.
+
+    Wrapping it would wrap the others behind their backs. Unwrapping does undo all of them, if
+    that is what is wanted of each.
+    """
+    names = [str(path[-1]) for path in twins]
+    is_wanted = not wish.names or set(names) <= set(wish.names)
+    if isinstance(proposal, str) or wish.launcher or not is_wanted:
+        return f"it shares its text with {', '.join(names)}"
+    if any(document.get(path) is not document.get(proposal.path) for path in twins):
+        return f"it shares its text with {', '.join(names)}"
+    return proposal._replace(also=tuple(twins))
 
 
 def _tell_why_not(host: Host, entry: object, words: list[str], wish: Wish) -> str:
@@ -211,7 +248,7 @@ def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: 
         back = [edit for one in proposals for edit in wrapping.unwrap(after, one.path, one.shape)]
         bare = [edit for one in proposals if one.amended for edit in _strip(document, one)]
         return after.apply(back) == document.apply(bare)
-    except _STRANGE:
+    except STRANGE:
         return False
 
 
@@ -234,15 +271,13 @@ def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish
 
 def _drop(document: Document, proposals: list[_Proposal]) -> object:
     """Return what a document says but for some commands."""
-    value = copy.deepcopy(document.value)
-    for path, shape, *_ in proposals:
-        for key in (shape.command, shape.args, ("env_vars",)):
-            table = value
-            for step in (*path, *key[:-1]):
-                table = table[step] if isinstance(table, dict) and step in table else None
-            if isinstance(table, dict):
-                table.pop(key[-1], None)
-    return value
+    paths = [
+        (*path, *key)
+        for one in proposals
+        for path in (one.path, *one.also)
+        for key in (one.shape.command, one.shape.args, ("env_vars",))
+    ]
+    return aliases.copy_without(document.value, paths)
 
 
 def find_shape(document: Document, host: Host, path: Path) -> Shape | None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mcp_launch import __version__
-from mcp_launch.errors import LaunchError, UsageError, printable, suggest, tell
-
-# The exit code of command lines that were not understood, and of commands that could not begin.
-_USAGE = 2
+from mcp_launch import __version__, slips
+from mcp_launch.errors import LaunchError, UsageError, tell
+from mcp_launch.screen import say
 
 app = typer.Typer(
     help="Start MCP servers in the right place, for the right session, and leave nothing behind.",
@@ -31,62 +28,34 @@ def run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a poor locale is no reason to fail
+    commands = _list_commands()
     try:
-        _check_command(arguments)
+        slips.check_command(arguments, commands)
         at = len(arguments)
         if "".join(arguments[:1]) in {"env", "wrap"} and "--" in arguments:
             at = arguments.index("--")  # what follows are the words of a launch, none of ours
         app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
     except LaunchError as error:
         tell(error, sys.stderr)
-        return _USAGE if _is_by_person(arguments) else _answer_host(error)
+        return slips.finish(error, arguments, commands)
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else 1
-        is_for_host = code == _USAGE and not _is_by_person(arguments)
-        return _answer_host(_misunderstood(arguments)) if is_for_host else code
+        is_for_host = code == slips.USAGE and not slips.is_by_person(arguments, commands)
+        return slips.answer_host(slips.explain(arguments, commands)) if is_for_host else code
+    except Exception as fault:  # noqa: BLE001  # a fault of ours: reported, without a traceback
+        from mcp_launch import crash
+
+        return tell(crash.describe(fault, is_launch=False), sys.stderr)
     return 0
-
-
-def _is_by_person(arguments: list[str]) -> bool:
-    """Tell whether this is a command that no host has in an entry."""
-    return arguments[:1] != ["run"] and "".join(arguments[:1]) in _list_commands()
-
-
-def _check_command(arguments: list[str]) -> None:
-    if not arguments and os.isatty(0):
-        return  # a person, who is shown the help
-    if not arguments or (arguments[0] not in _list_commands() and arguments[0][:1] != "-"):
-        raise _misunderstood(arguments)
 
 
 def _list_commands() -> list[str]:
     return [command.name or "" for command in app.registered_commands]
 
 
-def _misunderstood(arguments: list[str]) -> LaunchError:
-    """Say what a host's entry lacks: mostly it is the word `run`."""
-    first = arguments[0] if arguments else ""
-    error = UsageError(
-        f"mcp-launch has no command {first!r}" if first else "mcp-launch was given no command",
-        fix=f"{suggest(first, _list_commands())}before a server's command write: "
-        "mcp-launch run -- COMMAND (see mcp-launch --help)",
-    )
-    error.exit_code = _USAGE
-    return error
-
-
-def _answer_host(error: LaunchError) -> int:
-    """Tell a host, too: an entry with a slip in it is started by a host that waits."""
-    if not os.isatty(0) and hasattr(select, "poll"):
-        from mcp_launch import answering
-
-        answering.answer_host(error)
-    return error.exit_code
-
-
 def _show_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
     if asked:
-        typer.echo(f"mcp-launch {__version__}")
+        say(f"mcp-launch {__version__}")
         raise typer.Exit
 
 
@@ -130,7 +99,6 @@ _Files = Annotated[
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 _Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
-_How = tuple[bool, bool, tuple[str, ...]]
 
 
 @app.command("wrap")
@@ -142,30 +110,49 @@ def _wrap(  # noqa: PLR0913  # typer wants one for each
     file: _Files = None,
     yes: _Yes = False,
     dry_run: _Dry = False,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Also files that Git tracks; named without a path.")
+    ] = False,
 ) -> None:
     """Put mcp-launch before the servers in the hosts' files; `-- OPTIONS` adds options of run."""
-    _edit((names, host, file), (yes, dry_run, tuple(context.obj)), is_wrapping=True)
+    options = tuple(context.obj)
+    how = {"is_sure": yes, "is_dry": dry_run, "is_shared": shared, "options": options}
+    _edit((names, host, file), how, is_wrapping=True)
 
 
 @app.command("unwrap")
-def _unwrap(
+def _unwrap(  # noqa: PLR0913  # as many as it has options
     names: _Names = None,
     *,
     host: _Hosts = None,
     file: _Files = None,
     yes: _Yes = False,
     dry_run: _Dry = False,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="Also the files of other projects that were wrapped.")
+    ] = False,
 ) -> None:
     """Take mcp-launch out of the hosts' files again."""
-    _edit((names, host, file), (yes, dry_run, ()), is_wrapping=False)
+    how = {"is_sure": yes, "is_dry": dry_run, "is_everywhere": everywhere}
+    _edit((names, host, file), how, is_wrapping=False)
 
 
-def _edit(narrowed: tuple[list[str] | None, ...], how: _How, *, is_wrapping: bool) -> None:
+def _edit(
+    narrowed: tuple[list[str] | None, ...], how: dict[str, Any], *, is_wrapping: bool
+) -> None:
     from mcp_launch import editing
 
     names, hosts, files = (given or [] for given in narrowed)
-    request = editing.Request(names, hosts, files, *how)
+    request = editing.Request(names, hosts, files, **how)
     raise typer.Exit(editing.run(request, os.environ, is_wrapping=is_wrapping))
+
+
+@app.command("uninstall")
+def _uninstall(*, yes: _Yes = False, dry_run: _Dry = False) -> None:
+    """Take mcp-launch out of every file and remove its state, not the program itself."""
+    from mcp_launch import uninstalling
+
+    raise typer.Exit(uninstalling.run(os.environ, is_sure=yes, is_dry=dry_run))
 
 
 @app.command("trust")
@@ -183,18 +170,18 @@ def _trust(
     path = trusting.locate(path)
     record = trusting.read(path, os.environ)
     for line in (path, *trusting.describe(record)):
-        typer.echo(printable(line))
+        say(line)
     if forget:
         trusting.decide(record, os.environ, is_trusted=False)
-        typer.echo("No longer trusted.")
+        say("No longer trusted.")
         return
     if record["trusted"]:
-        typer.echo("Trusted already.")
+        say("Trusted already.")
         return
     if not yes and not (sys.stdin.isatty() and typer.confirm("Do you trust it?")):
         raise UsageError("nothing was changed", fix="answer yes, or add --yes")
     trusting.decide(record, os.environ, is_trusted=True)
-    typer.echo("Trusted until it changes.")
+    say("Trusted until it changes.")
 
 
 @app.command("doctor")

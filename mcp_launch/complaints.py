@@ -6,6 +6,7 @@ import os
 
 from mcp_launch import attending, trace
 from mcp_launch.attending import read
+from mcp_launch.errors import printable
 from mcp_launch.outlet import Outlet
 
 TYPE_CHECKING = False
@@ -50,7 +51,7 @@ class Complaints:
     def tell(self, text: str) -> None:
         """Say something ourselves."""
         trace.record(text)
-        self._outlet.put(f"[mcp-launch] {text}\n".encode(errors="surrogateescape"))
+        self._outlet.put(f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
 
     def tell_end(self, code: int, *, is_over: bool) -> str:
         """Say how the server ended; at the end of its input it had nothing more to say."""
@@ -62,9 +63,9 @@ class Complaints:
         """Tell a line that was on the server's stdout and is no message."""
         self._log.mark(line)
         if len(self._outlet.pending) < _NOISE_LIMIT:
-            told = f"[mcp-launch] {self._server} wrote this to stdout, it is no message: "
-            told_bytes = told.encode(errors="surrogateescape")
-            self._outlet.put(told_bytes + line.rstrip(b"\r\n") + b"\n")
+            said = line.rstrip(b"\r\n").decode(errors="backslashreplace").expandtabs()
+            told = f"{self._server} wrote this to stdout, it is no message: {said}"
+            self._outlet.put(f"[mcp-launch] {printable(told)}\n".encode())
 
     def _read(self) -> None:
         if data := read(self.source):

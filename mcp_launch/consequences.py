@@ -1,17 +1,57 @@
-"""What wrapping brings about in Claude Code besides a wrapped server."""
+"""What wrapping and unwrapping bring about besides, for others and in Claude Code."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch import changing, jsonctext
+from mcp_launch import changing, jsonctext, tracking, whereabouts
 from mcp_launch.changing import Wish
 from mcp_launch.errors import LaunchError
 from mcp_launch.settings import HOSTS, claude
 from mcp_launch.spots import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.changing import Change
     from mcp_launch.settings.host import Site
+
+
+def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
+    """Tell what changing these may bring about."""
+    shared = [change for change in changes if tracking.is_tracked(change.file.path)]
+    if not launcher:
+        for change in shared:
+            yield f"{change.file.path} is tracked by Git: others lose mcp-launch there, too"
+        return
+    if len(shared) < len(changes) and (reason := whereabouts.warn(launcher)):
+        yield reason
+    for change in changes:
+        yield from change.warnings
+    for change in shared:
+        yield (
+            f"{change.file.path} is tracked by Git: it names mcp-launch without a path, which "
+            "everybody who uses it needs on PATH"
+        )
+    if any(change.host.name == "claude" for change in changes):
+        yield from _warn_of_claude(site, changes)
+
+
+def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:
+    for path in find_allowlists(site):
+        yield f"{path} allows servers by their exact command: wrapped ones may be refused"
+    wrapped = {
+        tuple(entry.words): entry.name
+        for change in changes
+        for entry in change.entries
+        if not entry.why_not
+    }
+    for words, path in list_plugin_commands(site).items():
+        if name := wrapped.get(words):
+            yield (
+                f"{name}: a plugin brings the same command ({path}); "
+                "Claude Code started only one of the two, and will start both"
+            )
 
 
 def find_allowlists(site: Site) -> dict[str, list[Any]]:

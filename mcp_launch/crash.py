@@ -16,7 +16,7 @@ from mcp_launch.errors import LaunchError
 _EXHAUSTED = {EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC}
 
 
-def describe(error: Exception) -> LaunchError:
+def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
     """Write the report and return what to tell. No variables in it: they may be secret."""
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
         return LaunchError(
@@ -41,7 +41,9 @@ def describe(error: Exception) -> LaunchError:
         where = "run it again with a writable home to get a report"
     return LaunchError(
         f"a fault in mcp-launch itself: {type(error).__name__}: {error}",
-        fix=f"{where}; until it is mended, take mcp-launch out of this entry",
+        fix=f"{where}; until it is mended, take mcp-launch out of this entry"
+        if is_launch
+        else where,
     )
 
 

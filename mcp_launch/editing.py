@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import os
-import shlex
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from mcp_launch import (
     asking,
+    backups,
     changing,
     consequences,
-    masking,
+    differences,
+    leftovers,
+    registry,
     replacing,
     runwords,
     state,
@@ -26,22 +26,19 @@ from mcp_launch import (
 )
 from mcp_launch.changing import Change, Wish
 from mcp_launch.context import find_project_root, read_cwd
-from mcp_launch.errors import LaunchError, UsageError, printable, suggest, tell
+from mcp_launch.errors import LaunchError, UsageError, suggest, tell
 from mcp_launch.hosts.host import Found, find_home_directory
+from mcp_launch.screen import Screen
 from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import File, Host, Site
-from mcp_launch.wrapping import Shape
+from mcp_launch.settings.host import ANY_HOST, TRACKED, File, Host, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-# A file that no host is known for: every way in which a server can be written.
-_ANY_HOST = Host(
-    "file",
-    "a file",
-    lambda _: [],
-    (Shape(), Shape(is_one_list=True), Shape(("command", "path"), ("command", "args"))),
-)
+    from rich.console import Console
+
+    from mcp_launch.replacing import Outcome
+
 _ANY_SERVERS = tuple(
     {
         servers: None
@@ -51,9 +48,6 @@ _ANY_SERVERS = tuple(
         if servers
     }
 )
-# How much of a changed line is shown.
-_WIDTH = 160
-
 _KINDS = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
 
@@ -66,6 +60,8 @@ class Request(NamedTuple):
     is_sure: bool = False  # do not ask
     is_dry: bool = False  # only show
     options: tuple[str, ...] = ()  # of `run`, to be written into the entries
+    is_shared: bool = False  # files that Git tracks, too
+    is_everywhere: bool = False  # every file that was ever wrapped, too
 
 
 def make_site(environ: Mapping[str, str]) -> Site:
@@ -80,29 +76,43 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     """Wrap or unwrap, and return the exit code."""
     runwords.check([*request.options])
     site = make_site(environ)
-    console = Console(highlight=False, soft_wrap=True)
+    directory = state.find_directory(environ)
+    console = Screen()
     launcher = whereabouts.find(environ, site.home) if is_wrapping else ""
-    wish = Wish(launcher, tuple(request.names), request.options)
     refusals: list[LaunchError] = []
-    files = _list_files(request, site)
+    files = list_files(request, site, directory)
+    wish = Wish(launcher, tuple(request.names), request.options)
     changes = changing.look_at_all(files, wish, refusals.append)
+    changes = [_mind_others(change, request) for change in changes]
     for refused in refusals:
         tell(refused, sys.stderr)
     _check_names(request, files, changes)
-    _show(console, changes, is_wrapping=is_wrapping)
-    wanted = [change for change in changes if change.after != change.before]
-    for warning in list_warnings(site, wanted, launcher):
-        console.print(Text(printable(f"Note: {warning}"), "yellow"))
+    differences.show(console, changes, is_wrapping=is_wrapping)
+    wanted = [change for change in changes if change.is_any]
+    for warning in consequences.list_warnings(site, wanted, launcher):
+        console.print(Text(f"Note: {warning}", "yellow"))
     if not wanted:
         console.print("There is nothing to change.")
     elif _is_agreed(console, request, wanted):
-        refusals += _write(console, wanted, wish)
+        refusals += write(console, wanted, directory)
     elif not request.is_dry:
         console.print("Nothing was changed.")
+    if is_wrapping and not request.is_dry:
+        _note_wrapped(changes, directory)
+    elif not is_wrapping:
+        if not request.is_dry:
+            tidy(console, changes, directory)
+        _tell_others(console, request, files, directory)
     return 1 if refusals else 0
 
 
-def _list_files(request: Request, site: Site) -> list[tuple[Host, File]]:
+def list_files(request: Request, site: Site, directory: str) -> list[tuple[Host, File]]:
+    """Return the files that a request is about.
+
+    Raises:
+        UsageError: A host or a file that was named is not there.
+
+    """
     check_hosts(request.hosts)
     known = [
         (host, file)
@@ -110,9 +120,22 @@ def _list_files(request: Request, site: Site) -> list[tuple[Host, File]]:
         if not request.hosts or host.name in request.hosts
         for file in host.list_files(site)
     ]
-    if not request.files:
-        return [(host, file) for host, file in known if not file.is_outside]
-    return [_find_file(path, known) for path in request.files]
+    if request.files and request.is_everywhere:
+        raise UsageError("--all and --file exclude each other", fix="leave out one of them")
+    if request.files:
+        return [_find_file(path, known) for path in request.files]
+    found = [(host, file) for host, file in known if not file.is_outside]
+    if request.is_everywhere:
+        recorded = list_elsewhere(found, directory)
+        found += [one for one in recorded if not request.hosts or one[0].name in request.hosts]
+    return found
+
+
+def list_elsewhere(here: Iterable[tuple[Host, File]], directory: str) -> list[tuple[Host, File]]:
+    """Return the recorded files that are not among those that are found from here."""
+    seen = {os.path.realpath(file.path) for _, file in here}
+    recorded = registry.list_files(directory)
+    return [one for one in recorded if os.path.realpath(one[1].path) not in seen]
 
 
 def check_hosts(names: list[str]) -> None:
@@ -137,7 +160,7 @@ def _find_file(path: str, known: list[tuple[Host, File]]) -> tuple[Host, File]:
         if os.path.realpath(file.path) == os.path.realpath(path):
             return host, file
     kind = _KINDS.get(os.path.splitext(path)[1], "json")
-    host = HOSTS["goose"] if kind == "yaml" else _ANY_HOST
+    host = HOSTS["goose"] if kind == "yaml" else ANY_HOST
     return host, File(path, "file", kind, _ANY_SERVERS)  # type: ignore[arg-type]
 
 
@@ -153,76 +176,22 @@ def _check_names(request: Request, files: list[tuple[Host, File]], changes: list
             )
 
 
-def _show(console: Console, changes: list[Change], *, is_wrapping: bool) -> None:
-    table = Table("host", "scope", "server", "command", "", box=None, header_style="bold")
-    doing = Text("wrap" if is_wrapping else "unwrap", "green")
-    for change in changes:
-        for entry in change.entries:
-            what = Text(f"left alone: {entry.why_not}", "dim") if entry.why_not else doing
-            cells = (
-                change.host.title,
-                entry.scope,
-                entry.name,
-                shlex.join(masking.mask(entry.words)),
-            )
-            table.add_row(*[Text(printable(cell)) for cell in cells], what)
-    if table.row_count:
-        console.print(table)
-    for change in changes:
-        if change.after != change.before:
-            _show_difference(console, change)
+def _mind_others(change: Change, request: Request) -> Change:
+    """Return what becomes of a file that others may get, too.
 
-
-def _show_difference(console: Console, change: Change) -> None:
-    lines = difflib.unified_diff(
-        change.before.splitlines(),
-        change.after.splitlines(),
-        change.file.path,
-        change.file.path,
-        n=0,  # what stands beside may be secret
-        lineterm="",
-    )
-    styles = {"+": "green", "-": "red", "@": "cyan"}
-    secrets = (one for entry in change.entries for one in masking.list_in_words(entry.words))
-    scrubber = masking.Scrubber(secrets)  # a value may stand in another line than its name
-    for line in lines:
-        shown = printable(scrubber.clean(line))
-        shown = shown if len(shown) <= _WIDTH else f"{shown[:_WIDTH]}…"
-        console.print(Text(shown, styles.get(line[:1], "")))
-
-
-def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
-    """Tell what wrapping these may bring about."""
-    if not changes or not launcher:
-        return
-    if reason := whereabouts.warn(launcher):
-        yield reason
-    for change in changes:
-        yield from change.warnings
-        if tracking.is_tracked(change.file.path):
-            yield (
-                f"{change.file.path} is tracked by Git: others get this machine's path of "
-                "mcp-launch, too; write it by its name there (command: mcp-launch), or unwrap it"
-            )
-    if any(change.host.name == "claude" for change in changes):
-        yield from _warn_of_claude(site, changes)
-
-
-def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:
-    for path in consequences.find_allowlists(site):
-        yield f"{path} allows servers by their exact command: wrapped ones may be refused"
-    wrapped = {
-        tuple(entry.words): entry.name
-        for change in changes
-        for entry in change.entries
-        if not entry.why_not
-    }
-    for words, path in consequences.list_plugin_commands(site).items():
-        if name := wrapped.get(words):
-            yield (
-                f"{name}: a plugin brings the same command ({path}); "
-                "Claude Code started only one of the two, and will start both"
-            )
+    A path of this machine is of no use to them, and that they start servers through a launcher
+    is not decided by the way. So such a file is wrapped only when that was asked for, and by
+    the launcher's name alone. What was wrapped may always be undone.
+    """
+    is_asked_for = request.is_shared or bool(request.files)
+    host, file, wish = change.host, change.file, change.wish
+    if not wish.launcher or not (change.is_any or is_asked_for):
+        return change
+    if not tracking.is_tracked(file.path):
+        return change
+    if is_asked_for:
+        return changing.look(host, file, change.before, wish._replace(launcher=whereabouts.NAME))
+    return changing.look(host, file._replace(why_not=TRACKED), change.before, wish)
 
 
 def _is_agreed(console: Console, request: Request, changes: list[Change]) -> bool:
@@ -234,22 +203,76 @@ def _is_agreed(console: Console, request: Request, changes: list[Change]) -> boo
     return asking.is_agreed(console, question, is_sure=request.is_sure)
 
 
-def _write(console: Console, changes: list[Change], wish: Wish) -> list[LaunchError]:
+def write(console: Console, changes: list[Change], directory: str) -> list[LaunchError]:
     """Write every file that can be; return why others could not."""
     refusals: list[LaunchError] = []
     for change in changes:
         host, file = change.host, change.file
-        make = partial(_make, host, file, wish)  # anew, from what is there by then
+        make = partial(_make, host, file, change.wish)  # from what is there by then
         try:
-            if replacing.replace(file, make, state.find_directory(os.environ)):
-                console.print(Text(printable(f"Changed {file.path}")))
+            outcome = replacing.replace(host, file, make, directory)
         except LaunchError as error:
             refusals.append(error)
+            continue
+        if outcome is not None:
+            for line in _tell_outcome(file, outcome):
+                console.print(Text(line))
     for refused in refusals:
         tell(refused, sys.stderr)
-    console.print("Start the hosts' sessions anew, so that they notice.")
+    console.print("Restart the hosts' sessions so that they notice.")
     return refusals
 
 
 def _make(host: Host, file: File, wish: Wish, text: str) -> str:
     return changing.look(host, file, text, wish).after
+
+
+def _tell_outcome(file: File, outcome: Outcome) -> Iterator[str]:
+    names = f" in place: it has {outcome.names} names (hard links)" if outcome.names > 1 else ""
+    yield f"Changed {file.path}{names}"
+    if outcome.copy:
+        yield f"  a copy of it as it was is in {outcome.copy}"
+    for copy in outcome.removed:
+        yield f"  nothing of mcp-launch is left in it; removed its copy {copy}"
+
+
+def _note_wrapped(changes: list[Change], directory: str) -> None:
+    """Record what was wrapped before there was a record, or by hand."""
+    for change in changes:
+        if leftovers.is_wrapped_now(change.host, change.file):
+            # Without a record, it is unwrapped as before: from where it is.
+            with contextlib.suppress(OSError), replacing.keep_others_out(directory):
+                registry.note(directory, change.host, change.file)
+
+
+def tidy(console: Console, changes: list[Change], directory: str) -> None:
+    """Remove what was kept for files in which nothing of ours is any more, whoever took it out."""
+    for change in changes:
+        if leftovers.is_wrapped_now(change.host, change.file):
+            continue
+        if copy := replacing.let_go(change.file, directory):
+            console.print(Text(f"Removed {copy}, a copy of {change.file.path}"))
+        old = os.path.realpath(change.file.path) + replacing.OLD_COPY
+        if os.path.lexists(old):
+            told = (
+                f"Note: {old} is a copy that mcp-launch 0.1.0 made. It may differ from the file: "
+            )
+            console.print(Text(f"{told}look at it, then remove it", "yellow"))
+    for path in replacing.forget_gone(directory):
+        copy = backups.name_copy(directory, path)
+        kept = f"; a copy of it is left in {copy}" if os.path.exists(copy) else ""
+        console.print(Text(f"Note: {path} was wrapped, and is gone{kept}", "yellow"))
+
+
+def _tell_others(
+    console: Console, request: Request, files: list[tuple[Host, File]], directory: str
+) -> None:
+    """Say what stays wrapped elsewhere, to who wanted to unwrap everything."""
+    if request.names or request.hosts or request.files or request.is_everywhere:
+        return
+    elsewhere = list_elsewhere(files, directory)
+    left = [file.path for host, file in elsewhere if leftovers.is_wrapped_now(host, file)]
+    if left:
+        count = "1 other file is" if len(left) == 1 else f"{len(left)} other files are"
+        told = f"{count} still wrapped: {', '.join(left)}. To unwrap everything: "
+        console.print(Text(f"{told}mcp-launch unwrap --all", "yellow"))

@@ -13,14 +13,18 @@ if TYPE_CHECKING:
 
 
 class LaunchError(Exception):
-    """The launch cannot go on; carries the problem and the way out of it."""
+    """The launch cannot go on; carries the problem and the way out of it.
+
+    Both often quote a file, a project or a server, and end up on a terminal, in a log or in
+    a host's window, so they are made printable here, once, for every reader.
+    """
 
     exit_code = 125
 
     def __init__(self, problem: str, *, fix: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.fix = fix
+        self.problem = printable(problem)
+        self.fix = printable(fix)
+        super().__init__(self.problem)
         # Requests of the host, as lines, that nobody else will answer now.
         self.pending: list[bytes] = []
         self.unfinished = b""  # and the beginning of its next line
@@ -86,7 +90,11 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text that can do nothing to a terminal but be shown."""
+    """Return a text that can do nothing to a terminal but be shown.
+
+    Control characters (C0, DEL, C1), bidirectional overrides, line separators and whatever
+    else is not printable are shown as escapes.
+    """
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 

@@ -9,15 +9,17 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
 from rich.text import Text
 
 from mcp_launch import leases, logfile
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import UsageError, printable, suggest
+from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
 
 # How often to look for more.
 _INTERVAL = 0.2
@@ -130,7 +132,7 @@ class Reader:
 
 def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following: bool) -> int:
     """Show the last lines, and with `is_following` what comes after them, until ^C."""
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    console = Screen(soft_wrap=not sys.stdout.isatty())
     directory = logfile.find_directory(environ)
     entries = _list_entries(environ)
     readers: dict[str, Reader] = {}

@@ -19,8 +19,11 @@ MASK = "***"
 # Names of what is nobody's business; `--pass-env` is an option of ours.
 _NAMES = (
     r"(?:(?<!mon)key(?!board|map|word|pad)|token|secret|passw|passphrase|credential|cookie|dsn"
-    r"|auth(?!or(?!i[sz]))|bearer|(?<![a-z])(?:db)?pass(?![a-z]|[_-]env)"
-    r"|(?<![a-z])(?:pat|jwt)(?![a-z])|(?<=[_;-])pwd(?![a-z]))"
+    r"|auth(?!or(?!i[sz]))|bearer|(?<![a-z])(?:pat|jwt)(?![a-z])|pw(?![a-z])"
+    # SMTP_PASS and USERPASS; but neither BYPASS, COMPASS nor GIT_ASKPASS, which is a program.
+    r"|(?<!by)(?<!com)(?<!tres)(?<!multi)(?<!kee)(?<!ask)pass(?![a-z]|[_-]env)"
+    # MYSQL_PWD and DBPWD; but neither PWD nor OLDPWD.
+    r"|(?<=[a-z_;-])(?<!old)(?<!old_)pwd(?![a-z]))"
 )
 _NAME = re.compile(_NAMES, re.IGNORECASE)
 
@@ -67,8 +70,25 @@ _FORMS = (
         )""",
         re.VERBOSE,
     ),
-    # The password in an address.
+    # The password in an address; a token in its place may stand alone.
     re.compile(r"\w://[^\s:/@]*:(?P<secret>[^\s/]+)(?=@)"),
+    re.compile(r"\bhttps?://(?P<secret>[\w.~%+-]{16,})(?=@)"),
+    # Addresses that are a secret themselves: whoever has one may post, or command a bot.
+    re.compile(
+        r"""(?i:\bhooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/
+            |\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/
+            |\.webhook\.office\.com/|\boutlook\.office(?:365)?\.com/webhook/
+            |\bhooks\.zapier\.com/hooks/|\bapi\.telegram\.org/(?:file/)?bot
+            |\bmaker\.ifttt\.com/trigger/[^/\s]{1,80}/(?:json/)?with/key/
+            )(?P<secret>[^\s"'<>?\#]+)""",
+        re.VERBOSE,
+    ),
+    # What signs an address, or opens it.
+    re.compile(
+        r"""[?&](?i:sig|signature|x-(?:amz|goog)-signature|hmac|code)=
+            (?P<secret>[^\s"'&\#]{12,})""",
+        re.VERBOSE,
+    ),
 )
 
 # What stands where a secret would: a variable, a source of `run`, what we put there ourselves.

@@ -7,16 +7,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 from rich.tree import Tree
 
 from mcp_launch import measures, watching
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import UsageError, printable
+from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rich.console import Console
 
     from mcp_launch.census import Census, HostProcess, Session
     from mcp_launch.population import Launch, Server
@@ -45,7 +48,7 @@ def run(
         watching.watch(lambda: _draw_screen(survey.take_census()))
     else:
         width = None if sys.stdout.isatty() else _NO_SCREEN_WIDTH
-        show(survey.take_census(), Console(highlight=False, width=width))
+        show(survey.take_census(), Screen(width=width, soft_wrap=False))
     return 0
 
 

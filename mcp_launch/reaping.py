@@ -14,7 +14,6 @@ import time
 from typing import TYPE_CHECKING
 
 import psutil
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -22,9 +21,12 @@ from mcp_launch import asking, leases, measures
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import LaunchError, printable, tell
 from mcp_launch.identity import compare
+from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rich.console import Console
 
     from mcp_launch.doctor.survey import Survey
     from mcp_launch.identity import ProcessIdentity
@@ -49,7 +51,7 @@ def run(
     table: ProcessTable | None = None,
 ) -> int:
     """Show what is ownerless, ask, and end it; 1 if something could not be ended."""
-    console = Console(highlight=False, soft_wrap=True)
+    console: Console = Screen()
     youngest = measures.read_age(older_than) if older_than else None
     survey = open_survey(environ, table)
     found = [

@@ -1,22 +1,28 @@
-"""Write a changed file so that nobody loses anything: neither its host, nor its user, nor we."""
+"""Write a changed file so that nobody loses anything: neither its host, nor its user, nor we.
+
+Order matters: the copy first, then the record that the file is ours to undo, then the file;
+and what was kept goes only after the file is written. Whatever interrupts us, the way back is
+there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch import backups, leftovers, registry, writing
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcp_launch.settings.host import File
+    from mcp_launch.settings.host import File, Host
 
-BACKUP = ".before-mcp-launch"
-_BESIDE = ".mcp-launch-"
+# What 0.1.0 called its copies, which it kept beside the files.
+OLD_COPY = ".before-mcp-launch"
 
 # How long to wait for a host that is writing; it takes milliseconds.
 _PATIENCE = 10.0
@@ -25,11 +31,19 @@ _PATIENCE = 10.0
 _STALE = 10.0
 
 
-def replace(file: File, make: Callable[[str], str], directory: str) -> bool:
-    """Make a file's text another; False if that changes nothing.
+class Outcome(NamedTuple):
+    """What was done besides writing a file."""
+
+    copy: str = ""  # where a copy was made, if one was
+    removed: tuple[str, ...] = ()  # copies that are needed no longer
+    names: int = 1  # how many names the file has; with several it was written in place
+
+
+def replace(host: Host, file: File, make: Callable[[str], str], directory: str) -> Outcome | None:
+    """Make a file's text another; None if that changes nothing.
 
     What it is to be is made from what it is by then, under the host's own lock where it has
-    one. `directory` is where launchers keep each other out.
+    one. `directory` is our state directory, where launchers keep each other out.
 
     Raises:
         FileRefused: It cannot be written, or its host does not let us.
@@ -37,38 +51,101 @@ def replace(file: File, make: Callable[[str], str], directory: str) -> bool:
     """
     path = os.path.realpath(file.path)  # a link stays a link
     try:
-        with _keep_others_out(directory), _hold(file.lock):
-            _sweep(path)
-            return _replace(path, make)
+        with keep_others_out(directory), _hold(file.lock):
+            writing.sweep(path)
+            return _replace(host, file, path, make, directory)
     except OSError as error:
-        raise FileRefused(f"{file.path}: {error}", fix="see to it, then try again") from None
+        raise FileRefused(
+            f"{file.path} stays as it is: {error}", fix="remove the cause, then try again"
+        ) from None
 
 
-def _replace(path: str, make: Callable[[str], str]) -> bool:
+def let_go(file: File, directory: str) -> str:
+    """Forget a file in which there is nothing of ours; return the copy that was removed."""
+    path = os.path.realpath(file.path)
+    if not os.path.isdir(directory):
+        return ""  # nothing was ever kept
+    try:
+        with keep_others_out(directory):
+            return _let_go(directory, path)
+    except OSError:
+        return ""  # next time
+
+
+def forget_gone(directory: str) -> list[str]:
+    """Forget the recorded files that were removed, and return them."""
+    try:
+        if os.path.isdir(directory):
+            with keep_others_out(directory):
+                return registry.forget_gone(directory)
+    except OSError:
+        pass  # next time
+    return []
+
+
+def _replace(
+    host: Host, file: File, path: str, make: Callable[[str], str], directory: str
+) -> Outcome | None:
+    copy = ""
     while True:
-        before = _read(path)
+        before = writing.read(path)
         after = make(before)
         if after == before:
-            return False
+            return None
+        is_untouched = not leftovers.holds_ours(host, file, before)
+        is_ours = leftovers.holds_ours(host, file, after)
         try:
-            _back_up(path, before)
-            if _write(path, before, after):
-                _drop_backup(path, after)
-                return True
+            copy = backups.keep(directory, path, before, is_untouched=is_untouched) or copy
+            if is_ours:
+                registry.note(directory, host, file)
+            names = writing.write(path, before, after)
         except OSError as error:
+            if is_untouched:
+                _let_go(directory, path)
             raise FileRefused(
                 f"{path} cannot be written: {error.strerror}",
-                fix="make it and its directory writable, and make room",
+                fix="make it, its directory and your home writable, and make room on the disk",
             ) from None
+        if names:
+            return _conclude(directory, path, after, Outcome(copy, names=names), is_ours=is_ours)
 
 
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", newline="") as file:
-        return file.read()
+def _conclude(directory: str, path: str, text: str, outcome: Outcome, *, is_ours: bool) -> Outcome:
+    """Leave nothing behind once nothing of ours is in a file."""
+    if is_ours:
+        return outcome
+    copy = _let_go(directory, path)
+    old = path + OLD_COPY
+    is_removed = _drop_old_copy(old, text)
+    return outcome._replace(
+        copy="",
+        removed=tuple(one for one in (copy, old if is_removed else "") if one),
+    )
+
+
+def _let_go(directory: str, path: str) -> str:
+    """Forget a file in which there is nothing of ours; return the copy that was removed."""
+    with contextlib.suppress(OSError):
+        registry.forget(directory, path)  # an entry too many does no harm
+    return backups.drop(directory, path)
+
+
+def _drop_old_copy(copy: str, text: str) -> bool:
+    """Remove a copy that 0.1.0 made, if it holds nothing that the file itself does not."""
+    try:
+        status = os.lstat(copy)
+        is_own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+        if not stat.S_ISREG(status.st_mode) or not is_own or writing.read(copy) != text:
+            return False
+        os.unlink(copy)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @contextlib.contextmanager
-def _keep_others_out(directory: str) -> Iterator[None]:
+def keep_others_out(directory: str) -> Iterator[None]:
+    """Let one launcher at a time change files, and what is recorded of them."""
     try:
         import fcntl
     except ImportError:
@@ -109,62 +186,3 @@ def _break_if_stale(lock: str) -> None:
     with contextlib.suppress(OSError):
         if time.time() - os.stat(lock).st_mtime > _STALE:
             os.rmdir(lock)
-
-
-def _back_up(path: str, text: str) -> None:
-    """Keep what was there before we ever touched it; where nobody has put anything."""
-    if os.path.lexists(path + BACKUP):
-        return
-    name = _write_beside(path, text)
-    try:
-        os.link(name, path + BACKUP)
-    finally:
-        os.unlink(name)
-
-
-def _drop_backup(path: str, text: str) -> None:
-    """Leave nothing behind once everything is as it was."""
-    with contextlib.suppress(OSError):
-        if _read(path + BACKUP) == text:
-            os.unlink(path + BACKUP)
-
-
-def _write(path: str, before: str, after: str) -> bool:
-    """Replace a file; False if somebody else has changed it meanwhile."""
-    name = _write_beside(path, after)
-    try:
-        if _read(path) != before:
-            return False
-        os.replace(name, path)
-        name = ""
-    finally:
-        if name:
-            os.unlink(name)
-    return True
-
-
-def _write_beside(path: str, text: str) -> str:
-    """Write a text beside a file, with the file's owner and mode; return where."""
-    status = os.stat(path)
-    fd, name = tempfile.mkstemp(prefix=_BESIDE, dir=os.path.dirname(path))
-    try:
-        with open(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if hasattr(os, "chown"):
-            os.chown(name, status.st_uid, status.st_gid)
-        os.chmod(name, status.st_mode & 0o7777)
-    except BaseException:
-        os.unlink(name)
-        raise
-    return name
-
-
-def _sweep(path: str) -> None:
-    """Remove what a killed one of us left beside a file."""
-    directory = os.path.dirname(path)
-    for name in os.listdir(directory):
-        if name.startswith(_BESIDE):
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(directory, name))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from time import time as _now
 
+from mcp_launch.errors import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.logfile import Log
@@ -30,7 +32,7 @@ def note(text: str) -> None:
     record(text)
     if _is_on:
         try:
-            os.write(2, f"[mcp-launch] {text}\n".encode(errors="backslashreplace"))
+            os.write(2, f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
         except OSError:
             pass  # nobody reads our stderr any more; the launch does not depend on it
 

@@ -10,16 +10,17 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from rich.console import Console, ConsoleDimensions
+from rich.console import ConsoleDimensions
 from rich.live import Live
 from rich.text import Text
 
 from mcp_launch.errors import UsageError
+from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 # How often the screen is drawn.
 _INTERVAL = 1.0
@@ -46,7 +47,7 @@ def watch(draw: Callable[[], RenderableType]) -> None:
     before = termios.tcgetattr(fd)
     # Whoever ends us some other way gets the terminal back, too.
     handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Console(highlight=False)
+    console = Screen(soft_wrap=False)
     try:
         tty.setcbreak(fd)  # keys come one by one, and are not shown
         # ^Z and ^\\ would leave the screen as it is, to a shell that knows nothing of it.
@@ -74,7 +75,9 @@ def watch(draw: Callable[[], RenderableType]) -> None:
 def _fit(console: Console, drawn: RenderableType) -> RenderableType:
     """Return what fits on the screen, and how much does not."""
     # A console of its own: what is printed on the live one would be drawn above the screen.
-    aside = Console(file=io.StringIO(), force_terminal=True, width=console.size.width)
+    aside = Screen(
+        file=io.StringIO(), force_terminal=True, width=console.size.width, soft_wrap=False
+    )
     with aside.capture() as capture:
         aside.print(drawn)
     lines = capture.get().splitlines()

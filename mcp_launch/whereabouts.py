@@ -12,7 +12,10 @@ from mcp_launch.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NAME = "mcp-launch.exe" if sys.platform == "win32" else "mcp-launch"
+_FILE = "mcp-launch.exe" if sys.platform == "win32" else "mcp-launch"
+
+# How it is called where no path will do.
+NAME = "mcp-launch"
 
 # Where installers put what they want to be found by: it stays when the rest is upgraded.
 _SHIM_VARIABLES = ("UV_TOOL_BIN_DIR", "PIPX_BIN_DIR", "XDG_BIN_HOME")
@@ -29,7 +32,7 @@ def find(environ: Mapping[str, str], home: str) -> str:
         UsageError: It is not installed, but run from its source.
 
     """
-    own = os.path.join(os.path.dirname(sys.executable), _NAME)
+    own = os.path.join(os.path.dirname(sys.executable), _FILE)
     if not os.path.exists(own):
         raise UsageError(
             f"there is no {own}: mcp-launch is not installed",
@@ -37,8 +40,8 @@ def find(environ: Mapping[str, str], home: str) -> str:
         )
     places = [environ[name] for name in _SHIM_VARIABLES if environ.get(name)]
     places += [place.replace("~", home) for place in _SHIM_PLACES]
-    shims = [os.path.join(place, _NAME) for place in places]
-    named = shutil.which(_NAME, path=environ.get("PATH"))
+    shims = [os.path.join(place, _FILE) for place in places]
+    named = shutil.which(_FILE, path=environ.get("PATH"))
     for shim in (*shims, *([named] if named else [])):
         if os.path.realpath(shim) == os.path.realpath(own):
             return shim

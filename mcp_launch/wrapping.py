@@ -64,6 +64,15 @@ def is_launcher_gone(words: list[str]) -> bool:
     return os.path.isabs(words[0]) and shutil.which(words[0]) is None
 
 
+def is_launcher_misplaced(words: list[str], launcher: str) -> bool:
+    """Tell whether an entry should name another launcher: its own is gone, or only on this machine.
+
+    The latter in a file that is to name it without a path, because others get it, too.
+    """
+    is_to_be_bare = not os.path.isabs(launcher) and os.path.isabs(words[0])
+    return is_to_be_bare or is_launcher_gone(words)
+
+
 def is_wrapped_otherwise(words: list[str]) -> bool:
     """Tell whether something else starts the launcher: `uvx`, `pipx run`, `python -m`, `env`."""
     return find_run(words[1:]) is not None

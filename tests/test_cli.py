@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from mcp_launch import __version__, cli
+from mcp_launch import __version__, cli, slips
 from mcp_launch.doctor import command
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def mcp_launch(*words: str) -> subprocess.CompletedProcess[str]:
 def test_what_a_command_returns_is_no_misunderstanding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 2 of the doctor's own must not be answered to a host that is none."""
     monkeypatch.setattr(command, "run", lambda *_: 2)
-    monkeypatch.setattr(cli, "_answer_host", lambda _: pytest.fail("there is no host"))
+    monkeypatch.setattr(slips, "answer_host", lambda _: pytest.fail("there is no host"))
 
     assert cli.run(["doctor"]) == 2
 

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any
 import pytest
 from stage import LIMIT, PROBE, Stage
 
-from mcp_launch import changing, replacing, whereabouts
+from mcp_launch import backups, changing, replacing, whereabouts
 from mcp_launch.changing import Wish
 from mcp_launch.document import Document
 from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import File, Site, list_entries
+from mcp_launch.settings.host import ANY_HOST, File, Site, list_entries
 
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
 
@@ -201,16 +200,6 @@ def test_a_host_without_projects_still_starts_what_was_wrapped(
         assert launch.ask("look")["cwd"] == place
 
 
-def test_a_file_that_others_get_too_is_told(project: Path) -> None:
-    git = shutil.which("git") or "git"
-    write(project / ".mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
-    assert "tracked by Git" not in edit("wrap", "--dry-run").stdout
-    for act in (["init", "-q"], ["add", ".mcp.json"]):
-        subprocess.run([git, *act], cwd=project, check=True)
-
-    assert f"{project}/.mcp.json is tracked by Git" in edit("wrap", "--dry-run").stdout
-
-
 def test_a_file_above_the_projects_repository_is_left_alone(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,8 +248,8 @@ def test_mode_and_link_stay_and_the_first_text_is_kept(codex_file: Path, tmp_pat
 
     assert codex_file.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o640
-    backup = Path(f"{real}{replacing.BACKUP}")
-    assert backup.read_text(encoding="utf-8") == CODEX
+    copy = Path(backups.name_copy(os.environ["MCP_LAUNCH_HOME"], str(real)))
+    assert copy.read_text(encoding="utf-8") == CODEX
 
 
 def test_managed_files_and_plugins_are_left_alone(own_home: Path, project: Path) -> None:
@@ -278,7 +267,9 @@ def test_managed_files_and_plugins_are_left_alone(own_home: Path, project: Path)
 
 
 def test_a_link_in_place_of_the_copy_is_not_followed(codex_file: Path, tmp_path: Path) -> None:
-    Path(f"{codex_file}{replacing.BACKUP}").symlink_to(tmp_path / "elsewhere")
+    copy = Path(backups.name_copy(os.environ["MCP_LAUNCH_HOME"], str(codex_file)))
+    copy.parent.mkdir(parents=True)
+    copy.symlink_to(tmp_path / "elsewhere")
 
     assert edit("wrap", "--yes").returncode == 0
 
@@ -346,7 +337,7 @@ def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
 def test_an_allowlist_of_commands_is_warned_of(
     own_home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcp_launch import editing
+    from mcp_launch import consequences, editing
     from mcp_launch.settings import claude
 
     assert project.is_dir()
@@ -359,7 +350,7 @@ def test_an_allowlist_of_commands_is_warned_of(
     [own] = [one for one in host.list_files(site) if one.path == str(file)]
     change = changing.look(host, own, file.read_text(encoding="utf-8"), Wish(LAUNCHER))
 
-    [warning] = editing.list_warnings(site, [change], "/opt/bin/mcp-launch")
+    [warning] = consequences.list_warnings(site, [change], "/opt/bin/mcp-launch")
 
     assert f"{managed} allows servers by their exact command" in warning
 
@@ -483,7 +474,7 @@ def test_a_host_that_writes_while_we_do_is_not_overwritten(tmp_path: Path) -> No
             path.write_text(texts.pop(0), encoding="utf-8")  # the host, in the worst moment
         return text + "!"
 
-    assert replacing.replace(File(str(path), "user"), make, str(tmp_path / "state"))
+    assert replacing.replace(ANY_HOST, File(str(path), "user"), make, str(tmp_path / "state"))
 
     assert path.read_text(encoding="utf-8") == "three!"
     assert [one.name for one in tmp_path.glob(".mcp-launch-*")] == []
@@ -498,9 +489,9 @@ def test_a_lock_that_was_left_behind_is_broken_and_a_held_one_is_not(
     (tmp_path / "lock").mkdir()
 
     with pytest.raises(Exception, match="a host holds"):
-        replacing.replace(file, str.upper, str(tmp_path / "state"))
+        replacing.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
     os.utime(tmp_path / "lock", (0, 0))
-    assert replacing.replace(file, str.upper, str(tmp_path / "state"))
+    assert replacing.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
 
     assert path.read_text(encoding="utf-8") == "ONE"
 

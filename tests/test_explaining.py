@@ -278,6 +278,8 @@ def test_no_secret_is_shown(desk: Desk) -> None:
         "URL": "https://x/?t=correct-horse",
         "SSH_AUTH_SOCK": "/run/agent",
         "EMPTY_KEY": "",
+        "MY_PW": "abc",
+        "HOOK": "https://hooks.slack.com/services/T0/B0/correct-horse",
         "BEEP": "\x1b[2J\x07",
     }
     words = ("--", "cat", "--api-key", "correct-horse", "TOKEN=correct-horse")
@@ -296,6 +298,8 @@ def test_no_secret_is_shown(desk: Desk) -> None:
     told = values(desk.tell(*words))
     assert (told["MY_TOKEN"], told["URL"]) == ("***", "https://x/?t=***")
     assert told["EMPTY_KEY"] == ""
+    assert (told["MY_PW"], told["HOOK"]) == ("***", "https://hooks.slack.com/services/***")
+    assert told["PWD"] != "***"
 
 
 SECRET = "tango-Foxtrot-17"

@@ -67,13 +67,13 @@ STOREYS = (
     *("inventory", "carrying"),
     *("crash", "launch"),
     # The workshop: may be slow.
-    "trusting",
+    *("screen", "trusting"),
     *("jsonctext", "yamltext", "document", "runwords", "wrapping", "amending", "settings.host"),
     *(f"settings.{name}" for name in ("codex", "claude", "claude_desktop", "cursor", "vscode")),
     *(f"settings.{name}" for name in ("gemini", "opencode", "zed", "windsurf", "cline")),
-    *("settings.copilot", "settings.goose", "settings"),
-    "gitindex",
-    *("changing", "consequences", "replacing", "whereabouts", "tracking", "asking", "editing"),
+    *("settings.copilot", "settings.goose", "settings", "gitindex"),
+    *("aliases", "changing", "leftovers", "backups", "registry", "writing", "replacing"),
+    *("whereabouts", "tracking", "consequences", "differences", "asking", "editing"),
     *("endpoints", "measures", "likeness", "population", "launched", "strangers", "census"),
     *("doctor.finding", "doctor.programs", "doctor.kinds", "doctor.claudekeys"),
     *("doctor.permission", "doctor.survey", "doctor.presets", "doctor.surroundings"),
@@ -98,7 +98,7 @@ STOREYS = (
     *("doctor.examining", "doctor.report", "doctor.command", "doctor"),
     *("explaining.situation", "explaining.prospect", "explaining.precedence"),
     *("explaining.account", "explaining"),
-    *("demo.server", "demo.standin", "demo", "cli"),
+    *("demo.server", "demo.standin", "demo", "uninstalling", "slips", "cli"),
     "__main__",
 )
 

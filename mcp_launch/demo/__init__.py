@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import psutil
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from mcp_launch.errors import LaunchError
+from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.console import Console
 
 # A stand-in has answered within a second on any machine; so long means that it never will.
 _ANSWER_LIMIT = 30.0
@@ -48,7 +50,7 @@ PARTS = {
 
 def show() -> int:
     """Run the demo and return 0 when it showed what it promises."""
-    console = Console(highlight=False)
+    console = Screen(soft_wrap=False)
     with tempfile.TemporaryDirectory(prefix="mcp-launch-demo-") as directory:
         hosts: list[StandIn] = []
         try:

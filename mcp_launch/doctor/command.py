@@ -7,24 +7,29 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
 from rich.text import Text
 
-from mcp_launch import editing
+from mcp_launch import backups, editing
 from mcp_launch.doctor.examining import examine
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.doctor.wrapped import Wrapping, wrap_all
 from mcp_launch.errors import LaunchError, UsageError, printable, tell
+from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from rich.console import Console
 
     from mcp_launch.doctor.finding import Finding, Repair
     from mcp_launch.doctor.survey import Survey
 
 # Exit codes: nothing is wrong, something is, it could not look.
 _WELL, _ILL, _BLIND = 0, 1, 2
+
+# What is good to know, and as it should be.
+_HARMLESS = {"ML017"}
 
 
 class Request(NamedTuple):
@@ -42,7 +47,7 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
     editing.check_hosts(request.hosts)
     if request.is_sure and not request.is_fixing:
         raise UsageError("--yes alone does nothing", fix="write --fix --yes to mend what can be")
-    console = Console(highlight=False, soft_wrap=True)
+    console: Console = Screen()
     survey, findings = _look(request, environ)
     report = Report(survey, findings)
     if not request.is_json:
@@ -56,7 +61,7 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
         sys.stdout.write(json.dumps(report.describe(), indent=2) + "\n")
     if any(finding.code == "ML001" for finding in findings):
         return _BLIND
-    return _ILL if findings else _WELL
+    return _ILL if any(finding.code not in _HARMLESS for finding in findings) else _WELL
 
 
 def _look(request: Request, environ: Mapping[str, str]) -> tuple[Survey, list[Finding]]:
@@ -68,7 +73,7 @@ def _look(request: Request, environ: Mapping[str, str]) -> tuple[Survey, list[Fi
 
 def _look_alive(survey: Survey) -> list[Finding]:
     """Start the servers too, and show how far that is."""
-    progress = Console(stderr=True, highlight=False, soft_wrap=True)
+    progress = Screen(is_stderr=True)
     with progress.status("starting servers…"):
 
         def show(text: str) -> None:
@@ -81,7 +86,7 @@ def _mend(console: Console, report: Report, findings: list[Finding], request: Re
     """Do what can be done safely, or only say what that is; True if anything was done."""
     repairs = {finding.repair.what: finding.repair for finding in findings if finding.repair}
     if request.is_json:
-        console = Console(stderr=True, highlight=False, soft_wrap=True)  # stdout is a program's
+        console = Screen(is_stderr=True)  # stdout is a program's
 
     def say(text: str) -> None:
         console.print(Text(report.clean(text)))
@@ -94,11 +99,14 @@ def _mend(console: Console, report: Report, findings: list[Finding], request: Re
             say(f"would {what}")
         say("Nothing was changed: add --yes to do it.")
         return False
+    state = report.state
     for joined, act in _join(repairs.values()):
         try:
             act()
             for repair in joined:
                 say(f"done: {repair.what}")
+            if isinstance(joined[0].act, Wrapping):
+                say(f"  a copy of the file as it was is in {backups.find_directory(state)}")
         except LaunchError as error:
             tell(error, sys.stderr)
     return True

@@ -8,9 +8,10 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch import ours, profiles, recording, records, whereabouts
+from mcp_launch import editing, leftovers, ours, profiles, recording, records, whereabouts
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
+from mcp_launch.settings import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -172,6 +173,20 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
         yield Finding("ML014", Subject(file=path), message, f"read it, then run: {how}")
 
 
+def check_elsewhere(survey: Survey) -> Iterator[Finding]:
+    """Name the wrapped files that are not looked at from here (ML017)."""
+    here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
+    found = editing.list_elsewhere(here, survey.state)
+    paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]
+    if paths:
+        yield Finding(
+            "ML017",
+            Subject(),
+            f"these files outside this project are wrapped, too: {', '.join(paths)}",
+            "leave them so, or unwrap all files at once: mcp-launch unwrap --all",
+        )
+
+
 def _tell_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
     """Return a finding that points where the text says."""
     place = re.match(rf"{re.escape(path)}:(\d+)(?::(\d+))?: ", refused.problem)
@@ -182,4 +197,10 @@ def _tell_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
     return Finding(code, subject, refused.problem[place.end() :], refused.fix)
 
 
-OF_ALL = (check_launcher, check_state, check_user_profile, check_project_profile)
+OF_ALL = (
+    check_launcher,
+    check_state,
+    check_user_profile,
+    check_project_profile,
+    check_elsewhere,
+)

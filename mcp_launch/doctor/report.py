@@ -33,6 +33,7 @@ class Report:
 
     def __init__(self, survey: Survey, findings: list[Finding]) -> None:
         self._survey = survey
+        self.state = survey.state
         self._findings = findings
         self._scrubber = secrets.make_scrubber(survey)
 
@@ -178,7 +179,10 @@ def _gather(findings: list[Finding]) -> list[Finding]:
     host = bare[0].subject.host
     names = ", ".join(finding.subject.server for finding in bare)
     message = f"{HOSTS[host].title} starts these without mcp-launch: {names}"
-    gathered = Finding("ML117", Subject(host), message, f"wrap them: mcp-launch wrap --host {host}")
+    # Without it, those in files that Git tracks would be skipped.
+    shared = "--shared " if any(" --shared " in finding.fix for finding in bare) else ""
+    fix = f"wrap them: mcp-launch wrap {shared}--host {host}"
+    gathered = Finding("ML117", Subject(host), message, fix)
     return [gathered, *(finding for finding in findings if finding.code != "ML117")]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch import changing, replacing, wrapping
+from mcp_launch import changing, replacing, tracking, wrapping
 from mcp_launch.changing import Wish
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused
@@ -50,7 +50,8 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
 
 def tell_how(item: Item) -> str:
     """Return the command that wraps an entry."""
-    return f"mcp-launch wrap --host {item.host.name} {shlex.quote(item.name)}"
+    shared = "--shared " if tracking.is_tracked(item.file.path) else ""
+    return f"mcp-launch wrap {shared}--host {item.host.name} {shlex.quote(item.name)}"
 
 
 def check_place(survey: Survey, item: Item) -> Iterator[Finding]:
@@ -82,10 +83,11 @@ def can_be_wrapped(survey: Survey, item: Item) -> bool:
 def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
     """Return what `--fix` does to wrap an entry; None if it had better not.
 
-    What is written is the path of the launcher on this machine. In a project's file others
-    would get it too, so that such a one is wrapped only by who asks for it.
+    What is written is the path of the launcher on this machine. In a project's file, or any
+    other that Git tracks, others would get it too, so that such a one is wrapped only by who
+    asks for it.
     """
-    if not survey.launcher or item.is_of_project:
+    if not survey.launcher or item.is_of_project or tracking.is_tracked(item.file.path):
         return None
     which = f" ({item.scope})" if item.scope.startswith("local: ") else ""
     return Repair(f"wrap {item.name}{which} in {item.file.path}", Wrapping(survey, item))
@@ -118,7 +120,7 @@ def wrap_all(wrappings: list[Wrapping]) -> None:
     survey, item = wrappings[0].survey, wrappings[0].item
     paths = [one.item.path for one in wrappings]
     make = partial(changing.change_some, item.host, item.file, paths, Wish(survey.launcher))
-    replacing.replace(item.file, make, survey.state)
+    replacing.replace(item.host, item.file, make, survey.state)
 
 
 OF_ITEMS = (check_launcher, check_wrapped, check_place)

@@ -10,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 from mcp_launch import launch
@@ -18,9 +17,12 @@ from mcp_launch.errors import UsageError, printable
 from mcp_launch.explaining import account, precedence, situation
 from mcp_launch.explaining.prospect import Prospect
 from mcp_launch.processes import open_table
+from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from rich.console import Console
 
     from mcp_launch.processes import ProcessTable
 
@@ -74,7 +76,7 @@ def run(request: Request, environ: Mapping[str, str], *, table: ProcessTable | N
 
 
 def _show(told: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Screen()
     if "explained" in told:
         _show_explanation(console, told["explained"])
     else:

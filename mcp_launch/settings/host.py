@@ -73,6 +73,15 @@ class Host(NamedTuple):
     options: tuple[str, ...] = ()  # of `run`, without which its servers would not start
 
 
+# A file that no host is known for: every way in which a server can be written.
+ANY_HOST = Host(
+    "file",
+    "a file",
+    lambda _: [],
+    (Shape(), Shape(is_one_list=True), Shape(("command", "path"), ("command", "args"))),
+)
+
+
 def list_entries(document: Document, file: File) -> Iterator[Path]:
     """Return where the entries of a file are."""
     for pattern in file.servers:
@@ -107,6 +116,7 @@ def tell_why_not(host: Host, entry: object) -> str:
 
 MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
+TRACKED = "Git tracks its file"
 
 # How deep a plugin's file may be: a marketplace, a plugin, a version.
 _PLUGIN_DEPTH = 5

@@ -1,0 +1,58 @@
+"""Parts of a document that stand in it once and are meant in several places: YAML's aliases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp_launch.spots import Path
+
+# How many parts a document may have with every alias written out: ten that hold ten that hold
+# ten… are a few lines of text, and more than any memory.
+_MOST = 1_000_000
+
+
+def copy_without(value: Any, paths: Iterable[Path]) -> Any:  # noqa: ANN401  # whatever a file holds
+    """Return a copy without some of its parts, in which nothing is shared.
+
+    Shared, a part that is dropped in one place would be gone from all of them.
+
+    Raises:
+        ValueError: Written out, it would be too large.
+        RecursionError: It holds itself.
+
+    """
+    copied = _copy(value, [_MOST])
+    for path in paths:
+        table = copied
+        for step in path[:-1]:
+            table = table[step] if isinstance(table, dict) and step in table else None
+        if isinstance(table, dict):
+            table.pop(path[-1], None)
+    return copied
+
+
+def _copy(value: Any, left: list[int]) -> Any:  # noqa: ANN401
+    left[0] -= 1
+    if left[0] < 0:
+        raise ValueError("too many parts")
+    if isinstance(value, dict):
+        return {key: _copy(one, left) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_copy(one, left) for one in value]
+    return value
+
+
+def list_sharing(parts: Mapping[Path, Iterable[object]]) -> dict[Path, list[Path]]:
+    """Return which entries share one of their tables or lists, each with the others."""
+    marks = {
+        path: {id(part) for part in own if isinstance(part, dict | list)}
+        for path, own in parts.items()
+    }
+    return {
+        path: twins
+        for path, own in marks.items()
+        if (twins := [one for one, others in marks.items() if one != path and own & others])
+    }

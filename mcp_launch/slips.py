@@ -1,0 +1,55 @@
+"""A command line that was not understood: what it lacks, for a person or for a waiting host."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from mcp_launch.errors import LaunchError, UsageError, suggest
+
+# The exit code of command lines that were not understood, and of commands that could not begin.
+USAGE = 2
+
+
+def check_command(arguments: list[str], commands: list[str]) -> None:
+    """See that a command line begins with a command.
+
+    Raises:
+        LaunchError: It does not.
+
+    """
+    if not arguments and os.isatty(0):
+        return  # a person, who is shown the help
+    if not arguments or (arguments[0] not in commands and arguments[0][:1] != "-"):
+        raise explain(arguments, commands)
+
+
+def explain(arguments: list[str], commands: list[str]) -> LaunchError:
+    """Say what a host's entry lacks: mostly it is the word `run`."""
+    first = arguments[0] if arguments else ""
+    error = UsageError(
+        f"mcp-launch has no command {first!r}" if first else "mcp-launch was given no command",
+        fix=f"{suggest(first, commands)}before a server's command write: "
+        "mcp-launch run -- COMMAND (see mcp-launch --help)",
+    )
+    error.exit_code = USAGE
+    return error
+
+
+def is_by_person(arguments: list[str], commands: list[str]) -> bool:
+    """Tell whether this is a command that no host has in an entry."""
+    return arguments[:1] != ["run"] and "".join(arguments[:1]) in commands
+
+
+def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int:
+    """Return the exit code that goes with an error; a host that waits is answered first."""
+    return USAGE if is_by_person(arguments, commands) else answer_host(error)
+
+
+def answer_host(error: LaunchError) -> int:
+    """Tell a host, too: an entry with a slip in it is started by a host that waits."""
+    if not os.isatty(0) and hasattr(select, "poll"):
+        from mcp_launch import answering
+
+        answering.answer_host(error)
+    return error.exit_code

@@ -1,0 +1,220 @@
+"""Nothing that comes from a file, a project or a server reaches a terminal as more than text."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+import mcp_launch
+from mcp_launch import cli, logfile, trace
+from mcp_launch.errors import LaunchError, printable, tell
+from mcp_launch.screen import Screen, make_lines_printable
+
+if TYPE_CHECKING:
+    from stage import Stage
+
+PACKAGE = Path(mcp_launch.__file__).parent
+LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
+
+EVIL = {
+    "the clipboard (OSC 52)": "\x1b]52;c;ZXZpbA==\x07",
+    "a colour (CSI)": "\x1b[2J",
+    "a C1 control": "\x9b2J",
+    "a bidirectional override": "\u202etxt.exe",
+    "a delete": "\x7f",
+    "a carriage return": "safe\revil",
+    "a line separator": "a\u2028b",
+    "a backspace": "a\x08b",
+}
+ALL = "".join(EVIL.values())
+
+
+def is_tame(text: str) -> bool:
+    return all(one.isprintable() or one == "\n" for one in text)
+
+
+@pytest.mark.parametrize("evil", EVIL.values(), ids=list(EVIL))
+def test_an_error_is_only_text(evil: str) -> None:
+    stream = io.StringIO()
+    error = LaunchError(f"no {evil}", fix=f"remove {evil}")
+
+    tell(error, stream)
+
+    assert is_tame(stream.getvalue())
+    assert stream.getvalue().count("\n") == 2
+    # The host is told the same, and shows it, too.
+    assert is_tame(error.problem + error.fix + str(error))
+
+
+@pytest.mark.parametrize("evil", EVIL.values(), ids=list(EVIL))
+def test_a_screen_shows_only_text_whatever_it_is_given(evil: str) -> None:
+    file = io.StringIO()
+    table = Table(evil)
+    table.add_row(Text(evil))
+
+    screen = Screen(file=file, width=200)
+    for one in (evil, Text(evil, "bold"), table):
+        screen.print(one)
+
+    assert is_tame(file.getvalue())
+
+
+def test_a_screen_keeps_styles_on_a_terminal() -> None:
+    file = io.StringIO()
+
+    Screen(file=file, width=80, force_terminal=True).print(Text("a\x1b[2Jb", "bold"))
+
+    assert file.getvalue() == "\x1b[1ma\\x1b[2Jb\x1b[0m\n"
+
+
+def test_lines_stay_lines() -> None:
+    assert make_lines_printable("a\nb\x07") == "a\nb\\x07"
+    assert printable("ünï 日本 ✓") == "ünï 日本 ✓"
+
+
+# Modules that may write to a terminal or a pipe themselves, and what they write there.
+DOORS = {
+    "screen.py": "the door itself",
+    "errors.py": "printable",
+    "trace.py": "printable",
+    "answering.py": "JSON",
+    "launch.py": "its own usage",
+    "demo/server.py": "JSON",
+    "demo/standin.py": "JSON, between its own processes",
+}
+# `sys.stdout.write(json.dumps(…))`: ASCII, in which json.dumps escapes every control character.
+JSON_TOO = {"ps.py", "doctor/command.py", "explaining/__init__.py"}
+
+
+def list_doors(source: Path) -> set[str]:
+    """Return how a module writes to stdout or stderr by itself."""
+    found = set()
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            first = ast.unparse(node.args[0]) if node.args else ""
+            if called in {"print", "typer.echo", "typer.secho", "click.echo", "Console"}:
+                found.add(called)
+            if called in {"sys.stdout.write", "sys.stderr.write"}:
+                found.add("json" if first.startswith("json.dumps(") else called)
+            if called == "os.write" and first in {"1", "2"}:
+                found.add(called)
+    return found
+
+
+def test_there_is_one_door() -> None:
+    found = {
+        str(source.relative_to(PACKAGE)): doors
+        for source in PACKAGE.rglob("*.py")
+        if (doors := list_doors(source))
+    }
+
+    for name in DOORS:
+        found.pop(name, None)
+    assert found == {name: {"json"} for name in JSON_TOO}
+
+
+def run(*words: str, **options: object) -> str:
+    done = subprocess.run(
+        [LAUNCHER, *words],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        **options,  # type: ignore[call-overload]
+    )
+    said = (done.stdout + done.stderr).decode()
+    assert isinstance(said, str)
+    return said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["wrap", "--dry-run"],
+        ["wrap", "--yes"],
+        ["unwrap", "--dry-run"],
+        ["doctor"],
+        ["doctor", "--fix"],
+        ["env", "it"],
+        ["env", "--explain", "EVIL", "it"],
+        ["ps"],
+        ["logs"],
+        ["trust", "--yes"],
+        ["uninstall", "--dry-run"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_lets_a_file_speak_to_the_terminal(
+    words: list[str], project: Path, own_home: Path
+) -> None:
+    entry = {"command": f"x{ALL}", "args": [ALL, "mcp-launch", ALL], "env": {f"A{ALL}": ALL}}
+    servers = {"it": entry, f"evil{ALL}": entry, "bad": {"command": 3, "cwd": ALL}}
+    text = json.dumps({"mcpServers": servers}, ensure_ascii=False)
+    (project / ".mcp.json").write_text(text, encoding="utf-8")
+    (own_home / ".claude.json").write_text(text, encoding="utf-8")
+    broken = own_home / ".cursor" / "mcp.json"
+    broken.parent.mkdir()
+    broken.write_text(f'{{"{ALL}" {ALL}', encoding="utf-8")
+    profile = f'[servers."it{json.dumps(ALL)[1:-1]}"]\ncommand = {json.dumps(ALL)}\nzzz = 1\n'
+    (project / ".mcp-launch.toml").write_text(profile, encoding="utf-8")
+    logs = Path(logfile.find_directory(os.environ))
+    logs.mkdir(parents=True)
+    line = f"1.0 e {ALL}".replace("\n", " ")
+    head = json.dumps({"version": 1, "part": 1, "server": f"s{ALL}", "cwd": ALL})
+    (logs / "0123456789abcdef.log").write_text(f"1.0 i {head}\n{line}\n1.0 t {ALL}\n", "utf-8")
+
+    said = run(*words, env={**os.environ, "EVIL": ALL})
+
+    assert said
+    assert is_tame(said), ascii(said)
+
+
+def test_a_trace_is_only_text(capfd: pytest.CaptureFixture[str]) -> None:
+    trace.turn_on()
+    try:
+        trace.note(f"cwd {ALL}")
+    finally:
+        trace._is_on = False  # noqa: SLF001
+        trace._kept.clear()  # noqa: SLF001
+
+    assert is_tame(capfd.readouterr().err)
+
+
+def test_what_we_say_of_a_servers_noise_is_only_text(stage: Stage) -> None:
+    noise = "\x1b]52;c;ZXZpbA==\x07\x9b2Jready\tnow"
+    code = f"import sys; print({noise!r}, flush=True); sys.stdin.read()"
+
+    launch = stage.launch("--server", "noisy\x1b[2J", "--", sys.executable, "-c", code)
+
+    said = launch.finish()[2].decode()
+    assert "ready" in said
+    assert is_tame(said), ascii(said)
+
+
+def test_a_fault_of_our_own_is_reported_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mcp_launch import ps
+
+    def fail(*_: object, **__: object) -> int:
+        raise ZeroDivisionError(ALL)
+
+    monkeypatch.setattr(ps, "run", fail)
+
+    assert cli.run(["ps"]) == 125
+
+    said = capsys.readouterr().err
+    assert "a fault in mcp-launch itself: ZeroDivisionError" in said
+    assert "Traceback" not in said
+    assert is_tame(said)

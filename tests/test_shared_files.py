@@ -1,0 +1,527 @@
+"""Files that others get, copies, and the record of what was wrapped where."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from doctoring import list_codes
+
+from mcp_launch import backups, changing, editing, registry, replacing, writing
+from mcp_launch.changing import Wish
+from mcp_launch.doctor import installation, wrapped
+from mcp_launch.editing import Request
+from mcp_launch.errors import FileRefused, UsageError
+from mcp_launch.settings import HOSTS
+from mcp_launch.settings.host import ANY_HOST, File
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+    from doctoring import Machine
+
+    from mcp_launch.doctor.finding import Finding
+
+GIT = shutil.which("git") or "git"
+LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
+TEXT = '{"mcpServers": {"it": {"command": "x", "args": ["1"]}}}'
+
+
+def write(path: Path, text: str = TEXT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def track(project: Path, *names: str) -> None:
+    subprocess.run([GIT, "init", "-q"], cwd=project, check=True)
+    subprocess.run([GIT, "add", *names], cwd=project, check=True)
+
+
+def wrap(**request: object) -> int:
+    return edit(is_wrapping=True, **request)
+
+
+def unwrap(**request: object) -> int:
+    return edit(is_wrapping=False, **request)
+
+
+def edit(*, is_wrapping: bool, **request: object) -> int:
+    whole: dict[str, object] = {"names": [], "hosts": [], "files": [], "is_sure": True}
+    asked = Request(**(whole | request))  # type: ignore[arg-type]
+    return editing.run(asked, os.environ, is_wrapping=is_wrapping)
+
+
+def read_command(path: Path) -> str:
+    entry = json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["it"]
+    return str(entry["command"])
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Return our state directory, which does not exist yet."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def shared(project: Path) -> Path:
+    """Return a file that Git tracks."""
+    path = write(project / ".mcp.json")
+    track(project, ".mcp.json")
+    return path
+
+
+def list_copies(state: Path) -> list[Path]:
+    return sorted((state / "backups").iterdir()) if (state / "backups").exists() else []
+
+
+def test_a_tracked_file_is_skipped_and_the_way_to_include_it_is_said(
+    shared: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = write(own_home / ".cursor" / "mcp.json")
+
+    assert wrap() == 0
+
+    said = capsys.readouterr().out
+    assert shared.read_text(encoding="utf-8") == TEXT
+    assert read_command(own) == LAUNCHER
+    [line] = [line for line in said.splitlines() if line.startswith("Skipped")]
+    assert f"Skipped {shared}: Git tracks it" in line
+    assert "--shared" in line
+    assert "--file" in line
+
+
+@pytest.mark.parametrize("how", ["--shared", "--file"])
+def test_a_tracked_file_that_is_asked_for_is_wrapped_by_the_bare_name(
+    how: str, shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (wrap(is_shared=True) if how == "--shared" else wrap(files=[str(shared)])) == 0
+
+    assert read_command(shared) == "mcp-launch"
+    assert f"{shared} is tracked by Git" in capsys.readouterr().out
+    assert unwrap() == 0  # undoing needs no permission
+    assert shared.read_text(encoding="utf-8") == TEXT
+    assert "others lose mcp-launch there, too" in capsys.readouterr().out
+
+
+def test_a_path_of_this_machine_in_a_tracked_file_becomes_the_bare_name(shared: Path) -> None:
+    file = File(str(shared), "project")
+    text = changing.look(HOSTS["claude"], file, TEXT, Wish(LAUNCHER)).after
+    write(shared, text)
+    assert wrap() == 0
+    assert shared.read_text(encoding="utf-8") == text
+
+    assert wrap(is_shared=True) == 0
+
+    assert shared.read_text(encoding="utf-8") == text.replace(LAUNCHER, "mcp-launch")
+
+
+def test_a_file_in_the_home_that_git_tracks_is_shared_too(own_home: Path, project: Path) -> None:
+    assert project.is_dir()
+    dotfiles = own_home / "dotfiles"
+    real = write(dotfiles / "mcp.json")
+    track(dotfiles, "mcp.json")
+    (own_home / ".cursor").mkdir()
+    (own_home / ".cursor" / "mcp.json").symlink_to(real)
+
+    assert wrap() == 0
+
+    assert real.read_text(encoding="utf-8") == TEXT
+
+
+def test_the_doctor_offers_to_wrap_no_tracked_file_and_says_how_to(machine: Machine) -> None:
+    path = machine.write("~/.cursor/mcp.json", TEXT)
+    offered = [one.repair for one in look_at_wrapping(machine)]
+    track(machine.home, str(path))
+
+    [finding] = look_at_wrapping(machine)
+
+    assert all(offered)
+    assert finding.repair is None
+    assert "mcp-launch wrap --shared --host cursor it" in finding.fix
+
+
+def look_at_wrapping(machine: Machine) -> list[Finding]:
+    survey = machine.survey("cursor")
+    survey.launcher = LAUNCHER
+    return [one for item in survey.servers for one in wrapped.check_wrapped(survey, item)]
+
+
+def test_a_copy_is_kept_in_our_own_directory_for_the_user_alone(
+    project: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(project / ".mcp.json")
+    path.chmod(0o644)
+
+    assert wrap() == 0
+
+    [copy] = list_copies(state)
+    assert copy.read_text(encoding="utf-8") == TEXT
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+    assert f"a copy of it as it was is in {copy}" in capsys.readouterr().out
+    assert sorted(one.name for one in project.iterdir()) == [".git", ".mcp.json"]
+
+
+def test_a_copy_goes_with_the_last_unwrap_though_its_host_has_rewritten_the_file(
+    own_home: Path, project: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.is_dir()
+    servers = {"a": {"command": "x", "args": []}, "b": {"command": "y", "args": []}}
+    path = write(own_home / ".claude.json", json.dumps({"mcpServers": servers}))
+    assert wrap() == 0
+    [copy] = list_copies(state)
+    value = json.loads(path.read_text(encoding="utf-8"))
+    write(path, json.dumps(value | {"numStartups": 7}, indent=2))
+
+    assert unwrap(names=["a"]) == 0
+    assert copy.exists()  # something of ours is left
+    assert unwrap() == 0
+
+    assert not copy.exists()
+    assert f"removed its copy {copy}" in capsys.readouterr().out
+    assert json.loads(path.read_text(encoding="utf-8"))["mcpServers"] == servers
+    assert json.loads((state / registry.NAME).read_text(encoding="utf-8"))["files"] == {}
+
+
+def test_a_copy_goes_when_somebody_else_took_us_out(project: Path, state: Path) -> None:
+    path = write(project / ".mcp.json")
+    assert wrap() == 0
+    write(path, TEXT)
+
+    assert unwrap() == 0
+
+    assert list_copies(state) == []
+    assert list(registry.list_files(str(state))) == []
+
+
+def test_a_copy_of_before_is_replaced_where_nothing_of_ours_was_left(
+    project: Path, state: Path
+) -> None:
+    path = write(project / ".mcp.json")
+    assert wrap() == 0
+    later = TEXT.replace('"1"', '"2"')
+    write(path, later)  # by hand
+
+    assert wrap() == 0
+
+    [copy] = list_copies(state)
+    assert copy.read_text(encoding="utf-8") == later
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_an_old_copy_beside_a_file_goes_only_if_it_holds_nothing_else(
+    is_same: bool, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(project / ".mcp.json")
+    assert wrap() == 0
+    old = write(Path(f"{path}{replacing.OLD_COPY}"), TEXT if is_same else TEXT + "\n")
+
+    assert unwrap() == 0
+
+    assert old.exists() is not is_same
+    said = capsys.readouterr().out
+    assert (f"Note: {old} is a copy that mcp-launch 0.1.0 made" in said) is not is_same
+
+
+def test_unwrap_says_what_stays_wrapped_elsewhere_and_all_undoes_it(
+    project: Path,
+    tmp_path: Path,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = write(project / ".mcp.json")
+    assert wrap() == 0
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    monkeypatch.chdir(other)
+
+    assert unwrap() == 0
+    said = capsys.readouterr().out
+    assert f"1 other file is still wrapped: {here}." in said
+    assert "mcp-launch unwrap --all" in said
+
+    assert unwrap(is_everywhere=True) == 0
+    assert here.read_text(encoding="utf-8") == TEXT
+    assert list_copies(state) == []
+    assert "still wrapped" not in capsys.readouterr().out
+
+
+def test_all_and_a_file_exclude_each_other(project: Path) -> None:
+    path = write(project / ".mcp.json")
+
+    with pytest.raises(UsageError, match="exclude each other"):
+        unwrap(files=[str(path)], is_everywhere=True)
+
+
+def test_a_recorded_file_that_is_gone_is_named_and_forgotten(
+    project: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(project / ".mcp.json")
+    assert wrap() == 0
+    [copy] = list_copies(state)
+    path.unlink()
+
+    assert unwrap(is_everywhere=True) == 0
+
+    assert f"{path} was wrapped, and is gone; a copy of it is left in {copy}" in (
+        capsys.readouterr().out
+    )
+    assert list(registry.list_files(str(state))) == []
+
+
+def test_what_was_wrapped_before_there_was_a_record_is_recorded(project: Path, state: Path) -> None:
+    path = write(
+        project / ".mcp.json",
+        '{"mcpServers": {"it": {"command": "mcp-launch", "args": ["run", "--", "x"]}}}',
+    )
+
+    assert wrap() == 0
+
+    assert [file.path for _, file in registry.list_files(str(state))] == [str(path)]
+
+
+def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Path) -> None:
+    survey = machine.survey()
+    file = File(str(tmp_path / "other" / ".mcp.json"), "project")
+    make = lambda text: changing.look(HOSTS["claude"], file, text, Wish(LAUNCHER)).after  # noqa: E731
+    write(Path(file.path))
+    assert replacing.replace(HOSTS["claude"], file, make, survey.state)
+    here = machine.write("~/.cursor/mcp.json", TEXT)
+    registry.note(survey.state, HOSTS["cursor"], File(str(here), "user"))
+
+    [finding] = installation.check_elsewhere(survey)
+
+    assert list_codes([finding]) == ["ML017"]
+    assert finding.level == "note"
+    assert file.path in finding.message
+    assert str(here) not in finding.message
+    assert "unwrap --all" in finding.fix
+    write(Path(file.path))
+    assert list(installation.check_elsewhere(survey)) == []
+
+
+def note(state: Path, path: str = "/p/.mcp.json") -> None:
+    registry.note(str(state), HOSTS["claude"], File(path, "project"))
+
+
+def test_the_record_is_private_and_keeps_what_it_does_not_know(state: Path) -> None:
+    note(state)
+    name = state / registry.NAME
+    assert stat.S_IMODE(name.stat().st_mode) == 0o600
+    told = json.loads(name.read_text(encoding="utf-8"))
+    told["later"] = 1
+    told["files"]["/p/.mcp.json"]["more"] = [2]
+    name.write_text(json.dumps(told), encoding="utf-8")
+
+    note(state, "/q/.mcp.json")
+
+    after = json.loads(name.read_text(encoding="utf-8"))
+    assert after["later"] == 1
+    assert after["files"]["/p/.mcp.json"]["more"] == [2]
+    assert [one.name for one in state.iterdir()] == [registry.NAME]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "[" * 100_000, '{"files": []}', '{"files": {"/p": 1, "q": {}}}']
+)
+def test_a_damaged_record_is_no_reason_to_fail(text: str, state: Path) -> None:
+    write(state / registry.NAME, text)
+
+    assert list(registry.list_files(str(state))) == []
+    note(state)
+
+    assert [file.path for _, file in registry.list_files(str(state))] == ["/p/.mcp.json"]
+
+
+@pytest.mark.parametrize("how", ["a link", "writable by others", "a pipe"])
+def test_a_record_that_may_be_anothers_is_not_believed(how: str, state: Path) -> None:
+    note(state)
+    name = state / registry.NAME
+    if how == "a link":
+        name.symlink_to(name.rename(state / "elsewhere"))
+    elif how == "a pipe":
+        name.unlink()
+        os.mkfifo(name)
+    else:
+        name.chmod(0o666)
+
+    assert list(registry.list_files(str(state))) == []
+
+
+def test_our_own_profile_and_other_peoples_files_survive_beside_a_file(project: Path) -> None:
+    path = write(project / ".mcp.json")
+    mine = [
+        write(project / name)
+        for name in (
+            ".mcp-launch-local.toml",
+            ".mcp-launch-old.toml",
+            ".mcp-launch-abcd1234",
+            f".mcp-launch-draft-{2**22}-short",
+        )
+    ]
+    for one in mine:
+        os.utime(one, (0, 0))
+
+    assert wrap() == 0
+
+    assert read_command(path) == LAUNCHER
+    assert all(one.exists() for one in mine)
+
+
+@pytest.mark.parametrize(
+    ("pid", "age", "is_swept"),
+    [("gone", 7200, True), ("gone", 10, False), ("ours", 7200, False)],
+    ids=["left behind", "too young", "its process lives"],
+)
+def test_only_a_draft_that_was_left_behind_is_removed(
+    pid: str, age: float, is_swept: bool, project: Path
+) -> None:
+    write(project / ".mcp.json")
+    done = subprocess.Popen(["/bin/true"])
+    done.wait(10)
+    number = done.pid if pid == "gone" else os.getpid()
+    draft = write(project / f".mcp-launch-draft-{number}-{'0af' * 10}00")
+    then = time.time() - age
+    os.utime(draft, (then, then))
+
+    assert wrap() == 0
+
+    assert draft.exists() is not is_swept
+
+
+def test_a_file_with_two_names_stays_one_file(
+    own_home: Path, project: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.is_dir()
+    path = write(own_home / ".cursor" / "mcp.json")
+    other = own_home / "other.json"
+    other.hardlink_to(path)
+
+    assert wrap() == 0
+
+    assert path.samefile(other)
+    assert read_command(other) == LAUNCHER
+    assert "in place: it has 2 names" in capsys.readouterr().out
+    assert [copy.read_text(encoding="utf-8") for copy in list_copies(state)] == [TEXT]
+    assert unwrap() == 0
+    assert path.samefile(other)
+    assert other.read_text(encoding="utf-8") == TEXT
+
+
+def test_a_file_with_two_names_is_put_back_when_it_cannot_be_written(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "file")
+    (tmp_path / "other").hardlink_to(path)
+    whole = writing._overwrite  # noqa: SLF001
+    failures = [OSError(28, "No space left on device")]
+
+    def fail_half_way(file: FileIO, data: bytes) -> None:
+        if failures:
+            whole(file, data[:5])
+            raise failures.pop()
+        whole(file, data)
+
+    monkeypatch.setattr(writing, "_overwrite", fail_half_way)
+
+    with pytest.raises(FileRefused, match="No space left"):
+        replacing.replace(ANY_HOST, File(str(path), "file"), str.upper, str(state))
+
+    assert path.read_text(encoding="utf-8") == TEXT
+
+
+ALIASES = {
+    "an entry": "extensions:\n  one: &o\n    type: stdio\n    cmd: x\n    args: [y]\n  two: *o\n",
+    "its arguments": (
+        "extensions:\n  one: {type: stdio, cmd: x, args: &a [y]}\n"
+        "  two: {type: stdio, cmd: z, args: *a}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("names", [("one",), ("two",), ()])
+@pytest.mark.parametrize("text", ALIASES.values(), ids=list(ALIASES))
+def test_an_entry_that_shares_its_text_with_another_is_not_wrapped(
+    text: str, names: tuple[str, ...]
+) -> None:
+    file = File("config.yaml", "user", "yaml", (("extensions",),))
+
+    change = changing.look(HOSTS["goose"], file, text, Wish(LAUNCHER, names))
+
+    assert change.after == text
+    reasons = {entry.name: entry.why_not for entry in change.entries}
+    expected = {
+        "one": "it shares its text with two",
+        "two": "it shares its text with one",
+    }
+    assert reasons == {name: why for name, why in expected.items() if name in names or not names}
+
+
+def test_entries_that_share_only_their_variables_are_wrapped() -> None:
+    text = (
+        "extensions:\n  one: {type: stdio, cmd: x, args: [], envs: &e {A: b}}\n"
+        "  two: {type: stdio, cmd: y, args: [], envs: *e}\n"
+    )
+    file = File("config.yaml", "user", "yaml", (("extensions",),))
+
+    change = changing.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
+
+    assert [entry.why_not for entry in change.entries] == ["", ""]
+    assert changing.look(HOSTS["goose"], file, change.after, Wish("")).after == text
+
+
+def test_entries_that_were_wrapped_as_one_can_be_unwrapped_as_one() -> None:
+    text = ALIASES["an entry"].replace("cmd: x", "cmd: mcp-launch").replace("[y]", "[run, --, x]")
+    file = File("config.yaml", "user", "yaml", (("extensions",),))
+
+    alone = changing.look(HOSTS["goose"], file, text, Wish("", ("one",)))
+    change = changing.look(HOSTS["goose"], file, text, Wish(""))
+
+    assert alone.after == text
+    assert change.after == ALIASES["an entry"].replace("[y]", "[]")
+
+
+def test_entries_that_share_only_their_arguments_are_not_unwrapped() -> None:
+    text = (
+        "extensions:\n  one: {type: stdio, cmd: mcp-launch, args: &a [run, --, x]}\n"
+        "  two: {type: stdio, cmd: mcp-launch, args: *a}\n"
+    )
+    file = File("config.yaml", "user", "yaml", (("extensions",),))
+
+    change = changing.look(HOSTS["goose"], file, text, Wish(""))
+
+    assert change.after == text
+    assert change.entries[0].why_not == "it shares its text with two"
+
+
+def test_a_document_that_grows_without_end_is_refused_and_not_read_out() -> None:
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+    for name, before in zip("bcdefgh", "abcdefg", strict=True):
+        bomb += f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n"
+    text = f"{bomb}extensions:\n  one: {{type: stdio, cmd: x, args: [y]}}\n"
+    file = File("config.yaml", "user", "yaml", (("extensions",),))
+
+    change = changing.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
+
+    assert change.after == text
+    assert change.entries[0].why_not == "it is written in a way that cannot be changed safely"
+
+
+def test_two_copies_of_files_of_the_same_name_do_not_meet(state: Path) -> None:
+    copies = {
+        backups.keep(str(state), f"/{place}/.mcp.json", place, is_untouched=True)
+        for place in ("a", "b")
+    }
+
+    assert len(copies) == 2
+    assert not any(Path(copy).parent.joinpath(".draft").exists() for copy in copies)

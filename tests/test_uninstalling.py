@@ -1,0 +1,180 @@
+"""`mcp-launch uninstall`: nothing of ours stays behind, and nothing else goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from test_shared_files import TEXT, track, wrap, write
+
+from mcp_launch import registry, uninstalling
+from mcp_launch.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stage import Stage
+
+OLD = "0123456789abcdef012345"
+
+
+def uninstall(**answers: bool) -> int:
+    return uninstalling.run(os.environ, **({"is_sure": True} | answers))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Return our state directory, with what a month of use leaves in it."""
+    directory = tmp_path / "state"
+    boot = json.dumps({"version": 1, "boot": "another", "processes": {}})
+    write(directory / "leases" / f"{OLD}.json", boot)
+    write(directory / "logs" / f"{OLD}.log")
+    write(directory / "logs" / f"{OLD}.log.1")
+    write(directory / "profiles" / "0a1b2c3d.json")
+    write(directory / "crash-12.txt")
+    (directory / "nowhere").mkdir()
+    return directory
+
+
+@pytest.fixture
+def elsewhere(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a wrapped file of another project than the one we are in."""
+    assert state.is_dir()
+    for name in ("other", "here"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "other")
+    path = write(tmp_path / "other" / ".mcp.json")
+    assert wrap() == 0
+    monkeypatch.chdir(tmp_path / "here")
+    return path
+
+
+def test_everything_is_unwrapped_and_our_state_is_gone(
+    elsewhere: Path, own_home: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = write(own_home / ".cursor" / "mcp.json")
+    assert wrap() == 0
+    config = write(own_home / ".config" / "mcp-launch" / "config.toml", "")
+    capsys.readouterr()
+
+    assert uninstall() == 0
+
+    said = capsys.readouterr().out
+    for path in (elsewhere, own):
+        assert path.read_text(encoding="utf-8") == TEXT
+        assert f"+++ {path}" in said
+    assert not state.exists()
+    assert f"Removed {state}" in said
+    assert config.exists()
+    assert f"Your own profiles stay: {config}" in said
+    assert "To remove the program: " in said
+
+
+def test_a_dry_run_changes_nothing_and_nobody_is_not_asked(elsewhere: Path, state: Path) -> None:
+    before = elsewhere.read_text(encoding="utf-8")
+
+    assert uninstall(is_sure=False, is_dry=True) == 0
+    with pytest.raises(UsageError, match="nobody to ask"):
+        uninstall(is_sure=False)
+
+    assert elsewhere.read_text(encoding="utf-8") == before
+    assert (state / "logs" / f"{OLD}.log").exists()
+
+
+def test_what_is_not_known_to_be_ours_stays_and_is_named(
+    elsewhere: Path, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert elsewhere.exists()
+    mine = [write(state / name) for name in ("notes.txt", "logs/mine.log", "backups/copy.json")]
+    precious = write(tmp_path / "precious" / f"{OLD}.json")
+    (state / "profiles" / "0a1b2c3d.json").unlink()
+    (state / "profiles").rmdir()
+    (state / "profiles").symlink_to(precious.parent)
+    (state / "leases" / f"{OLD[::-1]}.json").symlink_to(precious)
+
+    assert uninstall() == 0
+
+    assert all(one.exists() for one in mine)
+    assert precious.exists()
+    said = capsys.readouterr().out
+    for name in ("notes.txt", "logs/mine.log", "backups/copy.json"):
+        assert name in said
+    assert not (state / "logs" / f"{OLD}.log").exists()
+    assert not (state / registry.NAME).exists()
+
+
+def test_copies_stay_as_long_as_something_could_not_be_unwrapped(
+    elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = elsewhere.read_text(encoding="utf-8")
+    elsewhere.write_text(text[:-1], encoding="utf-8")  # somebody is in the middle of an edit
+
+    assert uninstall() == 1
+
+    assert [one.read_text(encoding="utf-8") for one in (state / "backups").iterdir()] == [TEXT]
+    assert [file.path for _, file in registry.list_files(str(state))] == [str(elsewhere)]
+    assert "run mcp-launch uninstall again" in capsys.readouterr().out
+    elsewhere.write_text(text, encoding="utf-8")
+    assert uninstall() == 0
+    assert elsewhere.read_text(encoding="utf-8") == TEXT
+    assert not state.exists()
+
+
+def test_an_entry_that_will_not_start_without_us_is_named(
+    elsewhere: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert elsewhere.exists()
+    entry = {"command": "uvx", "args": ["mcp-launch", "run", "--", "x"]}
+    path = write(own_home / ".cursor" / "mcp.json", json.dumps({"mcpServers": {"it": entry}}))
+
+    assert uninstall() == 1
+
+    assert f"it in {path} still starts mcp-launch" in capsys.readouterr().out
+
+
+def test_a_launch_that_lives_keeps_its_lease_and_its_log(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch = stage.launch("--", sys.executable, "-c", "import sys; sys.stdin.read()")
+    leases = tmp_path / "state" / "leases"
+    deadline = time.monotonic() + 30
+    while not (leases.is_dir() and any(leases.glob("[0-9a-f]*.json"))):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    assert uninstall() == 1
+
+    assert len(list(leases.glob("[0-9a-f]*.json"))) == 1
+    assert "1 launch is still running" in capsys.readouterr().out
+    launch.finish()
+    assert uninstall() == 0
+
+
+def test_a_tracked_file_is_unwrapped_too(project: Path) -> None:
+    path = write(project / ".mcp.json")
+    track(project, ".mcp.json")
+    assert wrap(is_shared=True) == 0
+
+    assert uninstall() == 0
+
+    assert path.read_text(encoding="utf-8") == TEXT
+
+
+@pytest.mark.parametrize(
+    ("mark", "how"),
+    [
+        ("uv-receipt.toml", "uv tool uninstall mcp-launch"),
+        ("pipx_metadata.json", "pipx uninstall mcp-launch"),
+        ("pyvenv.cfg", "/x/bin/python -m pip uninstall mcp-launch"),
+    ],
+)
+def test_how_to_remove_the_program_is_said_as_it_was_installed(
+    mark: str, how: str, tmp_path: Path
+) -> None:
+    write(tmp_path / mark, "")
+
+    assert uninstalling.tell_how_to_remove(str(tmp_path), "/x/bin/python") == how
