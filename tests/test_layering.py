@@ -13,7 +13,7 @@ PACKAGE = Path(mcp_launch.__file__).parent
 
 # Three storeys, lowest first; a module imports only what stands before it.
 STOREYS = (
-    *("errors", "identity", "jsontext", "signals", "kernel", "trace"),
+    *("errors", "identity", "jsontext", "signals", "kernel", "trace", "stamps"),
     *("processes.linux", "processes.portable", "processes"),
     *("hosts.host", "hosts.codex", "hosts.claude", "hosts.goose", "hosts.vscode", "hosts"),
     # The launch path: little of the standard library, nothing else.
