@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +24,7 @@ SECOND = 1_700_000_000 * 10**9
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return our own clock, which stands still until a test sets it."""
     hands = [1000.0]
-    monkeypatch.setattr(stamps.time, "monotonic", lambda: hands[0])
+    monkeypatch.setattr(time, "monotonic", lambda: hands[0])
     return hands
 
 
