@@ -95,7 +95,7 @@ STOREYS = (
     *("doctor.limits", "doctor.rehearsing", "doctor.wire", "doctor.probing", "doctor.judging"),
     "doctor.live",
     *("doctor.examining", "doctor.report", "doctor.command", "doctor"),
-    *("explaining.situation", "explaining.prospect", "explaining.precedence"),
+    *("explaining.nearby", "explaining.situation", "explaining.prospect", "explaining.precedence"),
     *("explaining.account", "explaining"),
     *("demo.server", "demo.standin", "demo", "cli"),
     "__main__",
