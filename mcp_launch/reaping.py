@@ -61,12 +61,12 @@ def run(
     if not found:
         console.print("There is nothing to end: every server has a host, or may have one.")
         console.print(likeness.EXPLANATION)
-    for server in census.doubtful:
-        console.print(Text(printable(f"Left alone: {server}: {server.doubt}")))
-    if found and not _is_agreed(console, found, is_sure=is_sure):
+    elif not _is_agreed(console, found, is_sure=is_sure):
         console.print("Nothing was ended.")
         return 0
     outcomes = [_end_and_tell(console, survey, server) for server in found]
+    for server in census.doubtful:
+        console.print(Text(printable(f"Left alone: {server}: {server.doubt}")))
     for path in leases.reclaim_stale(survey.table, f"{survey.state}/leases"):
         console.print(Text(printable(f"Removed the stale lease {path}")))
     return 0 if all(outcomes) else 1
