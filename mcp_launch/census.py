@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts, launched, measures, strangers
+from mcp_launch import hosts, launched, measures, strangers, titles
 from mcp_launch.errors import printable
 from mcp_launch.hosts import codex
 from mcp_launch.hosts.host import Sighting
@@ -65,6 +66,7 @@ class Census(NamedTuple):
 
     hosts: list[HostProcess]
     ownerless: list[Server]  # proven to be so
+    doubtful: tuple[Server, ...] = ()  # they seem to be, and each has what speaks against it
 
 
 def _measure(servers: list[Server]) -> Memory:
@@ -93,11 +95,12 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
             names[host] = name
     for host, server in strangers.find_hosted(population, taken, known):
         below.setdefault(host, []).append(server)
-    ownerless += strangers.find_left(population, taken, known)
+    left = list(strangers.find_left(population, taken, known))
+    ownerless += [server for server in left if not server.doubt]
     described = [
         _describe_host(population, pid, names.get(pid, ""), below[pid]) for pid in sorted(below)
     ]
-    return Census(described, ownerless)
+    return Census(described, ownerless, tuple(server for server in left if server.doubt))
 
 
 def _describe_host(
@@ -107,9 +110,15 @@ def _describe_host(
     session = _read_session(population, host, pid)
     threads = _list_threads(population, host, pid)
     groups: dict[tuple[str, str], list[Server]] = {}
-    for server in servers:
-        whose = (server.session, server.thread)
-        if server.launch is None:
+    for one in servers:
+        server, whose = one, (one.session, one.thread)
+        if session and host.carries == "one session at a time":
+            # What its host says now counts for all its servers, called or not: the session of
+            # a lease is that of the last call, or of the start.
+            whose = (session, "")
+            if server.session and server.session != session:
+                server = replace(server, earlier=server.session)
+        elif server.launch is None:
             only = threads[0] if len(threads) == 1 else None
             whose = (only.session or only.id, only.id) if only else (session, "")
         groups.setdefault(whose, []).append(server)
@@ -128,7 +137,7 @@ def _find_title(population: Population, host: Host, pid: int) -> str:
     if host is not hosts.UNKNOWN:
         return host.title
     process = population.processes.get(pid)
-    return process.name if process else "an unknown host"
+    return titles.name_process(population.table, process) if process else "an unknown host"
 
 
 def _read_session(population: Population, host: Host, pid: int) -> str:

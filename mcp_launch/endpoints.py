@@ -53,24 +53,37 @@ class Endpoints:
 
     def look(self, pid: int, fd: int) -> End:
         """Find the other end of a process's stdin (0) or stdout (1)."""
-        name = _read_link(f"/proc/{pid}/fd/{fd}")
+        name = read_link(f"/proc/{pid}/fd/{fd}")
         if name.startswith("pipe:"):
-            if _is_pipe_left(pid, fd, name):
+            mode = os.O_WRONLY if fd else os.O_RDONLY
+            if is_pipe_left(f"/proc/{pid}/fd/{fd}", mode, name):
                 return End("gone", name)
-            wanted = {os.O_RDWR, os.O_RDONLY if fd else os.O_WRONLY}
-            holders = {
-                holder
-                for holder, number in self._held.get(name, [])
-                if _read_access_mode(holder, number) in wanted
-            }
+            holders = self.list_pipe_holders(name, mode)
         elif name.startswith("socket:"):
-            peer = self._sockets.get(name)
+            peer = self.find_peer(name)
             if peer == "":
                 return End("gone", name)
-            holders = {holder for holder, _ in self._held.get(peer or "", [])}
+            holders = self.list_holders(peer or "")
         else:
             return End("unknown")
         return End("held" if holders else "unknown", name, tuple(sorted(holders)))
+
+    def list_pipe_holders(self, name: str, mode: int) -> set[int]:
+        """Return who has the other end of a pipe, of which one end is open in this mode."""
+        wanted = {os.O_RDWR, os.O_RDONLY if mode == os.O_WRONLY else os.O_WRONLY}
+        return {
+            holder
+            for holder, number in self._held.get(name, [])
+            if read_access_mode(f"/proc/{holder}", number) in wanted
+        }
+
+    def list_holders(self, name: str) -> set[int]:
+        """Return who has a socket open."""
+        return {holder for holder, _ in self._held.get(name, [])}
+
+    def find_peer(self, name: str) -> str | None:
+        """Return the peer of a Unix socket; empty: it was closed, None: nobody knows."""
+        return self._sockets.get(name)
 
     @cached_property
     def _held(self) -> dict[str, list[tuple[int, str]]]:
@@ -78,7 +91,7 @@ class Endpoints:
         held: dict[str, list[tuple[int, str]]] = {}
         for pid in self._pids:
             for number in _list_descriptors(pid):
-                name = _read_link(f"/proc/{pid}/fd/{number}")
+                name = read_link(f"/proc/{pid}/fd/{number}")
                 if name.startswith(("pipe:", "socket:")):
                     held.setdefault(name, []).append((pid, number))
         return held
@@ -92,15 +105,14 @@ class Endpoints:
             return {}  # a sandbox without netlink: unknown, all of them
 
 
-def _is_pipe_left(pid: int, fd: int, name: str) -> bool:
+def is_pipe_left(path: str, mode: int, name: str) -> bool:
     """Tell whether nobody at all has the other end of a pipe open.
 
     We open the process's own end once more and ask: the kernel says "hung up" to a reader
     without writers, and "error" to a writer without readers. Nothing is read or written.
     """
-    flags = os.O_WRONLY if fd else os.O_RDONLY
     try:
-        ours = os.open(f"/proc/{pid}/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        ours = os.open(path, mode | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False  # gone, or not ours to look at
     try:
@@ -155,16 +167,18 @@ def _list_descriptors(pid: int) -> list[str]:
         return []  # gone, or another user's
 
 
-def _read_link(path: str) -> str:
+def read_link(path: str) -> str:
+    """Return what a link of /proc names; nothing if it is not to be read."""
     try:
         return os.readlink(path)
     except OSError:
         return ""  # gone, another user's, or a system without /proc
 
 
-def _read_access_mode(pid: int, number: str) -> int:
+def read_access_mode(process: str, number: str) -> int:
+    """Return how a descriptor is open; `process` is its directory in /proc."""
     try:
-        with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
+        with open(f"{process}/fdinfo/{number}", encoding="ascii") as file:
             flags = next(line.split()[1] for line in file if line.startswith("flags:"))
     except (OSError, StopIteration):
         return -1  # closed just now

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_launch import leases, masking
 from mcp_launch.likeness import prefer
 from mcp_launch.message import get_member
-from mcp_launch.population import Launch, Server
+from mcp_launch.population import Launch, Server, is_settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def find_all(
     for record in leases.read_all(directory).values():
         if leases.is_stale(population.table, record):
             continue
-        roots = list(_list_roots(population, record))
+        roots = dict(_list_roots(population, record))
         if roots:
             host = get_member(record, "processes", "host", "pid")
             name = _text(get_member(record, "context", "host", "value"))
@@ -37,31 +37,37 @@ def find_all(
             yield host if isinstance(host, int) else 0, name, server
 
 
-def _list_roots(population: Population, record: dict[str, Json]) -> Iterator[ProcessIdentity]:
-    """Return those of a launch's processes that are proven to be there."""
+def _list_roots(
+    population: Population, record: dict[str, Json]
+) -> Iterator[tuple[str, ProcessIdentity]]:
+    """Return those of a launch's processes that are proven to be there, by their parts."""
     for part in _PARTS:
         recorded = get_member(record, "processes", part)
         pid = get_member(recorded, "pid")
         if isinstance(pid, int) and leases.judge(population.table, recorded) == "same":
             process = population.processes.get(pid)
             if process is not None:
-                yield process.identity
+                yield part, process.identity
 
 
 def _describe(
     population: Population,
     record: dict[str, Json],
-    roots: list[ProcessIdentity],
+    roots: dict[str, ProcessIdentity],
     configured: list[Configured],
 ) -> Server:
-    table, launch, pid = population.table, _read_launch(record), roots[0].pid
-    ends = population.look_at_ends(pid)
+    table, launch = population.table, _read_launch(record)
+    pids = {part: root.pid for part, root in roots.items()}
+    # Between two servers there is only the launcher; a guardian alone is all that is left.
+    pid = pids.get("server") or next(iter(pids.values()))
+    launcher = pids.get("launcher", 0)
+    ends = population.look_at_ends(launcher or pid)
     root = _text(get_member(record, "context", "project_root", "value"))
     return Server(
         name=_find_name(record, configured),
         pid=pid,
-        roots=tuple(roots),
-        processes=population.list_tree(roots),
+        roots=tuple(roots.values()),
+        processes=population.list_tree(roots.values()),
         command=tuple(masking.mask(table.read_argv(launch.server))),
         project=root or _text(get_member(record, "context", "cwd", "value")),
         age=table.started_seconds_ago(pid),
@@ -69,8 +75,9 @@ def _describe(
         stdout=ends[1],
         session=_text(get_member(record, "binding", "session")),
         thread=_text(get_member(record, "binding", "thread")),
+        launcher=launcher,
         launch=launch,
-        why_ownerless=_prove_ownerless(population, record, roots, ends),
+        why_ownerless=_prove_ownerless(population, record, list(roots.values()), ends),
     )
 
 
@@ -104,12 +111,22 @@ def _prove_ownerless(
     roots: list[ProcessIdentity],
     ends: tuple[End, End],
 ) -> str:
-    """Return the proof that the host is gone, and that no other has taken its place."""
+    """Return the proof that the host is gone, and that nobody has taken its place.
+
+    A lease may name a shell that started us and has ended, while who talks to us lives: only
+    that nobody holds the other ends of stdin and stdout is proof.
+    """
     host = get_member(record, "processes", "host")
     if leases.judge(population.table, host) != "different":
         return ""
-    is_held = any(end.state == "held" for end in ends)
-    if is_held or any(population.has_host_above(root.pid) for root in roots):
+    ages = [population.table.started_seconds_ago(root.pid) for root in roots]
+    if not all(map(is_settled, ages)):
+        return ""
+    if any(population.has_host_above(root.pid) for root in roots):
+        return ""
+    # Where the kernel does not say (outside Linux), the lease and the parents have to do.
+    excused = set() if os.path.exists("/proc/self/fd") else {"unknown"}
+    if any(end.state not in {"gone", *excused} for end in ends):
         return ""
     return f"its host, process {get_member(host, 'pid')}, is gone"
 

@@ -11,6 +11,7 @@ import os
 
 from mcp_launch import description, leases, message, state
 from mcp_launch.processes import list_ancestors
+from mcp_launch.stamps import Stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Outer:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._known: tuple[int, int] | None = None
+        self._stamp = Stamp()
         self._context: Json = None
 
     def read(self) -> Json:
@@ -35,9 +36,7 @@ class Outer:
             seen = os.stat(self._path)
         except OSError:
             return self._context
-        mark = (seen.st_mtime_ns, seen.st_ino)  # a lease is replaced, never written over
-        if mark != self._known:
-            self._known = mark
+        if self._stamp.may_have_changed(seen):
             self._context = _read_context(self._path, _DEPTH)
         return self._context
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, measures
+from mcp_launch.channels import Channels
 from mcp_launch.endpoints import Endpoints
 from mcp_launch.errors import printable
 
@@ -20,8 +21,17 @@ if TYPE_CHECKING:
     from mcp_launch.measures import Memory
     from mcp_launch.processes import ProcessTable
 
+# How old a process must be to be judged by what it does: hosts start a server twice for a moment,
+# what they fork holds their pipes for another, and who was orphaned a second ago is ending.
+SETTLED = 10.0
+
 # Programs that adopt what others leave, and start nothing that talks to them.
 _ADOPTERS = {"init", "systemd", "launchd", "tini", "dumb-init", "docker-init", "catatonit"}
+
+
+def is_settled(age: float | None) -> bool:
+    """Tell whether a process is known to be old enough to be judged by what it does."""
+    return age is not None and age >= SETTLED
 
 
 class Launch(NamedTuple):
@@ -44,7 +54,7 @@ class Server:
     """One server, with everything below it."""
 
     name: str
-    pid: int  # whom its host talks to: our launcher, or the server itself
+    pid: int  # its own process; the launcher's, while there is none
     roots: tuple[ProcessIdentity, ...]  # what its tree hangs from
     processes: tuple[int, ...]  # all of its tree
     command: tuple[str, ...]  # without secrets
@@ -54,12 +64,20 @@ class Server:
     stdout: End
     session: str = ""
     thread: str = ""
+    launcher: int = 0  # our process between host and server; 0: there is none
     launch: Launch | None = None  # None: somebody else started it
+    earlier: str = ""  # the session it was last bound to, if its host has another now
     why_ownerless: str = ""  # the proof; empty: there is none
+    doubt: str = ""  # what a server that seems to be left lacks for the proof
 
     def __str__(self) -> str:
         """Return what it is called in a message."""
         return f"{printable(self.name)} (process {self.pid})"
+
+    @property
+    def contact(self) -> int:
+        """The process that its host talks to."""
+        return self.launcher or self.pid
 
     @cached_property
     def shares(self) -> dict[int, Memory]:
@@ -85,6 +103,11 @@ class Population:
         known = ((pid, hosts.recognise(table, one)) for pid, one in self.processes.items())
         self.hosts: dict[int, Host] = {pid: host for pid, host in known if host is not None}
         self._endpoints = Endpoints(self.hosts)
+
+    @cached_property
+    def channels(self) -> Channels:
+        """What tells who else can reach a process."""
+        return Channels()
 
     def look_at_ends(self, pid: int) -> tuple[End, End]:
         """Return the other ends of stdin and stdout; only hosts are looked at as holders."""
@@ -117,10 +140,15 @@ class Population:
         parent = self.processes.get(self.processes[pid].parent)
         if parent is None or parent.identity.pid in self.hosts:
             return False
-        if parent.name in _ADOPTERS:
+        if self.is_adopter(parent):
             return True
         first = parent.identity.pid
         return first == 1 and _read_session(pid) not in {0, pid, _read_session(first)}
+
+    @staticmethod
+    def is_adopter(process: Process) -> bool:
+        """Tell whether a process is one of those that do nothing but adopt."""
+        return process.name in _ADOPTERS
 
 
 def _read_session(pid: int) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mcp_launch.census import Census, HostProcess, Session
-    from mcp_launch.population import Launch, Server
+    from mcp_launch.population import Server
     from mcp_launch.processes import ProcessTable
 
 VERSION = 1
@@ -66,11 +66,14 @@ def _draw_screen(census: Census) -> Group:
 def _draw(census: Census) -> Group:
     """Return the tree: host, session or thread, server."""
     trees = [_draw_host(host) for host in census.hosts]
-    if census.ownerless:
-        left = Tree(Text("no host (mcp-launch reap ends them)", "bold red"), guide_style="dim")
-        for server in census.ownerless:
-            left.add(_draw_server(server))
-        trees.append(left)
+    for title, style, servers in (
+        ("no host (mcp-launch reap ends them)", "bold red", census.ownerless),
+        ("no host seen (mcp-launch reap leaves them alone)", "bold", census.doubtful),
+    ):
+        if servers:
+            trees.append(Tree(Text(title, style), guide_style="dim"))
+            for server in servers:
+                trees[-1].add(_draw_server(server))
     return Group(*trees) if trees else Group(Text("No server runs that could be told."))
 
 
@@ -107,19 +110,27 @@ def _draw_server(server: Server) -> Text:
         f"up {measures.tell_age(server.age)}",
         str(server.memory),
     ]
-    facts += _tell_launch(server.launch) if server.launch else ["not started by mcp-launch"]
-    facts += [server.why_ownerless] if server.why_ownerless else []
+    facts += _tell_launch(server) if server.launch else ["not started by mcp-launch"]
+    facts += [server.why_ownerless or server.doubt]
     label = Text(printable(server.name), "bold" if server.launch else "dim bold")
     label.append(printable("  " + "  ".join(filter(None, facts))), "not bold")
     return label
 
 
-def _tell_launch(launch: Launch) -> list[str]:
+def _tell_launch(server: Server) -> list[str]:
+    launch = server.launch
+    if launch is None:
+        return []
     told = [_count(launch.calls, "call")]
     if launch.last_call is not None:
         told.append(f"last {measures.tell_age(time.time() - launch.last_call)} ago")
-    evidence = f" ({launch.evidence})" if launch.evidence else ""
-    told.append(f"{launch.state}{evidence}")
+    if server.earlier:
+        # Its host has gone on to another session, whatever the evidence was.
+        did = "last called" if launch.calls else "started"
+        told.append(f"{did} for {server.earlier}")
+    else:
+        evidence = f" ({launch.evidence})" if launch.evidence else ""
+        told.append(f"{launch.state}{evidence}")
     troubles = ((launch.restarts, "restart"), (launch.refusals, "refusal"))
     told += [_count(number, what) for number, what in troubles if number]
     told += [_count(launch.noise, "line") + " of noise"] if launch.noise else []
@@ -154,6 +165,7 @@ def describe(census: Census) -> dict[str, Any]:
             for host in census.hosts
         ],
         "ownerless": [_describe_server(server) for server in census.ownerless],
+        "doubtful": [_describe_server(server) for server in census.doubtful],
     }
 
 
@@ -165,6 +177,7 @@ def _describe_server(server: Server) -> dict[str, object]:
     return {
         "server": server.name,
         "pid": server.pid,
+        "launcher": server.launcher or None,
         "pids": list(server.processes),
         "command": list(server.command),
         "project": server.project or None,
@@ -172,6 +185,8 @@ def _describe_server(server: Server) -> dict[str, object]:
         "memory": _describe_memory(server),
         "stdin": server.stdin._asdict(),
         "stdout": server.stdout._asdict(),
+        "earlier_session": server.earlier or None,
         "launch": server.launch._asdict() if server.launch else None,
         "why_ownerless": server.why_ownerless or None,
+        "doubt": server.doubt or None,
     }

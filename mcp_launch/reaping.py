@@ -17,7 +17,7 @@ import psutil
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch import asking, leases, measures
+from mcp_launch import asking, leases, likeness, measures
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import LaunchError, printable, tell
 from mcp_launch.identity import compare
@@ -54,17 +54,21 @@ def run(
     console: Console = Screen()
     youngest = measures.read_age(older_than) if older_than else None
     survey = open_survey(environ, table)
+    census = survey.take_census()
     found = [
         server
-        for server in survey.take_census().ownerless
+        for server in census.ownerless
         if youngest is None or (server.age is not None and server.age >= youngest)
     ]
     if not found:
         console.print("There is nothing to end: every server has a host, or may have one.")
+        console.print(likeness.EXPLANATION)
     elif not _is_agreed(console, found, is_sure=is_sure):
         console.print("Nothing was ended.")
         return 0
     outcomes = [_end_and_tell(console, survey, server) for server in found]
+    for server in census.doubtful:
+        console.print(Text(printable(f"Left alone: {server}: {server.doubt}")))
     for path in leases.reclaim_stale(survey.table, f"{survey.state}/leases"):
         console.print(Text(printable(f"Removed the stale lease {path}")))
     return 0 if all(outcomes) else 1

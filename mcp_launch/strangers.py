@@ -2,20 +2,22 @@
 
 No sign is trusted alone, for `reap` ends what is found to be left. A host's server is a child
 of a host, hosts hold the other ends of its stdin and stdout, and its command is a server's.
-One that was left has been adopted, nobody holds these ends, and its command is a server's.
+One that was left has been adopted, nobody holds these ends, and its command is a server's; and
+nothing speaks against it: it is not young, not a shell's job, and nobody can reach it or
+anything below it in another way.
 """
 
 from __future__ import annotations
 
 import os
-import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
 
-from mcp_launch import masking
+from mcp_launch import channels, masking, titles
 from mcp_launch.likeness import name_server, prefer
-from mcp_launch.population import Server
+from mcp_launch.population import Server, is_settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +44,7 @@ def find_hosted(
 def find_left(
     population: Population, taken: set[int], configured: list[Configured]
 ) -> Iterator[Server]:
-    """Return the servers that nobody can talk to any more, each with the proof."""
+    """Return the servers that their hosts left, each with the proof, or with what it lacks."""
     for pid, process in population.processes.items():
         if pid in taken or pid in population.hosts or not population.is_adopted(pid):
             continue
@@ -52,21 +54,38 @@ def find_left(
         tree = population.list_tree([process.identity])
         if os.getpid() in tree or not population.hosts.keys().isdisjoint(tree):
             continue  # somebody works below it
-        if any(map(_listens, tree)):
-            continue  # somebody may talk to it another way
         name = _find_name_behind(population, pid, ends, configured)
         if name:
-            adopter = population.processes[process.parent].name
+            adopter = _name_adopter(population, process.parent)
             why = (
                 f"process {process.parent} ({adopter}) adopted it, and nobody holds "
                 "the other ends of its stdin and stdout"
             )
-            yield _describe(population, pid, name, ends, why)
+            doubt = _find_doubt(population, pid, tree)
+            server = _describe(population, pid, name, ends)
+            yield replace(server, why_ownerless="" if doubt else why, doubt=doubt)
 
 
-def _find_name(population: Population, pid: int, configured: list[Configured]) -> str | None:
+def _find_doubt(population: Population, pid: int, tree: tuple[int, ...]) -> str:
+    """Return what speaks against ending a server that seems to be left; empty: nothing does."""
+    if not is_settled(population.table.started_seconds_ago(pid)):
+        return "it was started a moment ago"
+    jobs = filter(None, map(channels.find_shell, tree))
+    return next(jobs, "") or population.channels.find_way(tree)
+
+
+def _name_adopter(population: Population, pid: int) -> str:
+    process = population.processes[pid]
+    if population.is_adopter(process):
+        return process.name
+    return titles.name_process(population.table, process)
+
+
+def _find_name(
+    population: Population, pid: int, configured: list[Configured], *, is_proof: bool = False
+) -> str | None:
     argv = population.table.read_argv(pid)
-    return name_server(argv, configured, is_host=pid in population.hosts)
+    return name_server(argv, configured, is_host=pid in population.hosts, is_proof=is_proof)
 
 
 def _is_own(pid: int) -> bool:
@@ -76,24 +95,7 @@ def _is_own(pid: int) -> bool:
         return False  # gone; or Windows, which has neither
 
 
-def _listens(pid: int) -> bool:
-    """Tell whether a process waits for connections, as far as that can be known."""
-    try:
-        connections = psutil.Process(pid).net_connections("all")
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.Error:
-        return True  # not proven
-    # A Unix socket with a name of its own is one that others connect to.
-    return any(
-        one.status == psutil.CONN_LISTEN or (one.family == socket.AF_UNIX and one.laddr)
-        for one in connections
-    )
-
-
-def _describe(
-    population: Population, pid: int, name: str, ends: tuple[End, End], why_ownerless: str = ""
-) -> Server:
+def _describe(population: Population, pid: int, name: str, ends: tuple[End, End]) -> Server:
     roots = (population.processes[pid].identity,)
     return Server(
         name=masking.mask_text(name),
@@ -105,7 +107,6 @@ def _describe(
         age=population.table.started_seconds_ago(pid),
         stdin=ends[0],
         stdout=ends[1],
-        why_ownerless=why_ownerless,
     )
 
 
@@ -124,7 +125,7 @@ def _find_name_behind(
     A runner (npx, a shell) hands its own stdin and stdout on to the server. A child with other
     ones is not looked at: its parent may be a host that we do not know.
     """
-    name = _find_name(population, pid, configured)
+    name = _find_name(population, pid, configured, is_proof=True)
     for child in population.children.get(pid, []):
         theirs = population.look_at_ends(child)
         if not name and [end.name for end in theirs] == [end.name for end in ends]:

@@ -19,6 +19,8 @@ from sessions import claude, codex  # noqa: F401  # fixtures
 from stage import Stage
 from standins import Families
 
+from mcp_launch import population
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -68,8 +70,12 @@ def stage(project: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def families(stage: Stage) -> Iterator[Families]:
-    """Return what starts hosts that can be killed; nothing of them outlives the test."""
+def families(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Families]:
+    """Return what starts hosts that can be killed; nothing of them outlives the test.
+
+    Everything is taken for old enough to be what it is.
+    """
+    monkeypatch.setattr(population, "SETTLED", 0.0)
     families = Families(stage)
     yield families
     families.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.context import Context
@@ -46,6 +47,8 @@ class FakeTable:
         self.executables: dict[int, str] = {}
         self.variables: dict[int, dict[str, str]] = {}
         self.files: dict[int, list[str]] = {}
+        self.cwds: dict[int, str] = {}
+        self.owners: dict[int, int] = {}
         self.writers: dict[int, Verdict] = {}
         self.age: float | None = 0.0
         self.boot = "boot-1"
@@ -72,6 +75,12 @@ class FakeTable:
 
     def read_variable(self, pid: int, name: str) -> str | None:
         return self.variables.get(pid, {}).get(name)
+
+    def read_cwd(self, pid: int) -> str:
+        return self.cwds.get(pid, "")
+
+    def read_owner(self, pid: int) -> int | None:
+        return self.owners.get(pid, os.getuid())
 
     def list_open_files(self, pid: int) -> list[str]:
         return self.files.get(pid, [])

@@ -29,20 +29,24 @@ if TYPE_CHECKING:
 STAYS = python(
     "import os, signal; signal.alarm(120); os.write(1, b'ready\\n')\nwhile True: signal.pause()"
 )
-SERVER = [*STAYS, "mcp-docs"]
+
+
+def serve(code: str) -> list[str]:
+    """Return the command that runs some Python under a server's name."""
+    return [sys.executable, "-S", "-E", str(HERE / "actors" / "mcp-docs"), code]
+
+
+SERVER = serve(STAYS[-1])
 
 # The same with a child in a session of its own, and neither goes when it is asked to.
-STUBBORN = [
-    *python(
-        "import os, signal\n"
-        "signal.signal(15, signal.SIG_IGN)\n"
-        "parent = os.fork()\n"
-        "signal.alarm(120)\n"
-        "os.write(1, b'ready\\n') if parent else os.setsid()\n"
-        "while True: signal.pause()"
-    ),
-    "mcp-docs",
-]
+STUBBORN = serve(
+    "import os, signal\n"
+    "signal.signal(15, signal.SIG_IGN)\n"
+    "parent = os.fork()\n"
+    "signal.alarm(120)\n"
+    "os.write(1, b'ready\\n') if parent else os.setsid()\n"
+    "while True: signal.pause()"
+)
 
 
 class Enclosure:
@@ -91,7 +95,10 @@ class Family:
 
     def kill_host(self) -> Family:
         """End the host as a power cut would; whatever it started is adopted."""
-        os.kill(self.host, signal.SIGKILL)
+        try:
+            os.kill(self.host, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # a stand-in ends by itself when its server closes stdout
         wait_until_gone(self.host)
         deadline = time.monotonic() + LIMIT
         while linux.look(self.host):  # until the adopter has collected it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 from facts import FakeTable
-from stage import PROBE, RUN, python, wait_for_lease
+from stage import HERE, PROBE, RUN, python, wait_for_lease
 from standins import (
     SERVER,
     STAYS,
@@ -25,7 +26,7 @@ from standins import (
     write_session,
 )
 
-from mcp_launch import census, leases, likeness, measures
+from mcp_launch import census, leases, likeness, measures, population
 from mcp_launch.endpoints import Endpoints
 from mcp_launch.likeness import Configured
 from mcp_launch.population import Population
@@ -196,6 +197,33 @@ GITHUB = "ghcr.io/x/github-mcp-server"
         (["postgres", "-D", "data/mcp"], None),
         (["tmux", "new", "-s", "mcp"], None),
         (["python3", "plain", "--other"], None),
+        # A directory on the way to something else.
+        (["python", "work/mcp/report.py"], None),
+        (["mcp/bin/backup", "--all"], None),
+        (["bash", "mcp/run.sh"], None),
+        (["node", "../mcp/build.js"], None),
+        (["node", "node_modules/mcp-tools/lint.js"], None),
+        (["docker", "run", "-i", "registry.mcp.dev/x/postgres"], None),
+        # The value of an option, the argument of a program, the code that an interpreter runs.
+        (["node", "--require", "mcp-hook", "build.js"], None),
+        (["uv", "run", "--with", "mcp", "client.py"], None),
+        (["python", "-W", "mcp", "x.py"], None),
+        (["python", "-c", "import time", "mcp-notes"], None),
+        (["python", "-Ic", "import time", "mcp-notes"], None),
+        (["node", "-e", "x()", "mcp-notes"], None),
+        (["grep", "mcp", "notes.txt"], None),
+        (["rg", "mcp"], None),
+        (["tail", "-f", "plain"], None),
+        # A word that is another's.
+        (["mcp23017-daemon"], None),
+        (["/opt/mcpelauncher-client"], None),
+        (["python", "-Im", "mcp_server_time"], "mcp_server_time"),
+        (["uv", "run", "python", "-m", "mcp_server_time"], "mcp_server_time"),
+        (["uvx", "--from", "mcp-tools", "tool"], "mcp-tools"),
+        (["npx", "--package=@x/mcp", "tool"], "@x/mcp"),
+        (["deno", "run", "-A", "npm:@x/mcp"], "@x/mcp"),
+        (["fastmcp", "run", "server.py"], "fastmcp"),
+        (["goose", "mcp-server"], "mcp-server"),
         ([], None),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -208,6 +236,35 @@ def test_a_server_is_told_by_its_command(argv: list[str], name: str | None) -> N
     ]
 
     assert likeness.name_server(argv, configured) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "is_one"),
+    [
+        (["/opt/audit-server", "--all"], True),
+        (["audit-server"], True),
+        (["npx", "-y", "docs-server"], True),
+        (["uvx", "docs-server"], True),
+        (["npm", "exec", "docs-server"], True),
+        (["node", "/opt/docs/server.js"], True),
+        (["docker", "run", "-i", "docs"], True),
+        (["node", "server.js"], False),
+        (["python", "-m", "server"], False),
+        (["python", "-c", "serve()"], False),
+        (["uv", "run", "server.py"], False),
+        (["npm", "run", "serve"], False),
+        (["./tools/server"], False),
+        (["bash", "-lc", "start it"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_command_proves_a_server_only_if_it_is_the_same_everywhere(
+    words: list[str], is_one: bool
+) -> None:
+    configured = [Configured("docs", tuple(words))]
+
+    assert likeness.name_server(words, configured) == "docs"
+    assert (likeness.name_server(words, configured, is_proof=True) == "docs") is is_one
 
 
 @pytest.mark.parametrize(
@@ -246,7 +303,9 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
     (session,) = seen.sessions
     assert (session.session, session.thread) == ("s-1", THREAD + "1")
     (server,) = session.servers
-    assert (server.name, server.pid, server.project) == ("docs", host.child, str(stage.project))
+    assert (server.name, server.project) == ("docs", str(stage.project))
+    assert (server.launcher, server.contact) == (host.child, host.child)
+    assert linux.read_argv(server.pid) == [*PROBE, "--token=s3cret-key"]
     assert server.launch
     assert (server.launch.state, server.launch.calls) == ("confirmed", 1)
     assert set(server.processes) == {host.child, *linux.list_descendants(host.child)}
@@ -291,6 +350,70 @@ def test_a_launch_is_shown_where_there_is_no_proc(families: Families, state: Pat
 
     assert (host.name, host.pid) == ("codex", family.host)
     assert [server.pid for server in host.servers] == [family.server]
+
+
+def test_a_server_that_took_anothers_place_is_shown_by_its_own_process(
+    stage: Stage, state: Path
+) -> None:
+    host = stage.launch_below("codex", command=[*RUN, "--server", "docs", "--", *PROBE])
+    host.ask("look")
+    (before,) = take(state).hosts[0].servers
+
+    os.kill(before.pid, signal.SIGKILL)
+    wait_for_lease(state, lambda lease: lease["processes"]["server"]["pid"] != before.pid)
+
+    (after,) = take(state).hosts[0].servers
+    assert after.pid != before.pid
+    assert linux.read_argv(after.pid) == PROBE
+    assert after.launcher == before.launcher == host.child
+
+
+def test_all_servers_of_a_claude_code_are_under_the_session_it_has_now(
+    families: Families, state: Path, own_home: Path
+) -> None:
+    """As after `/clear`: one was called since, one was called before, one never."""
+    family = families.start("claude", "--twice", command=STAYS)
+    servers = [family.server]
+    for _ in range(2):
+        family.launch.write(b"next\n")
+        told = {family.launch.read_line(), family.launch.read_line()}
+        servers += [int(line) for line in told - {b"ready\n"}]
+    bindings = [("confirmed", "new", 2), ("confirmed", "old", 1), ("tentative", "old", 0)]
+    for number, (pid, (binding, whose, calls)) in enumerate(zip(servers, bindings, strict=True)):
+        write_lease(
+            state,
+            f"launch-{number}",
+            processes={"launcher": pid, "server": pid, "host": family.host},
+            binding={"state": binding, "session": whose, "evidence": "its record"},
+            calls=calls,
+        )
+    write_session(own_home, family.host, "new")
+
+    (host,) = take(state).hosts
+
+    (session,) = host.sessions
+    assert session.session == "new"
+    found = {server.pid: server.earlier for server in session.servers}
+    assert found == dict(zip(servers, ["", "old", "old"], strict=True))
+
+
+def test_a_host_that_nobody_knows_is_called_what_it_runs(stage: Stage, state: Path) -> None:
+    """Node's main thread has a name of its own, which the kernel shows as the process's."""
+    rename = "import ctypes; ctypes.CDLL(None).prctl(15, b'MainThread', 0, 0, 0)\n"
+    script = stage.project / "agent.py"
+    host = (HERE / "actors" / "host.py").read_text(encoding="utf-8")
+    script.write_text(host.replace("import os\n", f"import os\n{rename}", 1), encoding="utf-8")
+    launch = stage.start([sys.executable, "-S", "-E", str(script), "--", *RUN, "--", *PROBE])
+    launch.read_line()
+    launch.ask("look")
+    wait_for_lease(state, lambda _: True)
+
+    (seen,) = take(state).hosts
+
+    process = linux.look(launch.pid)
+    assert process
+    assert process.name == "MainThread"
+    assert (seen.name, seen.title) == ("unknown", "agent")
 
 
 @pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
@@ -516,6 +639,18 @@ def test_a_launch_whose_host_is_gone_is_ownerless(families: Families, state: Pat
     (server,) = take(state).ownerless
     assert server.launch
     assert server.why_ownerless == f"its host, process {family.host}, is gone"
+
+
+def test_a_launch_is_not_ownerless_while_anybody_talks_to_it(
+    stage: Stage, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell may have started it and ended; who holds its stdin may be no host that we know."""
+    monkeypatch.setattr(population, "SETTLED", 0.0)
+    process = stage.start(STAYS)
+    process.read_line()
+    write_lease(state, processes={"launcher": process.pid, "host": 4_000_001})
+
+    assert take(state).ownerless == []
 
 
 def test_a_launch_is_not_ownerless_while_a_host_is_above_it(

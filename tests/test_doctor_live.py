@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctoring import list_codes
-from stage import HERE, Witness
+from stage import HERE, Witness, wait_until_gone
+from standins import SERVER, Families, enclose
 
 from mcp_launch import trusting
-from mcp_launch.doctor import limits, live, probing
+from mcp_launch.doctor import examining, limits, live, probing, processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from doctoring import Machine
+    from standins import Family
 
     from mcp_launch.doctor.finding import Finding
 
@@ -643,3 +645,31 @@ def test_nothing_is_left_after_a_signal(
     assert witness.hear_last_words("patient") == b""
     assert list(place.iterdir()) == []
     assert signal.getsignal(number) == before
+
+
+# What runs is looked at afterwards.
+
+
+def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
+    machine: Machine, families: Families
+) -> None:
+    """That may take a minute, in which servers end and others begin."""
+    machine.table = enclose()
+    configure(machine, "claude", docs=patient())
+    ended = families.start("claude", command=SERVER)
+    begun: list[Family] = []
+
+    def go_on(_: str) -> None:
+        if not begun:
+            ended.end()
+            wait_until_gone(ended.server)
+            begun.append(families.start("codex", command=SERVER))
+
+    survey = machine.survey()
+    examining.examine(survey, go_on)
+
+    (host,) = survey.census.hosts
+    assert host.pid == begun[0].host
+    (share,) = processes.list_memory(survey)
+    assert share.server == f"mcp-docs (process {begun[0].server})"
+    assert share.memory.amount > 0

@@ -22,6 +22,7 @@ from standins import (
     write_session,
 )
 
+from mcp_launch import population
 from mcp_launch.doctor import pools, processes
 from mcp_launch.errors import LaunchError
 from mcp_launch.processes import linux
@@ -55,7 +56,7 @@ while True:
 @pytest.fixture(autouse=True)
 def grown_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take everything for old enough to be what it is."""
-    monkeypatch.setattr(processes, "_SETTLED", 0.0)
+    monkeypatch.setattr(population, "SETTLED", 0.0)
 
 
 @pytest.fixture
@@ -120,6 +121,29 @@ def test_a_server_whose_host_is_gone_is_found_and_can_be_ended(
     assert check(real) == []
 
 
+def test_what_was_left_a_moment_ago_is_no_finding(
+    families: Families, real: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is probably ending."""
+    families.start("claude", command=SERVER).kill_host()
+    monkeypatch.setattr(population, "SETTLED", 3600.0)
+
+    assert check(real) == []
+
+
+def test_what_has_ended_since_it_was_looked_at_is_not_listed(
+    families: Families, real: Machine
+) -> None:
+    family = families.start("claude", command=SERVER)
+    survey = real.survey()
+    assert len(survey.census.hosts[0].servers) == 1
+
+    family.end()
+    wait_until_gone(family.server)
+
+    assert processes.list_memory(survey) == []
+
+
 def test_a_repair_leaves_alone_what_has_an_owner_by_then(
     families: Families, real: Machine, state: Path
 ) -> None:
@@ -166,7 +190,7 @@ def test_a_second_server_may_be_a_second_entry(families: Families, real: Machine
 def test_hosts_start_servers_twice_for_a_moment(
     families: Families, real: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_SETTLED", 100.0)
+    monkeypatch.setattr(population, "SETTLED", 100.0)
     start_next(families.start("claude", "--twice", command=SERVER))
 
     assert check(real) == []
@@ -262,7 +286,7 @@ def test_two_hosts_that_write_to_one_server_are_found(
 def test_servers_of_two_hosts_that_read_one_pipe_are_found(
     passing: Passing, real: Machine, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_SETTLED", 100.0)  # who writes is not asked here
+    monkeypatch.setattr(population, "SETTLED", 100.0)  # who writes is not asked here
     reading, writing = pipe
     passing.start("codex", reading, writing, command=SERVER)
     passing.start("claude", reading, writing, command=SERVER)

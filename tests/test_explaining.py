@@ -432,12 +432,101 @@ def test_a_running_host_is_asked(desk: Desk) -> None:
     desk.table.add(30, "codex", parent=0)
     desk.table.variables[30] = {"HOME": str(desk.home), "PATH": "/bin", "NAMED": "the host's"}
     desk.table.files[30] = [f"{desk.home}/.codex/thread-writer-locks/{THREAD}.lock"]
+    desk.table.cwds[30] = str(desk.project)
 
     told = desk.tell(server="docs")
 
     assert values(told)["NAMED"] == "the host's"
     assert values(told)["CODEX_THREAD_ID"] == THREAD
-    assert "process 30 (codex) runs now" in told["frame"]["host"]["origin"]
+    assert "process 30 (Codex) runs now" in told["frame"]["host"]["origin"]
+
+
+def run_claude(desk: Desk, cwd: Path | str, **environ: str) -> None:
+    """Let a Claude Code run somewhere, with a session that its record has."""
+    desk.write("~/.claude.json", '{"mcpServers": {"it": {"command": "cat"}}}')
+    desk.write("~/.claude/sessions/30.json", '{"sessionId": "s-1", "procStart": "5"}')
+    desk.table.add(30, "claude", parent=0)
+    desk.table.cwds[30] = str(cwd)
+    desk.table.variables[30] = {"HOME": str(desk.home), "OWN": "its own", **environ}
+
+
+NO_SESSION = "no session of Claude Code runs here: the values are those of a new one"
+
+
+@pytest.mark.parametrize("place", ["", "sub/deeper"], ids=["here", "the project's root"])
+def test_a_session_that_works_here_is_taken(
+    place: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_claude(desk, desk.project)
+    (desk.project / place).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(desk.project / place)
+
+    told = desk.tell(server="it")
+
+    assert told["frame"]["session"]["value"] == "s-1"
+    assert values(told)["OWN"] == "its own"
+    assert NO_SESSION not in told["notes"]
+
+
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "in a directory below": {"cwd": "{project}/blog"},
+    "in a directory beside": {"cwd": "/srv"},
+    "above the project": {"cwd": "{project}/.."},
+    "with another home": {"cwd": "{project}", "HOME": "/srv/suite"},
+    "with its files elsewhere": {"cwd": "{project}", "CLAUDE_CONFIG_DIR": "/srv/suite"},
+}
+
+
+@pytest.mark.parametrize("how", list(ELSEWHERE.values()), ids=list(ELSEWHERE))
+def test_a_session_that_works_elsewhere_is_not_taken(how: dict[str, str], desk: Desk) -> None:
+    run_claude(desk, **{name: text.format(project=desk.project) for name, text in how.items()})
+
+    told = desk.tell(server="it")
+
+    assert told["frame"]["session"]["value"] is None
+    assert NO_SESSION in told["notes"]
+    assert "OWN" not in values(told)
+
+
+def test_another_users_session_is_not_taken(desk: Desk) -> None:
+    run_claude(desk, desk.project)
+    desk.table.owners[30] = os.getuid() + 1
+
+    assert desk.tell(server="it")["frame"]["session"]["value"] is None
+
+
+def test_in_claudes_shell_its_session_is_taken_wherever_that_works(desk: Desk) -> None:
+    run_claude(desk, "/srv")
+    desk.table.add(40, "bash", parent=30)
+    desk.table.add(os.getpid(), "python", parent=40)
+
+    assert desk.tell(server="it")["frame"]["session"]["value"] == "s-1"
+
+
+@pytest.mark.parametrize("is_here", [True, False], ids=["one is", "none is"])
+def test_of_the_threads_of_codexs_daemon_only_those_that_work_here_are_taken(
+    is_here: bool, desk: Desk
+) -> None:
+    configure_codex(desk)
+    desk.table.add(30, "codex", parent=0)
+    desk.table.argv[30] = ["codex", "app-server"]
+    desk.table.variables[30] = {"HOME": str(desk.home), "NAMED": "the daemon's"}
+    desk.table.cwds[30] = str(desk.home)
+    elsewhere, unknown = f"{THREAD[:-1]}2", f"{THREAD[:-1]}3"  # newer, and so what one would guess
+    for thread, cwd in ((THREAD, desk.project if is_here else "/srv"), (elsewhere, "/srv")):
+        record = {"payload": {"session_id": thread, "cwd": str(cwd)}}
+        rollout = desk.write(f"~/.codex/sessions/rollout-x-{thread}.jsonl", json.dumps(record))
+        desk.table.files.setdefault(30, []).append(str(rollout))
+    locks = f"{desk.home}/.codex/thread-writer-locks"
+    desk.table.files[30] += [f"{locks}/{one}.lock" for one in (THREAD, elsewhere, unknown)]
+
+    told = desk.tell(server="wrapped")
+
+    assert told["frame"]["thread"]["value"] == (THREAD if is_here else None)
+    note = "no session of Codex runs here: the values are those of a new one"
+    assert (note in told["notes"]) is not is_here
+    assert "NAMED" not in values(told)  # the entry does not name it
+    assert told["frame"]["host"]["origin"].endswith("process 30 (Codex) runs now")
 
 
 def test_of_several_processes_of_a_host_the_one_above_us_is_asked(desk: Desk) -> None:

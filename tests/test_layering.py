@@ -13,7 +13,7 @@ PACKAGE = Path(mcp_launch.__file__).parent
 
 # Three storeys, lowest first; a module imports only what stands before it.
 STOREYS = (
-    *("errors", "identity", "jsontext", "signals", "kernel", "trace"),
+    *("errors", "identity", "jsontext", "signals", "kernel", "trace", "stamps"),
     *("processes.linux", "processes.portable", "processes"),
     *("hosts.host", "hosts.codex", "hosts.claude", "hosts.goose", "hosts.vscode", "hosts"),
     # The launch path: little of the standard library, nothing else.
@@ -74,7 +74,8 @@ STOREYS = (
     *("settings.copilot", "settings.goose", "settings", "gitindex"),
     *("aliases", "changing", "leftovers", "backups", "registry", "writing", "replacing"),
     *("whereabouts", "tracking", "consequences", "differences", "asking", "editing"),
-    *("endpoints", "measures", "likeness", "population", "launched", "strangers", "census"),
+    *("endpoints", "measures", "commandline", "likeness", "titles", "channels"),
+    *("population", "launched", "strangers", "census"),
     *("doctor.finding", "doctor.programs", "doctor.kinds", "doctor.claudekeys"),
     *("doctor.permission", "doctor.survey", "doctor.presets", "doctor.surroundings"),
     *("watching", "ps", "reaping", "logs"),
@@ -96,7 +97,7 @@ STOREYS = (
     *("doctor.limits", "doctor.rehearsing", "doctor.wire", "doctor.probing", "doctor.judging"),
     "doctor.live",
     *("doctor.examining", "doctor.report", "doctor.command", "doctor"),
-    *("explaining.situation", "explaining.prospect", "explaining.precedence"),
+    *("explaining.nearby", "explaining.situation", "explaining.prospect", "explaining.precedence"),
     *("explaining.account", "explaining"),
     *("demo.server", "demo.standin", "demo", "uninstalling", "slips", "cli"),
     "__main__",

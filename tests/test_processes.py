@@ -51,6 +51,16 @@ def test_a_process_that_is_gone_is_not_seen(table: ProcessTable) -> None:
     assert table.list_descendants(process.pid) == []
 
 
+def test_where_a_process_works_and_whose_it_is(table: ProcessTable, stage: Stage) -> None:
+    process = stage.start(CHILD, cwd=stage.project)
+    process.read_line()
+
+    assert table.read_cwd(process.pid) == os.path.realpath(stage.project)
+    assert table.read_owner(process.pid) == os.getuid()
+    process.finish()
+    assert (table.read_cwd(process.pid), table.read_owner(process.pid)) == ("", None)
+
+
 def test_two_looks_at_one_process_are_the_same(table: ProcessTable, stage: Stage) -> None:
     first, second = table.look(os.getpid()), table.look(os.getpid())
     other = table.look(stage.start(CHILD).pid)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyte
 import pytest
 from rich.console import Console
-from stage import HERE, LIMIT, MEMORY, RUN, Stage
+from stage import HERE, LIMIT, MEMORY, RUN, Stage, wait_for_lease
 from standins import (
     SERVER,
     STAYS,
@@ -31,7 +31,7 @@ from standins import (
     write_session,
 )
 
-from mcp_launch import census, measures, ps
+from mcp_launch import census, measures, population, ps
 from mcp_launch.census import HostProcess, Session
 from mcp_launch.errors import UsageError
 
@@ -101,6 +101,44 @@ def test_what_a_lease_knows_is_shown(families: Families, state: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [(0, "0 calls  started for old"), (3, "3 calls  last called for old")],
+)
+def test_a_server_of_an_earlier_session_is_marked(
+    calls: int, told: str, families: Families, state: Path, own_home: Path
+) -> None:
+    family = families.start("claude", command=STAYS)
+    record = f"{own_home}/.claude/sessions/{family.host}.json"
+    write_lease(
+        state,
+        processes={"launcher": family.server, "server": family.server, "host": family.host},
+        binding={"state": "tentative", "session": "old", "evidence": record},
+        calls=calls,
+    )
+    write_session(own_home, family.host, "new")
+
+    _, session, server = show(state)
+
+    assert session.startswith("└── session new  ")
+    assert server.endswith(f" PSS  {told}")
+    (described,) = ps.describe(take(state))["hosts"][0]["sessions"]
+    assert described["session"] == "new"
+    assert described["servers"][0]["earlier_session"] == "old"
+
+
+def test_the_servers_own_process_is_shown_and_the_launchers_told(stage: Stage, state: Path) -> None:
+    host = stage.launch_below("claude", command=[*RUN, "--server", "docs", "--", *MEMORY])
+    host.greet()
+    lease = wait_for_lease(state, lambda _: True)
+    pid = lease["processes"]["server"]["pid"]
+
+    assert pid != host.child
+    assert f"  pid {pid}  " in show(state)[2]
+    (server,) = ps.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
+    assert (server["pid"], server["launcher"], server["launch"]["server"]) == (pid, host.child, pid)
+
+
 def test_servers_without_a_host_have_a_branch_of_their_own(families: Families, state: Path) -> None:
     families.start("claude", command=SERVER).kill_host()
 
@@ -110,8 +148,26 @@ def test_servers_without_a_host_have_a_branch_of_their_own(families: Families, s
     assert server.endswith("nobody holds the other ends of its stdin and stdout")
 
 
-def test_what_servers_are_called_cannot_disturb_a_terminal(families: Families, state: Path) -> None:
-    families.start("claude", command=[*STAYS, "mcp-\x1b[2J[bold]"])
+def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
+    families: Families, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = families.start("claude", command=SERVER).kill_host()
+    monkeypatch.setattr(population, "SETTLED", 3600.0)
+
+    title, server = show(state)
+
+    assert title == "no host seen (mcp-launch reap leaves them alone)"
+    assert server.endswith("  not started by mcp-launch  it was started a moment ago")
+    (told,) = ps.describe(take(state))["doubtful"]
+    assert (told["pid"], told["doubt"]) == (family.server, "it was started a moment ago")
+
+
+def test_what_servers_are_called_cannot_disturb_a_terminal(
+    families: Families, state: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "mcp-\x1b[2J[bold]"
+    script.write_text(STAYS[-1], encoding="utf-8")
+    families.start("claude", command=[sys.executable, str(script)])
 
     assert show(state)[2].lstrip(" └─").startswith("mcp-\\x1b[2J[bold]  ")
 
@@ -193,8 +249,9 @@ def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.Monkey
 WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})
-from mcp_launch import ps
+from mcp_launch import population, ps
 from standins import enclose
+population.SETTLED = 0.0
 sys.exit(ps.run(os.environ, is_watching=True, table=enclose(int(sys.argv[1]))))
 """
 

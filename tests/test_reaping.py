@@ -5,20 +5,35 @@ from __future__ import annotations
 import io
 import os
 import signal
+import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stage import PROBE, RUN, python, wait_for_lease, wait_until_gone
-from standins import SERVER, STAYS, STUBBORN, Families, enclose, forget_seconds, take, write_lease
+from stage import HERE, LIMIT, PROBE, RUN, python, wait_for_lease, wait_until_gone
+from standins import (
+    SERVER,
+    STAYS,
+    STUBBORN,
+    Families,
+    enclose,
+    forget_seconds,
+    link,
+    serve,
+    take,
+    write_lease,
+)
 
-from mcp_launch import measures, reaping
+from mcp_launch import measures, population, reaping
 from mcp_launch.doctor.survey import open_survey
+from mcp_launch.endpoints import Endpoints
 from mcp_launch.errors import LaunchError, UsageError
 from mcp_launch.identity import ProcessIdentity
 from mcp_launch.processes import linux
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from stage import Stage
@@ -71,7 +86,7 @@ def test_a_server_is_asked_to_finish_first(families: Families, tmp_path: Path) -
         "signal.signal(15, finish); signal.alarm(120); os.write(1, b'ready\\n')\n"
         "while True: signal.pause()"
     )
-    command = [*python(code), "mcp-docs", str(tmp_path / "finished")]
+    command = [*serve(code), str(tmp_path / "finished")]
     family = families.start("codex", command=command).kill_host()
 
     assert reap() == 0
@@ -88,7 +103,7 @@ def test_a_child_that_is_born_while_the_tree_ends_is_ended_too(families: Familie
         "signal.signal(15, bear); signal.alarm(120); os.write(1, b'ready\\n')\n"
         "while True: signal.pause()"
     )
-    family = families.start("codex", command=[*python(code), "mcp-docs"]).kill_host()
+    family = families.start("codex", command=serve(code)).kill_host()
 
     assert reap() == 0
 
@@ -106,6 +121,8 @@ def test_where_all_is_well_nothing_is_done(
     assert is_there(family.server)
     assert capsys.readouterr().out == (
         "There is nothing to end: every server has a host, or may have one.\n"
+        "A server is known by its command, if a host's file has it, or by the word mcp in the "
+        "name of its program, script, module or package.\n"
     )
 
 
@@ -145,23 +162,208 @@ def test_a_program_that_is_no_server_is_left_alone(families: Families) -> None:
     assert is_there(family.server)
 
 
-LISTENS = {
-    "on a port": "s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()",
-    "on a socket": "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[2]); s.listen()",
+# How a server may be reached, though its host is gone; argv[2] is a free path.
+WAYS = {
+    "a port": "s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()",
+    "a port of version 6": "s = socket.socket(socket.AF_INET6); s.bind(('::1', 0)); s.listen()",
+    "a port for datagrams": "s = socket.socket(type=2); s.bind(('127.0.0.1', 0))",
+    "a socket that is not bound yet": "s = socket.socket()",
+    "a connection": (
+        "t = socket.socket(); t.bind(('127.0.0.1', 0)); t.listen()\n"
+        "s = socket.create_connection(t.getsockname()); a = t.accept(); t.close()"
+    ),
+    "a named socket": "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[2]); s.listen()",
+    "a named socket for datagrams": "s = socket.socket(socket.AF_UNIX, 2); s.bind(sys.argv[2])",
+    "an abstract socket": "s = socket.socket(1); s.bind('\\0' + sys.argv[2]); s.listen()",
+    "the kernel's messages": "s = socket.socket(socket.AF_NETLINK, 3, 0)",
+    "a port of a child": (
+        "s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n"
+        "import signal\n"
+        "if os.fork() == 0: signal.alarm(120); signal.pause()\n"
+        "s.close()"
+    ),
+    "a named pipe": "os.mkfifo(sys.argv[2]); s = os.open(sys.argv[2], os.O_RDWR)",
+    "a terminal": "s = os.openpty()",
+    "a terminal as stderr": "s, t = os.openpty(); os.dup2(t, 2)",
+    "a thread's own socket": (
+        "import ctypes, threading\n"
+        "done = threading.Event()\n"
+        "def work():\n"
+        "    assert ctypes.CDLL(None).unshare(0x400) == 0\n"  # CLONE_FILES
+        "    s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); done.set()\n"
+        "    threading.Event().wait()\n"
+        "threading.Thread(target=work, daemon=True).start(); done.wait()"
+    ),
 }
 
 
-@pytest.mark.parametrize("listen", list(LISTENS.values()), ids=list(LISTENS))
-def test_who_can_be_talked_to_another_way_is_left_alone(
-    listen: str, families: Families, tmp_path: Path
+@pytest.mark.parametrize("open_way", list(WAYS.values()), ids=list(WAYS))
+def test_who_can_be_reached_another_way_is_left_alone(
+    open_way: str, families: Families, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = f"import socket, sys\n{listen}\n{STAYS[-1]}"
-    command = [*python(code), "mcp-proxy", str(tmp_path / "socket")]
-    family = families.start("codex", command=command).kill_host()
+    code = f"import os, socket, sys\n{open_way}\n{STAYS[-1]}"
+    family = families.start("codex", command=[*serve(code), str(tmp_path / "way")]).kill_host()
 
     assert reap() == 0
 
     assert is_there(family.server)
+    shown = capsys.readouterr().out
+    assert "There is nothing to end" in shown
+    assert f"Left alone: mcp-docs (process {family.server}): process " in shown
+
+
+# A network of one's own, as root or as nobody in particular.
+UNSHARE = (
+    "import ctypes; call = ctypes.CDLL(None).unshare; assert 0 in map(call, (1 << 30, 5 << 28))"
+)
+
+
+@pytest.mark.skipif(
+    subprocess.run(python(UNSHARE), check=False, stderr=subprocess.DEVNULL).returncode != 0,
+    reason="nobody may have a network of his own here",
+)
+def test_a_socket_in_another_network_is_a_way_too(families: Families) -> None:
+    """It is in no list of sockets that we can read as our own."""
+    listen = "import socket; s = socket.socket(); s.bind(('', 0)); s.listen()"
+    family = families.start("codex", command=serve(f"{UNSHARE}\n{listen}\n{STAYS[-1]}")).kill_host()
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+
+
+def test_a_pipe_is_a_way_as_long_as_somebody_has_its_other_end(families: Families) -> None:
+    theirs, ours = os.pipe()
+    path = f"/proc/{os.getpid()}/fd/{theirs}"
+    code = f"import os\npipe = os.open({path!r}, os.O_RDONLY)\n{STAYS[-1]}"
+    family = families.start("codex", command=serve(code)).kill_host()
+    os.close(theirs)
+
+    assert reap() == 0
+    assert is_there(family.server)
+
+    os.close(ours)
+    assert reap() == 0
+    wait_until_gone(family.server)
+
+
+# What a server of any language has open, and nobody can use from outside.
+NO_WAYS = {
+    "a pipe to itself": "s = os.pipe()",
+    "sockets to itself": "s = socket.socketpair()",
+    "a pipe to a child": "r, w = os.pipe()\nif os.fork() == 0: os.close(w); os.read(r, 1)",
+    "sockets to a child": (
+        "a, b = socket.socketpair()\nif os.fork() == 0: a.close(); b.recv(1)\nb.close()"
+    ),
+    "a socket to nobody": "a, b = socket.socketpair(); b.close()",
+    "a pipe from nobody": "r, w = os.pipe(); os.close(w)",
+    "files": "s = open(sys.argv[2], 'w'); t = os.open('/', 0); u = open('/dev/urandom')",
+    "a file without a name": "s = open(sys.argv[2], 'w'); os.unlink(sys.argv[2])",
+    "waiting for events": "import select; s = select.epoll(), os.eventfd(0), os.memfd_create('x')",
+    "a child that was not collected": (
+        "c = os.fork()\nif c == 0: os._exit(0)\nos.waitid(os.P_PID, c, os.WEXITED | os.WNOWAIT)"
+    ),
+}
+
+
+@pytest.mark.parametrize("open_it", list(NO_WAYS.values()), ids=list(NO_WAYS))
+def test_what_nobody_can_use_from_outside_saves_no_server(
+    open_it: str, families: Families, tmp_path: Path
+) -> None:
+    code = f"import os, socket, sys\n{open_it}\n{STAYS[-1]}"
+    family = families.start("codex", command=[*serve(code), str(tmp_path / "file")]).kill_host()
+
+    assert reap() == 0
+
+    wait_until_gone(family.server)
+
+
+def test_what_was_started_a_moment_ago_is_left_alone(
+    families: Families, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = families.start("codex", command=SERVER).kill_host()
+    monkeypatch.setattr(population, "SETTLED", 3600.0)
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+    told = f"Left alone: mcp-docs (process {family.server}): it was started a moment ago"
+    assert told in capsys.readouterr().out
+
+
+def test_a_launch_that_was_made_a_moment_ago_is_left_alone(
+    families: Families, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = families.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": family.server, "host": family.host})
+    family.kill_host()
+    monkeypatch.setattr(population, "SETTLED", 3600.0)
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+
+
+# A shell, whose subshell starts a pipeline in the background and ends: the job is adopted, and the
+# programs before and behind it have ended.
+JOB = '(true | "$@" | true &)\nwhile :; do sleep 1; done'
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_shells_background_job_is_left_alone(
+    shell: str, stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(population, "SETTLED", 0.0)
+    job_code = STAYS[-1].replace("os.write(1, b'ready\\n')", "os.write(2, b'%d\\n' % os.getpid())")
+    lead = python("import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])")
+    init = [link(stage, "init"), "-S", "-E", str(HERE / "actors" / "adopter.py")]
+    launch = stage.start([*init, *lead, shell, "-c", JOB, shell, *serve(job_code)])
+    assert launch.process.stderr
+    job = int(launch.process.stderr.readline())
+    try:
+        wait_until(lambda: list_parents(job) == [launch.pid])
+        wait_until(lambda: [Endpoints([]).look(job, fd).state for fd in (0, 1)] == ["gone"] * 2)
+
+        assert reap() == 0
+
+        assert is_there(job)
+        told = capsys.readouterr().out
+        assert f"Left alone: mcp-docs (process {job}): process " in told
+        assert f"({shell}), a shell, may have started it" in told
+    finally:
+        for pid in linux.list_descendants(launch.pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def list_parents(pid: int) -> list[int]:
+    process = linux.look(pid)
+    return [process.parent] if process else []
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_what_belongs_to_a_terminal_is_left_alone(
+    families: Families, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = os.openpty()
+    # Who leads a session and opens a terminal has it from then on.
+    code = f"import os\nos.setsid(); os.close(os.open({os.ttyname(theirs)!r}, os.O_RDWR))"
+    family = families.start("codex", command=serve(f"{code}\n{STAYS[-1]}")).kill_host()
+    os.close(theirs)
+
+    assert reap() == 0
+
+    assert is_there(family.server)
+    assert "it belongs to a terminal" in capsys.readouterr().out
+
+    os.close(ours)  # it hangs up
+    assert reap() == 0
+    wait_until_gone(family.server)
 
 
 @pytest.mark.parametrize(("what", "value"), [("getuid", -1), ("getpid", 0)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch import hosts
+from mcp_launch import hosts, titles
 from mcp_launch.doctor.finding import Finding, Subject
 from mcp_launch.errors import printable
 from mcp_launch.processes import list_ancestors
@@ -34,20 +34,18 @@ def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
 
 def name_process(survey: Survey, pid: int) -> str:
     """Return what a host's process is called in a message."""
-    process = survey.table.look(pid)
-    host = hosts.recognise(survey.table, process) if process else None
-    return f"{host.title if host else 'a program'} (process {pid})"
+    return f"{printable(titles.name_pid(survey.table, pid))} (process {pid})"
 
 
 def _check_stdin(survey: Survey, host: HostProcess, server: Server) -> Iterator[Finding]:
-    above = {one.identity.pid for one in list_ancestors(survey.table, server.pid)}
+    above = {one.identity.pid for one in list_ancestors(survey.table, server.contact)}
     if server.stdin.holders and above.isdisjoint(server.stdin.holders):
         holders = " and ".join(name_process(survey, pid) for pid in server.stdin.holders)
         yield Finding(
             "ML404",
             Subject(host.name, server.name, pid=server.pid),
             f"{holders} talks to {server}, which {host} started",
-            f"end process {server.pid}, and start it from the host that talks to it",
+            f"end process {server.contact}, and start it from the host that talks to it",
         )
 
 

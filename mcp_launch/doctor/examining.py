@@ -17,7 +17,6 @@ _OF_ALL = (
     *installation.OF_ALL,
     *configuration.OF_ALL,
     *environment.OF_ALL,
-    processes.check,
 )
 # That such a server does not start, when it is tried, is no news.
 _EXPLAIN_NO_START = {
@@ -46,6 +45,8 @@ def examine(survey: Survey, tell: Callable[[str], None] | None = None) -> list[F
         known = {_whose(finding) for finding in found if finding.code in _EXPLAIN_NO_START}
         alive = _make(live.check, Subject(), survey, tell)
         found += [one for one in alive if one.code != "ML301" or _whose(one) not in known]
+    # Last: that may have taken a minute, and what runs is to be shown as it is afterwards.
+    found += _make(processes.check, Subject(), survey)
     return sorted(_keep_first(found), key=_rank)
 
 

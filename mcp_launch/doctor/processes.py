@@ -11,6 +11,7 @@ from mcp_launch.doctor import allegiance, pools
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import printable
 from mcp_launch.measures import tell_age
+from mcp_launch.population import is_settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.survey import Survey
     from mcp_launch.measures import Memory
     from mcp_launch.population import Server
-
-# Hosts start a server twice for a moment, and what they fork holds their pipes for another.
-_SETTLED = 10.0
 
 
 class Share(NamedTuple):
@@ -52,6 +50,7 @@ def check(survey: Survey) -> Iterator[Finding]:
 def list_memory(survey: Survey) -> list[Share]:
     """Return what every server holds, by host and session."""
     census = survey.census
+    # Who holds nothing has ended since it was looked at.
     shares = [
         Share(
             str(host),
@@ -62,8 +61,11 @@ def list_memory(survey: Survey) -> list[Share]:
         for host in census.hosts
         for session in host.sessions
         for server in session.servers
+        if server.memory.amount
     ]
-    left = [Share("no host", "", str(one), one.memory) for one in census.ownerless]
+    left = [
+        Share("no host", "", str(one), one.memory) for one in census.ownerless if one.memory.amount
+    ]
     return shares + left
 
 
@@ -79,7 +81,7 @@ def _report_ownerless(survey: Survey, server: Server) -> Finding:
 
 
 def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
-    settled = [one for one in host.servers if one.age is not None and one.age >= _SETTLED]
+    settled = [one for one in host.servers if is_settled(one.age)]
     for name in dict.fromkeys(server.name for server in settled):
         same = [server for server in settled if server.name == name]
         most = _count_expected(survey, host, name)
@@ -122,14 +124,14 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     """Find servers to which several processes of hosts can write."""
     for server in host.servers:
         ages = {pid: survey.table.started_seconds_ago(pid) for pid in server.stdin.holders}
-        settled = [pid for pid, age in ages.items() if age is not None and age >= _SETTLED]
+        settled = [pid for pid, age in ages.items() if is_settled(age)]
         if len(settled) > 1:
             writers = " and ".join(allegiance.name_process(survey, pid) for pid in settled)
             yield Finding(
                 "ML403",
                 Subject(host.name, server.name, pid=server.pid),
                 f"{writers} can write to the stdin of {server}",
-                f"end process {server.pid}, and have one host alone start it anew",
+                f"end process {server.contact}, and have one host alone start it anew",
             )
 
 
@@ -142,7 +144,7 @@ def _check_readers(census: Census) -> Iterator[Finding]:
                 "ML403",
                 Subject(host.name, server.name, pid=server.pid),
                 f"{server} of {host} and {other} of {other_host} read from the same pipe",
-                f"end processes {server.pid} and {other.pid}, and start both anew",
+                f"end processes {server.contact} and {other.contact}, and start both anew",
             )
 
 

@@ -266,9 +266,9 @@ def _imagine(found: Context, line: Lineage) -> None:
     """Say of a host that starts nothing now how far it could be asked."""
     process = line.process
     if process is not None:
-        runs = f"process {process.identity.pid} ({process.name}) runs now"
+        runs = f"process {process.identity.pid} ({found.host_title}) runs now"
     else:
-        runs = f"no {found.host_title} runs now"
+        runs = f"no {found.host_title} runs here now"
         for name in found.facts.told_later:
             setattr(found, name, Missing([f"{runs}, which could tell"]))
     found.host = Found(found.host.value, f"it has the entry; {runs}")

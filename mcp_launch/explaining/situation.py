@@ -26,6 +26,7 @@ from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.survey import Survey
 from mcp_launch.editing import check_hosts, make_site
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
+from mcp_launch.explaining import nearby
 from mcp_launch.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -79,11 +80,8 @@ def look_at_server(server: str, only: list[str], words: list[str], here: Situati
     check_hosts(only)
     directory = state.find_directory(here.environ)
     survey = Survey(make_site(here.environ), here.table, directory, only)
-    above = [process.identity.pid for process in here.line.ancestors]
     # Of several processes of a host, the one above us is the one that is meant.
-    survey.running_hosts = dict(
-        sorted(survey.running_hosts.items(), key=lambda running: running[0] not in above)
-    )
+    survey.running_hosts = nearby.select(survey, here.line, here.cwd)
     found = [item for item in survey.items if item.name == server]
     if found:
         return _enter(survey, _choose(server, found, here.cwd), words, here)
@@ -170,17 +168,19 @@ def _enter(survey: Survey, item: Item, words: list[str], here: Situation) -> Sit
     added = surroundings.list_added(item, cwd)
     origins |= dict.fromkeys(added, f"{title} sets it for every server")
     origins |= dict.fromkeys(own, "the entry's env")
+    line = _imagine_lineage(survey, item)
+    table = nearby.hide_threads(here.table, line, here.line, here.cwd)
     return Situation(
-        here.table,
+        table,
         _join(words, survey, item),
         given | {name: text for name, text in added.items() if name not in own},
-        _imagine_lineage(survey, item),
+        line,
         cwd,
         item,
         origins,
         {name: why for name, why in sorted(withheld.items()) if name not in added},
         host,
-        tuple(_list_notes(survey, item, cwd)),
+        (*_list_notes(survey, item, cwd), *nearby.list_notes(table, line, item.host.title)),
     )
 
 

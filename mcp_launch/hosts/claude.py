@@ -25,20 +25,18 @@ if TYPE_CHECKING:
 _TORN_READS = 20
 _TORN_READ_INTERVAL = 0.001
 
-# A file that was written so shortly before it was read may have been written once more
-# since, within one tick of the file system's clock: then it is read again the next time.
-_CLOCK_TICK = 0.05
-
 
 class _Callers(Callers):
-    """The host's record, read again when it has changed."""
+    """The host's record, read again when it has changed or may have."""
 
     is_in_request = False
 
     def __init__(self, sighting: Sighting) -> None:
+        from mcp_launch.stamps import Stamp  # the first call needs it, the start does not
+
         self._sighting = sighting
         self._path = _name_record(sighting)
-        self._known: tuple[float, int, int] | None = None  # when it was written, size, inode
+        self._stamp = Stamp()
         self._caller: Caller | None = None
         self.origins = (f"{self._path}, at the call", "", "")
 
@@ -48,10 +46,7 @@ class _Callers(Callers):
             seen = os.stat(self._path)
         except OSError:
             return self._caller
-        mark = (seen.st_mtime, seen.st_size, seen.st_ino)
-        if mark != self._known:
-            is_settled = time.time() - seen.st_mtime > _CLOCK_TICK
-            self._known = mark if is_settled else None
+        if self._stamp.may_have_changed(seen):
             record = _find_record(self._sighting)
             if isinstance(record, Found):
                 self._caller = (record.value, None, None)

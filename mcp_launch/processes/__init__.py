@@ -35,6 +35,12 @@ if TYPE_CHECKING:
         def read_environ(self, pid: int) -> dict[str, str]:
             """Return the environment it was started with; empty when it cannot be read."""
 
+        def read_cwd(self, pid: int) -> str:
+            """Return the directory it works in; empty when it cannot be read."""
+
+        def read_owner(self, pid: int) -> int | None:
+            """Return the number of the user who runs it."""
+
         def list_open_files(self, pid: int) -> list[str]:
             """Return the paths of the regular files it holds open."""
 

@@ -57,6 +57,19 @@ def read_environ(pid: int) -> dict[str, str]:
     return {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
 
 
+def read_cwd(pid: int) -> str:
+    """Return the directory it works in; empty when it cannot be read."""
+    return _link(f"/proc/{pid}/cwd")
+
+
+def read_owner(pid: int) -> int | None:
+    """Return the number of the user who runs it."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[1])
+    return None
+
+
 def list_open_files(pid: int) -> list[str]:
     """Return the paths of the regular files it holds open."""
     links = (link for _, link in _descriptors(pid))

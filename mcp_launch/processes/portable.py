@@ -65,6 +65,22 @@ def read_environ(pid: int) -> dict[str, str]:
         return {}
 
 
+def read_cwd(pid: int) -> str:
+    """Return the directory it works in; empty when it cannot be read."""
+    try:
+        return psutil.Process(pid).cwd()
+    except psutil.Error:
+        return ""
+
+
+def read_owner(pid: int) -> int | None:
+    """Return the number of the user who runs it."""
+    try:
+        return psutil.Process(pid).uids().real
+    except psutil.Error:
+        return None
+
+
 def list_open_files(pid: int) -> list[str]:
     """Return the paths of the regular files it holds open."""
     try:

@@ -15,6 +15,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(words: list[str]) -> None:
+    # Not in the session of the shell that runs the tests: nothing below is to be its job.
+    os.setsid()
     assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     if os.fork() == 0:
         os.execv(words[0], words)

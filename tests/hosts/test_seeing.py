@@ -20,7 +20,7 @@ from hosts.models import LIMIT
 from stage import Witness, wait_until_gone
 from standins import enclose
 
-from mcp_launch import reaping
+from mcp_launch import population, reaping
 
 PROGRAM = LAUNCHER[0]
 
@@ -154,10 +154,34 @@ def test_ps_shows_which_server_runs_for_which_session(desk: Desk) -> None:
     assert "probe" in run(desk, "ps").stdout
 
 
+def test_after_clear_in_a_terminal_ps_shows_the_session_that_there_is(desk: Desk) -> None:
+    project = desk.make_project("project")
+    claude.configure(desk, desk.wrap(SERVER))
+    terminal = claude.open_terminal(desk, project)
+    terminal.type(claude.LOOK)
+    [sight] = desk.wait_for_sights(1)
+    terminal.wait_for("done")
+    terminal.type("/clear")
+    terminal.wait_until(lambda screen: "done" not in screen)
+
+    shown = list_servers(desk)[sight.pid]
+
+    (record,) = (desk.home / ".claude" / "sessions").glob("*.json")
+    session = json.loads(record.read_text(encoding="utf-8"))["sessionId"]
+    assert session != sight.asker
+    assert shown["asker"] == session
+    assert shown["pid"] == sight.pid
+    assert shown["earlier_session"] == (sight.asker if desk.launcher else None)
+
+
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_reap_removes_what_a_killed_host_left_and_nothing_else(
-    bare_desk: Desk, host: str, capsys: pytest.CaptureFixture[str]
+    bare_desk: Desk,
+    host: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(population, "SETTLED", 0.0)  # nothing here is ten seconds old
     desk = bare_desk
     project = desk.make_project("project")
     init = desk.place / "init"
