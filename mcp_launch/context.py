@@ -64,7 +64,7 @@ class Context:
         )
         self.identity: Identity = host.identify(sighting)
         self.thread = self.identity.thread
-        self.session = self._choose_session()
+        self.session = self.identity.session
         self.inherited_cwd = Found(sighting.cwd, "inherited")
         self.place = host.find_place(sighting)
         self.project_root = find_project_root(self.place.value)
@@ -79,13 +79,6 @@ class Context:
         """Take another directory for the session's."""
         self.place = place
         self.project_root = find_project_root(place.value)
-
-    def _choose_session(self) -> Found | Missing:
-        # Not to have found a session is not to have none.
-        if isinstance(self.identity.session, Found) or "session" in self.facts.told_later:
-            return self.identity.session
-        reason = self.identity.session.searched[0]
-        return Found(self.launch.value, f"the launch's own id ({reason})")
 
 
 def look(table: ProcessTable, lineage: Lineage, environ: Mapping[str, str]) -> Sighting:

@@ -35,9 +35,9 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --on-change ACTION  when a call is of another session than the server's:
                       follow (it gets the call), restart (a fresh server gets
                       it), refuse (nobody does); by default what suits the host
-  --when-unknown WHAT what an identity that is asked for holds until a call
-                      tells it: placeholder (default, the launch's own id), or
-                      fail
+  --when-unknown WHAT what an identity that is asked for and not known holds,
+                      until a call names it: placeholder (default, the launch's
+                      own id), or fail
   --restart WHEN      on (default): a server that dies is replaced; off: the
                       launch ends
   --no-meta           leave the calls' _meta alone

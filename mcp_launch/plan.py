@@ -216,14 +216,9 @@ def _drop_strangers(plan: Plan, context: Context) -> None:
         # A name that is empty is one that exec refuses; some shells export it.
         if not name or is_own_variable(name):
             del plan.environ[name]
-    own = hosts.IDENTITY_VARIABLES.get(context.host.value, ())
-    for names in hosts.IDENTITY_VARIABLES.values():
-        for name in names:
-            # Codex sets its own for shells only, never for servers: what a server
-            # inherits is an outer Codex's.
-            is_stranger = name not in own or context.host.value == "codex"
-            if is_stranger and plan.environ.pop(name, None) is not None:
-                plan.unset_variables.append(name)
+    for name in hosts.list_foreign_variables(context.host.value):
+        if plan.environ.pop(name, None) is not None:
+            plan.unset_variables.append(name)
 
 
 def list_defaults(context: Context) -> dict[str, Found | Missing]:
@@ -251,16 +246,20 @@ def _find_fact(
         "launch": context.launch,
     }
     fact = facts[variable.source]
-    if isinstance(fact, Found) or variable.source not in context.facts.told_later:
-        return fact
-    # On the direct wire no call is seen.
-    if profile.direct or profile.when_unknown == "fail":
+    if isinstance(fact, Found) or profile.when_unknown == "fail":
         return fact
     if variable.default is not None or not variable.is_required:
         return fact  # the server can start without it
-    # A call will tell, but a server may not start without it.
     why = "; ".join(fact.searched)
-    return Found(context.launch.value, f"the launch's own id until a call tells ({why})")
+    if variable.source in context.facts.told_later:
+        # A call will tell, but a server may not start without it. On the direct wire no call
+        # is seen.
+        until = Found(context.launch.value, f"the launch's own id until a call tells ({why})")
+        return fact if profile.direct else until
+    if variable.source == "session":
+        # No call ever will, and a server that wants some id of its own works with this one.
+        return Found(context.launch.value, f"the launch's own id in place of a session's ({why})")
+    return fact
 
 
 def _pick(name: str, values: Mapping[str, str | None], where: str) -> Found | Missing:
@@ -284,7 +283,8 @@ _WAYS_OUT = {
     "project_root": "start the host inside a project",
     "thread": "start the server from a Codex thread, whose first call tells it (but not with "
     "--direct or --when-unknown fail), or give it a default or required = false in the profile",
-    "session": "leave out --direct and --when-unknown fail, so that the first call can tell it",
+    "session": "leave out --direct and --when-unknown fail, so that the launch's own id stands "
+    "for it until a call names it",
 }
 
 

@@ -307,6 +307,16 @@ def test_a_session_of_another_host_is_found(families: Families, real: Machine) -
     assert finding.fix.startswith("mcp-launch wrap mcp-docs")
 
 
+def test_sessions_of_several_other_hosts_are_found(families: Families, real: Machine) -> None:
+    environ = {**os.environ, "QWEN_CODE_SESSION_ID": "s-1", "COPILOT_AGENT_SESSION_ID": "s-2"}
+    families.start("goose", command=SERVER, env=environ)
+
+    told = " and ".join(finding.message for finding in check(real))
+
+    assert "QWEN_CODE_SESSION_ID=s-1, a session of Qwen Code" in told
+    assert "COPILOT_AGENT_SESSION_ID=s-2, a session of Copilot CLI" in told
+
+
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])
 def test_a_thread_that_codex_does_not_have_is_found(
     told: str, codes: list[str], families: Families, real: Machine, tmp_path: Path

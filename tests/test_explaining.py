@@ -112,7 +112,12 @@ def test_in_a_terminal_there_is_no_host(desk: Desk) -> None:
     assert told["frame"]["host"]["value"] == "unknown"
     assert told["frame"]["program"] == {"value": None, "origin": "no command was given"}
     assert values(told)["PWD"] == str(desk.project)
-    assert values(told)["MCP_LAUNCH_SESSION_ID"] == "(new with each launch)"
+    assert values(told)["MCP_LAUNCH_ID"] == "(new with each launch)"
+    assert told["frame"]["session"] == {
+        "value": None,
+        "origin": "this host tells no session id",
+    }
+    assert "MCP_LAUNCH_SESSION_ID" not in values(told)
     assert origins(told)["PATH"] == "inherited"
 
 

@@ -6,11 +6,12 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts, leases, reaping
+from mcp_launch import leases, reaping
 from mcp_launch.doctor import allegiance, pools
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import printable
 from mcp_launch.measures import tell_age
+from mcp_launch.settings import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +39,10 @@ def check(survey: Survey) -> Iterator[Finding]:
     census = survey.census
     for server in census.ownerless:
         yield _report_ownerless(survey, server)
-    wanted = {host.name for host in survey.hosts} | {hosts.UNKNOWN.name}
+    wanted = {host.name for host in survey.hosts}
     for host in census.hosts:
-        if host.name in wanted:
+        # Hosts whose files are not known cannot be asked for, or left out, by name.
+        if host.name in wanted or host.name not in HOSTS:
             yield from _check_generations(survey, host)
             yield from _check_writers(survey, host)
             yield from allegiance.check(survey, host)
