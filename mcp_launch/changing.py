@@ -162,14 +162,17 @@ def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish)
     if why_not or shape is None:
         return why_not
     is_wrapped = wrapping.is_wrapped(document, path, shape)
-    if is_wrapped and wish.launcher and wrapping.is_launcher_gone(words):
-        edits = wrapping.repoint(document, path, shape, wish.launcher)
-        return _Proposal(path, shape, edits, is_whole=False)
+    if is_wrapped and wish.launcher:
+        edits = wrapping.drop_keep(document, path, shape) if host.starts_anywhere else []
+        if wrapping.is_launcher_gone(words):
+            edits += wrapping.repoint(document, path, shape, wish.launcher)
+        if edits:
+            return _Proposal(path, shape, edits, is_whole=False)
     if is_wrapped == bool(wish.launcher):
         return "it is wrapped already" if is_wrapped else "it is not wrapped"
     try:
         if wish.launcher:
-            edits = wrapping.wrap(document, path, shape, wish.launcher, host.options)
+            edits = wrapping.wrap(document, path, shape, wish.launcher)
         else:
             edits = wrapping.unwrap(document, path, shape)
     except _STRANGE:

@@ -42,8 +42,9 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       launch ends
   --no-meta           leave the calls' _meta alone
   --no-log            keep no log of this launch (see mcp-launch logs)
-  --strict            refuse a launch whose lineage cannot be verified, or whose
-                      thread is only a guess
+  --strict            refuse a launch whose lineage cannot be verified, whose
+                      thread is only a guess, or whose directory is / or a home
+                      that was not named with --cwd
   --direct            let the server talk to the host itself: no byte passes
                       through us
   --trace             tell every decision on stderr

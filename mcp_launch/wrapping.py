@@ -83,6 +83,19 @@ def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> lis
     return [(*document.spots[first].value, document.spell(launcher))]
 
 
+def drop_keep(document: Document, entry: Path, shape: Shape) -> list[Edit]:
+    """Return what to change so that `--cwd keep` goes, where version 0.1.0 put it."""
+    words = list_words(document, entry, shape)
+    if words[1:4] != ["run", "--cwd", "keep"]:
+        return []
+    args = entry + (shape.command if shape.is_one_list else shape.args)
+    first = 2 if shape.is_one_list else 1
+    begin, end = (document.spots[(*args, at)].value[0] for at in (first, first + 2))
+    # A host may have moved it to lines of its own; a comment in it is somebody else's.
+    is_own = "".join(document.text[begin:end].split()) == '"--cwd","keep",'
+    return [(begin, end, "")] if is_own else []
+
+
 def wrap(
     document: Document, entry: Path, shape: Shape, launcher: str, own: tuple[str, ...] = ()
 ) -> list[Edit]:

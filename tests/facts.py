@@ -31,6 +31,7 @@ def make_context(**facts: Any) -> Context:
         "project_root": Found("/work/app", ".git in it"),
         "home": "/home/me",
         "host_homes": ["/home/me/.codex"],
+        "contradiction": None,
     }
     for name, value in (values | facts).items():
         setattr(context, name, value)
@@ -44,6 +45,7 @@ class FakeTable:
         self.processes: dict[int, Process] = {}
         self.argv: dict[int, list[str]] = {}
         self.executables: dict[int, str] = {}
+        self.directories: dict[int, str] = {}
         self.variables: dict[int, dict[str, str]] = {}
         self.files: dict[int, list[str]] = {}
         self.writers: dict[int, Verdict] = {}
@@ -66,6 +68,9 @@ class FakeTable:
 
     def read_executable(self, pid: int) -> str:
         return self.executables.get(pid, "")
+
+    def read_cwd(self, pid: int) -> str:
+        return self.directories.get(pid, "")
 
     def read_environ(self, pid: int) -> dict[str, str]:
         return self.variables.get(pid, {})

@@ -33,6 +33,7 @@ STOREYS = (
         "profiles",
         "profile",
         "command",
+        "place",
         "plan",
         "dotenvfile",
         "binding",
@@ -63,7 +64,7 @@ STOREYS = (
         "hearing",
     ),
     *("conversation", "relay", "direct"),
-    *("inventory", "carrying"),
+    "carrying",
     *("crash", "launch"),
     # The workshop: may be slow.
     "trusting",

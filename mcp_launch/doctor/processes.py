@@ -46,6 +46,7 @@ def check(survey: Survey) -> Iterator[Finding]:
             yield from _check_generations(survey, host)
             yield from _check_writers(survey, host)
             yield from allegiance.check(survey, host)
+            yield from _check_places(host)
     yield from _check_readers(census)
     yield from pools.check(survey)
     yield from _check_leases(survey)
@@ -132,6 +133,20 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
                 Subject(host.name, server.name, pid=server.pid),
                 f"{writers} can write to the stdin of {server}",
                 f"end process {server.pid}, and have one host alone start it anew",
+            )
+
+
+def _check_places(host: HostProcess) -> Iterator[Finding]:
+    """Note servers that run in a home or in `/`, without anybody having asked for it."""
+    for server in host.servers:
+        home = server.launch.place_note if server.launch else ""
+        if home:
+            yield Finding(
+                "ML408",
+                Subject(host.name, server.name, pid=server.pid),
+                f"{server} of {host} runs in {printable(home)}, not in a project",
+                f"start {host.title} in a project, or name a directory with --cwd DIR, if the "
+                "server works on files",
             )
 
 

@@ -37,7 +37,7 @@ def describe(prospect: Prospect) -> dict[str, Any]:
             for one in prospect.list_values()
         ],
         "removed": [{"name": name, "why": why} for name, why in prospect.list_removed().items()],
-        "notes": list(prospect.situation.notes),
+        "notes": prospect.list_notes(),
         "problems": [
             {"problem": error.problem, "fix": error.fix, "exit_code": error.exit_code}
             for error in prospect.problems

@@ -10,7 +10,18 @@ import copy
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import command, context, launch, lineage, options, passing, plan, profile, profiles
+from mcp_launch import (
+    command,
+    context,
+    launch,
+    lineage,
+    options,
+    passing,
+    place,
+    plan,
+    profile,
+    profiles,
+)
 from mcp_launch.errors import LaunchError, PlaceRefused, ProfileRefused, SourceMissing
 from mcp_launch.explaining.situation import NO_COMMAND, split
 from mcp_launch.hosts.host import Found, Missing
@@ -64,6 +75,12 @@ class Prospect:
         for name in sorted(environ.keys() - made.keys()):
             origin = self.situation.origins.get(name, "inherited")
             yield Value(name, environ[name], origin, is_set=False)
+
+    def list_notes(self) -> list[str]:
+        """Return what is worth knowing, and stops nothing."""
+        home = self.decided.place_note
+        where = [f"the server's directory is {home}, not a project"] if home else []
+        return [*self.situation.notes, *where]
 
     def list_removed(self) -> dict[str, str]:
         """Return what the launcher would have and the server would not, and why."""
@@ -145,7 +162,7 @@ class Prospect:
     def _decide(self) -> Plan:
         facts = (self.found, self.situation.environ, self.dotenv)
         try:
-            plan.decide_cwd(self.wanted.cwd, self.found, os.path.isdir)
+            place.decide_cwd(self.wanted.cwd, self.found, is_strict=self.wanted.strict)
         except PlaceRefused as error:
             self._give_up("cwd", error)
             self.failed["PWD"] = error
@@ -210,6 +227,7 @@ def _look(situation: Situation) -> Sighting:
 def _imagine(found: Context, line: Lineage) -> None:
     """Say of a host that starts nothing now how far it could be asked."""
     process = line.process
+    found.contradiction = None  # a process that runs now is at work on something else
     if process is not None:
         runs = f"process {process.identity.pid} ({process.name}) runs now"
     else:

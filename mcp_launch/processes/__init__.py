@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         def read_executable(self, pid: int) -> str:
             """Return the path of its program; empty when it cannot be read."""
 
+        def read_cwd(self, pid: int) -> str:
+            """Return the directory it is in; empty when it cannot be read."""
+
         def read_variable(self, pid: int, name: str) -> str | None:
             """Return one variable of the environment it was started with."""
 

@@ -41,6 +41,11 @@ def read_executable(pid: int) -> str:
     return _link(f"/proc/{pid}/exe").removesuffix(" (deleted)")
 
 
+def read_cwd(pid: int) -> str:
+    """Return the directory it is in; empty when it cannot be read."""
+    return _link(f"/proc/{pid}/cwd").removesuffix(" (deleted)")
+
+
 def read_variable(pid: int, name: str) -> str | None:
     """Return one variable of the environment it was started with."""
     wanted = os.fsencode(name) + b"="
