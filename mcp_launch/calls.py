@@ -180,6 +180,7 @@ class Calls:
         bound = self.bound
         return {
             "context": description.describe_facts(self.found, self.decided.cwd),
+            "place_note": self.decided.place_note,
             "binding": {
                 "state": bound.state,
                 "session": bound.session,

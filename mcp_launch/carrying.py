@@ -52,11 +52,8 @@ class Running:
         self.guardian = guardian
 
 
-def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
-    """Stay with the server until nothing of it is left; return its exit code.
-
-    `said`: what was read of the host's words already.
-    """
+def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
+    """Stay with the server until nothing of it is left; return its exit code."""
     around = _find_outer(running)
     beyond = outer.Outer(around) if around else None
     calls = Calls(running.wanted, running.found, running.decided, beyond)
@@ -90,8 +87,6 @@ def carry(running: Running, pipes: Pipes | None, wake: int, said: bytes) -> int:
             decide=running.decide,
             start=start,
         )
-        if said:
-            relay.talk.take_data(said)
         if is_lost:
             relay.lose_host()
         return relay.carry()

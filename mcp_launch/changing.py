@@ -176,10 +176,9 @@ def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish)
         return "it is not wrapped"
     try:
         if is_wrapped and wish.launcher:
-            return _amend(document, path, shape, wish)
+            return _amend(document, host, path, shape, wish)
         if wish.launcher:
-            launcher = wish.launcher
-            edits = wrapping.wrap(document, path, shape, launcher, host.options, wish.options)
+            edits = wrapping.wrap(document, path, shape, wish.launcher, wish.options)
         else:
             edits = wrapping.unwrap(document, path, shape)
     except STRANGE:
@@ -187,11 +186,15 @@ def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish)
     return _Proposal(path, shape, edits) if edits else "its command is in a profile"
 
 
-def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposal | str:
-    """Return what an entry that is wrapped already lacks: its launcher, its name, options."""
+def _amend(document: Document, host: Host, path: Path, shape: Shape, wish: Wish) -> _Proposal | str:
+    """Return what an entry that is wrapped already lacks, or no longer needs."""
     words = wrapping.list_words(document, path, shape)
     named = [] if runwords.has(words[2:], "--server") else wrapping.name_server(document, path)
     edits, amended = amending.amend(document, path, shape, [*named, *wish.options])
+    if host.starts_anywhere and amended[2:4] == wrapping.KEEP:
+        dropped = wrapping.drop_keep(document, path, shape)
+        edits += dropped
+        del amended[2 : 4 if dropped else 2]
     if wrapping.is_launcher_misplaced(words, wish.launcher):
         edits += wrapping.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher

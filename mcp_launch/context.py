@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch.hosts.host import Found, Missing, Sighting, find_home_directory
+from mcp_launch.hosts.host import Found, Missing, Sighting, find_home_directory, name_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Context:
 
     __slots__ = (
         "_sighting",
+        "contradiction",
         "facts",
         "home",
         "host",
@@ -64,12 +65,16 @@ class Context:
         )
         self.identity: Identity = host.identify(sighting)
         self.thread = self.identity.thread
-        self.session = self._choose_session()
+        self.session = self.identity.session
         self.inherited_cwd = Found(sighting.cwd, "inherited")
         self.place = host.find_place(sighting)
         self.project_root = find_project_root(self.place.value)
         self.home = find_home_directory(sighting.environ)
         self.host_homes = host.find_homes(sighting)
+        # Where the session works by the host's own record, if that is elsewhere.
+        self.contradiction: Found | None = None
+        if self.name_home(self.place.value):
+            self.contradiction = host.find_contradiction(sighting, self.place)
 
     def follow_callers(self) -> Callers:
         """Return what tells whom each request is for."""
@@ -79,13 +84,11 @@ class Context:
         """Take another directory for the session's."""
         self.place = place
         self.project_root = find_project_root(place.value)
+        self.contradiction = None  # the host said so just now
 
-    def _choose_session(self) -> Found | Missing:
-        # Not to have found a session is not to have none.
-        if isinstance(self.identity.session, Found) or "session" in self.facts.told_later:
-            return self.identity.session
-        reason = self.identity.session.searched[0]
-        return Found(self.launch.value, f"the launch's own id ({reason})")
+    def name_home(self, directory: str) -> str:
+        """Return which home a directory is, the user's or the host's, or that it is `/`."""
+        return name_home(directory, self.home, self.host_homes, self.host_title)
 
 
 def look(table: ProcessTable, lineage: Lineage, environ: Mapping[str, str]) -> Sighting:

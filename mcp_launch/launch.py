@@ -9,7 +9,7 @@ import os
 import sys
 
 from mcp_launch import command, context, lineage, options, plan, profile, signals, state, trace
-from mcp_launch.errors import LaunchError, PlaceRefused, SourceMissing, UsageError, tell
+from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
 from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
 from mcp_launch.spawning import Pipes
@@ -67,7 +67,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     found = context.Context(sighting, line, launch)
     _trace_context(found)
     refuse_guess(wanted, found)
-    decided, said = _decide(wanted, found)
+    decided = _plan(wanted, found)
     _trace_plan(decided)
     # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
@@ -89,7 +89,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         starter=starter,
         decide=lambda changed: _plan(wanted, changed),
     )
-    return carrying.carry(running, pipes, wake, said)
+    return carrying.carry(running, pipes, wake)
 
 
 def prepare_process() -> None:
@@ -144,20 +144,6 @@ def refuse_guess(wanted: Profile, found: Context) -> None:
         )
 
 
-def _decide(wanted: Profile, found: Context) -> tuple[Plan, bytes]:
-    """Return the plan, and what had to be read of the host's words to make it."""
-    try:
-        return _plan(wanted, found), b""
-    except PlaceRefused as refused:
-        # Who has no thread is not in the wrong place. On the direct wire we cannot look.
-        if wanted.direct or wanted.cwd != "session" or not _is_in_codex_home(found):
-            raise
-        from mcp_launch import inventory
-
-        said = inventory.accept(refused, found, os.environ)
-        return _plan(wanted, found), said
-
-
 def _plan(wanted: Profile, found: Context) -> Plan:
     decided = plan.decide(wanted, found, os.environ, read_dotenv(wanted, found))
     decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
@@ -171,11 +157,6 @@ def read_dotenv(wanted: Profile, found: Context) -> Dotenv:
     from mcp_launch import dotenvfile
 
     return dotenvfile.load(wanted, found)
-
-
-def _is_in_codex_home(found: Context) -> bool:
-    homes = map(os.path.realpath, found.host_homes)
-    return found.host.value == "codex" and os.path.realpath(found.place.value) in homes
 
 
 def _fail(error: LaunchError, arguments: list[str], launch: str) -> int:
@@ -233,6 +214,8 @@ def _trace_context(found: Context) -> None:
 
 def _trace_plan(decided: Plan) -> None:
     trace.note(f"cwd {decided.cwd.value} from {decided.cwd.origin}")
+    if decided.place_note:
+        trace.note(f"the server's directory is {decided.place_note}, not a project")
     for name, origin in decided.set_variables.items():
         trace.note(f"sets {name} from {origin}")
     for name in decided.unset_variables:

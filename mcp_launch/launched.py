@@ -93,6 +93,7 @@ def _read_launch(record: dict[str, Json]) -> Launch:
         restarts=_number(record.get("restarts")),
         refusals=_number(record.get("refusals")),
         noise=_number(record.get("noise")),
+        place_note=_text(record.get("place_note")),
         outer=os.path.basename(_text(record.get("outer"))).removesuffix(".json"),
     )
 

@@ -35,15 +35,16 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --on-change ACTION  when a call is of another session than the server's:
                       follow (it gets the call), restart (a fresh server gets
                       it), refuse (nobody does); by default what suits the host
-  --when-unknown WHAT what an identity that is asked for holds until a call
-                      tells it: placeholder (default, the launch's own id), or
-                      fail
+  --when-unknown WHAT what an identity that is asked for and not known holds,
+                      until a call names it: placeholder (default, the launch's
+                      own id), or fail
   --restart WHEN      on (default): a server that dies is replaced; off: the
                       launch ends
   --no-meta           leave the calls' _meta alone
   --no-log            keep no log of this launch (see mcp-launch logs)
-  --strict            refuse a launch whose lineage cannot be verified, or whose
-                      thread is only a guess
+  --strict            refuse a launch whose lineage cannot be verified, whose
+                      thread is only a guess, or whose directory is / or a home
+                      that was not named with --cwd
   --direct            let the server talk to the host itself: no byte passes
                       through us
   --trace             tell every decision on stderr

@@ -1,15 +1,15 @@
 """What will be started: command, directory, environment, decided from facts alone.
 
 Pure, so that policy is tested as tables and can be explained without starting anything:
-the facts come in, the only look at the world is "is this a directory?".
+the facts come in, the only look at the world is "is this a directory?" (in `place`).
 """
 
 from __future__ import annotations
 
 import os
 
-from mcp_launch import hosts, literals, passing
-from mcp_launch.errors import PlaceRefused, SourceMissing, suggest
+from mcp_launch import hosts, literals, passing, place
+from mcp_launch.errors import SourceMissing
 from mcp_launch.hosts.host import Found, Missing
 from mcp_launch.options import is_own_variable
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 # The sources that a call can correct.
 _TOLD_LATER = ("session", "thread")
-
-# What `--cwd` takes besides a directory.
-PLACES = ("session", "project_root", "keep")
 
 
 class Dotenv:
@@ -68,12 +65,22 @@ class Held:
 class Plan:
     """What the guardian is told to start."""
 
-    __slots__ = ("argv", "cwd", "environ", "held", "program", "set_variables", "unset_variables")
+    __slots__ = (
+        "argv",
+        "cwd",
+        "environ",
+        "held",
+        "place_note",
+        "program",
+        "set_variables",
+        "unset_variables",
+    )
 
     def __init__(self, argv: list[str], cwd: Found, environ: dict[str, str]) -> None:
         self.argv = argv
         self.program = argv[0]  # its file, once `command` has found it
         self.cwd = cwd
+        self.place_note = ""  # which home that is, if it is one and nobody asked for it
         self.environ = environ
         self.held = Held()
         self.set_variables: dict[str, str] = {}  # name: origin
@@ -90,12 +97,13 @@ def decide(
     """Return what to start.
 
     Raises:
-        PlaceRefused: The directory is missing, or is no place for a session.
+        PlaceRefused: The directory is missing, or is not the session's.
         SourceMissing: A source that was asked for has no value.
 
     """
-    cwd = decide_cwd(profile.cwd, context, is_directory)
+    cwd = place.decide_cwd(profile.cwd, context, is_directory, is_strict=profile.strict)
     plan = Plan(profile.command, cwd, passing.select(environ, profile.pass_env))
+    plan.place_note = place.note_home(profile.cwd, cwd, context)
     _drop_strangers(plan, context)
     named = any(variable.source == "dotenv" for variable in profile.env.values())
     if profile.dotenv and not named:
@@ -158,72 +166,15 @@ def _note_identity(plan: Plan, profile: Profile, context: Context) -> None:
                 plan.held.add(source, plan.environ.get(name, ""), is_requested=True)
 
 
-def decide_cwd(wanted: str, context: Context, is_directory: Callable[[str], bool]) -> Found:
-    """Return the server's directory, or refuse one that no session can mean."""
-    if wanted == "keep":
-        cwd = Found(context.inherited_cwd.value, "inherited, as --cwd keep asks")
-    elif wanted == "session":
-        cwd = _refuse_homes(context.place, context)
-    elif wanted == "project_root":
-        cwd = _refuse_homes(_require_root(context), context)
-    else:
-        cwd = Found(_expand(wanted, context), "--cwd or MCP_LAUNCH_CWD")
-    if not cwd.value or not is_directory(cwd.value):
-        meant = "" if wanted in PLACES else suggest(wanted, PLACES)
-        raise PlaceRefused(
-            f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) "
-            + ("is a file" if os.path.exists(cwd.value) else "does not exist"),
-            fix=f"{meant}create it, or name another directory: --cwd DIR",
-        )
-    return cwd
-
-
-def _require_root(context: Context) -> Found:
-    root = context.project_root
-    if isinstance(root, Missing):
-        raise PlaceRefused(
-            f"there is no project root: {'; '.join(root.searched)}",
-            fix="use --cwd session, or put an empty .mcp-launch.toml at the project's root",
-        )
-    return Found(root.value, f"project root: {root.origin}")
-
-
-def _expand(wanted: str, context: Context) -> str:
-    if wanted == "~" or wanted.startswith("~/"):
-        wanted = context.home + wanted[1:]
-    return os.path.normpath(os.path.join(context.place.value, wanted))
-
-
-def _refuse_homes(place: Found, context: Context) -> Found:
-    own_home = f"{context.host_title}'s own home"
-    what = dict.fromkeys(map(os.path.realpath, context.host_homes), own_home)
-    what[os.path.realpath(context.home)] = "the home directory"
-    what["/"] = "the root of the file system"
-    reason = what.get(os.path.realpath(place.value)) if place.value else None
-    if reason is None:
-        return place
-    raise PlaceRefused(
-        f"{context.host_title} gave the server {place.value} ({place.origin}): "
-        f"{reason} is no session's project",
-        fix="start the host in a project, or name the directory: "
-        f"--cwd {place.value} (or --cwd keep for any)",
-    )
-
-
 def _drop_strangers(plan: Plan, context: Context) -> None:
     """Take out what another host, or an outer launch, told somebody else."""
     for name in list(plan.environ):
         # A name that is empty is one that exec refuses; some shells export it.
         if not name or is_own_variable(name):
             del plan.environ[name]
-    own = hosts.IDENTITY_VARIABLES.get(context.host.value, ())
-    for names in hosts.IDENTITY_VARIABLES.values():
-        for name in names:
-            # Codex sets its own for shells only, never for servers: what a server
-            # inherits is an outer Codex's.
-            is_stranger = name not in own or context.host.value == "codex"
-            if is_stranger and plan.environ.pop(name, None) is not None:
-                plan.unset_variables.append(name)
+    for name in hosts.list_foreign_variables(context.host.value):
+        if plan.environ.pop(name, None) is not None:
+            plan.unset_variables.append(name)
 
 
 def list_defaults(context: Context) -> dict[str, Found | Missing]:
@@ -251,16 +202,20 @@ def _find_fact(
         "launch": context.launch,
     }
     fact = facts[variable.source]
-    if isinstance(fact, Found) or variable.source not in context.facts.told_later:
-        return fact
-    # On the direct wire no call is seen.
-    if profile.direct or profile.when_unknown == "fail":
+    if isinstance(fact, Found) or profile.when_unknown == "fail":
         return fact
     if variable.default is not None or not variable.is_required:
         return fact  # the server can start without it
-    # A call will tell, but a server may not start without it.
     why = "; ".join(fact.searched)
-    return Found(context.launch.value, f"the launch's own id until a call tells ({why})")
+    if variable.source in context.facts.told_later:
+        # A call will tell, but a server may not start without it. On the direct wire no call
+        # is seen.
+        until = Found(context.launch.value, f"the launch's own id until a call tells ({why})")
+        return fact if profile.direct else until
+    if variable.source == "session":
+        # No call ever will, and a server that wants some id of its own works with this one.
+        return Found(context.launch.value, f"the launch's own id in place of a session's ({why})")
+    return fact
 
 
 def _pick(name: str, values: Mapping[str, str | None], where: str) -> Found | Missing:
@@ -284,7 +239,8 @@ _WAYS_OUT = {
     "project_root": "start the host inside a project",
     "thread": "start the server from a Codex thread, whose first call tells it (but not with "
     "--direct or --when-unknown fail), or give it a default or required = false in the profile",
-    "session": "leave out --direct and --when-unknown fail, so that the first call can tell it",
+    "session": "leave out --direct and --when-unknown fail, so that the launch's own id stands "
+    "for it until a call names it",
 }
 
 

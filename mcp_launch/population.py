@@ -46,6 +46,7 @@ class Launch(NamedTuple):
     restarts: int
     refusals: int
     noise: int
+    place_note: str  # which home it runs in, if nobody asked for that
     outer: str  # the launch around its host
 
 

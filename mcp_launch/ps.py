@@ -134,6 +134,7 @@ def _tell_launch(server: Server) -> list[str]:
     troubles = ((launch.restarts, "restart"), (launch.refusals, "refusal"))
     told += [_count(number, what) for number, what in troubles if number]
     told += [_count(launch.noise, "line") + " of noise"] if launch.noise else []
+    told += [f"in {launch.place_note}, not a project"] if launch.place_note else []
     return told + ([f"inside launch {launch.outer}"] if launch.outer else [])
 
 

@@ -31,6 +31,9 @@ _KEPT = "# mcp-launch unwrap: "
 
 SOURCES_OF_CODEX = ("local", "remote")
 
+# What 0.1.0 wrote behind `run` for hosts that start servers in `/` or the home directory.
+KEEP = ["--cwd", "keep"]
+
 
 class Shape(NamedTuple):
     """Where the words of a command are in an entry."""
@@ -93,21 +96,26 @@ def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> lis
     return [(*document.spots[first].value, document.spell(launcher))]
 
 
-def wrap(  # noqa: PLR0913, PLR0917  # what to wrap, and how
-    document: Document,
-    entry: Path,
-    shape: Shape,
-    launcher: str,
-    own: tuple[str, ...] = (),
-    wanted: tuple[str, ...] = (),
-) -> list[Edit]:
-    """Return what to change to put the launcher before a command.
+def drop_keep(document: Document, entry: Path, shape: Shape) -> list[Edit]:
+    """Return what to change so that `--cwd keep` goes, where version 0.1.0 put it."""
+    words = list_words(document, entry, shape)
+    if words[2:4] != KEEP:
+        return []
+    args = entry + (shape.command if shape.is_one_list else shape.args)
+    first = 2 if shape.is_one_list else 1
+    begin, end = (document.spots[(*args, at)].value[0] for at in (first, first + 2))
+    # A host may have moved it to lines of its own; a comment in it is somebody else's.
+    is_own = "".join(document.text[begin:end].split()) == '"--cwd","keep",'
+    return [(begin, end, "")] if is_own else []
 
-    With options: the server's name, those that its host needs, and what is wanted besides.
-    """
-    own = (*name_server(document, entry), *own)
+
+def wrap(
+    document: Document, entry: Path, shape: Shape, launcher: str, wanted: tuple[str, ...] = ()
+) -> list[Edit]:
+    """Return what to change to put the launcher before a command, with the options wanted."""
+    own = name_server(document, entry)
     if shape.is_one_list:
-        first = [launcher, "run", *runwords.join([*own], [*wanted]), "--"]
+        first = [launcher, "run", *runwords.join(own, [*wanted]), "--"]
         return [_put_first(document, entry + shape.command, first)]
     command = document.spots[entry + shape.command].value
     told, edits = _translate_variables(document, entry)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
+# The variables by which hosts, and launches, speak to what they start.
+_OF_HOSTS = ("MCP_LAUNCH_", "CODEX_", "CLAUDE", "AGENT_SESSION", "COPILOT_", "QWEN_", "KILO_")
+
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -37,7 +40,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in list(os.environ):
-        if name.startswith(("MCP_LAUNCH_", "CODEX_", "CLAUDE", "AGENT_SESSION")):
+        if name.startswith(_OF_HOSTS):
             monkeypatch.delenv(name)
     home = tmp_path / "home"
     home.mkdir()

@@ -32,6 +32,7 @@ def make_context(**facts: Any) -> Context:
         "project_root": Found("/work/app", ".git in it"),
         "home": "/home/me",
         "host_homes": ["/home/me/.codex"],
+        "contradiction": None,
     }
     for name, value in (values | facts).items():
         setattr(context, name, value)
@@ -70,14 +71,14 @@ class FakeTable:
     def read_executable(self, pid: int) -> str:
         return self.executables.get(pid, "")
 
+    def read_cwd(self, pid: int) -> str:
+        return self.cwds.get(pid, "")
+
     def read_environ(self, pid: int) -> dict[str, str]:
         return self.variables.get(pid, {})
 
     def read_variable(self, pid: int, name: str) -> str | None:
         return self.variables.get(pid, {}).get(name)
-
-    def read_cwd(self, pid: int) -> str:
-        return self.cwds.get(pid, "")
 
     def read_owner(self, pid: int) -> int | None:
         return self.owners.get(pid, os.getuid())

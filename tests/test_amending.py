@@ -181,13 +181,26 @@ def test_what_is_no_option_of_run_is_not_written(words: list[str], problem: str)
     assert problem in refused.value.problem
 
 
-def test_a_wish_goes_before_what_the_host_needs() -> None:
-    host = Host("any", "any", lambda _: [], (Shape(),), options=("--cwd", "keep"))
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ((), ["--server", "a"]),
+        (("--cwd", "/work"), ["--cwd", "/work", "--server", "a"]),
+    ],
+    ids=["nothing", "a directory"],
+)
+def test_the_first_versions_keep_goes_and_a_wish_takes_its_place(
+    wanted: tuple[str, ...], words: list[str]
+) -> None:
+    host = Host("any", "any", lambda _: [], (Shape(),), starts_anywhere=True)
     file = File("file", "user", "toml", SERVERS)
+    before = f"""[mcp_servers.a]
+command = "{LAUNCHER}"
+args = ["run", "--cwd", "keep", "--", "npx", "-y", "x"]
+"""
 
-    after = look(
-        host, file, TEXTS["TOML: plain"][1], Wish(LAUNCHER, options=("--cwd", "/work"))
-    ).after
+    after = look(host, file, before, Wish(LAUNCHER, options=wanted)).after
 
     args = tomllib.loads(after)["mcp_servers"]["a"]["args"]
-    assert args == ["run", "--server", "a", "--cwd", "/work", "--", "npx", "-y", "x"]
+    assert args == ["run", *words, "--", "npx", "-y", "x"]
+    assert look(host, file, after, Wish("")).after == look(host, file, before, Wish("")).after

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -311,8 +310,10 @@ def test_a_record_that_has_not_changed_is_not_read_again(
     calls_of_claude: Calls, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record.write("s-1")
-    past = time.time() - 60
-    os.utime(record.path, (past, past))
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    admit(calls_of_claude)
+    clock[0] += 60
     admit(calls_of_claude)
     monkeypatch.setattr("builtins.open", None)
 

@@ -268,7 +268,8 @@ def test_what_may_be_no_file_is_not_looked_for(machine: Machine, args: list[str]
 @pytest.mark.usefixtures("mac")
 def test_a_launcher_without_its_path_is_not_found_by_claude_desktop(machine: Machine) -> None:
     install(machine, "~/bin/mcp-launch")
-    configure(machine, "claude-desktop", command="mcp-launch", args=["run", "--", "/bin/sh"])
+    args = ["run", "--cwd", "~", "--", "/bin/sh"]
+    configure(machine, "claude-desktop", command="mcp-launch", args=args)
     finding = only(machine)
     assert finding.fix == f"write {machine.home}/bin/mcp-launch instead of mcp-launch"
     machine.platform = "linux"
@@ -913,6 +914,52 @@ def test_the_directory_of_a_wrapped_server_is_looked_for(
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--cwd", where, "--", "/bin/sh"])
     assert list_codes(check(machine)) == codes
+
+
+@pytest.mark.parametrize(
+    ("words", "codes"),
+    [
+        ([], ["ML208"]),
+        (["--server", "it"], ["ML208"]),
+        (["--cwd", "keep"], []),
+        (["--cwd", "~"], []),
+        (["--strict"], ["ML121"]),
+        (["--strict", "--cwd", "~"], []),
+    ],
+    ids=["as wrap writes it", "by name", "kept", "chosen", "strict", "strict, but chosen"],
+)
+@pytest.mark.parametrize("host", ["claude-desktop", "cursor", "cline"])
+def test_a_host_that_starts_servers_in_a_home_is_foreseen(
+    machine: Machine, host: str, words: list[str], codes: list[str]
+) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    configure(machine, host, command=launcher, args=["run", *words, "--", "/bin/sh"])
+    found = check(machine)
+    assert list_codes(found) == codes
+    assert all(f"/ or {machine.home}" in finding.message for finding in found)
+
+
+def test_a_server_that_has_its_directory_is_not_in_a_home(machine: Machine) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    wrapped = {"command": launcher, "args": ["run", "--", "/bin/sh"]}
+    configure(machine, "cline", cwd=str(machine.project), **wrapped)
+    assert check(machine) == []
+
+
+def test_a_project_in_the_home_directory_is_foreseen(machine: Machine) -> None:
+    machine.project = machine.home
+    launcher = install(machine, "~/bin/mcp-launch")
+    configure(machine, "vscode", command=launcher, args=["run", "--", "/bin/sh"])
+    finding = only(machine)
+    assert (finding.code, finding.level) == ("ML208", "note")
+    assert finding.message == f"VS Code starts it in {machine.home}, not in a project"
+
+
+def test_where_a_servers_host_is_started_is_its_users_affair(machine: Machine) -> None:
+    machine.project = machine.home
+    launcher = install(machine, "~/bin/mcp-launch")
+    configure(machine, "codex", command=launcher, args=["run", "--strict", "--", "/bin/sh"])
+    assert check(machine) == []
 
 
 def test_the_project_that_uv_is_told_of_is_looked_for(machine: Machine) -> None:

@@ -331,6 +331,38 @@ def test_a_session_of_another_host_is_found(families: Families, real: Machine) -
     assert finding.fix.startswith("mcp-launch wrap mcp-docs")
 
 
+def test_sessions_of_several_other_hosts_are_found(families: Families, real: Machine) -> None:
+    environ = {**os.environ, "QWEN_CODE_SESSION_ID": "s-1", "COPILOT_AGENT_SESSION_ID": "s-2"}
+    families.start("goose", command=SERVER, env=environ)
+
+    told = " and ".join(finding.message for finding in check(real))
+
+    assert "QWEN_CODE_SESSION_ID=s-1, a session of Qwen Code" in told
+    assert "COPILOT_AGENT_SESSION_ID=s-2, a session of Copilot CLI" in told
+
+
+# ML408
+
+
+@pytest.mark.parametrize("host", ["codex", "qwen"])
+def test_a_server_that_runs_in_a_home_is_noted(
+    host: str, families: Families, real: Machine, state: Path
+) -> None:
+    family = families.start(host, command=STAYS)
+    write_lease(
+        state,
+        processes={"launcher": family.server, "server": family.server, "host": family.host},
+        context={"host": {"value": host}},
+        place_note="the home directory",
+    )
+
+    (finding,) = check(real)
+
+    assert (finding.code, finding.level) == ("ML408", "note")
+    assert finding.subject.pid == family.server
+    assert "runs in the home directory, not in a project" in finding.message
+
+
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])
 def test_a_thread_that_codex_does_not_have_is_found(
     told: str, codes: list[str], families: Families, real: Machine, tmp_path: Path

@@ -112,7 +112,12 @@ def test_in_a_terminal_there_is_no_host(desk: Desk) -> None:
     assert told["frame"]["host"]["value"] == "unknown"
     assert told["frame"]["program"] == {"value": None, "origin": "no command was given"}
     assert values(told)["PWD"] == str(desk.project)
-    assert values(told)["MCP_LAUNCH_SESSION_ID"] == "(new with each launch)"
+    assert values(told)["MCP_LAUNCH_ID"] == "(new with each launch)"
+    assert told["frame"]["session"] == {
+        "value": None,
+        "origin": "this host tells no session id",
+    }
+    assert "MCP_LAUNCH_SESSION_ID" not in values(told)
     assert origins(told)["PATH"] == "inherited"
 
 
@@ -252,15 +257,50 @@ def test_what_would_stop_the_launch_hides_nothing_else(
 
 
 def test_a_place_that_is_refused_leaves_the_variables(desk: Desk) -> None:
-    desk.environ["HOME"] = str(desk.project)
+    words = ("--cwd", str(desk.project / "gone"), "--env", "HERE=cwd", "--env", "WHO=host")
 
-    told = desk.tell("--env", "HERE=cwd", "--env", "WHO=host", "--", "cat")
+    told = desk.tell(*words, "--", "cat")
 
     assert told["frame"]["cwd"]["value"] is None
-    assert "the home directory is no session's project" in told["frame"]["cwd"]["origin"]
+    assert "does not exist" in told["frame"]["cwd"]["origin"]
     assert {"HERE", "PWD"}.isdisjoint(values(told))
     assert values(told)["WHO"] == "unknown"
     assert len(problems(told)) == 1
+
+
+def test_a_home_is_noted_as_a_launch_would_note_it(desk: Desk) -> None:
+    desk.environ["HOME"] = str(desk.project)
+
+    told = desk.tell("--env", "HERE=cwd", "--", "cat")
+
+    assert (desk.code, problems(told)) == (0, [])
+    assert values(told)["HERE"] == values(told)["PWD"] == str(desk.project)
+    assert told["notes"] == ["the server's directory is the home directory, not a project"]
+    assert f"Note: {told['notes'][0]}" in desk.show("--", "cat")
+
+
+def test_a_home_would_stop_a_strict_launch(desk: Desk) -> None:
+    desk.environ["HOME"] = str(desk.project)
+
+    told = desk.tell("--strict", "--", "cat")
+
+    assert desk.code == 1
+    assert any("the home directory is not a project (--strict)" in one for one in problems(told))
+
+
+def test_a_claude_code_that_runs_elsewhere_contradicts_nothing(desk: Desk) -> None:
+    """The one that would start the server here is another."""
+    desk.environ["HOME"] = str(desk.project)
+    desk.table.add(10, "claude", parent=1, start="ticks:7")
+    record = {"sessionId": "s", "procStart": "7", "cwd": "/elsewhere"}
+    desk.write(".claude/sessions/10.json", json.dumps(record))
+    entry = {"command": "mcp-launch", "args": ["run", "--", "cat"]}
+    desk.write(".claude.json", json.dumps({"mcpServers": {"docs": entry}}))
+
+    told = desk.tell(server="docs")
+
+    assert problems(told) == []
+    assert values(told)["PWD"] == str(desk.project)
 
 
 def test_a_profile_without_its_command_still_says_the_rest(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable, make_context, make_sighting
-from stage import HERE, PROBE, RUN, Stage
+from stage import HERE, MEMORY, PROBE, RUN, Stage
 
 from mcp_launch import hosts, options, plan, profile
 from mcp_launch.errors import SourceMissing, UsageError
@@ -206,6 +206,44 @@ PROGRAMS = {
     "opencode": ("opencode", "", [], "opencode"),
     "Zed": ("zed-editor", "", [], "zed"),
     "a shell": ("bash", "/bin/bash", ["bash"], None),
+    "Qwen Code": ("MainThread", "/usr/bin/node", ["node", "/u/node_modules/.bin/qwen"], "qwen"),
+    "Qwen Code by its package": (
+        "node",
+        "/usr/bin/node",
+        ["node", "--max-old-space-size=4096", "/u/node_modules/@qwen-code/qwen-code/cli.js"],
+        "qwen",
+    ),
+    "Kilo": (".kilo", "/u/node_modules/@kilocode/cli-linux-x64/bin/.kilo", [".kilo"], "kilo"),
+    "VS Code as a server": (
+        "MainThread",
+        "/usr/bin/node",
+        [
+            "node",
+            "--dns-result-order=ipv4first",
+            "/u/node_modules/code-server/lib/vscode/out/bootstrap-fork",
+            "--type=extensionHost",
+            "--transformURIs",
+        ],
+        "vscode",
+    ),
+    "VS Code's terminals": (
+        "MainThread",
+        "/h/.vscode-server/bin/1/node",
+        ["node", "/h/.vscode-server/bin/1/out/bootstrap-fork", "--type=ptyHost"],
+        None,
+    ),
+    "Cursor as a server": (
+        "node",
+        "/h/.cursor-server/bin/1/node",
+        ["node", "/h/.cursor-server/bin/1/out/bootstrap-fork", "--type=extensionHost"],
+        "cursor",
+    ),
+    "Windsurf as a server": (
+        "node",
+        "/h/.windsurf-server/bin/1/node",
+        ["node", "/h/.windsurf-server/bin/1/out/bootstrap-fork.js", "--type=extensionHost"],
+        "windsurf",
+    ),
 }
 
 
@@ -297,6 +335,39 @@ def test_a_source_without_a_value_says_where_it_looked(source: str) -> None:
     assert "do not ask for X" in missing.value.fix
 
 
+def ask_of_nobody(*words: str) -> plan.Plan:
+    """Decide below a host that names no session, neither at the start nor with a call."""
+    facts = {"host": Found("opencode", "above us"), "facts": hosts.load("opencode")}
+    return decide(list(words), **facts)
+
+
+def test_a_session_that_no_host_names_is_not_made_up() -> None:
+    decided = ask_of_nobody()
+
+    assert "MCP_LAUNCH_SESSION_ID" not in decided.environ
+    assert decided.environ["MCP_LAUNCH_ID"] == "launch-1"
+
+
+@pytest.mark.parametrize("wire", [[], ["--direct"]], ids=["guarded", "direct"])
+def test_a_variable_for_such_a_session_holds_the_launchs_id_and_says_so(wire: list[str]) -> None:
+    decided = ask_of_nobody(*wire, "--env", "X=session")
+
+    assert decided.environ["X"] == "launch-1"
+    assert decided.set_variables["X"] == (
+        "the launch's own id in place of a session's (it was not looked for)"
+    )
+
+
+def test_such_a_session_is_missing_if_a_placeholder_will_not_do() -> None:
+    with pytest.raises(SourceMissing, match="it was not looked for"):
+        ask_of_nobody("--when-unknown", "fail", "--env", "X=session")
+
+
+def test_a_thread_of_a_host_without_threads_is_missing() -> None:
+    with pytest.raises(SourceMissing):
+        ask_of_nobody("--env", "X=thread")
+
+
 @pytest.mark.parametrize(
     ("host", "inherited", "kept"),
     [
@@ -307,6 +378,21 @@ def test_a_source_without_a_value_says_where_it_looked(source: str) -> None:
         ("vscode", "CLAUDE_PROJECT_DIR", False),
         ("goose", "AGENT_SESSION_ID", True),
         ("unknown", "AGENT_SESSION_ID", False),
+        ("goose", "COPILOT_AGENT_SESSION_ID", False),
+        ("goose", "QWEN_CODE_SESSION_ID", False),
+        ("goose", "QWEN_CODE_PROJECT_DIR", False),
+        ("goose", "KILO_RUN_ID", False),
+        ("copilot", "COPILOT_AGENT_SESSION_ID", True),
+        ("copilot", "QWEN_CODE_SESSION_ID", False),
+        ("qwen", "QWEN_CODE_SESSION_ID", True),
+        ("qwen", "QWEN_CODE_PROJECT_DIR", True),
+        ("qwen", "KILO_RUN_ID", False),
+        ("kilo", "KILO_RUN_ID", True),
+        ("kilo", "COPILOT_AGENT_SESSION_ID", False),
+        # It may be one of these, by a name that we do not know.
+        ("unknown", "COPILOT_AGENT_SESSION_ID", True),
+        ("unknown", "QWEN_CODE_SESSION_ID", True),
+        ("unknown", "KILO_RUN_ID", True),
         ("unknown", "SOMETHING_ELSE", True),
     ],
 )
@@ -500,8 +586,42 @@ def test_claudes_variables_below_another_host_are_not_believed(
 
     assert environ["MCP_LAUNCH_HOST"] == "opencode"
     assert environ["PWD"] == str(stage.project)
-    assert environ["MCP_LAUNCH_SESSION_ID"] == environ["MCP_LAUNCH_ID"]
+    assert "MCP_LAUNCH_SESSION_ID" not in environ
     assert not leaked.keys() & environ.keys()
+
+
+def test_calls_below_a_host_that_names_no_session_name_none_either(stage: Stage) -> None:
+    host = stage.launch_below("opencode", command=[*RUN, "--", *MEMORY])
+
+    told = [host.call("look", number)["meta"]["mcp-launch/context"] for number in (1, 2)]
+
+    assert all("sessionId" not in one and one["launchId"] for one in told)
+
+
+def test_a_call_of_vs_code_as_a_server_names_its_conversation(stage: Stage, tmp_path: Path) -> None:
+    script = tmp_path / "vscode" / "out" / "bootstrap-fork"
+    script.parent.mkdir(parents=True)
+    script.symlink_to(HERE / "actors" / "host.py")
+    words = ["-SE", str(script), "--type=extensionHost", "--", *RUN, "--", *MEMORY]
+    host = stage.start([make_host(tmp_path, "node"), *words])
+    host.read_line()
+
+    told = host.call("look", meta={"vscode.conversationId": "c-1"})["meta"]["mcp-launch/context"]
+
+    assert (told["host"], told["sessionId"]) == ("vscode", "c-1")
+    assert "sessionId" not in host.call("look", 2)["meta"]["mcp-launch/context"]
+
+
+def test_codex_in_a_terminal_of_vs_code_is_codex(stage: Stage, tmp_path: Path) -> None:
+    script = tmp_path / "vscode" / "out" / "bootstrap-fork"
+    script.parent.mkdir(parents=True)
+    script.symlink_to(HERE / "actors" / "host.py")
+    terminal = [make_host(tmp_path, "node"), "-SE", str(script), "--type=ptyHost", "--quiet", "--"]
+    codex = [make_host(tmp_path, "codex"), "-SE", str(HERE / "actors" / "host.py"), "--"]
+    host = stage.start([*terminal, *codex, *RUN, "--", *PROBE])
+    host.read_line()
+
+    assert host.ask("look")["env"]["MCP_LAUNCH_HOST"] == "codex"
 
 
 def test_dotenv_is_read_only_when_asked(stage: Stage) -> None:

@@ -34,6 +34,7 @@ STOREYS = (
         "profiles",
         "profile",
         "command",
+        "place",
         "plan",
         "dotenvfile",
         "binding",
@@ -64,7 +65,7 @@ STOREYS = (
         "hearing",
     ),
     *("conversation", "relay", "direct"),
-    *("inventory", "carrying"),
+    "carrying",
     *("crash", "launch"),
     # The workshop: may be slow.
     *("screen", "trusting"),

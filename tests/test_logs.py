@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import MEMORY, PROBE, Stage, call, python, request, wait_for_lease
+from stage import MEMORY, PROBE, RUN, Stage, call, python, request, wait_for_lease
 
 from mcp_launch import logfile
 from mcp_launch.logfile import Log
@@ -297,7 +297,9 @@ def test_a_launch_removes_old_logs(stage: Stage, logs: Path, tmp_path: Path) -> 
 
 def test_logs_can_be_narrowed_to_a_server_or_a_session(stage: Stage) -> None:
     for server in ("a", "b"):
-        launch = stage.launch("--restart", "off", "--server", server, "--", *MEMORY)
+        command = [*RUN, "--restart", "off", "--server", server, "--", *MEMORY]
+        environ = {**os.environ, "AGENT_SESSION_ID": f"session-of-{server}"}
+        launch = stage.launch_below("goose", command=command, env=environ)
         launch.greet()
         launch.send(call("die"))  # says something on stderr first
         assert "of old age" in str(launch.answer())
@@ -305,8 +307,9 @@ def test_logs_can_be_narrowed_to_a_server_or_a_session(stage: Stage) -> None:
 
     assert show().stdout.count("of old age") == 4  # said, and told as its last words
     assert show("a").stdout.count("of old age") == 2
-    session = re.findall(r"session (\w+)", show("b").stdout)[0]
-    assert show("--session", session).stdout == show("b").stdout
+    assert show("--session", "session-of-b").stdout == show("b").stdout
+    launch_id = re.findall(r"launch (\w+)", show("b").stdout)[0]
+    assert show("--session", launch_id).stdout == show("b").stdout
 
 
 @pytest.mark.parametrize("words", [[], ["docs"]])

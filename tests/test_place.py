@@ -1,20 +1,25 @@
-"""Place: the server's directory is the session's, and never somebody's home by accident."""
+"""Place: the server's directory is the session's, and a home is noted, or refused on proof."""
 
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import make_context
-from stage import HERE, PROBE, RUN, Stage, request
+from facts import FakeTable, make_context, make_sighting
+from stage import PROBE, RUN, Stage, python, request, wait_for_lease
 
-from mcp_launch import context, plan
+from mcp_launch import context, hosts, place, plan, profile
+from mcp_launch.context import Context
 from mcp_launch.errors import PlaceRefused
 from mcp_launch.hosts.host import Found, Missing
+from mcp_launch.lineage import Lineage
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mcp_launch.hosts.host import Sighting
 
 EVERYTHING_EXISTS = lambda _: True  # noqa: E731  # reads as a fact in the tables below
 
@@ -33,42 +38,217 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "place", "root", "expected"), PLACES)
-def test_cwd(wanted: str, place: str, root: str, expected: str) -> None:
-    facts = make_context(place=Found(place, "inherited"), project_root=Found(root, ".git in it"))
+@pytest.mark.parametrize(("wanted", "session", "root", "expected"), PLACES)
+def test_cwd(wanted: str, session: str, root: str, expected: str) -> None:
+    facts = make_context(place=Found(session, "inherited"), project_root=Found(root, ".git in it"))
 
-    assert plan.decide_cwd(wanted, facts, EVERYTHING_EXISTS).value == expected
+    assert place.decide_cwd(wanted, facts, EVERYTHING_EXISTS).value == expected
+
+
+HOMES = [
+    ("/", "the root of the file system"),
+    ("/home/me", "the home directory"),
+    ("/home/me/.codex", "Codex's own home"),
+    ("/home/me/.codex/", "Codex's own home"),
+]
+
+
+def plan_for(*words: str, **facts: Any) -> plan.Plan:
+    wanted = profile.load([*words, "--", "server"], {})
+    nothing = plan.Dotenv({}, "")
+    return plan.decide(wanted, make_context(**facts), {}, nothing, EVERYTHING_EXISTS)
+
+
+def stand_in(directory: str) -> dict[str, Found]:
+    return {
+        "place": Found(directory, "inherited"),
+        "project_root": Found(directory, ".git in it"),
+        "inherited_cwd": Found(directory, "inherited"),
+    }
 
 
 @pytest.mark.parametrize("wanted", ["session", "project_root"])
+@pytest.mark.parametrize(("directory", "name"), HOMES)
+def test_a_home_is_accepted_and_noted(wanted: str, directory: str, name: str) -> None:
+    decided = plan_for("--cwd", wanted, **stand_in(directory))
+
+    assert (decided.cwd.value, decided.place_note) == (directory, name)
+
+
+@pytest.mark.parametrize("wanted", ["session", "project_root"])
+@pytest.mark.parametrize(("directory", "name"), HOMES)
+def test_strict_refuses_a_home(wanted: str, directory: str, name: str) -> None:
+    with pytest.raises(PlaceRefused, match=f"{name} is not a project") as refused:
+        plan_for("--strict", "--cwd", wanted, **stand_in(directory))
+    assert f"--cwd {directory}" in refused.value.fix
+
+
+@pytest.mark.parametrize("wanted", ["session", "project_root"])
+def test_a_home_is_refused_if_the_hosts_record_names_another_directory(wanted: str) -> None:
+    recorded = Found("/work/app", "the host's record")
+
+    with pytest.raises(PlaceRefused, match=r"works in /work/app \(the host's record\)") as refused:
+        plan_for("--cwd", wanted, contradiction=recorded, **stand_in("/home/me"))
+    assert refused.value.fix == "name the directory: --cwd /work/app, or --cwd keep for /home/me"
+
+
+@pytest.mark.parametrize("words", [[], ["--strict"]], ids=["plain", "strict"])
+@pytest.mark.parametrize("wanted", ["keep", "~", "/home/me"])
+def test_a_home_that_the_user_chose_is_accepted_without_a_word(
+    wanted: str, words: list[str]
+) -> None:
+    recorded = Found("/work/app", "the host's record")
+
+    decided = plan_for(*words, "--cwd", wanted, contradiction=recorded, **stand_in("/home/me"))
+
+    assert (decided.cwd.value, decided.place_note) == ("/home/me", "")
+
+
+def test_a_project_is_not_noted() -> None:
+    assert plan_for().place_note == ""
+
+
+def test_the_root_of_a_project_may_be_the_home_directory() -> None:
+    """Whoever keeps all of it in Git works in a directory without a root of its own."""
+    root = Found("/home/me", ".git in it")
+
+    decided = plan_for("--cwd", "project_root", place=Found("/home/me/x", ""), project_root=root)
+
+    assert (decided.cwd.value, decided.place_note) == ("/home/me", "the home directory")
+
+
+def look_at(sighting: Sighting, host: str) -> Context:
+    """Return what is found out about a session of a host."""
+    lineage = Lineage([], hosts.load(host), sighting.process)
+    return Context(sighting, lineage)
+
+
+# CLAUDE_PROJECT_DIR, the inherited directory, the recorded one; the server's, what contradicts it
+CLAUDE_PLACES = {
+    "started in the home directory": ("~", "~", "~", "~", None),
+    "started there, before it wrote its record": ("~", "~", None, "~", None),
+    "started in a project": ("app", "app", "app", "app", None),
+    "moved inside its project, which its roots show": ("app", "app/tree", "app/tree", "app", None),
+    "moved out of the home directory": ("~", "app", "app", "app", None),
+    "a variable of another session": ("~", "~", "app", "~", "app"),
+    "a variable and a directory of others": ("~", "other", "app", "~", "app"),
+    "too old to have the variable": (None, "~", "~", "~", None),
+    "too old, and started elsewhere": (None, "~", "app", "~", "app"),
+    "an ordinary directory is its user's choice": (None, "other", "app", "other", None),
+}
+
+
 @pytest.mark.parametrize(
-    ("place", "reason"),
-    [
-        ("/", "the root of the file system"),
-        ("/home/me", "the home directory"),
-        ("/home/me/.codex", "Codex's own home"),
-        ("/home/me/.codex/", "Codex's own home"),
-    ],
+    ("variable", "inherited", "recorded", "expected", "contradiction"),
+    CLAUDE_PLACES.values(),
+    ids=list(CLAUDE_PLACES),
 )
-def test_no_session_means(wanted: str, place: str, reason: str) -> None:
-    facts = make_context(place=Found(place, "inherited"), project_root=Found(place, ".git in it"))
+def test_what_claude_codes_record_says_of_a_place(  # noqa: PLR0913, PLR0917  # a table
+    variable: str | None,
+    inherited: str,
+    recorded: str | None,
+    expected: str,
+    contradiction: str | None,
+    own_home: Path,
+) -> None:
+    def name(directory: str) -> str:
+        return str(own_home if directory == "~" else own_home / "work" / directory)
 
-    with pytest.raises(PlaceRefused, match=reason) as refused:
-        plan.decide_cwd(wanted, facts, EVERYTHING_EXISTS)
-    assert f"--cwd {place}" in refused.value.fix
+    table = FakeTable()
+    table.add(20, "claude", start="ticks:777")
+    if recorded is not None:
+        file = own_home / ".claude" / "sessions" / "20.json"
+        file.parent.mkdir(parents=True)
+        record = {"sessionId": "s", "procStart": "777", "cwd": name(recorded)}
+        file.write_text(json.dumps(record), encoding="utf-8")
+    environ = {"HOME": str(own_home)}
+    environ |= {"CLAUDE_PROJECT_DIR": name(variable)} if variable else {}
+
+    found = look_at(make_sighting(table, 20, environ=environ, cwd=name(inherited)), "claude")
+
+    assert found.place.value == name(expected)
+    assert (found.contradiction and found.contradiction.value) == (
+        contradiction and name(contradiction)
+    )
 
 
-def test_a_home_is_taken_when_it_is_what_was_kept() -> None:
-    facts = make_context(inherited_cwd=Found("/home/me", "inherited"))
+def test_a_record_of_an_earlier_process_contradicts_nothing(own_home: Path) -> None:
+    table = FakeTable()
+    table.add(20, "claude", start="ticks:777")
+    file = own_home / ".claude" / "sessions" / "20.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"sessionId": "s", "procStart": "776", "cwd": "/work"}', encoding="utf-8")
+    environ = {"HOME": str(own_home)}
 
-    assert plan.decide_cwd("keep", facts, EVERYTHING_EXISTS).value == "/home/me"
+    found = look_at(make_sighting(table, 20, environ=environ, cwd=str(own_home)), "claude")
+
+    assert found.contradiction is None
+
+
+THREAD, NEWER = (f"01999999-000{number}-7000-8000-000000000000" for number in (0, 1))
+
+# what Codex runs as, where its process is, where the server is, its threads' records
+CODEX_PLACES = {
+    "an app server's own directory, a thread of elsewhere": (
+        ["app-server"],
+        "~",
+        "~",
+        ["app"],
+        "app",
+    ),
+    "the newest of several": (["app-server"], "~", "~", ["other", "app"], "app"),
+    "a thread that has no record yet": (["app-server"], "~", "~", ["app", None], None),
+    "a thread of the home directory": (["app-server"], "~", "~", ["app", "~"], None),
+    "no thread that can be seen": (["app-server"], "~", "~", [], None),
+    "a directory that Codex was asked for": (["app-server"], "other", "~", ["app"], None),
+    "for no thread, to list its tools": (["app-server"], "~/.codex", "~/.codex", ["app"], None),
+    "a thread that was resumed from there": (["exec", "resume"], "~", "~", ["app"], None),
+    "a directory that cannot be seen": (["app-server"], "", "~", ["app"], None),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "process", "inherited", "recorded", "contradiction"),
+    CODEX_PLACES.values(),
+    ids=list(CODEX_PLACES),
+)
+def test_what_codexs_threads_say_of_a_place(  # noqa: PLR0913, PLR0917  # a table
+    words: list[str],
+    process: str,
+    inherited: str,
+    recorded: list[str | None],
+    contradiction: str | None,
+    own_home: Path,
+) -> None:
+    def name(directory: str) -> str:
+        is_home = directory.startswith("~")
+        return str(own_home) + (directory[1:] if is_home else f"/work/{directory}")
+
+    table = FakeTable()
+    table.add(10, "codex")
+    table.argv[10] = ["codex", *words]
+    table.cwds[10] = process and name(process)
+    table.files[10] = []
+    for thread, cwd in zip((THREAD, NEWER), recorded, strict=False):
+        table.files[10].append(f"{own_home}/.codex/thread-writer-locks/{thread}.lock")
+        if cwd is not None:
+            path = own_home / ".codex" / "sessions" / f"rollout-{thread}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            line = {"type": "session_meta", "payload": {"session_id": thread, "cwd": name(cwd)}}
+            path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+            table.files[10].append(str(path))
+    sighting = make_sighting(table, 10, environ={"HOME": str(own_home)}, cwd=name(inherited))
+
+    found = look_at(sighting, "codex").contradiction
+
+    assert (found and found.value) == (contradiction and name(contradiction))
 
 
 def test_a_project_root_that_is_not_there_is_named() -> None:
     facts = make_context(project_root=Missing(["no .git in /x or above"]))
 
     with pytest.raises(PlaceRefused, match=r"no \.git in /x or above"):
-        plan.decide_cwd("project_root", facts, EVERYTHING_EXISTS)
+        place.decide_cwd("project_root", facts, EVERYTHING_EXISTS)
 
 
 @pytest.mark.parametrize("marker", context.ROOT_MARKERS)
@@ -120,46 +300,72 @@ def test_a_linked_directory_keeps_the_name_its_user_knows(stage: Stage, tmp_path
     assert sight["cwd"] == str(stage.project)
 
 
-def test_home_is_refused_to_the_hosts_face(wire: list[str], stage: Stage, own_home: Path) -> None:
-    launch = stage.launch(*wire, "--", *PROBE, cwd=own_home)
+@pytest.mark.parametrize("is_repository", [False, True], ids=["plain", "in Git"])
+def test_a_host_started_in_the_home_directory_has_its_server_there(
+    is_repository: bool, wire: list[str], stage: Stage, own_home: Path, tmp_path: Path
+) -> None:
+    if is_repository:
+        (own_home / ".git").mkdir()
+    launch = stage.launch(*wire, "--trace", "--", *PROBE, cwd=own_home)
+
+    sight = launch.ask("look")
+
+    assert sight["cwd"] == sight["env"]["PWD"] == str(own_home)
+    lease = wait_for_lease(tmp_path / "state", lambda _: True)
+    assert lease["place_note"] == "the home directory"
+    code, _, said = launch.finish()
+    assert code == 0
+    assert b"the server's directory is the home directory, not a project" in said
+
+
+def test_a_host_started_in_the_root_directory_has_its_server_there(
+    wire: list[str], stage: Stage
+) -> None:
+    assert stage.launch(*wire, "--", *PROBE, cwd="/").ask("look")["cwd"] == "/"
+
+
+def test_strict_refuses_the_home_directory_to_the_hosts_face(
+    wire: list[str], stage: Stage, own_home: Path
+) -> None:
+    launch = stage.launch(*wire, "--strict", "--", *PROBE, cwd=own_home)
     launch.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
     message = launch.answer()["error"]["message"]
 
-    assert f"gave the server {own_home} (inherited): the home directory is no session's" in message
+    assert f"{own_home} (inherited): the home directory is not a project (--strict)" in message
     assert launch.finish()[0] == 125
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "is_served"),
-    [({"elicitation": {}}, True), ({"experimental": {"codex/auth-change": {}}}, False)],
-    ids=["an inventory, which is served from nowhere", "a thread, which is refused"],
-)
-def test_a_server_that_codex_starts_in_its_own_home_is_for(
-    capabilities: dict[str, object],
-    is_served: bool,
-    stage: Stage,
-    own_home: Path,
-    tmp_path: Path,
+def test_a_record_that_contradicts_is_shown_to_the_host(stage: Stage, own_home: Path) -> None:
+    """The variable is an outer session's, whose shell this Claude Code was started from."""
+    recorded = "import json, os; stat = open(f'/proc/{os.getppid()}/stat').read(); "
+    recorded += "start = stat.rpartition(')')[2].split()[19]; "
+    recorded += f"file = open(f'{own_home}/.claude/sessions/{{os.getppid()}}.json', 'w'); "
+    recorded += "json.dump({'sessionId': 's', 'procStart': start, 'cwd': '/work/app'}, file); "
+    recorded += f"file.close(); os.execv({RUN[0]!r}, {[*RUN, '--', *PROBE]!r})"
+    (own_home / ".claude" / "sessions").mkdir(parents=True)
+    environ = {**os.environ, "CLAUDE_PROJECT_DIR": str(own_home)}
+    host = stage.launch_below("claude", command=python(recorded), env=environ)
+    host.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
+
+    message = host.answer()["error"]["message"]
+
+    assert f"gave the server {own_home} (CLAUDE_PROJECT_DIR), the home directory" in message
+    assert (
+        f"the session works in /work/app ({own_home}/.claude/sessions/{host.pid}.json)" in message
+    )
+
+
+def test_codex_can_list_the_tools_of_a_server_that_it_starts_in_its_own_home(
+    stage: Stage, own_home: Path
 ) -> None:
     codex_home = own_home / ".codex"
     codex_home.mkdir()
-    program = tmp_path / "codex"
-    program.symlink_to(os.path.realpath(PROBE[0]))
-    script = str(HERE / "actors" / "host.py")
-    host = stage.start([str(program), "-SE", script, "--", *RUN, "--", *PROBE], cwd=codex_home)
-    host.read_line()
-    host.send(request("initialize", 5, capabilities=capabilities), request("tools/list", 6))
+    host = stage.launch_below("codex", command=[*RUN, "--", *PROBE], cwd=codex_home)
+    host.send(request("initialize", 5, capabilities={}), request("tools/list", 6))
 
-    answer = host.answer()
-
-    assert answer["id"] == 5
-    if is_served:
-        assert answer["result"]["cwd"] == str(tmp_path / "state" / "nowhere")
-        assert answer["result"]["asked"]["params"]["capabilities"] == capabilities
-        assert host.answer()["id"] == 6
-    else:
-        assert "Codex's own home is no session's project" in answer["error"]["message"]
+    assert host.answer()["result"]["cwd"] == str(codex_home)
+    assert host.answer()["id"] == 6
 
 
 def test_a_directory_deleted_under_us_is_told(stage: Stage, tmp_path: Path) -> None:

@@ -85,11 +85,12 @@ def test_a_name_with_spaces_and_brackets_is_read(stage: Stage, tmp_path: Path) -
 
 
 def test_command_line_program_and_variables_are_read(table: ProcessTable, stage: Stage) -> None:
-    child = stage.start(CHILD, env={**os.environ, "MARK": "x=y"})
+    child = stage.start(CHILD, env={**os.environ, "MARK": "x=y"}, cwd="/")
     child.read_line()
 
     assert table.read_argv(child.pid) == CHILD
     assert os.path.samefile(table.read_executable(child.pid), sys.executable)
+    assert table.read_cwd(child.pid) == "/"
     assert table.read_variable(child.pid, "MARK") == "x=y"
     assert table.read_variable(child.pid, "MAR") is None
 

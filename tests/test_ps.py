@@ -88,6 +88,7 @@ def test_what_a_lease_knows_is_shown(families: Families, state: Path) -> None:
         restarts=1,
         refusals=2,
         noise=3,
+        place_note="the home directory",
         outer="/somewhere/leases/launch-0.json",
     )
 
@@ -97,7 +98,8 @@ def test_what_a_lease_knows_is_shown(families: Families, state: Path) -> None:
     assert server.startswith(f"    └── docs  /work/app  pid {family.server}  up 0s  ")
     assert server.endswith(
         " PSS  12 calls  last 5h ago  confirmed (the call's _meta.threadId)  1 restart  "
-        "2 refusals  3 lines of noise  inside launch launch-0"
+        "2 refusals  3 lines of noise  in the home directory, not a project  "
+        "inside launch launch-0"
     )
 
 

@@ -1115,13 +1115,16 @@ def test_a_host_that_does_not_answer_about_its_roots_holds_up_nothing(
     assert session.host.answer()["id"] == 1
 
 
-def test_a_home_is_no_place_to_move_to(claude: Callable[..., Claude], tmp_path: Path) -> None:
+def test_a_session_may_move_to_the_home_directory(
+    claude: Callable[..., Claude], tmp_path: Path
+) -> None:
     session = claude("--on-change", "restart")
     session.host.greet(roots={})
     session.host.send(call("look", 1))
     answer_roots(session.host, tmp_path / "home")
 
-    assert "the home directory is no session's project" in refusal(session.host.answer())
+    assert session.host.answer()["result"]["cwd"] == str(tmp_path / "home")
+    wait_for_lease(tmp_path / "state", lambda one: one["place_note"] == "the home directory")
 
 
 # What lies around a launch.

@@ -304,3 +304,47 @@ def toml_files(draw: st.DrawFn) -> str:
 @given(toml_files())
 def test_any_toml_file_is_the_same_after_it_was_wrapped_and_unwrapped(text: str) -> None:
     check("toml", text, Shape())
+
+
+def make_old(args: str) -> str:
+    """Return a file in which version 0.1.0 has wrapped a server.
+
+    Its name is one that hosts would replace, so that nothing else is to be written into it.
+    """
+    return f'{{"mcpServers": {{"$a": {{"command": "{LAUNCHER}", "args": [{args}]}}}}}}'
+
+
+# what stands in the arguments, and what is to stand there
+KEPT = {
+    "as it was written": ('"run", "--cwd", "keep", "--", "npx", "-y"', '"run", "--", "npx", "-y"'),
+    "where there were no arguments": ('"run","--cwd","keep","--","npx"', '"run","--","npx"'),
+    "on lines of its own": (
+        '\n "run",\n "--cwd",\n "keep",\n "--",\n "npx"\n',
+        '\n "run",\n "--",\n "npx"\n',
+    ),
+    "with a comment": ('"run", "--cwd", /* why */ "keep", "--", "npx"', None),
+    "another directory": ('"run", "--cwd", "/data", "--", "npx"', None),
+    "the server's own": ('"run", "--", "npx", "--cwd", "keep"', None),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), KEPT.values(), ids=list(KEPT))
+def test_wrap_takes_out_what_it_once_wrote_for_hosts_without_a_place(
+    before: str, after: str | None
+) -> None:
+    host = Host("cursor", "Cursor", lambda _: [], starts_anywhere=True)
+    file = File("file", "user", "json", SERVERS)
+
+    changed = look(host, file, make_old(before), Wish(LAUNCHER))
+
+    assert changed.after == make_old(before if after is None else after)
+    again = look(host, file, changed.after, Wish(LAUNCHER))
+    assert again.after == changed.after
+    out = look(host, file, make_old(before), Wish("")).after
+    assert look(host, file, changed.after, Wish("")).after == out
+
+
+def test_other_hosts_keep_what_their_user_wrote() -> None:
+    host, text = Host("zed", "Zed", lambda _: []), make_old('"run", "--cwd", "keep", "--", "npx"')
+
+    assert look(host, File("file", "user", "json", SERVERS), text, Wish(LAUNCHER)).after == text

@@ -53,8 +53,11 @@ def _check_strangers(
     host: HostProcess, server: Server, environ: dict[str, str]
 ) -> Iterator[Finding]:
     """Find variables by which another host tells its own servers whom they serve."""
+    foreign = hosts.list_foreign_variables(host.name)
     for owner, names in hosts.IDENTITY_VARIABLES.items():
-        told = [name for name in names if name.endswith("_ID") and environ.get(name)]
+        told = [
+            name for name in names if name in foreign and name.endswith("_ID") and environ.get(name)
+        ]
         if owner != host.name and told:
             yield _contradict(
                 host,

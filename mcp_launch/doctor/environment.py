@@ -33,6 +33,21 @@ def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
     yield from _tell(item, "uv --directory", _find_uv(launch.command))
 
 
+def check_home(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Note a wrapped entry that its host starts in a home or in `/` (ML208)."""
+    launch = foresight.foresee(survey, item)
+    if launch.profile is None or launch.profile.strict:
+        return  # not wrapped, or refused, which is a finding of its own
+    homes = foresight.list_homes(survey, item, launch.profile)
+    if homes:
+        yield Finding(
+            "ML208",
+            item.point("args"),
+            f"{item.host.title} starts {item.name} in {' or '.join(homes)}, not in a project",
+            "name a directory with --cwd DIR behind run in its args, if it works on files",
+        )
+
+
 def _tell(item: Item, said: str, places: list[str]) -> Iterator[Finding]:
     for place in places[:1]:
         if not os.path.isdir(place):
@@ -54,5 +69,11 @@ def _find_uv(command: list[str]) -> list[str]:
     return [place for option, place in pairs if option in _OF_UV and os.path.isabs(place)]
 
 
-OF_ITEMS = (refusals.check, locating.check, variables.check_needed, check_directory)
+OF_ITEMS = (
+    refusals.check,
+    locating.check,
+    variables.check_needed,
+    check_directory,
+    check_home,
+)
 OF_ALL = (variables.check_credentials,)

@@ -63,6 +63,7 @@ CHECKS: dict[str, Check] = {
     "ML205": Check("error", "the host strips a variable that the server needs"),
     "ML206": Check("warning", "servers inherit the host's credentials"),
     "ML207": Check("error", "the directory of the entry does not exist"),
+    "ML208": Check("note", "the host starts the server in a home or in /"),
     # What a server does when it is started.
     "ML301": Check("error", "the server does not start"),
     "ML302": Check("error", "the server does not answer"),
@@ -81,6 +82,7 @@ CHECKS: dict[str, Check] = {
     "ML405": Check("note", "the session of a server has changed"),
     "ML406": Check("warning", "sessions share a server through a pool"),
     "ML407": Check("note", "a lease is stale"),
+    "ML408": Check("note", "a server runs in a home or in /"),
 }
 
 

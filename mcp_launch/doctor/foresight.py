@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import literals, passing, profile
 from mcp_launch.doctor import surroundings
 from mcp_launch.errors import LaunchError, SourceMissing
-from mcp_launch.settings.host import ANYWHERE
+from mcp_launch.hosts.host import name_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,20 @@ def list_places(survey: Survey, item: Item) -> list[str]:
             cwd = site.home + cwd[1:]
         return [os.path.join(project, cwd)]
     # Some start the servers of all projects in a place of their own, and do not say in which.
-    return ["/", site.home, project] if item.host.options == ANYWHERE else [project]
+    return ["/", site.home, project] if item.host.starts_anywhere else [project]
+
+
+def list_homes(survey: Survey, item: Item, wanted: Profile) -> list[str]:
+    """Return those places that are a home or `/`, if `--cwd` leaves it to the host which it is.
+
+    Of an entry that is not a project's nobody knows where its host is started, unless that
+    host starts servers in places of its own.
+    """
+    is_known = item.host.starts_anywhere or item.is_of_project or item.path[0] == "projects"
+    if wanted.cwd not in {"session", "project_root"} or not is_known:
+        return []
+    home, title = survey.site.home, item.host.title
+    return [place for place in list_places(survey, item) if name_home(place, home, [], title)]
 
 
 def find_project(survey: Survey, item: Item) -> str:

@@ -6,12 +6,13 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts, leases, reaping
+from mcp_launch import leases, reaping
 from mcp_launch.doctor import allegiance, pools
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import printable
 from mcp_launch.measures import tell_age
 from mcp_launch.population import is_settled
+from mcp_launch.settings import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +37,14 @@ def check(survey: Survey) -> Iterator[Finding]:
     census = survey.census
     for server in census.ownerless:
         yield _report_ownerless(survey, server)
-    wanted = {host.name for host in survey.hosts} | {hosts.UNKNOWN.name}
+    wanted = {host.name for host in survey.hosts}
     for host in census.hosts:
-        if host.name in wanted:
+        # Hosts whose files are not known cannot be asked for, or left out, by name.
+        if host.name in wanted or host.name not in HOSTS:
             yield from _check_generations(survey, host)
             yield from _check_writers(survey, host)
             yield from allegiance.check(survey, host)
+            yield from _check_places(host)
     yield from _check_readers(census)
     yield from pools.check(survey)
     yield from _check_leases(survey)
@@ -132,6 +135,20 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
                 Subject(host.name, server.name, pid=server.pid),
                 f"{writers} can write to the stdin of {server}",
                 f"end process {server.contact}, and have one host alone start it anew",
+            )
+
+
+def _check_places(host: HostProcess) -> Iterator[Finding]:
+    """Note servers that run in a home or in `/`, without anybody having asked for it."""
+    for server in host.servers:
+        home = server.launch.place_note if server.launch else ""
+        if home:
+            yield Finding(
+                "ML408",
+                Subject(host.name, server.name, pid=server.pid),
+                f"{server} of {host} runs in {printable(home)}, not in a project",
+                f"start {host.title} in a project, or name a directory with --cwd DIR, if the "
+                "server works on files",
             )
 
 

@@ -10,7 +10,7 @@ from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import LaunchError, ProfileRefused
 from mcp_launch.hosts.host import Missing
-from mcp_launch.plan import PLACES
+from mcp_launch.place import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,10 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
         return
     yield from _look_for_files(survey, item, wanted)
     yield from _look_for_place(survey, item, wanted.cwd)
+    homes = foresight.list_homes(survey, item, wanted)
+    if homes and wanted.strict:
+        fix = "leave out --strict, or name a directory: --cwd DIR"
+        yield _tell(item, f"{item.host.title} starts it in {' or '.join(homes)} (--strict)", fix)
 
 
 def _tell(item: Item, problem: str, fix: str) -> Finding:

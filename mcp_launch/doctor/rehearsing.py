@@ -41,7 +41,11 @@ _FILLED_IN = {
 
 # Stands for a session's id where a host would tell it; the same for all, as they are one session.
 _SESSION = "00000000-0000-4000-8000-000000000000"
-_TELLS_SESSION = {"claude": "CLAUDE_CODE_SESSION_ID", "goose": "AGENT_SESSION_ID"}
+_TELLS_SESSION = {
+    "claude": "CLAUDE_CODE_SESSION_ID",
+    "goose": "AGENT_SESSION_ID",
+    "copilot": "COPILOT_AGENT_SESSION_ID",
+}
 
 
 class Start(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from dataclasses import dataclass
@@ -52,21 +51,6 @@ def tell_how(item: Item) -> str:
     """Return the command that wraps an entry."""
     shared = "--shared " if tracking.is_tracked(item.file.path) else ""
     return f"mcp-launch wrap {shared}--host {item.host.name} {shlex.quote(item.name)}"
-
-
-def check_place(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for a launch that its host's own place would stop (ML121)."""
-    del survey
-    own = item.host.options
-    if not item.is_wrapped or not own or {"--cwd", "--server"} & item.options.keys():
-        return
-    yield Finding(
-        "ML121",
-        item.point("args"),
-        f"{item.host.title} starts servers in / or the home directory, and mcp-launch starts "
-        f"none there unless it is told to: {item.name} does not start",
-        f"begin its args with {json.dumps(['run', *own])[1:-1]}, or name a directory after --cwd",
-    )
 
 
 def can_be_wrapped(survey: Survey, item: Item) -> bool:
@@ -123,4 +107,4 @@ def wrap_all(wrappings: list[Wrapping]) -> None:
     replacing.replace(item.host, item.file, make, survey.state)
 
 
-OF_ITEMS = (check_launcher, check_wrapped, check_place)
+OF_ITEMS = (check_launcher, check_wrapped)

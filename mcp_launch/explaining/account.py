@@ -37,7 +37,7 @@ def describe(prospect: Prospect) -> dict[str, Any]:
             for one in prospect.list_values()
         ],
         "removed": [{"name": name, "why": why} for name, why in prospect.list_removed().items()],
-        "notes": [*prospect.situation.notes, *_list_passed_over(prospect)],
+        "notes": prospect.list_notes(),
         "problems": [
             {"problem": error.problem, "fix": error.fix, "exit_code": error.exit_code}
             for error in prospect.problems
@@ -56,11 +56,6 @@ def describe_explanation(prospect: Prospect, name: str, explained: Explanation) 
         for step in explained.steps
     ]
     return {"name": name, "steps": steps, "used": explained.used, "fix": explained.fix}
-
-
-def _list_passed_over(prospect: Prospect) -> Iterator[str]:
-    if prospect.wanted.passed_over:
-        yield f"the launch would go on without it: {prospect.wanted.passed_over}"
 
 
 def make_scrubber(prospect: Prospect) -> masking.Scrubber:

@@ -17,6 +17,7 @@ from mcp_launch import (
     lineage,
     options,
     passing,
+    place,
     plan,
     profile,
     profiles,
@@ -80,6 +81,14 @@ class Prospect:
         for name in sorted(environ.keys() - made.keys()):
             origin = self.situation.origins.get(name, "inherited")
             yield Value(name, environ[name], origin, is_set=False)
+
+    def list_notes(self) -> list[str]:
+        """Return what is worth knowing, and stops nothing."""
+        home = self.decided.place_note
+        where = [f"the server's directory is {home}, not a project"] if home else []
+        passed_over = self.wanted.passed_over
+        without = [f"the launch would go on without it: {passed_over}"] if passed_over else []
+        return [*self.situation.notes, *where, *without]
 
     def list_removed(self) -> dict[str, str]:
         """Return what the launcher would have and the server would not, and why."""
@@ -193,7 +202,7 @@ class Prospect:
     def _decide(self) -> Plan:
         facts = (self.found, self.situation.environ, self.dotenv)
         try:
-            plan.decide_cwd(self.wanted.cwd, self.found, os.path.isdir)
+            place.decide_cwd(self.wanted.cwd, self.found, is_strict=self.wanted.strict)
         except PlaceRefused as error:
             self._give_up("cwd", error)
             self.failed["PWD"] = error
@@ -265,6 +274,7 @@ def _look(situation: Situation) -> Sighting:
 def _imagine(found: Context, line: Lineage) -> None:
     """Say of a host that starts nothing now how far it could be asked."""
     process = line.process
+    found.contradiction = None  # a process that runs now is at work on something else
     if process is not None:
         runs = f"process {process.identity.pid} ({found.host_title}) runs now"
     else:

@@ -36,6 +36,9 @@ _PROGRAMS = {
     "windsurf": "windsurf",
     "Windsurf Helper (Plugin)": "windsurf",
     "copilot": "copilot",
+    "qwen": "qwen",
+    "kilo": "kilo",
+    ".kilo": "kilo",
     "Claude": "claude-desktop",
     "claude-desktop": "claude-desktop",
 }
@@ -49,6 +52,17 @@ _PACKAGES = {
     "/@google/gemini-cli/": "gemini",
     "/opencode-ai/": "opencode",
     "/@github/copilot/": "copilot",
+    "/@qwen-code/qwen-code/": "qwen",
+    "/@kilocode/cli/": "kilo",
+}
+
+# VS Code as a server (Remote-SSH, WSL, containers, code-server) runs all its helpers by one
+# script. Its forks run the same one, and are known by the directories they install it in.
+_VSCODE_SCRIPT = "/out/bootstrap-fork"
+_VSCODE_MCP_HOST = "--type=extensionHost"  # not its terminals (`ptyHost`), nor its watchers
+_VSCODE_FORKS = {
+    "/.cursor-server/": "cursor",
+    "/.windsurf-server/": "windsurf",
 }
 
 # The variables by which a host tells its servers whom they serve. Whatever is started
@@ -57,7 +71,13 @@ IDENTITY_VARIABLES = {
     "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
     "claude": ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
     "goose": ("AGENT_SESSION_ID",),
+    "copilot": ("COPILOT_AGENT_SESSION_ID",),
+    "qwen": ("QWEN_CODE_SESSION_ID", "QWEN_CODE_PROJECT_DIR"),
+    "kilo": ("KILO_RUN_ID",),
 }
+
+# Hosts whose process may go unrecognised: below an unknown host their variables may be its own.
+_MAY_BE_UNKNOWN = ("copilot", "qwen", "kilo")
 
 # Hosts of which there is no more to know than how many sessions one server serves.
 _PLAIN = {
@@ -67,9 +87,23 @@ _PLAIN = {
     "zed": Host("zed", "Zed", "many sessions"),
     "windsurf": Host("windsurf", "Windsurf", "many sessions"),
     "copilot": Host("copilot", "Copilot CLI", "one session at a time"),
+    "qwen": Host("qwen", "Qwen Code", "many sessions"),
+    "kilo": Host("kilo", "Kilo", "many sessions"),
     "claude-desktop": Host("claude-desktop", "Claude Desktop", "many sessions"),
 }
 UNKNOWN = Host("unknown", "this host", "many sessions")
+
+
+def list_foreign_variables(host: str) -> list[str]:
+    """Return the identity variables that a server of a host can only have from another one."""
+    foreign: list[str] = []
+    for owner, names in IDENTITY_VARIABLES.items():
+        # Codex sets its own for shells only, never for servers: what a server inherits is an
+        # outer Codex's.
+        is_own = owner == host != "codex"
+        is_possible = host == UNKNOWN.name and owner in _MAY_BE_UNKNOWN
+        foreign += [] if is_own or is_possible else names
+    return foreign
 
 
 def recognise(table: ProcessTable, process: Process) -> Host | None:
@@ -118,7 +152,14 @@ def _recognise_closer(table: ProcessTable, process: Process) -> str | None:
 
 def _recognise_script(argv: list[str]) -> str | None:
     script = next((word for word in argv[1:] if not word.startswith("-")), "")
+    if script.removesuffix(".js").endswith(_VSCODE_SCRIPT):
+        return _recognise_vscode(script) if _VSCODE_MCP_HOST in argv else None
     for part, name in _PACKAGES.items():
         if part in script:
             return name
     return _PROGRAMS.get(os.path.basename(script).removesuffix(".js"))
+
+
+def _recognise_vscode(script: str) -> str:
+    forks = (name for part, name in _VSCODE_FORKS.items() if part in script)
+    return next(forks, "vscode")

@@ -13,7 +13,16 @@ import os
 import time
 
 from mcp_launch import jsontext
-from mcp_launch.hosts.host import Callers, Found, Host, Identity, Missing, find_home_directory
+from mcp_launch.hosts.host import (
+    Callers,
+    Found,
+    Host,
+    Identity,
+    Missing,
+    find_home_directory,
+    is_same_directory,
+    name_home,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +85,27 @@ class Claude(Host):
     def find_place(self, sighting: Sighting) -> Found:
         """Return the project's directory: the inherited one may be a parent or a worktree."""
         project = sighting.environ.get("CLAUDE_PROJECT_DIR")
-        if project:
-            return Found(project, "CLAUDE_PROJECT_DIR")
-        return Found(sighting.cwd, "inherited")
+        if not project:
+            return Found(sighting.cwd, "inherited")
+        home = find_home_directory(sighting.environ)
+        if name_home(project, home, self.find_homes(sighting), self.title):
+            # A session that began in a home and has moved since (`/cd`, a worktree) leaves the
+            # variable behind; the directory it gives a new server is the one it recorded.
+            recorded = _find_recorded_directory(sighting)
+            if recorded and is_same_directory(recorded.value, sighting.cwd):
+                return Found(sighting.cwd, "inherited")
+        return Found(project, "CLAUDE_PROJECT_DIR")
 
     def find_homes(self, sighting: Sighting) -> list[str]:
         """Return `~/.claude`, or where it was moved to."""
         return [_find_config_directory(sighting)]
+
+    def find_contradiction(self, sighting: Sighting, place: Found) -> Found | None:
+        """Compare with the record of the host's process."""
+        recorded = _find_recorded_directory(sighting)
+        if recorded is None or is_same_directory(recorded.value, place.value):
+            return None
+        return recorded
 
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Look at the host's record for each request: `/clear` and `/resume` change it."""
@@ -108,20 +131,31 @@ def _name_record(sighting: Sighting) -> str:
 
 
 def _find_record(sighting: Sighting) -> Found | Missing:
+    return _find_recorded(sighting, "sessionId", "names no session")
+
+
+def _find_recorded_directory(sighting: Sighting) -> Found | None:
+    recorded = _find_recorded(sighting, "cwd", "names no directory")
+    if isinstance(recorded, Missing) or not os.path.isabs(recorded.value):
+        return None
+    return recorded
+
+
+def _find_recorded(sighting: Sighting, member: str, otherwise: str) -> Found | Missing:
+    """Return a text from the record that the host's process keeps of itself."""
     process = sighting.process
     if process is None:
         return Missing(["no Claude Code process above us"])
-    identity = process.identity
     path = _name_record(sighting)
     record = _read_record(path)
     if record is None:
         return Missing([f"{path} does not exist or cannot be read"])
-    session = record.get("sessionId")
-    if not isinstance(session, str):
-        return Missing([f"{path} names no session"])
-    if not _started_then(str(record.get("procStart")), identity.start):
+    value = record.get(member)
+    if not isinstance(value, str):
+        return Missing([f"{path} {otherwise}"])
+    if not _started_then(str(record.get("procStart")), process.identity.start):
         return Missing([f"{path} is of an earlier process with the same pid"])
-    return Found(session, f"{path}")
+    return Found(value, path)
 
 
 def _read_record(path: str) -> dict[str, Json] | None:

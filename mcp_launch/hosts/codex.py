@@ -25,6 +25,7 @@ from mcp_launch.hosts.host import (
     Identity,
     Missing,
     find_home_directory,
+    is_same_directory,
     pick_text,
 )
 
@@ -111,6 +112,32 @@ class Codex(Host):
             moved = sighting.table.read_variable(pid, "CODEX_HOME")
             homes += [moved] if moved else []
         return homes
+
+    def find_contradiction(self, sighting: Sighting, place: Found) -> Found | None:
+        """Compare with the threads of an app server that started us in its own directory.
+
+        Codex starts a server in its thread's directory, which may be newer than the record (a
+        thread resumed elsewhere), or in the one that the entry names: both are its user's
+        choice. Only the directory of its own process is nobody's, and only of an app server,
+        which its user did not start there for this thread. In CODEX_HOME it is for no thread.
+        """
+        process = sighting.process
+        if process is None or not sighting.is_starter:
+            return None
+        if any(is_same_directory(place.value, home) for home in self.find_homes(sighting)):
+            return None
+        table, pid = sighting.table, process.identity.pid
+        own = table.read_cwd(pid)
+        if "app-server" not in table.read_argv(pid) or not is_same_directory(own, place.value):
+            return None
+        threads = list_open_threads(table.list_open_files(pid))
+        # A thread without a record may be the one that we are for.
+        if any(one.cwd is None or is_same_directory(one.cwd, place.value) for one in threads):
+            return None
+        newest = max(threads, key=lambda one: _created(one.id), default=None)
+        if newest is None or newest.cwd is None:
+            return None
+        return Found(newest.cwd, f"the record of Codex's thread {newest.id}")
 
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
         """Read the thread of each call: the authority over every guess."""

@@ -129,6 +129,18 @@ class Host:
         """Return the directories that are the host's own and no session's place."""
         return []
 
+    def find_contradiction(
+        self,
+        sighting: Sighting,  # noqa: ARG002  # for others to use
+        place: Found,  # noqa: ARG002
+    ) -> Found | None:
+        """Return the directory that the host's own record names for the session instead.
+
+        Asked only about a home or `/`, and answered only on proof: a host may well have been
+        started there, and a server that is refused worked before.
+        """
+        return None
+
     def default_variables(
         self,
         session: Found | Missing,  # noqa: ARG002  # for others to use
@@ -149,6 +161,27 @@ def pick_text(meta: dict[str, Json], name: str) -> str | None:
     """Return a member that is a text with something in it."""
     value = meta.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def name_home(directory: str, home: str, own: list[str], title: str) -> str:
+    """Return which home a directory is, or that it is `/`; nothing for any other.
+
+    `home` is the user's, `own` are those of the host with this title.
+    """
+    if not directory:
+        return ""
+    names = dict.fromkeys(map(os.path.realpath, own), f"{title}'s own home")
+    names[os.path.realpath(home)] = "the home directory"
+    names["/"] = "the root of the file system"
+    return names.get(os.path.realpath(directory), "")
+
+
+def is_same_directory(one: str, other: str) -> bool:
+    """Tell whether two names are one directory's, by whatever links they lead there."""
+    try:
+        return "" not in {one, other} and os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:
+        return False  # a name that no directory can have
 
 
 def find_home_directory(environ: Mapping[str, str]) -> str:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
         def read_executable(self, pid: int) -> str:
             """Return the path of its program; empty when it cannot be read."""
 
+        def read_cwd(self, pid: int) -> str:
+            """Return the directory it is in; empty when it cannot be read."""
+
         def read_variable(self, pid: int, name: str) -> str | None:
             """Return one variable of the environment it was started with."""
 
         def read_environ(self, pid: int) -> dict[str, str]:
             """Return the environment it was started with; empty when it cannot be read."""
-
-        def read_cwd(self, pid: int) -> str:
-            """Return the directory it works in; empty when it cannot be read."""
 
         def read_owner(self, pid: int) -> int | None:
             """Return the number of the user who runs it."""

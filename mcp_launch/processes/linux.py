@@ -41,6 +41,11 @@ def read_executable(pid: int) -> str:
     return _link(f"/proc/{pid}/exe").removesuffix(" (deleted)")
 
 
+def read_cwd(pid: int) -> str:
+    """Return the directory it is in; empty when it cannot be read."""
+    return _link(f"/proc/{pid}/cwd").removesuffix(" (deleted)")
+
+
 def read_variable(pid: int, name: str) -> str | None:
     """Return one variable of the environment it was started with."""
     wanted = os.fsencode(name) + b"="
@@ -55,11 +60,6 @@ def read_environ(pid: int) -> dict[str, str]:
     entries = _read(f"/proc/{pid}/environ").split(b"\0")
     pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
     return {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
-
-
-def read_cwd(pid: int) -> str:
-    """Return the directory it works in; empty when it cannot be read."""
-    return _link(f"/proc/{pid}/cwd")
 
 
 def read_owner(pid: int) -> int | None:

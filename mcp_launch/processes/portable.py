@@ -52,6 +52,14 @@ def read_executable(pid: int) -> str:
         return ""
 
 
+def read_cwd(pid: int) -> str:
+    """Return the directory it is in; empty when it cannot be read."""
+    try:
+        return psutil.Process(pid).cwd()
+    except psutil.Error:
+        return ""
+
+
 def read_variable(pid: int, name: str) -> str | None:
     """Return one variable of the environment it was started with."""
     return read_environ(pid).get(name)
@@ -63,14 +71,6 @@ def read_environ(pid: int) -> dict[str, str]:
         return psutil.Process(pid).environ()
     except psutil.Error:
         return {}
-
-
-def read_cwd(pid: int) -> str:
-    """Return the directory it works in; empty when it cannot be read."""
-    try:
-        return psutil.Process(pid).cwd()
-    except psutil.Error:
-        return ""
 
 
 def read_owner(pid: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.settings.host import ANYWHERE, File, Host
+from mcp_launch.settings.host import File, Host
 
 HOST = Host(
     "claude-desktop",
@@ -12,5 +12,5 @@ HOST = Host(
     lambda site: [
         File(os.path.join(site.applications, "Claude", "claude_desktop_config.json"), "user")
     ],
-    options=ANYWHERE,
+    starts_anywhere=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.settings.host import ANYWHERE, File, Host
+from mcp_launch.settings.host import File, Host
 
 if TYPE_CHECKING:
     from mcp_launch.settings.host import Site
@@ -18,4 +18,4 @@ def _list_files(site: Site) -> list[File]:
     return [File(site.environ.get("CLINE_MCP_SETTINGS_PATH") or default, "user")]
 
 
-HOST = Host("cline", "Cline", _list_files, options=ANYWHERE)
+HOST = Host("cline", "Cline", _list_files, starts_anywhere=True)

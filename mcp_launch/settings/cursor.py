@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_launch.settings.host import ANYWHERE, File, Host, in_home, in_project
+from mcp_launch.settings.host import File, Host, in_home, in_project
 
 HOST = Host(
     "cursor",
@@ -11,5 +11,5 @@ HOST = Host(
         File(in_home(site, ".cursor", "mcp.json"), "user"),
         File(in_project(site, ".cursor", "mcp.json"), "project"),
     ],
-    options=ANYWHERE,
+    starts_anywhere=True,
 )

@@ -58,10 +58,6 @@ class File(NamedTuple):
     is_outside: bool = False  # above the project's repository: not this project's to change
 
 
-# For hosts that start servers in `/` or the home directory, where a launch asks to be told so.
-ANYWHERE = ("--cwd", "keep")
-
-
 class Host(NamedTuple):
     """The facts about a host's configuration."""
 
@@ -70,7 +66,7 @@ class Host(NamedTuple):
     list_files: Callable[[Site], list[File]]
     shapes: tuple[Shape, ...] = (Shape(),)
     why_not: Callable[[dict[str, Any]], str] = lambda _: ""
-    options: tuple[str, ...] = ()  # of `run`, without which its servers would not start
+    starts_anywhere: bool = False  # servers, in `/` or the home directory, whatever is worked on
 
 
 # A file that no host is known for: every way in which a server can be written.

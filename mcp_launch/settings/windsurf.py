@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcp_launch.settings.host import ANYWHERE, File, Host, in_home
+from mcp_launch.settings.host import File, Host, in_home
 
 HOST = Host(
     "windsurf",
     "Windsurf",
     lambda site: [File(in_home(site, ".codeium", "windsurf", "mcp_config.json"), "user")],
-    options=ANYWHERE,
+    starts_anywhere=True,
 )

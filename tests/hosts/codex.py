@@ -56,10 +56,10 @@ def configure(desk: Desk, command: Sequence[str], *, server: str = "probe", **mo
 
 
 def run(
-    desk: Desk, project: str, *, name: str = "codex", words: str = LOOK, **options: Any
+    desk: Desk, project: str, *flags: str, name: str = "codex", words: str = LOOK, **options: Any
 ) -> subprocess.Popen[bytes]:
     """Start `codex exec` with a prompt."""
-    return desk.start(name, "exec", words, cwd=project, **options)
+    return desk.start(name, "exec", *flags, words, cwd=project, **options)
 
 
 def open_terminal(desk: Desk, project: str) -> Terminal:

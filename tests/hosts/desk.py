@@ -90,6 +90,13 @@ class Desk:
         self.projects.append(project)
         return project
 
+    def work_at_home(self, *, is_repository: bool) -> str:
+        """Return the home directory, as a project like any other."""
+        if is_repository:
+            return self.make_project(self.home.name)
+        self.projects.append(str(self.home))
+        return str(self.home)
+
     def wrap(self, command: Sequence[str], *options: str) -> list[str]:
         """Return a server's command, with the launcher before it if there is one."""
         return wrap(self.launcher, command, *options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hosts import codex
 from hosts.desk import SERVER, Desk, Sight, promise
+from hosts.models import LIMIT
 
 
 def check(desk: Desk, sights: list[Sight], projects: dict[str, str]) -> None:
@@ -29,6 +30,50 @@ def test_codex_exec_starts_a_server_that_needs_its_thread(desk: Desk, version: s
     promise(desk.models.answers, "the server does not start, its tools are missing")
     sights = desk.wait_for_sights(1)
     check(desk, sights, {sights[0].asker: project})
+
+
+@pytest.mark.parametrize("is_repository", [False, True], ids=["plain", "in Git"])
+@pytest.mark.parametrize("version", ["codex", "old-codex"])
+def test_codex_exec_in_the_home_directory_has_its_servers(
+    desk: Desk, version: str, is_repository: bool
+) -> None:
+    home = desk.work_at_home(is_repository=is_repository)
+    codex.configure(desk, desk.wrap(SERVER))
+
+    codex.run(desk, home, "--skip-git-repo-check", name=version, words=2 * f"{codex.LOOK} ")
+
+    for sight in desk.wait_for_sights(2):
+        desk.check(sight, home)
+
+
+def test_a_thread_resumed_from_the_home_directory_has_its_servers(desk: Desk) -> None:
+    """Its record names the project in which it began; the user is at home now."""
+    project, home = desk.make_project("project"), desk.work_at_home(is_repository=False)
+    codex.configure(desk, desk.wrap(SERVER))
+    codex.run(desk, project).wait(LIMIT)
+    [first] = desk.wait_for_sights(1)
+
+    codex.run(desk, home, "--skip-git-repo-check", "resume", first.asker)
+
+    _, second = desk.wait_for_sights(2)
+    assert second.asker == first.asker
+    desk.check(second, home)
+
+
+def test_a_thread_of_an_app_server_in_the_home_directory_has_its_servers(desk: Desk) -> None:
+    """There the app server's own directory, and one of its threads is recorded elsewhere."""
+    projects = [desk.make_project("project"), desk.work_at_home(is_repository=False)]
+    codex.configure(desk, desk.wrap(SERVER))
+    host = codex.AppServer(desk)
+
+    threads = []
+    for project in projects:
+        threads += host.start_threads(project)
+        host.prompt(threads[-1])
+    host.prompt(*threads)
+
+    for sight in desk.wait_for_sights(4):
+        desk.check(sight, projects[threads.index(sight.asker)])
 
 
 @pytest.mark.parametrize("version", ["codex", "old-codex"])
