@@ -1,6 +1,6 @@
 """Which files speak for a server, and whether they may.
 
-Only when a file has changed since its record was made is the file itself read. Where there
+Only when a file has changed since its record was made is it parsed. Where there
 is no file at all, which is most often so, not even the means to read records are loaded.
 """
 
@@ -42,7 +42,7 @@ def look_at_users(
     if status is None:
         return {}
     refuse_if_others_can_write(path, status)
-    kept = _read(path, status, environ, is_projects=False, is_launch=is_launch)
+    kept = _read(path, environ, is_projects=False, is_launch=is_launch)
     from mcp_launch.records import Record
 
     told = {DEFAULTS: kept["defaults"], name_table(server): kept["servers"].get(server)}
@@ -69,10 +69,9 @@ def look_at_projects(
     refusal = ProfileRefused if was_trusted else ProfileUntrusted
     try:
         refuse_foreign(path, place)
-        status = _look(path)
-        if status is None:
+        if _look(path) is None:
             return None  # removed just now, or a link to nothing
-        kept = _read(path, status, environ, is_projects=True, is_launch=is_launch)
+        kept = _read(path, environ, is_projects=True, is_launch=is_launch)
     except ProfileRefused as refused:
         raise refusal(refused.problem, fix=refused.fix) from None
     told = kept["servers"].get(server)
@@ -166,18 +165,13 @@ def _look(path: str) -> os.stat_result | None:
 
 
 def _read(
-    path: str,
-    status: os.stat_result,
-    environ: Mapping[str, str],
-    *,
-    is_projects: bool,
-    is_launch: bool,
+    path: str, environ: Mapping[str, str], *, is_projects: bool, is_launch: bool
 ) -> dict[str, Any]:
     """Return the record of a file as it is now."""
     from mcp_launch import records
 
     kept = records.read(path, environ)
-    if kept and kept["stamp"] == records.make_stamp(status):
+    if kept and kept["digest"] == records.digest(records.read_file(path)):
         return kept
     from mcp_launch import recording
 

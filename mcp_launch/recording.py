@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
-import stat
 import tempfile
 from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import ours, profilefile, records
-from mcp_launch.errors import ProfileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OLD_NAME = re.compile(r"[0-9a-f]{8}\.json")
-
-# No file with profiles is; in a project it may be meant to keep us busy.
-_TOO_LARGE = 256 << 10
 
 
 def keep(
@@ -35,13 +29,12 @@ def keep(
 
 def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict[str, Any]:
     """Read a file and return its record; trust in it lasts as long as its content."""
-    status, content = _read_file(path)
-    digest = hashlib.sha256(content).hexdigest()
+    content = records.read_file(path)
+    digest = records.digest(content)
     was_trusted = bool(before and before["trusted"])
     return {
         "version": records.VERSION,
         "path": path,
-        "stamp": records.make_stamp(status),
         "digest": digest,
         "trusted": was_trusted and before is not None and before["digest"] == digest,
         "was_trusted": was_trusted or bool(before and before["was_trusted"]),
@@ -80,20 +73,3 @@ def _prune(directory: str) -> None:
         of = kept.get("path") if isinstance(kept, dict) else None
         if isinstance(of, str) and name == f"{crc32(os.fsencode(of)):08x}.json":
             os.unlink(path)
-
-
-def _read_file(path: str) -> tuple[os.stat_result, bytes]:
-    """Return a file's status and content; what lies in a project may be anything."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        with open(fd, "rb") as file:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _TOO_LARGE:
-                raise ProfileRefused(
-                    f"{path} is no file, or too large", fix="look at it, or remove it"
-                )
-            return status, file.read()
-    except OSError as error:
-        raise ProfileRefused(
-            f"{path} cannot be read: {error.strerror}", fix="make it readable, or remove it"
-        ) from None

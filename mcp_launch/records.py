@@ -1,15 +1,18 @@
 """Records of files with profiles: what they say, in a form that a launch reads quickly.
 
-One stands beside our leases for each file that was ever used. It also holds when the file
-said so, and whether the user trusts it.
+One stands beside our leases for each file that was ever used. It also holds a digest of the
+content that it was made from, and whether the user trusts that. A file is compared with its
+digest at every launch: times have whole seconds on some file systems, and trust may not.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from stat import S_ISREG
 
 from mcp_launch import jsontext, ours, state
+from mcp_launch.errors import ProfileRefused
 from mcp_launch.options import Variable
 
 TYPE_CHECKING = False
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 # The form of a record; another version's is not read.
 VERSION = 2
 
-_KEYS = {"version", "path", "stamp", "digest", "trusted", "was_trusted", "defaults", "servers"}
+# No file with profiles is; in a project it may be meant to keep us busy.
+_TOO_LARGE = 256 << 10
+
+_KEYS = {"version", "path", "digest", "trusted", "was_trusted", "defaults", "servers"}
 
 
 class Record:
@@ -33,11 +39,6 @@ class Record:
         self.options: dict[str, list[str] | None] = told["options"]
         self.literals: dict[str, str] = told["literals"]
         self.variables = {name: Variable(*facts) for name, facts in told["variables"].items()}
-
-
-def make_stamp(status: os.stat_result) -> list[int]:
-    """Return what changes when a file does."""
-    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
 
 
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
@@ -56,10 +57,34 @@ def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
 
 def name_record(path: str, environ: Mapping[str, str]) -> str:
     """Return where the record of a file is kept; no two files share a name."""
-    return f"{state.find_directory(environ)}/profiles/{_hash(os.fsencode(path))}.json"
+    return f"{state.find_directory(environ)}/profiles/{digest(os.fsencode(path))}.json"
 
 
-def _hash(text: bytes) -> str:
+def read_file(path: str) -> bytes:
+    """Return the content of a file with profiles; what lies in a project may be anything.
+
+    Raises:
+        ProfileRefused: It cannot be read, or is not a file of a sensible size.
+
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            status = os.fstat(fd)
+            if S_ISREG(status.st_mode) and status.st_size <= _TOO_LARGE:
+                return file.read()
+    except OSError as error:
+        raise ProfileRefused(
+            f"{path} cannot be read: {error.strerror}", fix="make it readable, or remove it"
+        ) from None
+    raise ProfileRefused(
+        f"{path} is not a regular file, or is larger than {_TOO_LARGE >> 10} KB",
+        fix="look at it, or remove it",
+    )
+
+
+def digest(text: bytes) -> str:
+    """Return what no two texts have in common."""
     # Each is what hashlib would use if it had to do without OpenSSL, which takes longer to load
     # than the rest of a launch.
     try:

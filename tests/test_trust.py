@@ -134,6 +134,19 @@ def test_a_file_that_was_trusted_and_has_changed_stops_the_launch(trusted: Path)
         load(trusted.parent, "--", "own")
 
 
+def test_trust_belongs_to_the_content_whatever_the_files_times_say(
+    trusted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where times have whole seconds, and a file of the same length is written in place."""
+    load(trusted.parent)
+    status = trusted.stat()
+    trusted.write_text(TEXT.replace("tools", "fools"), encoding="utf-8")
+    monkeypatch.setattr(profiles, "_look", lambda path: status if path == str(trusted) else None)
+
+    with pytest.raises(ProfileRefused, match="since it was changed"):
+        load(trusted.parent)
+
+
 def test_trust_that_was_taken_back_is_as_if_it_had_never_been(trusted: Path) -> None:
     record = trusting.read(str(trusted), os.environ)
     trusting.decide(record, os.environ, is_trusted=False)
