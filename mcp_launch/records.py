@@ -49,7 +49,7 @@ def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
         with open(name, "rb", opener=_open_no_link) as file:
             places = (os.fstat(file.fileno()), os.stat(os.path.dirname(name)))
             kept: Any = jsontext.parse(file.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     # Whoever else can write here could say that the user trusts something.
     is_ours = all(

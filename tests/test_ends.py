@@ -1,0 +1,200 @@
+"""Who ends the server when those who should are killed or stopped, on both wires.
+
+    launcher ── keeper ── guardian ── server ── …
+
+Any two of the first three may be killed at the same moment, and any may be stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from stage import HERE, PROBE, RUN, TROUPE, Stage, Witness, wait_until_gone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stage import Launch
+
+ROLES = ("server", "child", "own-session", "daemon")
+
+# As `npx` and `uvx` do it: the real server is a child of the command in the entry.
+RUNNER = ["sh", "-c", '"$@"; :', "sh"]
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Iterator[Witness]:
+    witness = Witness(tmp_path)
+    yield witness
+    witness.close()
+
+
+def parent_of(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def find_parts(launcher: int, server: int) -> dict[str, int]:
+    """Return the three by name: the server may be behind a runner."""
+    above = [server]
+    while above[-1] != launcher:
+        above.append(parent_of(above[-1]))
+    return {"launcher": launcher, "keeper": above[-2], "guardian": above[-3]}
+
+
+def start(
+    stage: Stage, witness: Witness, wire: list[str], *, runner: list[str], **options: object
+) -> tuple[Launch, dict[str, int]]:
+    words = [*wire, "--", *runner, *TROUPE, witness.path, "hostile"]
+    launch = stage.launch(*words, process_group=0, **options)
+    witness.meet(*ROLES)
+    return launch, find_parts(launch.pid, witness.pids["server"])
+
+
+PAIRS = [("launcher", "guardian"), ("launcher", "keeper"), ("keeper", "guardian")]
+
+
+@pytest.mark.parametrize("runner", [[], RUNNER], ids=["server", "behind a runner"])
+@pytest.mark.parametrize("pair", PAIRS, ids=" and ".join)
+def test_nothing_is_left_when_two_are_killed_at_once(
+    pair: tuple[str, str], runner: list[str], wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch, parts = start(stage, witness, wire, runner=runner)
+
+    for part in pair:
+        os.kill(parts[part], signal.SIGKILL)
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    launch.wait()
+    for pid in parts.values():
+        wait_until_gone(pid)
+
+
+@pytest.mark.parametrize("part", ["keeper", "guardian"])
+def test_nothing_is_left_when_one_is_killed(
+    part: str, wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch, parts = start(stage, witness, wire, runner=RUNNER)
+
+    os.kill(parts[part], signal.SIGKILL)
+    launch.close()
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    launch.wait()
+    for pid in parts.values():
+        wait_until_gone(pid)
+
+
+def test_a_server_outlives_the_keeper(wire: list[str], stage: Stage) -> None:
+    launch = stage.launch(*wire, "--", *PROBE)
+    server = launch.ask("look")["pid"]
+
+    os.kill(find_parts(launch.pid, server)["keeper"], signal.SIGKILL)
+
+    assert launch.ask("look")["pid"] == server
+    assert launch.finish()[0] == 0
+    wait_until_gone(server)
+
+
+@pytest.mark.parametrize("words", [["-9"], ["-9", "-f"]], ids=["by name", "by words"])
+def test_nothing_is_left_after_pkill(
+    words: list[str], wire: list[str], stage: Stage, witness: Witness, tmp_path: Path
+) -> None:
+    # Under a name that nobody else on this machine has: pkill asks for no more.
+    name = f"mcp-l{os.getpid() % 100000}"
+    program = tmp_path / name
+    program.write_text(f"#!{sys.executable}\n" + SCRIPT, encoding="utf-8")
+    program.chmod(0o755)
+    launch = stage.start([str(program), "run", *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"])
+    witness.meet(*ROLES)
+    assert Path(f"/proc/{launch.pid}/comm").read_text(encoding="utf-8") == name + "\n"
+    parts = find_parts(launch.pid, witness.pids["server"])
+
+    subprocess.run(["pkill", *words, name], check=True)
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    launch.wait()
+    for pid in parts.values():
+        wait_until_gone(pid)
+
+
+SCRIPT = """
+import sys
+from mcp_launch.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_each_has_a_name_of_its_own(wire: list[str], stage: Stage) -> None:
+    launch = stage.launch(*wire, "--", *PROBE)
+    parts = find_parts(launch.pid, launch.ask("look")["pid"])
+
+    for part in ("keeper", "guardian"):
+        words = Path(f"/proc/{parts[part]}/cmdline").read_bytes()
+        assert Path(f"/proc/{parts[part]}/comm").read_text(encoding="utf-8") == f"mcp-{part}\n"
+        assert words.rstrip(b"\0") == f"mcp-{part}".encode()
+
+
+STOPPED = [("guardian",), ("keeper",), ("keeper", "guardian")]
+
+
+@pytest.mark.parametrize("stopped", STOPPED, ids=" and ".join)
+def test_nothing_is_left_when_the_host_is_done_with_a_launch_that_has_stopped(
+    stopped: tuple[str, ...], wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch, parts = start(stage, witness, wire, runner=RUNNER)
+
+    for part in stopped:
+        os.kill(parts[part], signal.SIGSTOP)
+    launch.close()
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    launch.wait()
+    for pid in parts.values():
+        wait_until_gone(pid)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+def test_nothing_is_left_when_the_guardian_is_stopped_and_the_launcher_ends(
+    end: int, wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch, parts = start(stage, witness, wire, runner=RUNNER)
+
+    os.kill(parts["guardian"], signal.SIGSTOP)
+    os.kill(launch.pid, end)
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    launch.wait()
+    for pid in parts.values():
+        wait_until_gone(pid)
+
+
+@pytest.mark.parametrize("stopped", [("launcher",), ("launcher", "guardian")], ids=" and ".join)
+def test_nothing_is_left_when_the_host_of_a_stopped_launch_dies(
+    stopped: tuple[str, ...], wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    command = [*RUN, *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
+    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    launcher = int(host.read_line())
+    witness.meet(*ROLES)
+    parts = find_parts(launcher, witness.pids["server"])
+
+    for part in stopped:
+        os.kill(parts[part], signal.SIGSTOP)
+    host.process.kill()
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    for pid in parts.values():
+        wait_until_gone(pid)
