@@ -7,15 +7,17 @@ Any two of the first three may be killed at the same moment, and any may be stop
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import HERE, PROBE, RUN, TROUPE, Stage, Witness, wait_until_gone
+from stage import HERE, LIMIT, PROBE, RUN, TROUPE, Stage, Witness, wait_until_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +115,9 @@ def test_nothing_is_left_after_pkill(
     program = tmp_path / name
     program.write_text(f"#!{sys.executable}\n" + SCRIPT, encoding="utf-8")
     program.chmod(0o755)
-    launch = stage.start([str(program), "run", *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"])
+    launch = stage.start(
+        [str(program), "run", *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
+    )
     witness.meet(*ROLES)
     assert Path(f"/proc/{launch.pid}/comm").read_text(encoding="utf-8") == name + "\n"
     parts = find_parts(launch.pid, witness.pids["server"])
@@ -129,6 +133,7 @@ def test_nothing_is_left_after_pkill(
 
 SCRIPT = """
 import sys
+import threading
 from mcp_launch.__main__ import main
 sys.exit(main())
 """
@@ -196,5 +201,50 @@ def test_nothing_is_left_when_the_host_of_a_stopped_launch_dies(
 
     for role in ROLES:
         witness.hear_last_words(role)
+    for pid in parts.values():
+        wait_until_gone(pid)
+
+
+class Debugger:
+    """Holds a process as a debugger does: SIGCONT does nothing to it, SIGKILL still does."""
+
+    _SEIZE, _INTERRUPT = 0x4206, 0x4207
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._holds = threading.Event()
+        self._thread = threading.Thread(target=self._hold)  # the same thread for every request
+        self._thread.start()
+        assert self._holds.wait(LIMIT)
+
+    def _hold(self) -> None:
+        ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        for request in (self._SEIZE, self._INTERRUPT):
+            assert ptrace(request, self._pid, None, None) == 0, os.strerror(ctypes.get_errno())
+        os.waitpid(self._pid, 0)
+        self._holds.set()
+        os.waitpid(self._pid, 0)  # its end, which a debugger hears before its parent
+
+    def close(self) -> None:
+        self._thread.join(LIMIT)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.parametrize("end", ["the host is done", "the launcher is killed"])
+def test_nothing_is_left_when_a_debugger_holds_the_guardian(
+    end: str, wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    launch, parts = start(stage, witness, wire, runner=RUNNER)
+    debugger = Debugger(parts["guardian"])
+
+    if end == "the host is done":
+        launch.close()
+    else:
+        launch.process.kill()
+
+    for role in ROLES:
+        witness.hear_last_words(role)
+    debugger.close()
+    launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     class ProcessTable(Protocol):
         """What a reader can tell; every answer may be "nothing" for lack of permission."""
 
-        # Whether `list_descendants` finds what is below our children, too.
+        # Whether other processes can be looked at; if not, only our own children are found.
         SEES_ALL: bool
 
         def boot_id(self) -> str:
