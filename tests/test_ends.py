@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -106,24 +105,28 @@ def test_a_server_outlives_the_keeper(wire: list[str], stage: Stage) -> None:
     wait_until_gone(server)
 
 
-@pytest.mark.parametrize("words", [["-9"], ["-9", "-f"]], ids=["by name", "by words"])
-def test_nothing_is_left_after_pkill(
-    words: list[str], wire: list[str], stage: Stage, witness: Witness, tmp_path: Path
+@pytest.mark.parametrize("seen_in", ["comm", "cmdline"], ids=["by name", "by words"])
+def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
+    seen_in: str, wire: list[str], stage: Stage, witness: Witness, tmp_path: Path
 ) -> None:
-    # Under a name that nobody else on this machine has: pkill asks for no more.
-    name = f"mcp-l{os.getpid() % 100000}"
-    program = tmp_path / name
+    program = tmp_path / "mcp-launch"
     program.write_text(f"#!{sys.executable}\n" + SCRIPT, encoding="utf-8")
     program.chmod(0o755)
-    launch = stage.start(
-        [str(program), "run", *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
-    )
+    command = [str(program), "run", *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
+    launch = stage.start(command)
     witness.meet(*ROLES)
-    assert Path(f"/proc/{launch.pid}/comm").read_text(encoding="utf-8") == name + "\n"
     parts = find_parts(launch.pid, witness.pids["server"])
 
-    subprocess.run(["pkill", *words, name], check=True)
+    # As `pkill -9 mcp-launch` and `pkill -9 -f mcp-launch` do, but only among our own.
+    found = [
+        pid
+        for pid in parts.values()
+        if b"mcp-launch" in Path(f"/proc/{pid}/{seen_in}").read_bytes()
+    ]
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
 
+    assert found == [launch.pid]
     for role in ROLES:
         witness.hear_last_words(role)
     launch.wait()
