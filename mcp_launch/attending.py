@@ -14,7 +14,6 @@ import time
 
 from mcp_launch import signals, trace, watchkeeping
 from mcp_launch.errors import ServerFailed
-from mcp_launch.hostwatch import LOOK_INTERVAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ class Attendant:
         if hosts.look():
             self._lose_host()
         else:
-            self.set_alarm("hosts", LOOK_INTERVAL, lambda: self.look_at(hosts))
+            self.set_alarm("hosts", hosts.interval, lambda: self.look_at(hosts))
 
     def _lose_host(self) -> None:
         trace.note("the host has ended")

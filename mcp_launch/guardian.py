@@ -30,7 +30,7 @@ import select
 import time
 from errno import ETIMEDOUT
 
-from mcp_launch import ending, keeping, kernel, signals, trace, watchkeeping
+from mcp_launch import ending, kernel, signals, trace, watchkeeping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,12 @@ START_LIMIT = 60.0
 # How long the keeper may take to follow the guardian: it may have all its work to do.
 _KEEPER_LIMIT = ending.UNKILLABLE_AFTER + _LATENESS
 
-# How often to look whether it has: nearly always it is a matter of microseconds.
+# When the keeper takes up its work, unless something has happened to the guardian by then.
+# Until a server has started, launcher and server need both processors of a small machine:
+# half of what the keeper added to a start was its own work at the same time (measured).
+_KEEPER_BEGINS_MS = 100
+
+# How often to look whether the keeper has ended: nearly always it is a matter of microseconds.
 _KEEPER_INTERVAL = 0.001
 
 
@@ -182,13 +187,35 @@ def fork(errand: Errand, table: ProcessTable) -> Guardian:
     report = os.pipe()
     pid = os.fork()
     if pid == 0:
-        code = 1
+        code = 1  # unless it can certify that nothing is left
         try:
             os.close(control[1])
             os.close(report[0])
-            code = keeping.Keeper(control[0], errand, table).run(report[1])
+            _become_keeper(control[0], report[1], errand, table)
+            code = 0
         finally:
             os._exit(code)
     os.close(control[0])
     os.close(report[1])
     return Guardian(pid, control[1], report[0], table)
+
+
+def _become_keeper(control: int, report: int, errand: Errand, table: ProcessTable) -> None:
+    os.setsid()  # no terminal and no host that signals its group reaches us
+    kernel.become_subreaper()
+    pid = os.fork()
+    if pid == 0:
+        code = 1  # unless it has done all that it could
+        try:
+            watchkeeping.Watch(control, report, errand, table).run()
+            code = 0
+        finally:
+            os._exit(code)
+    # The guardian is on its way. What ends or stops it before we listen is seen later.
+    wake = signals.listen((signals.SIGCHLD, *signals.ENDING))
+    poll = select.poll()
+    poll.register(wake[0], select.POLLIN)
+    poll.poll(_KEEPER_BEGINS_MS)
+    from mcp_launch import keeping
+
+    keeping.Keeper(pid, control, wake, errand.lease, table).run()

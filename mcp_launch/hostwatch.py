@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from mcp_launch.identity import Process
     from mcp_launch.processes import ProcessTable
 
-# How often to look whether the host is still there, where no descriptor tells of its end
-# (no pidfd to be had: an old kernel, a filter on system calls). A look costs microseconds.
-LOOK_INTERVAL = 0.5
-
 
 class HostWatch:
     """The processes whose end is the host's, and how the end of each becomes known."""
 
     __slots__ = ("_looked_at", "_parent", "_table", "descriptors", "is_lost")
+
+    # How often to look whether they are still there, where no descriptor tells of an end
+    # (no pidfd to be had: an old kernel, a filter on system calls). It costs microseconds.
+    interval = 0.5
 
     def __init__(self, table: ProcessTable, pids: list[int], parent: int | None = None) -> None:
         """Watch these; `parent` is the one of them that started this very process."""

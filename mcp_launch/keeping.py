@@ -7,7 +7,7 @@ leaves nobody who knows what the server has started: the kernel ends the server 
 its parent's death, but `npx` and `uvx` put the real one a level further down. So there is a
 third process, which holds nothing and does nothing but wait for the guardian:
 
-* the guardian ends as it should: so does the keeper, and says so by its exit code;
+* the guardian ends as it should: so does the keeper;
 * the guardian is killed: everything below it is the keeper's now, and is ended;
 * the guardian is stopped (SIGSTOP): it is continued at once. It has no terminal that could
   want it to stop, and while it stands still nobody guards the server;
@@ -27,13 +27,12 @@ import os
 import select
 import time
 
-from mcp_launch import ending, kernel, signals, watchkeeping
+from mcp_launch import ending, kernel, watchkeeping
 from mcp_launch.signals import SIGCHLD, SIGCONT, SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.processes import ProcessTable
-    from mcp_launch.watchkeeping import Errand
 
 # What a guardian needs in all once its launcher is gone: the longest plan it can have then
 # (the host is gone as well, but somebody else holds the server's input open), its sweeps
@@ -44,57 +43,39 @@ GUARDIAN_LIMIT = watchkeeping.HOST_LOST_END + ending.UNKILLABLE_AFTER + 1.0
 class Keeper:
     """The keeper itself."""
 
-    __slots__ = ("_control", "_deadline", "_errand", "_guardian", "_poll", "_table", "_wake")
+    __slots__ = ("_control", "_deadline", "_guardian", "_lease", "_poll", "_table", "_wake")
 
-    def __init__(self, control: int, errand: Errand, table: ProcessTable) -> None:
+    def __init__(
+        self, guardian: int, control: int, wake: tuple[int, int], lease: str, table: ProcessTable
+    ) -> None:
+        self._guardian = guardian
         self._control = control
-        self._errand = errand
+        self._lease = lease
         self._table = table
-        self._guardian = 0
-        self._wake = -1
+        self._wake = wake
         self._deadline = 0.0
         self._poll = select.poll()
 
-    def run(self, report: int) -> int:
-        """Fork the guardian and wait for its end; return 0 when nothing is left."""
-        os.setsid()  # no terminal and no host that signals its group reaches us
-        kernel.become_subreaper()
-        self._guardian = self._fork_guardian(report)
-        # The guardian is on its way. What ended or stopped it before we listen is seen by
-        # the first look.
-        wake = signals.listen((SIGCHLD, *signals.ENDING))
-        self._wake = wake[0]
+    def run(self) -> None:
+        """Wait for the guardian's end, and see that nothing is left after it."""
         # Not the report: its end is how the launcher knows of the guardian's.
-        kernel.let_go((self._control, *wake))
+        kernel.let_go((self._control, *self._wake))
         kernel.rename("mcp-keeper")
-        status = self._keep()
-        if status == 0:
-            return 0
+        if self._keep() == 0:
+            return
         ending.end_all(self._table)
         try:
-            os.unlink(self._errand.lease)
+            os.unlink(self._lease)
         except OSError:
             pass  # the launcher has removed it, or never wrote it
-        return 0
-
-    def _fork_guardian(self, report: int) -> int:
-        pid = os.fork()
-        if pid == 0:
-            code = 1  # unless it does all that it could
-            try:
-                watchkeeping.Watch(self._control, report, self._errand, self._table).run()
-                code = 0
-            finally:
-                os._exit(code)
-        return pid
 
     def _keep(self) -> int:
-        self._poll.register(self._wake, select.POLLIN)
+        self._poll.register(self._wake[0], select.POLLIN)
         # Nothing is read from it here: that is the guardian's. A hang-up is told unasked.
         self._poll.register(self._control, 0)
         while (status := self._look()) is None:
             for fd, _ in self._poll.poll(self._time_left_in_ms()):
-                if fd == self._wake:
+                if fd == self._wake[0]:
                     self._pass_on()
                 else:
                     self._poll.unregister(fd)
@@ -116,7 +97,7 @@ class Keeper:
                 os.kill(pid, SIGCONT)
 
     def _pass_on(self) -> None:
-        for number in os.read(self._wake, 256):
+        for number in os.read(self._wake[0], 256):
             if number != SIGCHLD:
                 os.kill(self._guardian, number)  # not collected yet: the pid is its own
 

@@ -7,11 +7,11 @@ import select
 import time
 
 from mcp_launch import ending, kernel, signals, spawning
-from mcp_launch.hostwatch import LOOK_INTERVAL, HostWatch
 from mcp_launch.signals import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.hostwatch import HostWatch
     from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
 
@@ -134,6 +134,8 @@ class Watch:
     def _watch(self) -> None:
         self._poll.register(self.wake, select.POLLIN)
         self._poll.register(self.control, select.POLLIN)
+        from mcp_launch.hostwatch import HostWatch  # the server is on its way by now
+
         self.hosts = HostWatch(self.table, self.errand.hosts)
         for fd in self.hosts.descriptors:
             self._poll.register(fd, select.POLLIN)
@@ -249,7 +251,7 @@ class Watch:
             self.sighting_interval = min(2 * self.sighting_interval, _SIGHTING_INTERVAL)
             due = min(due, next_sighting) if due else next_sighting
         if self.hosts.needs_looking and not self.host_is_lost:
-            next_look = time.monotonic() + LOOK_INTERVAL
+            next_look = time.monotonic() + self.hosts.interval
             due = min(due, next_look) if due else next_look
         return max(0, int((due - time.monotonic()) * 1000) + 1) if due else None
 

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,16 @@ def find_parts(launcher: int, server: int) -> dict[str, int]:
     while above[-1] != launcher:
         above.append(parent_of(above[-1]))
     return {"launcher": launcher, "keeper": above[-2], "guardian": above[-3]}
+
+
+def wait_for_names(parts: dict[str, int]) -> None:
+    """Return when keeper and guardian have taken their names: the server does not wait for it."""
+    for part in ("keeper", "guardian"):
+        deadline = time.monotonic() + LIMIT
+        path = Path(f"/proc/{parts[part]}/cmdline")
+        while path.read_bytes().rstrip(b"\0") != f"mcp-{part}".encode():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def start(
@@ -116,6 +127,7 @@ def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
     launch = stage.start(command)
     witness.meet(*ROLES)
     parts = find_parts(launch.pid, witness.pids["server"])
+    wait_for_names(parts)
 
     # As `pkill -9 mcp-launch` and `pkill -9 -f mcp-launch` do, but only among our own.
     found = [
@@ -137,6 +149,7 @@ def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
 SCRIPT = """
 import sys
 import threading
+import time
 from mcp_launch.__main__ import main
 sys.exit(main())
 """
@@ -145,11 +158,10 @@ sys.exit(main())
 def test_each_has_a_name_of_its_own(wire: list[str], stage: Stage) -> None:
     launch = stage.launch(*wire, "--", *PROBE)
     parts = find_parts(launch.pid, launch.ask("look")["pid"])
+    wait_for_names(parts)
 
     for part in ("keeper", "guardian"):
-        words = Path(f"/proc/{parts[part]}/cmdline").read_bytes()
         assert Path(f"/proc/{parts[part]}/comm").read_text(encoding="utf-8") == f"mcp-{part}\n"
-        assert words.rstrip(b"\0") == f"mcp-{part}".encode()
 
 
 STOPPED = [("guardian",), ("keeper",), ("keeper", "guardian")]
