@@ -13,11 +13,15 @@ import signal
 import sys
 import threading
 import time
+from errno import ETIMEDOUT
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import HERE, LIMIT, PROBE, RUN, TROUPE, Stage, Witness, wait_until_gone
+from facts import FakeTable
+from stage import HERE, LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, wait_until_gone
+
+from mcp_launch import guardian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -263,3 +267,27 @@ def test_nothing_is_left_when_a_debugger_holds_the_guardian(
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
+
+
+def test_a_server_that_never_starts_is_given_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guardian, "START_LIMIT", 0.05)
+    keeper = stage.start(python("import sys; sys.stdin.read()"))
+
+    class Table(FakeTable):
+        def list_descendants(self, pid: int) -> list[int]:
+            assert pid == os.getpid()
+            return [keeper.pid] if os.path.exists(f"/proc/{keeper.pid}") else []
+
+    read_control, control = os.pipe()
+    report, silent = os.pipe()
+    started = guardian.Guardian(keeper.pid, control, report, Table())
+    try:
+        started.wait_for_start()
+    finally:
+        os.close(read_control)
+        os.close(silent)
+
+    assert started.failure == ("time", ETIMEDOUT)
+    wait_until_gone(keeper.pid)
