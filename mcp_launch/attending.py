@@ -2,7 +2,7 @@
 
 It notices a signal (hosts signal their direct child), the death of the host (a pidfd,
 or kqueue, so that it is noticed at once, even when somebody else still holds our stdin
-open), and what the guardian reports.
+open), what the guardian reports, and that it does not do in time what it was told.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcp_launch.guardian import Guardian
+    from mcp_launch.hostwatch import HostWatch
 
 # One read: what a pipe holds by default. More would take memory from the system for
 # every short message and give it back again.
@@ -63,6 +64,8 @@ class Attendant:
         """Stay with this guardian's server from now on."""
         self.guardian = guardian
         self.is_gone = False  # the guardian, and with it everything below it
+        self.drop_alarm("guardian")  # of the one before
+        guardian.expect_end = self._expect_end
         self.watch(guardian.report, self._hear_guardian)
 
     def watch(self, fd: int, handler: Callable[[], None], events: int = select.POLLIN) -> None:
@@ -171,8 +174,23 @@ class Attendant:
         if not self.guardian.hear():
             self.unwatch(self.guardian.report)
             self.guardian.finish()  # at once: if it was killed, there is work to do
-            self.is_gone = True
-            self._is_stirred = True
+            self._lose_guardian()
+
+    def _expect_end(self, seconds: float) -> None:
+        # The first counts: the guardian gains no time by being told again, either.
+        if "guardian" not in self._alarms:
+            self.set_alarm("guardian", seconds, self._end_by_force)
+
+    def _end_by_force(self) -> None:
+        trace.note("the guardian does not end the server in time: both are killed")
+        self.unwatch(self.guardian.report)
+        self.guardian.end_by_force()
+        self._lose_guardian()
+
+    def _lose_guardian(self) -> None:
+        self.drop_alarm("guardian")
+        self.is_gone = True
+        self._is_stirred = True
 
     def _hear_signal(self) -> None:
         for number in os.read(self._wake, 64):
@@ -184,8 +202,16 @@ class Attendant:
             self.signalled = self.signalled or number
             self.leave_soon()
 
+    def look_at(self, hosts: HostWatch) -> None:
+        """Look at the hosts of whose end no descriptor tells, now and again."""
+        if hosts.look():
+            self._lose_host()
+        else:
+            self.set_alarm("hosts", hosts.interval, lambda: self.look_at(hosts))
+
     def _lose_host(self) -> None:
         trace.note("the host has ended")
+        self.drop_alarm("hosts")
         for fd in self._hosts:
             self.unwatch(fd)
         self.lose_host()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import kernel, leases, logfile, outer, signals, trace
+from mcp_launch import leases, logfile, outer, signals, trace
 from mcp_launch.calls import Calls
+from mcp_launch.hostwatch import HostWatch
 from mcp_launch.identity import compare
 
 TYPE_CHECKING = False
@@ -59,14 +60,16 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     calls = Calls(running.wanted, running.found, running.decided, beyond)
     log = _open_log(running)
     lease = _take_lease(running, calls, around)
-    watches, is_lost = watch_hosts(running, running.starter.hosts)
+    hosts = watch_hosts(running, running.starter.hosts)
     try:
         if pipes is None:
             from mcp_launch.direct import Watch
 
-            watch = Watch(running.guardian, watches, wake, server=running.wanted.server)
-            if is_lost:
+            watch = Watch(running.guardian, hosts.descriptors, wake, server=running.wanted.server)
+            if hosts.is_lost:
                 watch.lose_host()
+            elif hosts.needs_looking:
+                watch.look_at(hosts)
             return watch.carry()
         from mcp_launch.relay import Relay
 
@@ -78,7 +81,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         pipes.close_servers()
         relay = Relay(
             running.guardian,
-            watches,
+            hosts.descriptors,
             wake,
             pipes=pipes,
             calls=calls,
@@ -87,8 +90,10 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             decide=running.decide,
             start=start,
         )
-        if is_lost:
+        if hosts.is_lost:
             relay.lose_host()
+        elif hosts.needs_looking:
+            relay.look_at(hosts)
         return relay.carry()
     finally:
         log.finish_line()
@@ -97,25 +102,17 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         lease.remove()
 
 
-def watch_hosts(running: Running, hosts: list[int]) -> tuple[list[int], bool]:
-    """Return descriptors that tell of the hosts' ends, and whether one has ended already."""
-    watches = []
-    is_lost = os.getppid() != hosts[0]  # adopted: our parent ended while we started
-    for pid in hosts:
-        try:
-            fd = kernel.open_watch(pid)
-        except ProcessLookupError:
-            is_lost = True
-            continue
-        watches += [fd] if fd is not None else []
+def watch_hosts(running: Running, pids: list[int]) -> HostWatch:
+    """Watch the processes whose end is the host's; one may have ended already."""
+    hosts = HostWatch(running.table, pids, parent=pids[0])
     process = running.line.process
-    if process is not None:
+    if process is not None and not hosts.is_lost:
         # Looked at after the watch was opened: is it still the process we know?
         seen = running.table.look(process.identity.pid)
-        is_lost = is_lost or seen is None or compare(process.identity, seen.identity) == "different"
-    if is_lost:
+        hosts.is_lost = seen is None or compare(process.identity, seen.identity) == "different"
+    if hosts.is_lost:
         trace.note("the host ended while the server was started")
-    return watches, is_lost
+    return hosts
 
 
 def _find_outer(running: Running) -> str | None:
@@ -158,6 +155,7 @@ def _describe_processes(running: Running) -> dict[str, object]:
     return leases.describe_processes(
         running.table,
         launcher=os.getpid(),
+        keeper=running.guardian.keeper,
         guardian=running.guardian.pid,
         server=running.guardian.server,
         host=_host_of(running),

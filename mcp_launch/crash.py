@@ -21,7 +21,9 @@ def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
         return LaunchError(
             f"the system has no more to give: {error.strerror}",
-            fix="look at its limits (ulimit -a, df) and at what uses them up",
+            fix="raise the limit on open files for the host that starts it (ulimit -n 256)"
+            if error.errno == EMFILE
+            else "look at its limits (ulimit -a, df) and at what uses them up",
         )
     text = "\n".join(
         [

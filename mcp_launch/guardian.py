@@ -1,6 +1,6 @@
 """Start a server below a guardian, and make sure that nothing of it is left.
 
-    host ── launcher ── guardian (subreaper, own session) ── server (own group) ── …
+    host ── launcher ── keeper ── guardian (subreaper, own session) ── server (own group) ── …
 
 The guardian is a fork of the launcher with almost nothing in it. Everything below it
 stays below it: an orphan is adopted, a child in a session of its own is still a child,
@@ -10,8 +10,13 @@ somebody behind who knows what to do:
 
 * the host dies or is done: the launcher notices and tells the guardian;
 * the launcher dies, even of SIGKILL: the guardian's pipe from it closes;
-* the guardian dies: the kernel ends the server, and the launcher, a subreaper too,
-  inherits and ends the rest.
+* the guardian dies: the kernel ends the server, and the keeper (see `keeping`), a
+  subreaper too, inherits and ends the rest, whether the launcher is alive or not;
+* the keeper dies: the guardian is adopted by the launcher, a subreaper as well, and goes
+  on; the launcher does what the keeper would do.
+
+No wait for the guardian is without an end: one that does not do in time what it was told
+is killed by the launcher, with everything below it.
 
 Why not the launcher alone? Hosts SIGKILL their direct child within half a second
 (Claude Code) or within milliseconds (Codex at its own exit). Why not PDEATHSIG alone?
@@ -21,13 +26,36 @@ It reaches one process, and `npx` and `uvx` put the real server one level furthe
 from __future__ import annotations
 
 import os
+import select
+import time
+from errno import ETIMEDOUT
 
 from mcp_launch import ending, kernel, signals, trace, watchkeeping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_launch.processes import ProcessTable
     from mcp_launch.watchkeeping import Errand
+
+# How much later than its own plan says a guardian may have done something: a busy machine.
+_LATENESS = 1.0
+
+# How long starting a server may take. It is an exec; only a network file system that does
+# not answer makes it long, and no host waits longer for a server.
+START_LIMIT = 60.0
+
+# How long the keeper may take to follow the guardian: it may have all its work to do.
+_KEEPER_LIMIT = ending.UNKILLABLE_AFTER + _LATENESS
+
+# When the keeper takes up its work, unless something has happened to the guardian by then.
+# Until a server has started, launcher and server need both processors of a small machine:
+# half of what the keeper added to a start was its own work at the same time (measured).
+_KEEPER_BEGINS_MS = 100
+
+# How often to look whether the keeper has ended: nearly always it is a matter of microseconds.
+_KEEPER_INTERVAL = 0.001
 
 
 class Guardian:
@@ -39,16 +67,21 @@ class Guardian:
         "_table",
         "control",
         "exit_code",
+        "expect_end",
         "failure",
+        "keeper",
         "pid",
         "report",
         "server",
     )
 
-    def __init__(self, pid: int, control: int, report: int, table: ProcessTable) -> None:
+    def __init__(self, keeper: int, control: int, report: int, table: ProcessTable) -> None:
         self._table = table
         self._is_left = False
-        self.pid = pid
+        # Is called with how long the guardian may take from now on to be gone.
+        self.expect_end: Callable[[float], None] | None = None
+        self.keeper = keeper
+        self.pid: int | None = None
         self.control = control
         self.report = report
         self.server: int | None = None
@@ -58,8 +91,15 @@ class Guardian:
 
     def wait_for_start(self) -> None:
         """Return when the server has been started, or that has failed."""
-        while self.server is None and self.failure is None and self.hear():
-            pass
+        poll = select.poll()
+        poll.register(self.report, select.POLLIN)
+        deadline = time.monotonic() + START_LIMIT
+        while self.server is None and self.failure is None:
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                self.failure = ("time", ETIMEDOUT)
+                self.end_by_force()
+            elif not self.hear():
+                return
 
     def tell(self, what: int) -> None:
         """Have the guardian pass on a signal, or (INPUT_ENDED, REPLACED) end the server."""
@@ -68,7 +108,10 @@ class Guardian:
         try:
             os.write(self.control, bytes([what]))
         except BrokenPipeError:
-            pass  # the guardian has finished; its last report is on its way
+            return  # the guardian has finished; its last report is on its way
+        # If the keeper is stopped, the guardian may be, too: then the keeper continues it.
+        os.kill(self.keeper, signals.SIGCONT)
+        self._expect_end(_TIMES.get(what, watchkeeping.SIGNALLED_END))
 
     def hear(self) -> bool:
         """Read one report; False when the guardian is gone, and all below it."""
@@ -77,9 +120,10 @@ class Guardian:
         for line in lines:
             word, *numbers = line.split()
             if word == b"started":
-                self.server = int(numbers[0])
+                self.server, self.pid = map(int, numbers)
             elif word == b"exited":
                 self.exit_code = int(numbers[0])
+                self._expect_end(watchkeeping.LEFT_BEHIND_GRACE)
             elif word == b"left":
                 count = int(numbers[0])
                 trace.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
@@ -95,29 +139,83 @@ class Guardian:
             os.close(self.report)
 
     def finish(self) -> None:
-        """Collect the guardian, which has nothing left to do; if it was killed, do its work."""
+        """Collect the keeper, the guardian being gone; do what is left to do, if anything is."""
         if self._is_left:
             return
         self.leave()
-        os.waitpid(self.pid, 0)
-        if self.exit_code is None and self.failure is None:
+        # It certifies that nothing is left, unless it was killed as well, or hangs.
+        if self._wait_for_keeper() != 0:
             ending.end_all(self._table)
+        if self.exit_code is None and self.failure is None:
             self.exit_code = 128 + signals.SIGKILL  # the kernel did that, for the guardian's death
+
+    def end_by_force(self) -> None:
+        """End keeper, guardian, and all that is below them: they do not do it themselves."""
+        self.leave()
+        ending.end_all(self._table)
+        if self.exit_code is None and self.failure is None:
+            self.exit_code = 128 + signals.SIGKILL
+
+    def _wait_for_keeper(self) -> int | None:
+        """Return how the keeper ended, None if it has not in time."""
+        deadline = time.monotonic() + _KEEPER_LIMIT
+        os.kill(self.keeper, signals.SIGCONT)
+        while True:
+            pid, status = os.waitpid(self.keeper, os.WNOHANG)
+            if pid:
+                return status
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_KEEPER_INTERVAL)
+
+    def _expect_end(self, seconds: float) -> None:
+        if self.expect_end is not None:
+            self.expect_end(seconds + ending.UNKILLABLE_AFTER + _LATENESS)
+
+
+# What the guardian's own plan is when it is told this, from then to its first SIGKILL.
+_TIMES = {
+    watchkeeping.INPUT_ENDED: watchkeeping.TERMINATED_GRACE,
+    watchkeeping.REPLACED: watchkeeping.REPLACED_END,
+}
 
 
 def fork(errand: Errand, table: ProcessTable) -> Guardian:
-    """Fork the guardian, which starts the server; do not wait for that."""
+    """Fork the keeper, which forks the guardian, which starts the server; wait for nothing."""
     kernel.become_subreaper()
     control = os.pipe()
     report = os.pipe()
     pid = os.fork()
     if pid == 0:
+        code = 1  # unless it can certify that nothing is left
         try:
             os.close(control[1])
             os.close(report[0])
-            watchkeeping.Watch(control[0], report[1], errand, table).run()
+            _become_keeper(control[0], report[1], errand, table)
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     os.close(control[0])
     os.close(report[1])
     return Guardian(pid, control[1], report[0], table)
+
+
+def _become_keeper(control: int, report: int, errand: Errand, table: ProcessTable) -> None:
+    os.setsid()  # no terminal and no host that signals its group reaches us
+    kernel.become_subreaper()
+    pid = os.fork()
+    if pid == 0:
+        code = 1  # unless it has done all that it could
+        try:
+            watchkeeping.Watch(control, report, errand, table).run()
+            code = 0
+        finally:
+            os._exit(code)
+    # The guardian is on its way. What ends or stops it before we listen is seen later.
+    wake = signals.listen((signals.SIGCHLD, *signals.ENDING))
+    poll = select.poll()
+    poll.register(wake[0], select.POLLIN)
+    poll.poll(_KEEPER_BEGINS_MS)
+    from mcp_launch import keeping
+
+    keeping.Keeper(pid, control, wake, errand.lease, table).run()

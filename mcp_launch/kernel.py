@@ -1,8 +1,9 @@
 """What to ask of the kernel: adopt orphans, die with a parent, tell of another's end.
 
-Two of these Python has no name for. They are made without importing `ctypes`:
-`ctypes` is a thin layer over the C module used here and costs several times as much to
-import; where the C module is not what we expect, `ctypes` itself is used.
+Two of these Python has no name for, and a third is missing from some builds of it. They
+are made without importing `ctypes`: `ctypes` is a thin layer over the C module used here
+and costs several times as much to import; where the C module is not what we expect,
+`ctypes` itself is used.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+# The number of pidfd_open(2). Calls that are newer than Linux 5.0 have the same number on
+# every architecture but Alpha, where this one is unknown and fails.
+_SYS_PIDFD_OPEN = 434
 
 
 def become_subreaper() -> bool:
@@ -43,6 +48,8 @@ def open_watch(pid: int) -> int | None:
     try:
         if hasattr(os, "pidfd_open"):
             return os.pidfd_open(pid)
+        if sys.platform == "linux":
+            return _open_pidfd(pid)
         queue = select.kqueue()  # type: ignore[attr-defined,unused-ignore]  # not on Linux
         event = select.kevent(  # type: ignore[attr-defined,unused-ignore]
             pid,
@@ -55,28 +62,125 @@ def open_watch(pid: int) -> int | None:
     except ProcessLookupError:
         raise
     except OSError:
-        return None  # too old a kernel, a filter on system calls: the end of input remains
+        return None  # too old a kernel, a filter on system calls: it has to be looked at
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """Open a pidfd where Python was built against headers too old to know of them.
+
+    Such Pythons are common (uv's builds before July 2026, PyPy); the kernel they run on
+    nearly always knows the call.
+    """
+    fd = _call("syscall", _SYS_PIDFD_OPEN, pid, 0)
+    if fd >= 0:
+        return fd  # the kernel opens it close-on-exec
+    os.kill(pid, 0)  # raises ProcessLookupError if that is the reason
+    return None
+
+
+def rename(title: str) -> None:
+    """Show this process under a name of its own, in `ps` and to `pkill`, where /proc allows it.
+
+    A fork has the name and the words of its parent: `pkill -9 mcp-launch`, and `pkill -f`
+    all the more, would hit at once everyone who is there to make up for the death of another.
+    """
+    name = os.fsencode(title)
+    try:
+        _write("/proc/self/comm", name, 0)
+        with open("/proc/self/stat", "rb") as stat:
+            # Fields 48 and 49; a name may hold spaces and ")", see processes.linux.
+            first, last = map(int, stat.read().rpartition(b")")[2].split()[45:47])
+        # The words are the stack's, which we may write. The last byte stays NUL: anything
+        # else tells the kernel that the words go on in the environment.
+        if first:
+            _write("/proc/self/mem", name[: last - first - 1].ljust(last - first, b"\0"), first)
+    except (OSError, ValueError):
+        pass  # not Linux, or no /proc: then it goes by its parent's name
+
+
+def _write(path: str, data: bytes, at: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.lseek(fd, at, os.SEEK_SET)  # not pwrite: `comm` has no such thing
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
+def let_go(kept: Iterable[int]) -> None:
+    """Hold neither a descriptor of anybody's, but these, nor a directory.
+
+    The launcher's ends of the server's pipes are among them: while somebody else held one,
+    the server would not see the end of its input when the launcher is killed.
+    """
+    nothing = open_nothing()
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    close_all(kept)
+    os.chdir("/")
+
+
+def open_nothing() -> int:
+    """Open what nothing can be read from, and what is written to is lost."""
+    try:
+        return os.open(os.devnull, os.O_RDWR)
+    except FileNotFoundError:
+        # A chroot without devices. A pipe that nobody writes to is at its end as well.
+        reading, writing = os.pipe()
+        os.close(writing)
+        return reading
+
+
+def close_all(kept: Iterable[int] = ()) -> None:
+    """Close every descriptor but the standard ones and these."""
+    first = 3
+    for fd in sorted(kept):
+        os.closerange(first, fd)
+        first = fd + 1
+    last = os.sysconf("SC_OPEN_MAX")
+    os.closerange(first, last if last > 0 else 1 << 16)
+
+
+def reserve_descriptors(count: int) -> None:
+    """See that so many more can be opened.
+
+    Raises:
+        OSError: They cannot.
+
+    """
+    taken = []
+    try:
+        for _ in range(count):
+            taken.append(os.dup(2))  # noqa: PERF401  # those before a failure are to be closed
+    finally:
+        for fd in taken:
+            os.close(fd)
 
 
 def _prctl(option: int, argument: int) -> int:
     if sys.platform != "linux":
         return -1
-    if not _found:
-        _found.append(_find_prctl())  # once, before the first fork
-    return _found[0](option, argument, 0, 0, 0)
+    return _call("prctl", option, argument, 0, 0, 0)
 
 
-def _find_prctl() -> Callable[..., int]:
+def _call(name: str, *arguments: int) -> int:
+    if name not in _found:
+        _found[name] = _find(name)  # once, before the first fork
+    return _found[name](*arguments)
+
+
+def _find(name: str) -> Callable[..., int]:
     try:
         from _ctypes import call_function, dlopen, dlsym
 
         # None is this program itself; the stub knows only libraries by name.
-        address = dlsym(dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        address = dlsym(dlopen(None, 0), name)  # type: ignore[arg-type]
     except (ImportError, OSError):
         import ctypes
 
-        return ctypes.CDLL(None).prctl
+        found: Callable[..., int] = ctypes.CDLL(None)[name]
+        return found
     return lambda *arguments: int(call_function(address, arguments))
 
 
-_found: list[Callable[..., int]] = []
+_found: dict[str, Callable[..., int]] = {}

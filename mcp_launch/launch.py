@@ -8,7 +8,18 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import command, context, lineage, options, plan, profile, signals, state, trace
+from mcp_launch import (
+    command,
+    context,
+    kernel,
+    lineage,
+    options,
+    plan,
+    profile,
+    signals,
+    state,
+    trace,
+)
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
 from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
@@ -24,6 +35,15 @@ if TYPE_CHECKING:
     from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
     from mcp_launch.profile import Profile
+
+# How many descriptors a launch opens beyond the standard three, at the most at one moment:
+# pipes to the server, to the guardian and for signals, the guardian's own, and one to spare
+# for a module or a record. Measured (tests/test_platforms.py tries every limit).
+_NEEDED_GUARDED = 15
+_NEEDED_DIRECT = 9
+
+# To fail takes a module, the modules that it imports, and a log.
+_NEEDED_TO_FAIL = 3
 
 
 def run(arguments: list[str]) -> int:
@@ -42,12 +62,8 @@ def run(arguments: list[str]) -> int:
     launch = context.make_launch_id()
     try:
         return _launch(arguments, launch)
-    except LaunchError as error:
-        return _fail(error, arguments, launch)
     except Exception as error:  # noqa: BLE001  # the one boundary: a host must not see a traceback
-        from mcp_launch import crash
-
-        return _fail(crash.describe(error), arguments, launch)
+        return _fail(error, arguments, launch)
 
 
 def _launch(arguments: list[str], launch: str) -> int:
@@ -71,6 +87,9 @@ def _launch(arguments: list[str], launch: str) -> int:
     _trace_plan(decided)
     # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
+    # Found out later, there would be half a launch to undo: on the direct wire the server might
+    # have read the host's request by then, and nobody could answer it any more.
+    kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
     pipes = None if wanted.direct else Pipes()
     wake, _ = signals.listen(signals.ENDING)  # from here on there is somebody to tell
     lease = state.name_lease(os.environ, found.launch.value)
@@ -96,7 +115,7 @@ def prepare_process() -> None:
     """See that the standard descriptors are open, if only to nothing."""
     # A host may start us with a standard descriptor closed; whatever is opened next
     # would take its number, and end up as the server's stdin.
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # stderr is the last
+    while (fd := kernel.open_nothing()) <= 2:  # noqa: PLR2004  # stderr is the last
         os.set_inheritable(fd, True)  # noqa: FBT003  # on the direct wire it is the server's
     os.close(fd)
 
@@ -159,10 +178,29 @@ def read_dotenv(wanted: Profile, found: Context) -> Dotenv:
     return dotenvfile.load(wanted, found)
 
 
-def _fail(error: LaunchError, arguments: list[str], launch: str) -> int:
+def _make_room() -> None:
+    """Close what the failed launch has opened, if nothing more could be opened otherwise.
+
+    To say why it failed takes modules, which are read from files. If there is a guardian, it
+    ends the server now, as it would a moment later.
+    """
+    try:
+        kernel.reserve_descriptors(_NEEDED_TO_FAIL)
+    except OSError:
+        kernel.close_all(trace.list_descriptors())
+
+
+def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
+    signals.stop_listening()
+    _make_room()
     from mcp_launch import answering
 
-    signals.stop_listening()
+    if isinstance(failure, LaunchError):
+        error = failure
+    else:
+        from mcp_launch import crash
+
+        error = crash.describe(failure)
     trace.record(f"the launch failed: {error.problem} — fix: {error.fix}")
     if trace.needs_log():
         _log_failure(arguments, launch)

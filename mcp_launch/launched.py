@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp_launch.likeness import Configured
     from mcp_launch.population import Population
 
-_PARTS = ("launcher", "guardian", "server")
+_PARTS = ("launcher", "keeper", "guardian", "server")
 
 
 def find_all(

@@ -103,7 +103,8 @@ def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
 def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     """Tell whether a launch is proven dead: another boot, or every process of it gone."""
     boot, processes = record.get("boot"), record.get("processes")
-    if isinstance(boot, str) and boot != table.boot_id():
+    # Where there is no /proc neither of them is known.
+    if isinstance(boot, str) and boot and table.boot_id() not in {"", boot}:
         return True
     if record.get("namespace", "") not in {"", _read_namespace()}:
         return False  # a container that shares our home: its pids mean nothing here

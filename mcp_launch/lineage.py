@@ -115,6 +115,9 @@ def _judge_pipe(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
         if table.holds_writing_end(pid, stdin) == "same":
             _accept(lineage, pid, "the pipe's inode")
             return
+    if not table.SEES_ALL:
+        lineage.evidence = "the process table of this system cannot be read"
+        return
     lineage.evidence = "no ancestor of ours is seen to hold the other end of the pipe"
     # Only here, where something is odd, is it worth a walk over all processes.
     for pid in table.list_pids():

@@ -56,6 +56,11 @@ class Log:
         except OSError:
             self._give_up()
 
+    @property
+    def descriptor(self) -> int:
+        """What it is written to; -1: nothing is kept."""
+        return self._fd
+
     def hear(self, data: bytes) -> None:
         """Keep what the server said on its stderr."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")

@@ -13,6 +13,7 @@ from _signal import (  # type: ignore[import-not-found]
     SIG_UNBLOCK,
     SIGALRM,
     SIGCHLD,
+    SIGCONT,
     SIGHUP,
     SIGINT,
     SIGKILL,
@@ -30,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ENDING", "SIGALRM", "SIGCHLD", "SIGINT", "SIGKILL", "SIGTERM"]
+__all__ = ["ENDING", "SIGALRM", "SIGCHLD", "SIGCONT", "SIGINT", "SIGKILL", "SIGTERM"]
 
 # By which a host, a shell or a terminal ends what it started.
 ENDING = (SIGTERM, SIGINT, SIGHUP)

@@ -80,6 +80,11 @@ def wait_for(started: Guardian, plan: Plan) -> None:
             f"{plan.program} cannot be started: {reason}",
             fix=_explain_exec(plan.program, number),
         )
+    if step == "time":
+        raise LaunchError(
+            f"{plan.program} could not be started within {guardian.START_LIMIT:.0f} s",
+            fix="see whether it, or its directory, is on a file system that does not answer",
+        )
     raise LaunchError(
         f"the guardian of {plan.program} ended before the server was started",
         fix="look at the system's limits on processes and memory (ulimit -a)",

@@ -52,6 +52,11 @@ def keep_nothing() -> None:
     _kept.clear()
 
 
+def list_descriptors() -> list[int]:
+    """Return what must stay open for lines to be kept."""
+    return [_log.descriptor] if _log is not None and _log.descriptor >= 0 else []
+
+
 def needs_log() -> bool:
     """Tell whether there are lines to keep, and nowhere to."""
     return _is_kept and _log is None

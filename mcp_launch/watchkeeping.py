@@ -7,10 +7,11 @@ import select
 import time
 
 from mcp_launch import ending, kernel, signals, spawning
-from mcp_launch.signals import SIGCHLD, SIGKILL, SIGTERM
+from mcp_launch.signals import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.hostwatch import HostWatch
     from mcp_launch.plan import Plan
     from mcp_launch.processes import ProcessTable
 
@@ -63,7 +64,7 @@ REPLACED_END = 2.0
 class Errand:
     """What a guardian is forked for."""
 
-    __slots__ = ("hosts", "input_is_ours", "lease", "plan", "stdio")
+    __slots__ = ("hosts", "input_is_ours", "launcher", "lease", "plan", "stdio")
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class Errand:
         self.hosts = hosts  # processes whose end is the host's
         self.lease = lease  # removed at the end, if the launcher could not
         self.input_is_ours = input_is_ours  # the server's input ends when the launcher does
+        self.launcher = os.getpid()
 
 
 class Watch:
@@ -96,8 +98,12 @@ class Watch:
         self.killing_since = 0.0
         self.chores_at = 0.0
         self.adopts_orphans = False
+        self.finds_all = False  # that is below us, by asking the table
+        self.host_is_lost = False
+        self.launcher_is_lost = False
         self.sighting_interval = 0.05  # servers start their children early
         self.wake = -1
+        self.hosts: HostWatch
         self._poll = select.poll()
 
     def run(self) -> None:
@@ -106,14 +112,16 @@ class Watch:
         # and our group can never be the host's.
         os.setsid()
         self.adopts_orphans = kernel.become_subreaper()
+        self.finds_all = self.adopts_orphans and self.table.SEES_ALL
         wake = signals.listen((SIGCHLD, *signals.ENDING))
         self.server, failure = spawning.start_server(self.errand.plan, self.errand.stdio)
-        self._let_go_of_everything(wake)
+        kernel.let_go((self.control, self.report, *wake))
         if failure:
             os.waitpid(self.server, 0)
             self._say(failure)
             return
-        self._say(f"started {self.server}")
+        self._say(f"started {self.server} {os.getpid()}")
+        kernel.rename("mcp-guardian")
         self.wake = wake[0]
         self.chores_at = time.monotonic() + _CHORES_AFTER
         self._watch()
@@ -123,28 +131,16 @@ class Watch:
             pass  # the launcher has removed it, or never wrote it
         self._do_chores(is_last_chance=True)
 
-    def _let_go_of_everything(self, wake: tuple[int, int]) -> None:
-        """Hold neither a descriptor of anybody's nor a directory while the server runs.
-
-        The launcher's ends of the server's pipes are among them: while we held one, the
-        server would not see the end of its input when the launcher is killed.
-        """
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(nothing, fd)
-        first = 3
-        for kept in sorted((self.control, self.report, *wake)):
-            os.closerange(first, kept)
-            first = kept + 1
-        last = os.sysconf("SC_OPEN_MAX")
-        os.closerange(first, last if last > 0 else 1 << 16)
-        os.chdir("/")
-
     def _watch(self) -> None:
         self._poll.register(self.wake, select.POLLIN)
         self._poll.register(self.control, select.POLLIN)
-        for pid in self.errand.hosts:
-            self._watch_host(pid)
+        from mcp_launch.hostwatch import HostWatch  # the server is on its way by now
+
+        self.hosts = HostWatch(self.table, self.errand.hosts)
+        for fd in self.hosts.descriptors:
+            self._poll.register(fd, select.POLLIN)
+        if self.hosts.is_lost:
+            self._lose_host()
         is_over = False
         while not is_over:
             for fd, _ in self._poll.poll(self._next_step_in_ms()):
@@ -157,15 +153,8 @@ class Watch:
         # Whoever is seen below us now is still known when it is below init.
         if not self.adopts_orphans:
             self.table.list_descendants(os.getpid())
-
-    def _watch_host(self, pid: int) -> None:
-        try:
-            fd = kernel.open_watch(pid)
-        except ProcessLookupError:
+        if self.hosts.needs_looking and not self.host_is_lost and self.hosts.look():
             self._lose_host()
-            return
-        if fd is not None:
-            self._poll.register(fd, select.POLLIN)
 
     def _heed(self, fd: int) -> None:
         if fd == self.wake:
@@ -180,7 +169,14 @@ class Watch:
             self._lose_host()
 
     def _lose_host(self) -> None:
-        # The launcher notices as well, and sooner; but it may be stopped (SIGSTOP).
+        # The launcher notices as well, and sooner; but it may be stopped (SIGSTOP). Nobody is
+        # left who could continue it, so we do, as the kernel does for a terminal's jobs.
+        self.host_is_lost = True
+        if not self.launcher_is_lost:  # until its end of the pipe is closed, its pid is its own
+            try:
+                os.kill(self.errand.launcher, SIGCONT)
+            except (ProcessLookupError, PermissionError):
+                pass  # it has ended just now
         self._plan_end((HOST_LOST_GRACE, SIGTERM, True), (HOST_LOST_END, SIGKILL, True))
 
     def _do_chores(self, *, is_last_chance: bool = False) -> None:
@@ -208,6 +204,7 @@ class Watch:
                 self._pass_on(what)
         if told:
             return True
+        self.launcher_is_lost = True
         if self.errand.input_is_ours:
             self._plan_end((LAUNCHER_LOST_GRACE, SIGTERM, True), (LAUNCHER_LOST_END, SIGKILL, True))
         else:
@@ -253,6 +250,9 @@ class Watch:
             next_sighting = time.monotonic() + self.sighting_interval
             self.sighting_interval = min(2 * self.sighting_interval, _SIGHTING_INTERVAL)
             due = min(due, next_sighting) if due else next_sighting
+        if self.hosts.needs_looking and not self.host_is_lost:
+            next_look = time.monotonic() + self.hosts.interval
+            due = min(due, next_look) if due else next_look
         return max(0, int((due - time.monotonic()) * 1000) + 1) if due else None
 
     def _take_steps(self) -> bool:
@@ -276,9 +276,9 @@ class Watch:
         self.server_was_asked |= number == SIGTERM
         if everything or self.server_has_ended:
             # Who was lost sight of is reached by the group's number, below.
-            is_spared = is_again or not self.adopts_orphans
+            is_spared = is_again or not self.finds_all
             ending.signal_all(self.table, number, self.server if is_spared else 0)
-            if self.adopts_orphans:
+            if self.finds_all:
                 return
         if is_again:
             return

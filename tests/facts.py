@@ -42,6 +42,8 @@ def make_context(**facts: Any) -> Context:
 class FakeTable:
     """A process table in which everything is as the test says."""
 
+    SEES_ALL = True
+
     def __init__(self) -> None:
         self.processes: dict[int, Process] = {}
         self.argv: dict[int, list[str]] = {}
@@ -92,6 +94,9 @@ class FakeTable:
 
     def list_pids(self) -> list[int]:
         return list(self.processes)
+
+    def is_running(self, pid: int) -> bool:
+        return pid in self.processes
 
     def list_descendants(self, pid: int) -> list[int]:
         return [one for one, process in self.processes.items() if process.parent == pid]

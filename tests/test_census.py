@@ -309,7 +309,7 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
     assert server.launch
     assert (server.launch.state, server.launch.calls) == ("confirmed", 1)
     assert set(server.processes) == {host.child, *linux.list_descendants(host.child)}
-    assert len(server.processes) == 3
+    assert len(server.processes) == 4
     assert server.memory.amount > 0
     assert server.memory.kind == "PSS"
     assert (server.stdin.holders, server.stdout.holders) == ((host.pid,), (host.pid,))

@@ -217,10 +217,10 @@ def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
     running = carrying.Running.__new__(carrying.Running)
     running.table, running.line, running.found = table, line, make_context()
 
-    watches, is_lost = carrying.watch_hosts(running, [os.getppid(), ended.pid])
+    watch = carrying.watch_hosts(running, [os.getppid(), ended.pid])
 
-    assert is_lost
-    for fd in watches:
+    assert watch.is_lost
+    for fd in watch.descriptors:
         os.close(fd)
 
 
@@ -232,8 +232,8 @@ def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
     running.table = table
     running.line = lineage.Lineage([], hosts.UNKNOWN, known)
 
-    watches, is_lost = carrying.watch_hosts(running, [os.getppid()])
+    watch = carrying.watch_hosts(running, [os.getppid()])
 
-    assert is_lost
-    for fd in watches:
+    assert watch.is_lost
+    for fd in watch.descriptors:
         os.close(fd)

@@ -14,7 +14,7 @@ PACKAGE = Path(mcp_launch.__file__).parent
 # Three storeys, lowest first; a module imports only what stands before it.
 STOREYS = (
     *("errors", "identity", "jsontext", "signals", "kernel", "trace", "stamps"),
-    *("processes.linux", "processes.portable", "processes"),
+    *("processes.linux", "processes.blind", "processes.portable", "processes", "hostwatch"),
     *("hosts.host", "hosts.codex", "hosts.claude", "hosts.goose", "hosts.vscode", "hosts"),
     # The launch path: little of the standard library, nothing else.
     *(
@@ -41,7 +41,7 @@ STOREYS = (
         "leases",
         "logfile",
     ),
-    *("ending", "spawning", "watchkeeping", "guardian", "starting"),
+    *("ending", "spawning", "watchkeeping", "keeping", "guardian", "starting"),
     *(
         "spans",
         "message",

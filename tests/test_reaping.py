@@ -531,13 +531,13 @@ def test_another_process_with_the_same_pid_is_never_signalled(
 def test_a_launch_that_hangs_without_its_host_is_ended(
     families: Families, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Launcher and guardian would end by themselves, if they could."""
+    """Launcher, keeper and guardian would end by themselves, if they could."""
     say_ready = python(
         "import os, sys; os.write(1, b'ready\\n'); os.execv(sys.argv[1], sys.argv[1:])"
     )
     family = families.start("codex", command=[*say_ready, *RUN, "--server", "docs", "--", *PROBE])
     parts = wait_for_lease(state, lambda _: True)["processes"]
-    pids = [parts[part]["pid"] for part in ("launcher", "guardian", "server")]
+    pids = [parts[part]["pid"] for part in ("keeper", "launcher", "guardian", "server")]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     family.kill_host()

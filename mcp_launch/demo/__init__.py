@@ -40,6 +40,7 @@ _END_LIMIT = 10.0
 PARTS = {
     "host": "the stand-in, killed",
     "launcher": "between host and server",
+    "keeper": "stands in for either of its neighbours",
     "guardian": "adopts and ends what is below it",
     "server": "ignores the end of its input",
     "child": "of the server",
@@ -128,7 +129,8 @@ class StandIn:
         if self.is_wrapped:
             # Not from the lease: it is written a little after a server was replaced.
             pids["guardian"] = psutil.Process(pids["server"]).ppid()
-            pids["launcher"] = psutil.Process(pids["guardian"]).ppid()
+            pids["keeper"] = psutil.Process(pids["guardian"]).ppid()
+            pids["launcher"] = psutil.Process(pids["keeper"]).ppid()
         return {part: psutil.Process(pids[part]) for part in PARTS if part in pids}
 
     def kill(self) -> None:

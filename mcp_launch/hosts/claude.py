@@ -163,8 +163,8 @@ def _read_record(path: str) -> dict[str, Json] | None:
         try:
             with open(path, "rb") as file:
                 record = jsontext.parse(file.read())
-        except OSError:
-            return None
+        except (OSError, RecursionError):
+            return None  # not there, or nested deeper than anything that Claude Code writes
         except ValueError:
             time.sleep(_TORN_READ_INTERVAL)
             continue

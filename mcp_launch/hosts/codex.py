@@ -175,8 +175,9 @@ def _describe(thread_id: str, rollout: str | None) -> Thread:
     try:
         with open(rollout, "rb") as file:
             record = jsontext.parse(file.readline(_ROLLOUT_HEAD))
-    except (OSError, ValueError):
-        record = None  # being written, or moved to the archive between our look and now
+    except (OSError, ValueError, RecursionError):
+        # Being written, moved to the archive between our look and now, or not Codex's.
+        record = None
     payload = record.get("payload") if isinstance(record, dict) else None
     if not isinstance(payload, dict):
         return Thread(thread_id, None, None)

@@ -1,12 +1,16 @@
-"""The process table, behind one interface: `/proc` where there is one, psutil elsewhere.
+"""The process table, behind one interface: `/proc` on Linux, psutil elsewhere.
 
-psutil costs twice the rest of a launch to import, so Linux reads `/proc` itself.
-Both readers are plain modules with the same functions, and both are tested on Linux.
+psutil costs twice the rest of a launch to import, so Linux reads `/proc` itself, and does
+with what system calls tell where there is none that it could use (psutil needs it, too).
+The readers are plain modules with the same functions, and all are tested on Linux.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+
+from mcp_launch import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +21,17 @@ if TYPE_CHECKING:
     class ProcessTable(Protocol):
         """What a reader can tell; every answer may be "nothing" for lack of permission."""
 
+        # Whether other processes can be looked at; if not, only our own children are found.
+        SEES_ALL: bool
+
         def boot_id(self) -> str:
             """Tell this boot of the machine from any other."""
 
         def look(self, pid: int) -> Process | None:
             """See one process; None when there is no such process."""
+
+        def is_running(self, pid: int) -> bool:
+            """Tell whether there is such a process, and more of it than its exit code."""
 
         def read_argv(self, pid: int) -> list[str]:
             """Return its command line; empty when it cannot be read."""
@@ -59,14 +69,24 @@ if TYPE_CHECKING:
 
 def open_table() -> ProcessTable:
     """Return the reader for this machine."""
-    # A file that only Linux has; a mounted but foreign /proc (FreeBSD's) lacks it.
-    if os.path.exists("/proc/self/fdinfo/0") or os.path.exists("/proc/self/stat"):
+    if sys.platform != "linux":
+        from mcp_launch.processes import portable
+
+        return portable
+    try:
+        is_ours = os.readlink("/proc/self") == str(os.getpid())
+        why = "the /proc here is another pid namespace's"
+    except OSError:
+        is_ours = False
+        why = "there is no /proc here"
+    if is_ours:
         from mcp_launch.processes import linux
 
         return linux
-    from mcp_launch.processes import portable
+    from mcp_launch.processes import blind
 
-    return portable
+    trace.note(f"{why}: processes cannot be looked at")
+    return blind
 
 
 def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.identity import Verdict
 
+SEES_ALL = True
+
 
 def boot_id() -> str:
     """Tell this boot of the machine from any other."""
@@ -28,6 +30,12 @@ def look(pid: int) -> Process | None:
     fields = tail.split()
     name = os.fsdecode(head.partition(b"(")[2])
     return Process(ProcessIdentity(pid, f"ticks:{int(fields[19])}"), int(fields[1]), name)
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether there is such a process, and more of it than its exit code."""
+    state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1]
+    return bool(state) and state[0] not in b"ZXx"
 
 
 def read_argv(pid: int) -> list[str]:

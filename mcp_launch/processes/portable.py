@@ -17,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.identity import Verdict
 
+SEES_ALL = True
+
 
 def boot_id() -> str:
     """Tell this boot of the machine from any other."""
@@ -34,6 +36,11 @@ def look(pid: int) -> Process | None:
         return None
     except psutil.AccessDenied:
         return Process(ProcessIdentity(pid, None), 0, "")
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether there is such a process, and more of it than its exit code."""
+    return psutil.pid_exists(pid) and not _is_zombie(pid)
 
 
 def read_argv(pid: int) -> list[str]:

@@ -306,16 +306,17 @@ def measure_bulk(bench: Bench) -> None:
 
 
 def measure_memory(bench: Bench) -> None:
-    """Count what launcher and guardian have for themselves, and share only with each other."""
-    say("\nmemory of launcher and guardian together")
+    """Count what launcher, keeper and guardian have for themselves, and share with each other."""
+    say("\nmemory of launcher, keeper and guardian together")
     for name in ("guarded", "direct"):
         connection = bench.connect(name)
         for _ in range(1000):
             connection.ask(PING)
         connection.ask(BULK_CALL)
         launcher = connection.process.pid
-        guardian = _only_child(launcher)
-        amounts = {"launcher": _read_memory(launcher), "guardian": _read_memory(guardian)}
+        keeper = _only_child(launcher)
+        pids = {"launcher": launcher, "keeper": keeper, "guardian": _only_child(keeper)}
+        amounts = {part: _read_memory(pid) for part, pid in pids.items()}
         connection.close()
         parts = ", ".join(f"{part} {kib / 1024:.1f}" for part, kib in amounts.items())
         say(f"  {name:14} {sum(amounts.values()) / 1024:5.1f} MB ({parts})")
@@ -373,7 +374,7 @@ def _only_child(pid: int) -> int:
 
 
 def _read_memory(pid: int) -> float:
-    """Return KiB: anonymous memory, in proportion where the two share it, and private files."""
+    """Return KiB: anonymous memory, in proportion where they share it, and private files."""
     fields: dict[str, int] = {}
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()[1:]:
         name, value = line.split(":")

@@ -355,5 +355,5 @@ def test_a_call_tells_whose_it_is_and_nothing_else_changes(era: dict[str, Transc
 
 def assert_clean_end(transcript: Transcript) -> None:
     end = transcript["end"]
-    assert end["there"] == 3  # launcher, guardian and server
+    assert end["there"] == 4  # launcher, keeper, guardian and server
     assert end["left"] == []

@@ -1,0 +1,323 @@
+"""Systems that lack something: no pidfd in Python, no `/proc` or another's, no descriptors.
+
+The launch works by other means, or says why not, to the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from facts import FakeTable
+from stage import LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
+
+import mcp_launch
+from mcp_launch import hostwatch, kernel, leases
+from mcp_launch.hosts import claude, codex
+from mcp_launch.processes import blind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROLES = ("server", "child", "own-session", "daemon")
+PACKAGES = str(Path(mcp_launch.__file__).parent.parent)
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Iterator[Witness]:
+    witness = Witness(tmp_path)
+    yield witness
+    witness.close()
+
+
+# Python without pidfd_open: python-build-standalone before July 2026, PyPy.
+
+WITHOUT_PIDFD = "import os, signal\ndel os.pidfd_open, signal.pidfd_send_signal\n"
+
+# Neither does the kernel have it, or a filter forbids it.
+WITHOUT_ANY_WATCH = WITHOUT_PIDFD + (
+    "import sys\n"
+    "if sys.argv[1:2] != ['-c']:\n"
+    "    from mcp_launch import kernel\n"
+    "    kernel.open_watch = lambda pid: None\n"
+)
+
+
+@pytest.fixture(params=[WITHOUT_PIDFD, WITHOUT_ANY_WATCH], ids=["in Python", "at all"])
+def without_pidfd(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Take pidfds away from every Python that is started from here on."""
+    directory = tmp_path / "site"
+    directory.mkdir()
+    (directory / "sitecustomize.py").write_text(request.param, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{directory}:{PACKAGES}")
+
+
+@pytest.mark.usefixtures("without_pidfd")
+def test_a_server_is_served_without_pidfd(wire: list[str], stage: Stage) -> None:
+    launch = stage.launch(*wire, "--", *PROBE)
+
+    assert launch.ask("look")["pid"]
+    assert launch.finish()[0] == 0
+
+
+@pytest.mark.usefixtures("without_pidfd")
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["launcher runs", "launcher stopped"])
+def test_the_hosts_death_is_noticed_without_pidfd(
+    wire: list[str], stage: Stage, witness: Witness, *, is_stopped: bool
+) -> None:
+    # The test holds the writing end too, so the input never ends.
+    reading, writing = os.pipe()
+    code = (
+        "import subprocess, sys, time; child = subprocess.Popen(sys.argv[1:]); "
+        "print(child.pid, file=sys.stderr, flush=True); time.sleep(3600)"
+    )
+    command = [*RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
+    host = stage.start([*python(code), *command], stdin=reading)
+    os.close(reading)
+    try:
+        assert host.process.stderr
+        launcher = int(host.process.stderr.readline())
+        witness.meet(*ROLES)
+        if is_stopped:
+            os.kill(launcher, signal.SIGSTOP)
+
+        # Not collected before the end: a zombie is dead as well.
+        host.process.kill()
+
+        for role in ROLES:
+            witness.hear_last_words(role)
+        wait_until_gone(launcher)
+    finally:
+        os.close(writing)
+
+
+def test_a_pidfd_is_opened_without_pythons_help(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    process = stage.start(python("import sys; sys.stdin.read()")).process
+
+    fd = kernel.open_watch(process.pid)
+
+    assert fd is not None
+    assert not os.get_inheritable(fd)
+    os.close(fd)
+    process.kill()
+    process.wait(LIMIT)
+    with pytest.raises(ProcessLookupError):
+        kernel.open_watch(process.pid)
+
+
+def test_a_host_that_is_looked_at_has_ended_when_its_pid_is_anothers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel, "open_watch", lambda _pid: None)
+    table = FakeTable()
+    table.add(77, "codex", start="ticks:1")
+    watch = hostwatch.HostWatch(table, [0, 77])
+
+    assert watch.needs_looking
+    assert (watch.is_lost, watch.look()) == (False, False)
+    table.add(77, "another", start="ticks:2")
+    assert watch.look()
+
+
+# Without /proc, or with another's.
+
+# Each a command prefix, and how far below it the launcher stands.
+COVERS = {
+    "no /proc": (
+        ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc; exec "$@"', "sh"],
+        1,
+    ),
+    "another's /proc": (["unshare", "--pid", "--fork", "--kill-child"], 2),
+}
+
+# The probe looks into /proc.
+ECHO = python(
+    "import json, sys\n"
+    "for line in sys.stdin:\n"
+    "    answer = {'jsonrpc': '2.0', 'id': json.loads(line)['id'], 'result': {'is': 'there'}}\n"
+    "    print(json.dumps(answer), flush=True)\n"
+)
+
+
+def can_unshare() -> bool:
+    tried = [[*words, "true"] for words, _ in COVERS.values()]
+    return all(
+        not subprocess.run(one, check=False, capture_output=True).returncode for one in tried
+    )
+
+
+needs_unshare = pytest.mark.skipif(not can_unshare(), reason="namespaces take root")
+
+
+@pytest.fixture(params=list(COVERS))
+def cover(request: pytest.FixtureRequest) -> tuple[list[str], int]:
+    return COVERS[request.param]
+
+
+@needs_unshare
+def test_a_server_is_served_where_no_process_can_be_looked_at(
+    cover: tuple[list[str], int], wire: list[str], stage: Stage
+) -> None:
+    launch = stage.start([*cover[0], *RUN, "--trace", *wire, "--", *ECHO])
+
+    assert launch.ask("look") == {"is": "there"}
+    code, _, err = launch.finish()
+    assert code == 0
+    assert b"processes cannot be looked at" in err
+    assert b"stdin: unknown" in err
+
+
+@needs_unshare
+@pytest.mark.parametrize("stdin", [[], ["--socket"]], ids=["pipe", "socket"])
+def test_a_hosts_launch_is_no_contradiction_where_no_process_can_be_looked_at(
+    stdin: list[str], cover: tuple[list[str], int], wire: list[str], stage: Stage
+) -> None:
+    launch = stage.launch_below("codex", *stdin, command=[*cover[0], *RUN, *wire, "--", *ECHO])
+
+    assert launch.ask("look") == {"is": "there"}
+
+
+@needs_unshare
+def test_strict_refuses_where_no_process_can_be_looked_at(
+    cover: tuple[list[str], int], wire: list[str], stage: Stage
+) -> None:
+    launch = stage.start([*cover[0], *RUN, "--strict", *wire, "--", *ECHO])
+    launch.send(request("initialize"))
+
+    assert "--strict: cannot verify" in launch.answer()["error"]["message"]
+    assert launch.finish()[0] == 125
+
+
+@needs_unshare
+@pytest.mark.parametrize("end", ["host is done", "launcher", "guardian", "launcher and guardian"])
+def test_nothing_is_left_where_no_process_can_be_looked_at(
+    end: str, cover: tuple[list[str], int], wire: list[str], stage: Stage, witness: Witness
+) -> None:
+    # A shell above the launch that outlives it: were the launcher the first process of its
+    # namespace, the kernel would end everything with it.
+    words, depth = cover
+    reading, writing = os.pipe()
+    stays = ["bash", "-c", f'"$@"; exec cat <&{reading}', "bash"]
+    command = [*words, *stays, *RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
+    launch = stage.start(command, pass_fds=[reading])
+    os.close(reading)
+    try:
+        witness.meet(*ROLES)
+        launcher = find_below(launch.pid, depth)
+        parts = {"launcher": launcher, "guardian": find_below(launcher, 2)}
+
+        for part, pid in parts.items():
+            if part in end:
+                os.kill(pid, signal.SIGKILL)
+        if end == "host is done":
+            launch.close()
+
+        for role in ROLES:
+            witness.hear_last_words(role)
+        for pid in parts.values():
+            wait_until_gone(pid)
+        assert launch.process.poll() is None
+    finally:
+        # The pids are of the namespace, and mean others here.
+        witness.pids.clear()
+        os.close(writing)
+    launch.wait()
+
+
+def find_below(pid: int, depth: int) -> int:
+    for _ in range(depth):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+        pid = int(children[0])
+    return pid
+
+
+def test_children_are_found_without_proc(stage: Stage) -> None:
+    first, second = (stage.start(python("import sys; sys.stdin.read()")) for _ in range(2))
+
+    assert {first.pid, second.pid} <= set(blind.list_descendants(os.getpid()))
+    first.process.kill()
+    os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)  # ended, but not collected
+
+    children = blind.list_descendants(os.getpid())
+    assert second.pid in children
+    assert first.pid not in children
+    assert blind.list_descendants(second.pid) == []
+
+
+def test_a_lease_is_not_stale_because_nothing_can_be_looked_at(tmp_path: Path) -> None:
+    alive = {"pid": os.getpid(), "start": "ticks:1"}
+    record = {
+        "boot": "boot-1",
+        "processes": dict.fromkeys(("launcher", "guardian", "server"), alive),
+    }
+    (tmp_path / "one.json").write_text(json.dumps(record), encoding="utf-8")
+
+    assert leases.reclaim_stale(blind, str(tmp_path)) == []
+
+
+# No descriptors left.
+
+# Without site: what an editable install imports takes descriptors of its own.
+LAUNCH = (
+    f"import sys; sys.path.insert(0, {PACKAGES!r})\n"
+    "from mcp_launch.__main__ import main\n"
+    "sys.exit(main())\n"
+)
+
+
+@pytest.mark.parametrize("limit", range(4, 21))
+def test_a_launch_without_descriptors_works_or_says_why(
+    limit: int, wire: list[str], stage: Stage
+) -> None:
+    limited = f'ulimit -n {limit}; exec "$@"'
+    launcher = [sys.executable, "-S", "-c", LAUNCH, "run"]
+    server = ["sh", "-c", 'read line; echo \'{"jsonrpc":"2.0","id":1,"result":{}}\'; read line']
+    launch = stage.start(["sh", "-c", limited, "sh", *launcher, *wire, "--", *server])
+
+    launch.send(request("initialize"))
+
+    answer = launch.answer()
+    code, _, err = launch.finish()
+    assert b"Traceback" not in err
+    if "error" in answer:
+        assert "Too many open files" in answer["error"]["message"]
+        assert b"[mcp-launch] the system has no more to give: Too many open files" in err
+        assert code == 125
+    else:
+        assert answer["result"] == {}
+    assert ("error" in answer) == (limit < (12 if wire else 18))
+
+
+# Files that nobody could have meant.
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def test_a_record_of_claude_code_that_is_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "1.json"
+    path.write_bytes(DEEP)
+
+    assert claude._read_record(str(path)) is None  # noqa: SLF001
+
+
+def test_a_rollout_of_codex_that_is_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:
+    thread = "01a1e96a-0000-7000-8000-000000000000"
+    rollout = tmp_path / "sessions" / f"rollout-{thread}.jsonl"
+    rollout.parent.mkdir()
+    rollout.write_bytes(DEEP)
+    lock = f"{tmp_path}/thread-writer-locks/{thread}.lock"
+
+    (found,) = codex.list_open_threads([lock, str(rollout)])
+
+    assert (found.id, found.cwd) == (thread, None)
