@@ -6,7 +6,7 @@ a call said so. Pure: policy is tested as a table.
 
 from __future__ import annotations
 
-from mcp_launch.hosts.host import Found
+from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from mcp_launch import binding, description, jsontext, message, spans, trace
 from mcp_launch.binding import Binding
 from mcp_launch.context import is_inside
 from mcp_launch.familiar import Familiar
-from mcp_launch.hosts.host import Found, Missing
+from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

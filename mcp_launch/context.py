@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch.hosts.host import Found, Missing, Sighting, find_home_directory, name_home
+from mcp_launch.hosts.host import Sighting
+from mcp_launch.values import Found, Missing, find_home_directory, name_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts.host import Found
+from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from mcp_launch import (
 from mcp_launch.changing import Change, Wish
 from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import LaunchError, UsageError, suggest, tell
-from mcp_launch.hosts.host import Found, find_home_directory
 from mcp_launch.screen import Screen
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import ANY_HOST, TRACKED, File, Host, Site
+from mcp_launch.values import Found, find_home_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch.errors import PlaceRefused, suggest
-from mcp_launch.hosts.host import Found, Missing
+from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

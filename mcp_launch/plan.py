@@ -10,8 +10,8 @@ import os
 
 from mcp_launch import hosts, literals, passing, place
 from mcp_launch.errors import SourceMissing
-from mcp_launch.hosts.host import Found, Missing
 from mcp_launch.options import is_own_variable
+from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import os
 
 from mcp_launch.context import find_project_root, is_inside
 from mcp_launch.errors import ProfileRefused, ProfileUntrusted
-from mcp_launch.hosts.host import Found, find_home_directory
+from mcp_launch.values import Found, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

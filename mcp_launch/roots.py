@@ -10,7 +10,7 @@ import os
 
 from mcp_launch import message, trace
 from mcp_launch.context import is_inside
-from mcp_launch.hosts.host import Found
+from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts.host import find_home_directory
+from mcp_launch.values import find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_launch import recording, records
 from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import ProfileRefused, UsageError
-from mcp_launch.hosts.host import Found
 from mcp_launch.profiles import PROJECT_FILE, refuse_foreign
+from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

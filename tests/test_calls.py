@@ -11,8 +11,9 @@ from facts import FakeTable, make_context, make_sighting
 
 from mcp_launch import hosts, message, profile
 from mcp_launch.calls import KEY, Calls, Misplaced, Refused
-from mcp_launch.hosts.host import Found, Identity, Missing
+from mcp_launch.hosts.host import Identity
 from mcp_launch.plan import Plan
+from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ from facts import make_context
 
 from mcp_launch import options, plan, profile, profilefile
 from mcp_launch.changing import Wish, look
-from mcp_launch.hosts.host import Found
 from mcp_launch.plan import Dotenv
 from mcp_launch.records import Record
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import Site
+from mcp_launch.values import Found
 
 ROOT = Path(__file__).parent.parent
 CONFIGS = ROOT / "configs"

@@ -13,13 +13,15 @@ from stage import HERE, MEMORY, PROBE, RUN, Stage
 
 from mcp_launch import hosts, options, plan, profile
 from mcp_launch.errors import SourceMissing, UsageError
-from mcp_launch.hosts.host import Found, Identity, Missing
 from mcp_launch.identity import ProcessIdentity, compare
+from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stage import Launch
+
+    from mcp_launch.hosts.host import Identity
 
 CODEX = hosts.load("codex")
 CLAUDE = hosts.load("claude")

@@ -13,8 +13,8 @@ from stage import PROBE, RUN, Stage, python, request, wait_for_lease
 from mcp_launch import context, hosts, place, plan, profile
 from mcp_launch.context import Context
 from mcp_launch.errors import PlaceRefused
-from mcp_launch.hosts.host import Found, Missing
 from mcp_launch.lineage import Lineage
+from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from stage import PROBE, Stage, python
 
 from mcp_launch import literals, passing, plan, profile, profilefile
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
-from mcp_launch.hosts.host import Found
 from mcp_launch.plan import Dotenv
+from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from pathlib import Path

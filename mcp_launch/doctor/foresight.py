@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import literals, passing, profile
 from mcp_launch.doctor import surroundings
 from mcp_launch.errors import LaunchError, SourceMissing
-from mcp_launch.hosts.host import name_home
+from mcp_launch.values import name_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

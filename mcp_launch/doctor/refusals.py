@@ -9,8 +9,8 @@ from mcp_launch.context import find_project_root
 from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import LaunchError, ProfileRefused
-from mcp_launch.hosts.host import Missing
 from mcp_launch.place import PLACES
+from mcp_launch.values import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_launch import masking
 from mcp_launch.explaining.situation import NO_COMMAND
-from mcp_launch.hosts.host import Found, Missing
+from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

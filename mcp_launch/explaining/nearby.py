@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_launch import context, hosts
 from mcp_launch.hosts import codex
-from mcp_launch.hosts.host import Found
+from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from mcp_launch import hosts, masking, options, plan
 from mcp_launch.doctor.wrapped import tell_how
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.explaining.situation import split
-from mcp_launch.hosts.host import Found
+from mcp_launch.values import Found
 from mcp_launch.wrapping import SOURCES_OF_CODEX
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from mcp_launch import (
 )
 from mcp_launch.errors import LaunchError, PlaceRefused, ProfileRefused, SourceMissing
 from mcp_launch.explaining.situation import NO_COMMAND, split
-from mcp_launch.hosts.host import Found, Missing
 from mcp_launch.plan import Dotenv
 from mcp_launch.profile import Profile
+from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,16 +13,8 @@ import os
 import time
 
 from mcp_launch import jsontext
-from mcp_launch.hosts.host import (
-    Callers,
-    Found,
-    Host,
-    Identity,
-    Missing,
-    find_home_directory,
-    is_same_directory,
-    name_home,
-)
+from mcp_launch.hosts.host import Callers, Host, Identity
+from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory, name_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

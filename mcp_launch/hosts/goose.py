@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts.host import Callers, Found, Host, Identity, Missing, pick_text
+from mcp_launch.hosts.host import Callers, Host, Identity, pick_text
+from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

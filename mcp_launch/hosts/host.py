@@ -5,7 +5,7 @@ A host with nothing special to know is an instance with three words in it.
 
 from __future__ import annotations
 
-import os
+from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,25 +22,6 @@ if TYPE_CHECKING:
 
     # Whom a request is for: session, thread, directory, as far as the host tells.
     Caller = tuple[str | None, str | None, str | None]
-
-
-class Found:
-    """A value, and where it came from."""
-
-    __slots__ = ("origin", "value")
-
-    def __init__(self, value: str, origin: str) -> None:
-        self.value = value
-        self.origin = origin
-
-
-class Missing:
-    """No value, and every place that was looked at for it."""
-
-    __slots__ = ("searched",)
-
-    def __init__(self, searched: list[str]) -> None:
-        self.searched = searched
 
 
 class Sighting:
@@ -161,37 +142,3 @@ def pick_text(meta: dict[str, Json], name: str) -> str | None:
     """Return a member that is a text with something in it."""
     value = meta.get(name)
     return value if isinstance(value, str) and value else None
-
-
-def name_home(directory: str, home: str, own: list[str], title: str) -> str:
-    """Return which home a directory is, or that it is `/`; nothing for any other.
-
-    `home` is the user's, `own` are those of the host with this title.
-    """
-    if not directory:
-        return ""
-    names = dict.fromkeys(map(os.path.realpath, own), f"{title}'s own home")
-    names[os.path.realpath(home)] = "the home directory"
-    names["/"] = "the root of the file system"
-    return names.get(os.path.realpath(directory), "")
-
-
-def is_same_directory(one: str, other: str) -> bool:
-    """Tell whether two names are one directory's, by whatever links they lead there."""
-    try:
-        return "" not in {one, other} and os.path.realpath(one) == os.path.realpath(other)
-    except ValueError:
-        return False  # a name that no directory can have
-
-
-def find_home_directory(environ: Mapping[str, str]) -> str:
-    """Return the user's home; a host may clear HOME, the password file remains."""
-    home = environ.get("HOME")
-    if home:
-        return home
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return "/"  # a container's bare uid: it has no home that could be mistaken for a place
