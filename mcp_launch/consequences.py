@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch import changing, jsonctext, tracking, whereabouts
-from mcp_launch.changing import Wish
+from mcp_launch import whereabouts
+from mcp_launch.config_files import git_tracking, jsonc, planned_changes
+from mcp_launch.config_files.planned_changes import Wish
+from mcp_launch.config_files.positions import Unreadable
 from mcp_launch.errors import LaunchError
 from mcp_launch.settings import HOSTS, claude
-from mcp_launch.spots import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.changing import Change
+    from mcp_launch.config_files.planned_changes import Change
     from mcp_launch.settings.host import Site
 
 
 def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
     """Tell what changing these may bring about."""
-    shared = [change for change in changes if tracking.is_tracked(change.file.path)]
+    shared = [change for change in changes if git_tracking.is_tracked(change.file.path)]
     if not launcher:
         for change in shared:
             yield f"{change.file.path} is tracked by Git: others lose mcp-launch there, too"
@@ -76,7 +77,7 @@ def list_plugin_commands(site: Site) -> dict[tuple[str, ...], str]:
     plugins = [(host, file) for file in host.list_files(site) if file.scope == "plugin"]
     return {
         tuple(entry.words): change.file.path
-        for change in changing.look_at_all(plugins, Wish("", ()), lambda _: None)
+        for change in planned_changes.look_at_all(plugins, Wish("", ()), lambda _: None)
         for entry in change.entries
         if entry.words
     }
@@ -85,7 +86,7 @@ def list_plugin_commands(site: Site) -> dict[tuple[str, ...], str]:
 def read_json(path: str) -> dict[str, Any]:
     """Return what a file of settings says; nothing if it cannot be read."""
     try:
-        value, _ = jsonctext.read(changing.read_file(path))
+        value, _ = jsonc.read(planned_changes.read_file(path))
     except (LaunchError, Unreadable):
         return {}
     return value if isinstance(value, dict) else {}

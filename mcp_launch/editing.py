@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import (
-    asking,
+from mcp_launch import asking, consequences, registry, state, whereabouts
+from mcp_launch.config_files import (
     backups,
-    changing,
-    consequences,
-    differences,
+    diff,
+    git_tracking,
     leftovers,
-    registry,
-    replacing,
-    runwords,
-    state,
-    tracking,
-    whereabouts,
+    planned_changes,
+    replace_file,
+    run_options,
 )
-from mcp_launch.changing import Change, Wish
+from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import LaunchError, UsageError, suggest, tell
 from mcp_launch.screen import Screen
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mcp_launch.replacing import Outcome
+    from mcp_launch.config_files.replace_file import Outcome
 
 _ANY_SERVERS = tuple(
     {
@@ -74,7 +70,7 @@ def make_site(environ: Mapping[str, str]) -> Site:
 
 def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
     """Wrap or unwrap, and return the exit code."""
-    runwords.check([*request.options])
+    run_options.check([*request.options])
     site = make_site(environ)
     directory = state.find_directory(environ)
     console = Screen()
@@ -82,12 +78,12 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     refusals: list[LaunchError] = []
     files = list_files(request, site, directory)
     wish = Wish(launcher, tuple(request.names), request.options)
-    changes = changing.look_at_all(files, wish, refusals.append)
+    changes = planned_changes.look_at_all(files, wish, refusals.append)
     changes = [_mind_others(change, request) for change in changes]
     for refused in refusals:
         tell(refused, sys.stderr)
     _check_names(request, files, changes)
-    differences.show(console, changes, is_wrapping=is_wrapping)
+    diff.show(console, changes, is_wrapping=is_wrapping)
     wanted = [change for change in changes if change.is_any]
     for warning in consequences.list_warnings(site, wanted, launcher):
         console.print(Text(f"Note: {warning}", "yellow"))
@@ -168,7 +164,7 @@ def _check_names(request: Request, files: list[tuple[Host, File]], changes: list
     known = {entry.name for change in changes for entry in change.entries}
     for name in request.names:
         if name not in known:
-            everything = changing.look_at_all(files, Wish("", ()), lambda _: None)
+            everything = planned_changes.look_at_all(files, Wish("", ()), lambda _: None)
             names = {entry.name for change in everything for entry in change.entries}
             raise UsageError(
                 f"no file has a server {name}",
@@ -187,11 +183,13 @@ def _mind_others(change: Change, request: Request) -> Change:
     host, file, wish = change.host, change.file, change.wish
     if not wish.launcher or not (change.is_any or is_asked_for):
         return change
-    if not tracking.is_tracked(file.path):
+    if not git_tracking.is_tracked(file.path):
         return change
     if is_asked_for:
-        return changing.look(host, file, change.before, wish._replace(launcher=whereabouts.NAME))
-    return changing.look(host, file._replace(why_not=TRACKED), change.before, wish)
+        return planned_changes.look(
+            host, file, change.before, wish._replace(launcher=whereabouts.NAME)
+        )
+    return planned_changes.look(host, file._replace(why_not=TRACKED), change.before, wish)
 
 
 def _is_agreed(console: Console, request: Request, changes: list[Change]) -> bool:
@@ -210,7 +208,7 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
         host, file = change.host, change.file
         make = partial(_make, host, file, change.wish)  # from what is there by then
         try:
-            outcome = replacing.replace(host, file, make, directory)
+            outcome = replace_file.replace(host, file, make, directory)
         except LaunchError as error:
             refusals.append(error)
             continue
@@ -224,7 +222,7 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
 
 
 def _make(host: Host, file: File, wish: Wish, text: str) -> str:
-    return changing.look(host, file, text, wish).after
+    return planned_changes.look(host, file, text, wish).after
 
 
 def _tell_outcome(file: File, outcome: Outcome) -> Iterator[str]:
@@ -241,7 +239,7 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
     for change in changes:
         if leftovers.is_wrapped_now(change.host, change.file):
             # Without a record, it is unwrapped as before: from where it is.
-            with contextlib.suppress(OSError), replacing.keep_others_out(directory):
+            with contextlib.suppress(OSError), replace_file.keep_others_out(directory):
                 registry.note(directory, change.host, change.file)
 
 
@@ -250,15 +248,15 @@ def tidy(console: Console, changes: list[Change], directory: str) -> None:
     for change in changes:
         if leftovers.is_wrapped_now(change.host, change.file):
             continue
-        if copy := replacing.let_go(change.file, directory):
+        if copy := replace_file.let_go(change.file, directory):
             console.print(Text(f"Removed {copy}, a copy of {change.file.path}"))
-        old = os.path.realpath(change.file.path) + replacing.OLD_COPY
+        old = os.path.realpath(change.file.path) + replace_file.OLD_COPY
         if os.path.lexists(old):
             told = (
                 f"Note: {old} is a copy that mcp-launch 0.1.0 made. It may differ from the file: "
             )
             console.print(Text(f"{told}look at it, then remove it", "yellow"))
-    for path in replacing.forget_gone(directory):
+    for path in replace_file.forget_gone(directory):
         copy = backups.name_copy(directory, path)
         kept = f"; a copy of it is left in {copy}" if os.path.exists(copy) else ""
         console.print(Text(f"Note: {path} was wrapped, and is gone{kept}", "yellow"))

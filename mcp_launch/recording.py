@@ -10,7 +10,8 @@ import tempfile
 from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch import ours, profilefile, records
+from mcp_launch import ours, records
+from mcp_launch.config_files import profile_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict
         "digest": digest,
         "trusted": was_trusted and before is not None and before["digest"] == digest,
         "was_trusted": was_trusted or bool(before and before["was_trusted"]),
-        **profilefile.parse(content, path, is_projects=is_projects),
+        **profile_file.parse(content, path, is_projects=is_projects),
     }
 
 

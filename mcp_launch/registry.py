@@ -22,7 +22,7 @@ from mcp_launch.settings.host import ANY_HOST, File
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.document import Kind
+    from mcp_launch.config_files.document import Kind
     from mcp_launch.settings.host import Host
 
 NAME = "wrapped.json"

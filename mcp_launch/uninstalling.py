@@ -18,21 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import (
-    asking,
-    backups,
-    changing,
-    consequences,
-    differences,
-    editing,
-    leases,
-    processes,
-    profiles,
-    registry,
-    state,
-    wrapping,
-)
-from mcp_launch.changing import Wish
+from mcp_launch import asking, consequences, editing, leases, processes, profiles, registry, state
+from mcp_launch.config_files import backups, diff, planned_changes, wrap
+from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
 from mcp_launch.screen import Screen
 
@@ -41,7 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mcp_launch.changing import Change
+    from mcp_launch.config_files.planned_changes import Change
     from mcp_launch.processes import ProcessTable
 
 
@@ -75,11 +63,11 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     everything = editing.Request([], [], [], is_everywhere=True)
     files = editing.list_files(everything, site, directory)
     refusals: list[LaunchError] = []
-    changes = changing.look_at_all(files, Wish(""), refusals.append)
+    changes = planned_changes.look_at_all(files, Wish(""), refusals.append)
     for refused in refusals:
         tell(refused, sys.stderr)
     wanted = [change for change in changes if change.is_any]
-    differences.show(console, wanted, is_wrapping=False)
+    diff.show(console, wanted, is_wrapping=False)
     for warning in consequences.list_warnings(site, wanted, ""):
         console.print(Text(f"Note: {warning}", "yellow"))
     console.print(Text(f"What mcp-launch keeps in {directory} is removed (logs, leases, trust)."))
@@ -131,8 +119,8 @@ def _tell_still_wrapped(changes: list[Change]) -> Iterator[str]:
         if not change.is_any and not any(_names_us(entry.words) for entry in change.entries):
             continue
         try:
-            now = changing.look(
-                change.host, change.file, changing.read_file(change.file.path), Wish("")
+            now = planned_changes.look(
+                change.host, change.file, planned_changes.read_file(change.file.path), Wish("")
             )
         except LaunchError as error:
             yield error.problem
@@ -144,7 +132,7 @@ def _tell_still_wrapped(changes: list[Change]) -> Iterator[str]:
 
 
 def _names_us(words: list[str]) -> bool:
-    return wrapping.find_run(words) is not None
+    return wrap.find_run(words) is not None
 
 
 def _tell_living(living: set[str]) -> Iterator[str]:

@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_wrapping import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
 
-from mcp_launch import options, runwords
-from mcp_launch.changing import Wish, look
-from mcp_launch.document import Document
+from mcp_launch import options
+from mcp_launch.config_files import run_options
+from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.planned_changes import Wish, look
+from mcp_launch.config_files.wrap import Shape
 from mcp_launch.errors import UsageError
 from mcp_launch.settings.host import File, Host
-from mcp_launch.wrapping import Shape
 
 if TYPE_CHECKING:
-    from mcp_launch.document import Kind
+    from mcp_launch.config_files.document import Kind
 
 
 def change(kind: Kind, text: str, wish: Wish) -> str:
@@ -156,7 +157,7 @@ def test_a_server_is_named(name: str, words: list[str]) -> None:
 
 @given(name=st.text(max_size=8))
 def test_any_name_is_given_as_it_is_or_not_at_all(name: str) -> None:
-    given, rest = options.split([*runwords.name_server(name), "--", "x"])
+    given, rest = options.split([*run_options.name_server(name), "--", "x"])
 
     assert given.get("--server", [name]) == [name]
     assert rest == ["x"]
@@ -176,7 +177,7 @@ WRONG = {
 @pytest.mark.parametrize(("words", "problem"), WRONG.values(), ids=list(WRONG))
 def test_what_is_no_option_of_run_is_not_written(words: list[str], problem: str) -> None:
     with pytest.raises(UsageError) as refused:
-        runwords.check(words)
+        run_options.check(words)
 
     assert problem in refused.value.problem
 

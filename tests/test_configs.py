@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from facts import make_context
 
-from mcp_launch import options, plan, profile, profilefile
-from mcp_launch.changing import Wish, look
+from mcp_launch import options, plan, profile
+from mcp_launch.config_files import profile_file
+from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.plan import Dotenv
 from mcp_launch.records import Record
 from mcp_launch.settings import HOSTS
@@ -91,7 +92,7 @@ def test_an_example_is_commented(name: str) -> None:
 def test_the_example_of_a_profile_gives_its_plan() -> None:
     content = (CONFIGS / "profile.toml").read_bytes()
 
-    servers = profilefile.parse(content, "profile.toml")["servers"]
+    servers = profile_file.parse(content, "profile.toml")["servers"]
 
     record = Record(servers["audit"])
     values = {name: texts for name, texts in record.options.items() if texts is not None}
@@ -116,7 +117,7 @@ def test_the_readme_names_every_option_source_and_key() -> None:
         assert f"`{option}" in README
     for source in options.SOURCES:
         assert f"`{source}`" in README
-    for key in profilefile.KEYS:
+    for key in profile_file.KEYS:
         assert f"`{key}`" in README
     for host in HOSTS.values():
         assert host.title in README

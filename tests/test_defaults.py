@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import PROBE, Stage
 
-from mcp_launch import profile, profilefile
+from mcp_launch import profile
+from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, UsageError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def test_what_makes_no_sense_is_told_with_its_place(
     text: str, is_projects: bool, problem: str
 ) -> None:
     with pytest.raises(ProfileRefused) as refused:
-        profilefile.parse(text.encode(), "/p.toml", is_projects=is_projects)
+        profile_file.parse(text.encode(), "/p.toml", is_projects=is_projects)
 
     assert refused.value.problem.startswith(f"/p.toml:{problem}")
 

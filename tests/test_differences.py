@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_launch import changing, differences, editing
-from mcp_launch.changing import Wish
-from mcp_launch.document import Document, Kind
+from mcp_launch import editing
+from mcp_launch.config_files import diff, planned_changes
+from mcp_launch.config_files.document import Document, Kind
+from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.screen import Screen
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import ANY_HOST, File
@@ -24,9 +25,9 @@ SERVERS = (("mcpServers",), ("mcp_servers",), ("extensions",), ("context_servers
 
 def describe(text: str, kind: Kind = "json", host: str = "") -> list[str]:
     file = File("/some/file", "user", kind, SERVERS)
-    change = changing.look(HOSTS.get(host, ANY_HOST), file, text, Wish(LAUNCHER))
+    change = planned_changes.look(HOSTS.get(host, ANY_HOST), file, text, Wish(LAUNCHER))
     assert change.is_any
-    return list(differences.describe(change))
+    return list(diff.describe(change))
 
 
 # Each has "hunter2", "abc" or 42 as a value of the server's environment.
@@ -107,7 +108,7 @@ def test_a_long_line_is_shown_whole_entry_by_entry() -> None:
     assert lines == [
         "--- /some/file",
         "+++ /some/file",
-        "@@ mcpServers.one @@",
+        " mcpServers.one ",
         '-"command": "npx"',
         f'-"args": {json.dumps(words)}',
         f'+"command": "{LAUNCHER}"',
@@ -170,13 +171,13 @@ def test_nothing_of_a_command_is_cut_in_a_narrow_window(
 def test_a_difference_of_an_unwrapped_file_is_shown_the_same_way() -> None:
     file = File("/some/file", "user", "json", SERVERS)
     text = '{"mcpServers": {"it": {"command": "x", "env": {"PW": "hunter2"}}}}'
-    wrapped = changing.look(ANY_HOST, file, text, Wish(LAUNCHER)).after
-    change = changing.look(ANY_HOST, file, wrapped, Wish(""))
+    wrapped = planned_changes.look(ANY_HOST, file, text, Wish(LAUNCHER)).after
+    change = planned_changes.look(ANY_HOST, file, wrapped, Wish(""))
 
-    said = "\n".join(differences.describe(change))
+    said = "\n".join(diff.describe(change))
 
     assert change.after == text
     assert "hunter2" not in said
     assert '"env": {"PW": "***"}' in said
     assert Document("json", wrapped, "it").get(("mcpServers", "it", "env", "PW")) == "hunter2"
-    differences.show(Screen(), [change], is_wrapping=False)
+    diff.show(Screen(), [change], is_wrapping=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctoring import list_codes
 
-from mcp_launch.changing import Wish, look
+from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.doctor import binaries, environment, executables, needs, surroundings
 from mcp_launch.doctor.binaries import System
 from mcp_launch.doctor.managers import tell_why_shim_fails

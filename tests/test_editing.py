@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from stage import LIMIT, PROBE, Stage
 
-from mcp_launch import backups, changing, replacing, whereabouts
-from mcp_launch.changing import Wish
-from mcp_launch.document import Document
+from mcp_launch import whereabouts
+from mcp_launch.config_files import backups, planned_changes, replace_file
+from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import ANY_HOST, File, Site, list_entries
 
@@ -348,7 +349,7 @@ def test_an_allowlist_of_commands_is_warned_of(
     site = editing.make_site(os.environ)
     host = HOSTS["claude"]
     [own] = [one for one in host.list_files(site) if one.path == str(file)]
-    change = changing.look(host, own, file.read_text(encoding="utf-8"), Wish(LAUNCHER))
+    change = planned_changes.look(host, own, file.read_text(encoding="utf-8"), Wish(LAUNCHER))
 
     [warning] = consequences.list_warnings(site, [change], "/opt/bin/mcp-launch")
 
@@ -474,7 +475,7 @@ def test_a_host_that_writes_while_we_do_is_not_overwritten(tmp_path: Path) -> No
             path.write_text(texts.pop(0), encoding="utf-8")  # the host, in the worst moment
         return text + "!"
 
-    assert replacing.replace(ANY_HOST, File(str(path), "user"), make, str(tmp_path / "state"))
+    assert replace_file.replace(ANY_HOST, File(str(path), "user"), make, str(tmp_path / "state"))
 
     assert path.read_text(encoding="utf-8") == "three!"
     assert [one.name for one in tmp_path.glob(".mcp-launch-*")] == []
@@ -483,15 +484,15 @@ def test_a_host_that_writes_while_we_do_is_not_overwritten(tmp_path: Path) -> No
 def test_a_lock_that_was_left_behind_is_broken_and_a_held_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replacing, "_PATIENCE", 0.05)
+    monkeypatch.setattr(replace_file, "_PATIENCE", 0.05)
     path = write(tmp_path / "file", "one")
     file = File(str(path), "user", lock=str(tmp_path / "lock"))
     (tmp_path / "lock").mkdir()
 
     with pytest.raises(Exception, match="a host holds"):
-        replacing.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
+        replace_file.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
     os.utime(tmp_path / "lock", (0, 0))
-    assert replacing.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
+    assert replace_file.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
 
     assert path.read_text(encoding="utf-8") == "ONE"
 

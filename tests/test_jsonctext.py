@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch import jsonctext
-from mcp_launch.spots import Unreadable
+from mcp_launch.config_files import jsonc
+from mcp_launch.config_files.positions import Unreadable
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=6)
@@ -60,12 +60,12 @@ def follow(document: Any, path: tuple[str | int, ...]) -> Any:
 def test_every_value_is_where_it_is_said_to_be(data: st.DataObject, value: Any) -> None:
     text = data.draw(spelled(value))
 
-    read, spots = jsonctext.read(text)
+    read, spots = jsonc.read(text)
 
     assert read == value
     for spot in spots:
         alone = text[slice(*spot.value)]
-        assert jsonctext.read(alone)[0] == follow(value, spot.path)
+        assert jsonc.read(alone)[0] == follow(value, spot.path)
         key = text[slice(*spot.key)]
         if key:
             assert json.loads(key) == spot.path[-1]
@@ -93,13 +93,13 @@ BROKEN = {
 @pytest.mark.parametrize("text", list(BROKEN))
 def test_what_is_no_json_is_told_with_its_place(text: str) -> None:
     with pytest.raises(Unreadable) as refused:
-        jsonctext.read(text)
+        jsonc.read(text)
 
     assert (str(refused.value), refused.value.offset) == BROKEN[text]
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:
-    value, spots = jsonctext.read('\ufeff{"a": 1}')
+    value, spots = jsonc.read('\ufeff{"a": 1}')
 
     assert value == {"a": 1}
     assert spots[1].value == (7, 8)

@@ -12,7 +12,8 @@ import pytest
 from facts import make_context
 from stage import PROBE, Stage, python
 
-from mcp_launch import literals, passing, plan, profile, profilefile
+from mcp_launch import literals, passing, plan, profile
+from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
 from mcp_launch.plan import Dotenv
 from mcp_launch.values import Found
@@ -121,7 +122,7 @@ BROKEN = {
 @pytest.mark.parametrize(("text", "problem", "fix"), BROKEN.values(), ids=list(BROKEN))
 def test_what_makes_no_sense_is_told_with_its_place(text: str, problem: str, fix: str) -> None:
     with pytest.raises(ProfileRefused) as refused:
-        profilefile.parse(text.encode(), "/p.toml")
+        profile_file.parse(text.encode(), "/p.toml")
 
     assert refused.value.problem.startswith(f"/p.toml:{problem}")
     assert fix in refused.value.fix
@@ -129,7 +130,7 @@ def test_what_makes_no_sense_is_told_with_its_place(text: str, problem: str, fix
 
 def test_a_file_that_is_not_utf_8_is_told_with_its_line() -> None:
     with pytest.raises(ProfileRefused, match=r"^/p\.toml:2: this is not UTF-8"):
-        profilefile.parse(b"# fine\n\xff\n", "/p.toml")
+        profile_file.parse(b"# fine\n\xff\n", "/p.toml")
 
 
 WHOLE = """
@@ -202,7 +203,7 @@ def test_options_go_before_twins_and_twins_before_files(user_file: Path) -> None
 
 def decide(text: str, environ: dict[str, str], **facts: Any) -> plan.Plan:
     """Return the plan that the server `a` of a profile gives."""
-    told = profilefile.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["servers"][
+    told = profile_file.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["servers"][
         "a"
     ]
     from mcp_launch.records import Record

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 from doctoring import list_codes
 
-from mcp_launch import backups, changing, editing, registry, replacing, writing
-from mcp_launch.changing import Wish
+from mcp_launch import editing, registry
+from mcp_launch.config_files import backups, planned_changes, replace_file, write_file
+from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor import installation, wrapped
 from mcp_launch.editing import Request
 from mcp_launch.errors import FileRefused, UsageError
@@ -114,7 +115,7 @@ def test_a_tracked_file_that_is_asked_for_is_wrapped_by_the_bare_name(
 
 def test_a_path_of_this_machine_in_a_tracked_file_becomes_the_bare_name(shared: Path) -> None:
     file = File(str(shared), "project")
-    text = changing.look(HOSTS["claude"], file, TEXT, Wish(LAUNCHER)).after
+    text = planned_changes.look(HOSTS["claude"], file, TEXT, Wish(LAUNCHER)).after
     write(shared, text)
     assert wrap() == 0
     assert shared.read_text(encoding="utf-8") == text
@@ -223,7 +224,7 @@ def test_an_old_copy_beside_a_file_goes_only_if_it_holds_nothing_else(
 ) -> None:
     path = write(project / ".mcp.json")
     assert wrap() == 0
-    old = write(Path(f"{path}{replacing.OLD_COPY}"), TEXT if is_same else TEXT + "\n")
+    old = write(Path(f"{path}{replace_file.OLD_COPY}"), TEXT if is_same else TEXT + "\n")
 
     assert unwrap() == 0
 
@@ -293,9 +294,9 @@ def test_what_was_wrapped_before_there_was_a_record_is_recorded(project: Path, s
 def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Path) -> None:
     survey = machine.survey()
     file = File(str(tmp_path / "other" / ".mcp.json"), "project")
-    make = lambda text: changing.look(HOSTS["claude"], file, text, Wish(LAUNCHER)).after  # noqa: E731
+    make = lambda text: planned_changes.look(HOSTS["claude"], file, text, Wish(LAUNCHER)).after  # noqa: E731
     write(Path(file.path))
-    assert replacing.replace(HOSTS["claude"], file, make, survey.state)
+    assert replace_file.replace(HOSTS["claude"], file, make, survey.state)
     here = machine.write("~/.cursor/mcp.json", TEXT)
     registry.note(survey.state, HOSTS["cursor"], File(str(here), "user"))
 
@@ -423,7 +424,7 @@ def test_a_file_with_two_names_is_put_back_when_it_cannot_be_written(
 ) -> None:
     path = write(tmp_path / "file")
     (tmp_path / "other").hardlink_to(path)
-    whole = writing._overwrite  # noqa: SLF001
+    whole = write_file._overwrite  # noqa: SLF001
     failures = [OSError(28, "No space left on device")]
 
     def fail_half_way(file: FileIO, data: bytes) -> None:
@@ -432,10 +433,10 @@ def test_a_file_with_two_names_is_put_back_when_it_cannot_be_written(
             raise failures.pop()
         whole(file, data)
 
-    monkeypatch.setattr(writing, "_overwrite", fail_half_way)
+    monkeypatch.setattr(write_file, "_overwrite", fail_half_way)
 
     with pytest.raises(FileRefused, match="No space left"):
-        replacing.replace(ANY_HOST, File(str(path), "file"), str.upper, str(state))
+        replace_file.replace(ANY_HOST, File(str(path), "file"), str.upper, str(state))
 
     assert path.read_text(encoding="utf-8") == TEXT
 
@@ -456,7 +457,7 @@ def test_an_entry_that_shares_its_text_with_another_is_not_wrapped(
 ) -> None:
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    change = changing.look(HOSTS["goose"], file, text, Wish(LAUNCHER, names))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(LAUNCHER, names))
 
     assert change.after == text
     reasons = {entry.name: entry.why_not for entry in change.entries}
@@ -474,18 +475,18 @@ def test_entries_that_share_only_their_variables_are_wrapped() -> None:
     )
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    change = changing.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
 
     assert [entry.why_not for entry in change.entries] == ["", ""]
-    assert changing.look(HOSTS["goose"], file, change.after, Wish("")).after == text
+    assert planned_changes.look(HOSTS["goose"], file, change.after, Wish("")).after == text
 
 
 def test_entries_that_were_wrapped_as_one_can_be_unwrapped_as_one() -> None:
     text = ALIASES["an entry"].replace("cmd: x", "cmd: mcp-launch").replace("[y]", "[run, --, x]")
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    alone = changing.look(HOSTS["goose"], file, text, Wish("", ("one",)))
-    change = changing.look(HOSTS["goose"], file, text, Wish(""))
+    alone = planned_changes.look(HOSTS["goose"], file, text, Wish("", ("one",)))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(""))
 
     assert alone.after == text
     assert change.after == ALIASES["an entry"].replace("[y]", "[]")
@@ -498,7 +499,7 @@ def test_entries_that_share_only_their_arguments_are_not_unwrapped() -> None:
     )
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    change = changing.look(HOSTS["goose"], file, text, Wish(""))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(""))
 
     assert change.after == text
     assert change.entries[0].why_not == "it shares its text with two"
@@ -511,7 +512,7 @@ def test_a_document_that_grows_without_end_is_refused_and_not_read_out() -> None
     text = f"{bomb}extensions:\n  one: {{type: stdio, cmd: x, args: [y]}}\n"
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    change = changing.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
 
     assert change.after == text
     assert change.entries[0].why_not == "it is written in a way that cannot be changed safely"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch import spots, tomltext
+from mcp_launch.config_files import positions, toml
 
 B, L = '"' * 3, "'" * 3
 
@@ -29,7 +29,7 @@ TEXTS = {
 }
 
 
-def follow(document: Any, path: spots.Path) -> Any:
+def follow(document: Any, path: positions.Path) -> Any:
     for step in path:
         document = document[step]
     return document
@@ -37,8 +37,8 @@ def follow(document: Any, path: spots.Path) -> Any:
 
 def check(text: str) -> None:
     document = tomllib.loads(text.removeprefix("\ufeff"))
-    seen: dict[spots.Path, Any] = {}
-    for spot in tomltext.read(text)[1]:
+    seen: dict[positions.Path, Any] = {}
+    for spot in toml.read(text)[1]:
         here = follow(document, spot.path)
         alone = text[slice(*spot.value)]
         if alone:
@@ -51,7 +51,7 @@ def check(text: str) -> None:
     assert set(list_leaves(document)) <= set(seen)
 
 
-def list_leaves(value: Any, path: spots.Path = ()) -> list[spots.Path]:
+def list_leaves(value: Any, path: positions.Path = ()) -> list[positions.Path]:
     if isinstance(value, dict) and value:
         return [leaf for key, one in value.items() for leaf in list_leaves(one, (*path, key))]
     if isinstance(value, list) and value:
@@ -127,5 +127,5 @@ def test_every_value_of_any_text_is_where_it_is_said_to_be(text: str) -> None:
 def test_a_place_is_told_by_line_and_column() -> None:
     text = "a = 1\nbc = 2\n"
 
-    assert spots.locate(text, 0) == (1, 1)
-    assert spots.locate(text, text.index("2")) == (2, 6)
+    assert positions.locate(text, 0) == (1, 1)
+    assert positions.locate(text, text.index("2")) == (2, 6)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_launch import gitindex, tracking
+from mcp_launch.config_files import git_index, git_tracking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def compare(directory: Path) -> dict[str, str]:
     for path in sorted(directory.rglob("*")):
         name = str(path.relative_to(directory))
         if path.is_file() and ".git" not in path.relative_to(directory).parts:
-            answers[name] = tracking.judge(str(path))
+            answers[name] = git_tracking.judge(str(path))
             assert answers[name] == ("yes" if name in tracked else "no"), name
     return answers
 
@@ -114,10 +114,10 @@ def test_of_a_directory_that_a_sparse_index_lists_as_one_nothing_is_known(
     file = repository / "sub" / "a.json"
     file.write_text("{}", encoding="utf-8")
 
-    assert tracking.judge(str(file)) == "unknown"
-    assert tracking.is_tracked(str(file))
-    assert tracking.judge(str(repository / "a.json")) == "yes"
-    assert tracking.judge(str(repository / "b.json")) == "no"
+    assert git_tracking.judge(str(file)) == "unknown"
+    assert git_tracking.is_tracked(str(file))
+    assert git_tracking.judge(str(repository / "a.json")) == "yes"
+    assert git_tracking.judge(str(repository / "b.json")) == "no"
 
 
 @needs_git
@@ -210,7 +210,7 @@ def test_a_work_tree_may_be_elsewhere(repository: Path, tmp_path: Path) -> None:
     elsewhere.mkdir()
     git(repository, "config", "core.worktree", str(elsewhere))
 
-    assert tracking.judge(str(repository / "a.json")) == "no"
+    assert git_tracking.judge(str(repository / "a.json")) == "no"
 
 
 @needs_git
@@ -222,8 +222,8 @@ def test_a_link_is_what_it_leads_to(repository: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.json"
     link.symlink_to(repository / "a.json")
 
-    assert tracking.judge(str(repository / "link.json")) == "no"
-    assert tracking.judge(str(link)) == "yes"
+    assert git_tracking.judge(str(repository / "link.json")) == "no"
+    assert git_tracking.judge(str(link)) == "yes"
 
 
 @needs_git
@@ -232,13 +232,13 @@ def test_without_git_a_file_is_still_known_to_be_tracked(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
-    assert tracking.is_tracked(str(repository / "a.json"))
-    assert not tracking.is_tracked(str(repository / "b.json"))
+    assert git_tracking.is_tracked(str(repository / "a.json"))
+    assert not git_tracking.is_tracked(str(repository / "b.json"))
 
 
 def test_what_is_in_no_repository_is_not_tracked(project: Path) -> None:
     """The project's `.git` is an empty directory."""
-    assert tracking.judge(str(project / "a.json")) == "no"
+    assert git_tracking.judge(str(project / "a.json")) == "no"
 
 
 @needs_git
@@ -263,7 +263,7 @@ def test_nothing_that_a_repository_names_is_run(repository: Path, tmp_path: Path
     (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
     mark.unlink(missing_ok=True)
 
-    answers = [tracking.judge(str(repository / name)) for name in ("sub/a.json", "a.json")]
+    answers = [git_tracking.judge(str(repository / name)) for name in ("sub/a.json", "a.json")]
 
     assert not mark.exists()
     assert answers == ["unknown", "yes"]
@@ -293,15 +293,15 @@ def test_an_index_that_cannot_be_read_leaves_it_unknown(repository: Path, damage
         else:
             index.mkdir()
 
-    assert tracking.judge(str(repository / "a.json")) == "unknown"
-    assert tracking.is_tracked(str(repository / "a.json"))
+    assert git_tracking.judge(str(repository / "a.json")) == "unknown"
+    assert git_tracking.is_tracked(str(repository / "a.json"))
 
 
 @pytest.mark.parametrize("text", ["", "gitdir:", "gitdir: nowhere", "x" * 2_000_000])
 def test_a_repository_that_cannot_be_found_leaves_it_unknown(tmp_path: Path, text: str) -> None:
     (tmp_path / ".git").write_text(text, encoding="utf-8")
 
-    assert tracking.judge(str(tmp_path / "a.json")) == "unknown"
+    assert git_tracking.judge(str(tmp_path / "a.json")) == "unknown"
 
 
 def seal(content: bytes) -> bytes:
@@ -316,8 +316,8 @@ def test_any_bytes_are_an_answer_or_unreadable(
     (tmp_path / "index").write_bytes(seal(struct.pack(">4sII", b"DIRC", version, count) + body))
 
     try:
-        assert gitindex.look_up(str(tmp_path), "sha1", b"a") in {"yes", "no", "unknown"}
-    except gitindex.IndexUnreadable:
+        assert git_index.look_up(str(tmp_path), "sha1", b"a") in {"yes", "no", "unknown"}
+    except git_index.IndexUnreadable:
         pass  # that is an answer, too
 
 
@@ -326,21 +326,21 @@ def test_names_that_grow_without_end_are_not_read(tmp_path: Path) -> None:
     entry = bytes(60) + b"\x00\x00" + b"\x00" + b"a" * 1000 + b"\x00"
     (tmp_path / "index").write_bytes(seal(struct.pack(">4sII", b"DIRC", 4, 9) + entry * 9))
 
-    with pytest.raises(gitindex.IndexUnreadable, match="too long"):
-        gitindex.look_up(str(tmp_path), "sha1", b"a")
+    with pytest.raises(git_index.IndexUnreadable, match="too long"):
+        git_index.look_up(str(tmp_path), "sha1", b"a")
 
 
 @pytest.mark.parametrize(("hash_format", "why"), [("sha3", "object format"), ("sha256", "damaged")])
 def test_another_hash_is_not_taken_for_this_one(tmp_path: Path, hash_format: str, why: str) -> None:
     (tmp_path / "index").write_bytes(seal(struct.pack(">4sII", b"DIRC", 2, 0) + bytes(40)))
 
-    with pytest.raises(gitindex.IndexUnreadable, match=why):
-        gitindex.look_up(str(tmp_path), hash_format, b"a")
+    with pytest.raises(git_index.IndexUnreadable, match=why):
+        git_index.look_up(str(tmp_path), hash_format, b"a")
 
 
 def test_an_extension_that_is_needed_and_not_known_leaves_it_unknown(tmp_path: Path) -> None:
     content = struct.pack(">4sII4sI", b"DIRC", 2, 0, b"newx", 0)
     (tmp_path / "index").write_bytes(seal(content))
 
-    with pytest.raises(gitindex.IndexUnreadable, match="not known"):
-        gitindex.look_up(str(tmp_path), "sha1", b"a")
+    with pytest.raises(git_index.IndexUnreadable, match="not known"):
+        git_index.look_up(str(tmp_path), "sha1", b"a")

@@ -11,11 +11,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch import jsonctext, wrapping
-from mcp_launch.changing import Wish, look
-from mcp_launch.document import Document, Kind
+from mcp_launch.config_files import jsonc, wrap
+from mcp_launch.config_files.document import Document, Kind
+from mcp_launch.config_files.planned_changes import Wish, look
+from mcp_launch.config_files.wrap import Shape
 from mcp_launch.settings.host import ANY, File, Host, list_entries
-from mcp_launch.wrapping import Shape
 
 LAUNCHER = "/opt/bin/mcp-launch"
 ONE_LIST = Shape(is_one_list=True)
@@ -108,11 +108,11 @@ def change(kind: Kind, text: str, shape: Shape, launcher: str) -> str:
     document = Document(kind, text, "file")
     edits = []
     for path in list_entries(document, File("file", "user", kind, SERVERS)):
-        if wrapping.is_wrapped(document, path, shape) != bool(launcher):
+        if wrap.is_wrapped(document, path, shape) != bool(launcher):
             edits += (
-                wrapping.wrap(document, path, shape, launcher)
+                wrap.wrap(document, path, shape, launcher)
                 if launcher
-                else wrapping.unwrap(document, path, shape)
+                else wrap.unwrap(document, path, shape)
             )
     return document.apply(edits)
 
@@ -120,7 +120,7 @@ def change(kind: Kind, text: str, shape: Shape, launcher: str) -> str:
 def list_commands(kind: Kind, text: str, shape: Shape) -> list[list[str]]:
     document = Document(kind, text, "file")
     paths = list_entries(document, File("file", "user", kind, SERVERS))
-    return [wrapping.list_words(document, path, shape) for path in paths]
+    return [wrap.list_words(document, path, shape) for path in paths]
 
 
 def check(kind: Kind, text: str, shape: Shape) -> str:
@@ -154,7 +154,7 @@ def test_a_wrapped_file_is_what_other_readers_take_it_for(
     elif kind == "yaml":
         value = yaml.safe_load(wrapped)
     else:
-        value = jsonctext.read(wrapped)[0]
+        value = jsonc.read(wrapped)[0]
     assert LAUNCHER in json.dumps(value, default=str)
 
 

@@ -14,8 +14,8 @@ from mcp_launch.errors import FileRefused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.document import Document
     from mcp_launch.doctor.survey import Survey
-    from mcp_launch.document import Document
     from mcp_launch.settings.host import File, Host
 
 # For the servers that it connects to; one that it starts needs no type.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import masking
+from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
 from mcp_launch.doctor import wrapped
 from mcp_launch.doctor.files import tell_loss
 from mcp_launch.doctor.finding import Finding
@@ -27,7 +28,6 @@ from mcp_launch.doctor.kinds import (
 )
 from mcp_launch.doctor.survey import point
 from mcp_launch.errors import FileRefused, suggest
-from mcp_launch.wrapping import SOURCES_OF_CODEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import backups, editing
+from mcp_launch import editing
+from mcp_launch.config_files import backups
 from mcp_launch.doctor.examining import examine
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.survey import open_survey

@@ -17,8 +17,8 @@ from mcp_launch.doctor.finding import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.positions import Path
     from mcp_launch.doctor.survey import Item, Survey
-    from mcp_launch.spots import Path
 
 _BRACED = r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
 _OF_CLAUDE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch import masking, tracking
+from mcp_launch import masking
+from mcp_launch.config_files import git_tracking
 from mcp_launch.doctor.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.git_index import Answer
+    from mcp_launch.config_files.positions import Path
     from mcp_launch.doctor.survey import Item, Survey
-    from mcp_launch.gitindex import Answer
-    from mcp_launch.spots import Path
 
 _HEADERS = ("headers", "http_headers", "requestOptions")
 _ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
@@ -47,7 +48,7 @@ def check_secrets(survey: Survey) -> Iterator[Finding]:
         for keys, name in _list_secrets(item):
             path = item.file.path
             if path not in known:
-                known[path] = tracking.judge(path)
+                known[path] = git_tracking.judge(path)
             if known[path] != "no":
                 may = "" if known[path] == "yes" else " may track: its index does not show it"
                 yield Finding(

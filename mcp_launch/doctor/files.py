@@ -9,7 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch import changing
+from mcp_launch.config_files import planned_changes
 from mcp_launch.doctor.finding import Finding, Subject
 from mcp_launch.errors import FileRefused
 
@@ -53,7 +53,7 @@ def _tell(host: Host, file: File, refused: FileRefused) -> Finding:
     problem = refused.problem.removeprefix(f"{file.path}:{refused.line}:{refused.column}: ")
     if not refused.line:
         return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", refused.fix)
-    if file.kind == "json" and not _find_fault(changing.read_file(file.path)):
+    if file.kind == "json" and not _find_fault(planned_changes.read_file(file.path)):
         # A name that is there twice: only we do not choose.
         message = f"{problem}: {host.title} takes the last of them, and nothing of the others"
         return Finding("ML101", subject, message, "make one of them")

@@ -8,7 +8,8 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch import editing, leftovers, ours, profiles, recording, records, whereabouts
+from mcp_launch import editing, ours, profiles, recording, records, whereabouts
+from mcp_launch.config_files import leftovers
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 from mcp_launch.settings import HOSTS

@@ -6,35 +6,26 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import (
-    census,
-    changing,
-    editing,
-    hosts,
-    options,
-    processes,
-    state,
-    whereabouts,
-    wrapping,
-)
+from mcp_launch import census, editing, hosts, options, processes, state, whereabouts
+from mcp_launch.config_files import planned_changes, wrap
+from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.positions import locate
 from mcp_launch.doctor import claudekeys, permission, programs
 from mcp_launch.doctor.finding import Subject, tell_failure
-from mcp_launch.document import Document
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.likeness import Configured
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import list_entries, tell_why_not
-from mcp_launch.spots import locate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mcp_launch.census import Census
+    from mcp_launch.config_files.positions import Path
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.doctor.programs import Program
     from mcp_launch.processes import ProcessTable
     from mcp_launch.settings.host import File, Host, Site
-    from mcp_launch.spots import Path
 
 # Where the hosts' entries keep their variables.
 _VARIABLES = ("env", "environment", "envs")
@@ -212,7 +203,7 @@ class Survey:
 
         """
         if file.path not in self._documents:
-            text = changing.read_file(file.path)
+            text = planned_changes.read_file(file.path)
             self._documents[file.path] = Document(file.kind, text, file.path)
         return self._documents[file.path]
 
@@ -227,9 +218,9 @@ def open_survey(
 
 def _describe(host: Host, file: File, document: Document, path: Path) -> Item:
     entry = document.get(path)
-    shape = changing.find_shape(document, host, path)
-    words = wrapping.list_words(document, path, shape) if shape else []
-    is_wrapped = bool(shape) and wrapping.is_wrapped(document, path, shape or host.shapes[0])
+    shape = planned_changes.find_shape(document, host, path)
+    words = wrap.list_words(document, path, shape) if shape else []
+    is_wrapped = bool(shape) and wrap.is_wrapped(document, path, shape or host.shapes[0])
     given: dict[str, list[str]] = {}
     command = words
     if is_wrapped:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch import changing, replacing, tracking, wrapping
-from mcp_launch.changing import Wish
+from mcp_launch.config_files import git_tracking, planned_changes, replace_file, wrap
+from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def check_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for the launcher of a wrapped entry (ML116)."""
-    if item.is_wrapped and wrapping.is_launcher_gone(item.words):
+    if item.is_wrapped and wrap.is_launcher_gone(item.words):
         launcher = item.words[0]
         what = "may not be executed" if os.path.exists(launcher) else "does not exist"
         yield Finding(
@@ -35,7 +35,7 @@ def check_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
 
 def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
     """Note an entry that does without the launcher (ML117)."""
-    if not item.words or item.is_wrapped or wrapping.is_wrapped_otherwise(item.words):
+    if not item.words or item.is_wrapped or wrap.is_wrapped_otherwise(item.words):
         return
     yield Finding(
         "ML117",
@@ -49,14 +49,14 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
 
 def tell_how(item: Item) -> str:
     """Return the command that wraps an entry."""
-    shared = "--shared " if tracking.is_tracked(item.file.path) else ""
+    shared = "--shared " if git_tracking.is_tracked(item.file.path) else ""
     return f"mcp-launch wrap {shared}--host {item.host.name} {shlex.quote(item.name)}"
 
 
 def can_be_wrapped(survey: Survey, item: Item) -> bool:
     """Tell whether wrapping would succeed; to find out takes as long as to do it."""
     try:
-        changing.change_some(
+        planned_changes.change_some(
             item.host, item.file, [item.path], Wish(survey.launcher), item.document.text
         )
     except FileRefused:
@@ -71,7 +71,7 @@ def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
     other that Git tracks, others would get it too, so that such a one is wrapped only by who
     asks for it.
     """
-    if not survey.launcher or item.is_of_project or tracking.is_tracked(item.file.path):
+    if not survey.launcher or item.is_of_project or git_tracking.is_tracked(item.file.path):
         return None
     which = f" ({item.scope})" if item.scope.startswith("local: ") else ""
     return Repair(f"wrap {item.name}{which} in {item.file.path}", Wrapping(survey, item))
@@ -103,8 +103,8 @@ def wrap_all(wrappings: list[Wrapping]) -> None:
     """
     survey, item = wrappings[0].survey, wrappings[0].item
     paths = [one.item.path for one in wrappings]
-    make = partial(changing.change_some, item.host, item.file, paths, Wish(survey.launcher))
-    replacing.replace(item.host, item.file, make, survey.state)
+    make = partial(planned_changes.change_some, item.host, item.file, paths, Wish(survey.launcher))
+    replace_file.replace(item.host, item.file, make, survey.state)
 
 
 OF_ITEMS = (check_launcher, check_wrapped)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, masking, options, plan
+from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
 from mcp_launch.doctor.wrapped import tell_how
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.explaining.situation import split
 from mcp_launch.values import Found
-from mcp_launch.wrapping import SOURCES_OF_CODEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,19 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import (
-    context,
-    hosts,
-    launch,
-    lineage,
-    options,
-    profile,
-    profiles,
-    recording,
-    runwords,
-    state,
-    wrapping,
-)
+from mcp_launch import context, hosts, launch, lineage, options, profile, profiles, recording, state
+from mcp_launch.config_files import run_options, wrap
 from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.survey import Survey
 from mcp_launch.editing import check_hosts, make_site
@@ -59,7 +48,7 @@ class Situation(NamedTuple):
     @property
     def is_launched(self) -> bool:
         """Tell whether the launcher comes into it at all: an entry may not be wrapped."""
-        return self.item is None or wrapping.find_run(self.item.words) is not None
+        return self.item is None or wrap.find_run(self.item.words) is not None
 
 
 def look_here(words: list[str], environ: Mapping[str, str], table: ProcessTable) -> Situation:
@@ -202,9 +191,9 @@ def _imagine_lineage(survey: Survey, item: Item) -> Lineage:
 def _join(words: list[str], survey: Survey, item: Item) -> list[str]:
     """Return the words after `run`: the entry's own, with those that were given before them."""
     spelled = [surroundings.expand(survey, item, word) for word in item.words]
-    at = wrapping.find_run(item.words)
+    at = wrap.find_run(item.words)
     # What is not wrapped is looked at as if it were.
-    own = [*runwords.name_server(item.name), "--", *spelled] if at is None else spelled[at:]
+    own = [*run_options.name_server(item.name), "--", *spelled] if at is None else spelled[at:]
     return words if split(words)[1] else [*(word for word in words if word != "--"), *own]
 
 
@@ -213,7 +202,7 @@ def _list_notes(survey: Survey, item: Item, cwd: str) -> Iterator[str]:
         yield f"{refusal.error.problem}: {refusal.error.fix}"
     if item.why_not:
         yield f"{item.host.title} does not start {item.name}: {item.why_not}"
-    if wrapping.find_run(item.words) is None:
+    if wrap.find_run(item.words) is None:
         yield (
             f"{item.name} is not wrapped: mcp-launch adds nothing to it, and takes nothing out, "
             f"until you run: mcp-launch wrap {item.name} --host {item.host.name}"

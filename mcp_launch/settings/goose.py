@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from mcp_launch.config_files.wrap import Shape
 from mcp_launch.settings.host import File, Host
-from mcp_launch.wrapping import Shape
 
 if TYPE_CHECKING:
     from mcp_launch.settings.host import Site

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch.wrapping import Shape
+from mcp_launch.config_files.wrap import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mcp_launch.document import Document, Kind
-    from mcp_launch.spots import Path
+    from mcp_launch.config_files.document import Document, Kind
+    from mcp_launch.config_files.positions import Path
 
 # Stands in a path for every key there is.
 ANY = "*"

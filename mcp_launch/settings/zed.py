@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from mcp_launch.config_files.wrap import Shape
 from mcp_launch.settings.host import File, Host, in_project
-from mcp_launch.wrapping import Shape
 
 _SERVERS = (("context_servers",),)
 

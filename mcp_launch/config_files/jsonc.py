@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.spots import Path, Spot, Unreadable
+from mcp_launch.config_files.positions import Path, Spot, Unreadable
 
 if TYPE_CHECKING:
     from mcp_launch.jsontext import Json

@@ -13,7 +13,8 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import backups, leftovers, registry, writing
+from mcp_launch import registry
+from mcp_launch.config_files import backups, leftovers, write_file
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def replace(host: Host, file: File, make: Callable[[str], str], directory: str) 
     path = os.path.realpath(file.path)  # a link stays a link
     try:
         with keep_others_out(directory), _hold(file.lock):
-            writing.sweep(path)
+            write_file.sweep(path)
             return _replace(host, file, path, make, directory)
     except OSError as error:
         raise FileRefused(
@@ -88,7 +89,7 @@ def _replace(
 ) -> Outcome | None:
     copy = ""
     while True:
-        before = writing.read(path)
+        before = write_file.read(path)
         after = make(before)
         if after == before:
             return None
@@ -98,7 +99,7 @@ def _replace(
             copy = backups.keep(directory, path, before, is_untouched=is_untouched) or copy
             if is_ours:
                 registry.note(directory, host, file)
-            names = writing.write(path, before, after)
+            names = write_file.write(path, before, after)
         except OSError as error:
             if is_untouched:
                 _let_go(directory, path)
@@ -135,7 +136,7 @@ def _drop_old_copy(copy: str, text: str) -> bool:
     try:
         status = os.lstat(copy)
         is_own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-        if not stat.S_ISREG(status.st_mode) or not is_own or writing.read(copy) != text:
+        if not stat.S_ISREG(status.st_mode) or not is_own or write_file.read(copy) != text:
             return False
         os.unlink(copy)
     except (OSError, ValueError):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch import runwords, wrapping
+from mcp_launch.config_files import run_options, wrap
 
 if TYPE_CHECKING:
-    from mcp_launch.document import Document, Edit
-    from mcp_launch.spots import Path
-    from mcp_launch.wrapping import Shape
+    from mcp_launch.config_files.document import Document, Edit
+    from mcp_launch.config_files.positions import Path
+    from mcp_launch.config_files.wrap import Shape
 
 
 def amend(
@@ -25,9 +25,9 @@ def amend(
         UsageError: Its words make no sense as they are.
 
     """
-    words = wrapping.list_words(document, entry, shape)
+    words = wrap.list_words(document, entry, shape)
     own = words[2:]
-    found = runwords.compare(own, wanted)
+    found = run_options.compare(own, wanted)
     where = entry + (shape.command if shape.is_one_list else shape.args)
     first = 2 if shape.is_one_list else 1  # the place of the first option in the list
     edits = [
@@ -54,7 +54,7 @@ def _insert(document: Document, where: Path, at: int, words: list[str]) -> Edit:
             return (place, place, "".join(f"{indent}- {word}" for word in spelled))
         place = document.text.rindex("-", 0, document.spots[(*where, at)].value[0])
         return (place, place, "".join(f"- {word}{indent}" for word in spelled))
-    comma = "," if wrapping.is_compact(document, where) else ", "
+    comma = "," if wrap.is_compact(document, where) else ", "
     if is_last:
         return (place, place, "".join(f"{comma}{word}" for word in spelled))
     place = document.spots[(*where, at)].value[0]

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_launch import jsonctext, tomltext, yamltext
+from mcp_launch.config_files import jsonc, toml, yaml_text
+from mcp_launch.config_files.positions import Unreadable, locate
 from mcp_launch.errors import FileRefused
-from mcp_launch.spots import Unreadable, locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.spots import Path, Spot
+    from mcp_launch.config_files.positions import Path, Spot
 
 Kind = Literal["toml", "json", "yaml"]
 Edit = tuple[int, int, str]  # begin, end, what to put there
 
 _READERS: dict[str, Callable[[str], tuple[Any, list[Spot]]]] = {
-    "toml": tomltext.read,
-    "json": jsonctext.read,
-    "yaml": yamltext.read,
+    "toml": toml.read,
+    "json": jsonc.read,
+    "yaml": yaml_text.read,
 }
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch import changing, wrapping
-from mcp_launch.document import Document
+from mcp_launch.config_files import planned_changes, wrap
+from mcp_launch.config_files.document import Document
 from mcp_launch.errors import FileRefused
 from mcp_launch.settings.host import list_entries
 
 if TYPE_CHECKING:
+    from mcp_launch.config_files.positions import Path
     from mcp_launch.settings.host import File, Host
-    from mcp_launch.spots import Path
 
 
 def holds_ours(host: Host, file: File, text: str) -> bool:
@@ -22,23 +22,23 @@ def holds_ours(host: Host, file: File, text: str) -> bool:
     try:
         document = Document(file.kind, text, file.path)
         return any(_is_ours(document, host, path) for path in list_entries(document, file))
-    except changing.STRANGE:
+    except planned_changes.STRANGE:
         return False
 
 
 def _is_ours(document: Document, host: Host, path: Path) -> bool:
-    shape = changing.find_shape(document, host, path)
-    if shape is None or not wrapping.is_wrapped(document, path, shape):
+    shape = planned_changes.find_shape(document, host, path)
+    if shape is None or not wrap.is_wrapped(document, path, shape):
         return False
     try:
-        return bool(wrapping.unwrap(document, path, shape))
-    except changing.STRANGE:
+        return bool(wrap.unwrap(document, path, shape))
+    except planned_changes.STRANGE:
         return True  # it cannot be taken out, but it is there
 
 
 def is_wrapped_now(host: Host, file: File) -> bool:
     """Tell whether a file, as it is now, holds anything of ours; not if it cannot be read."""
     try:
-        return holds_ours(host, file, changing.read_file(file.path))
+        return holds_ours(host, file, planned_changes.read_file(file.path))
     except FileRefused:
         return False

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch import changing, masking, wrapping
-from mcp_launch.document import Document
+from mcp_launch import masking
+from mcp_launch.config_files import planned_changes, wrap
+from mcp_launch.config_files.document import Document
 from mcp_launch.errors import printable
 from mcp_launch.settings.host import TRACKED, list_entries
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mcp_launch.changing import Change
-    from mcp_launch.document import Edit
-    from mcp_launch.spots import Path
+    from mcp_launch.config_files.document import Edit
+    from mcp_launch.config_files.planned_changes import Change
+    from mcp_launch.config_files.positions import Path
 
 # A longer line is not read but looked past: what changed in it is shown by itself.
 _LONGEST_LINE = 200
@@ -117,8 +118,8 @@ def _list_masked_words(
     change: Change, document: Document, entry: Path
 ) -> Iterator[tuple[tuple[int, int], str]]:
     """Return where the words of a command hold a secret, and how they are shown."""
-    shape = changing.find_shape(document, change.host, entry)
-    words = wrapping.list_words(document, entry, shape) if shape else []
+    shape = planned_changes.find_shape(document, change.host, entry)
+    words = wrap.list_words(document, entry, shape) if shape else []
     if shape is None or not words:
         return
     command, args = entry + shape.command, entry + shape.args
@@ -136,7 +137,7 @@ def _compare_entries(change: Change, before: Document, after: Document) -> Itera
         old, new = before.get(path), after.get(path)
         if old == new or not isinstance(old, dict) or not isinstance(new, dict):
             continue
-        yield f"@@ {'.'.join(map(str, path))} @@"
+        yield f" {'.'.join(map(str, path))} "
         for sign, one, other in (("-", old, new), ("+", new, old)):
             for key, value in one.items():
                 if other.get(key) != value:

@@ -18,13 +18,14 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import options, runwords
-from mcp_launch.document import Document
+from mcp_launch import options
+from mcp_launch.config_files import run_options
+from mcp_launch.config_files.document import Document
 from mcp_launch.errors import UsageError
 
 if TYPE_CHECKING:
-    from mcp_launch.document import Edit
-    from mcp_launch.spots import Path
+    from mcp_launch.config_files.document import Edit
+    from mcp_launch.config_files.positions import Path
 
 # Stands in a list of variables that Codex would refuse, and keeps what was there.
 _KEPT = "# mcp-launch unwrap: "
@@ -115,11 +116,11 @@ def wrap(
     """Return what to change to put the launcher before a command, with the options wanted."""
     own = name_server(document, entry)
     if shape.is_one_list:
-        first = [launcher, "run", *runwords.join(own, [*wanted]), "--"]
+        first = [launcher, "run", *run_options.join(own, [*wanted]), "--"]
         return [_put_first(document, entry + shape.command, first)]
     command = document.spots[entry + shape.command].value
     told, edits = _translate_variables(document, entry)
-    first = ["run", *runwords.join([*own, *told], [*wanted]), "--"]
+    first = ["run", *run_options.join([*own, *told], [*wanted]), "--"]
     if entry + shape.args in document.spots:
         edits.append(_put_first(document, entry + shape.args, first, document.cut(command)))
     else:
@@ -133,7 +134,7 @@ def name_server(document: Document, entry: Path) -> list[str]:
     inner = [one for one in table.values() if isinstance(one, dict)]
     if any(options.name_twin("--server") in one for one in inner):
         return []
-    return runwords.name_server(str(entry[-1]))
+    return run_options.name_server(str(entry[-1]))
 
 
 def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:

@@ -6,10 +6,11 @@ import os
 import re
 from typing import Any, TypeVar
 
-from mcp_launch import passing, tomltext
+from mcp_launch import passing
+from mcp_launch.config_files import toml
+from mcp_launch.config_files.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
 from mcp_launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable
-from mcp_launch.spots import Path, Spot, Unreadable, locate
 
 _T = TypeVar("_T")
 
@@ -65,7 +66,7 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
         line = content[: error.start].count(b"\n") + 1
         raise ProfileRefused(f"{path}:{line}: this is not UTF-8", fix="save it as UTF-8") from None
     try:
-        return text, *tomltext.read(text)
+        return text, *toml.read(text)
     except Unreadable as error:
         line, column = locate(text, error.offset)
         raise ProfileRefused(

@@ -6,18 +6,18 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import aliases, amending, runwords, wrapping
-from mcp_launch.document import Document
+from mcp_launch.config_files import amend, run_options, wrap, yaml_aliases
+from mcp_launch.config_files.document import Document
 from mcp_launch.errors import FileRefused, LaunchError
 from mcp_launch.settings.host import list_entries, tell_why_not
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcp_launch.document import Edit
+    from mcp_launch.config_files.document import Edit
+    from mcp_launch.config_files.positions import Path
+    from mcp_launch.config_files.wrap import Shape
     from mcp_launch.settings.host import File, Host
-    from mcp_launch.spots import Path
-    from mcp_launch.wrapping import Shape
 
 
 # No configuration is; something else is meant.
@@ -112,7 +112,7 @@ def look(host: Host, file: File, text: str, wish: Wish) -> Change:
     entries = []
     for path in paths:
         shape = find_shape(document, host, path)
-        words = wrapping.list_words(document, path, shape) if shape else []
+        words = wrap.list_words(document, path, shape) if shape else []
         # Deeper than others are Claude Code's own servers of one project.
         scope = file.scope if path[0] != "projects" else f"local: {path[1]}"
         entries.append(Entry(str(path[-1]), scope, words, reasons.get(path, "")))
@@ -167,20 +167,20 @@ def _propose_all(
 def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish) -> _Proposal | str:
     """Return what to change in an entry, or why it is left alone."""
     shape = find_shape(document, host, path)
-    words = wrapping.list_words(document, path, shape) if shape else []
+    words = wrap.list_words(document, path, shape) if shape else []
     why_not = file.why_not or _tell_why_not(host, document.get(path), words, wish)
     if why_not or shape is None:
         return why_not
-    is_wrapped = wrapping.is_wrapped(document, path, shape)
+    is_wrapped = wrap.is_wrapped(document, path, shape)
     if not is_wrapped and not wish.launcher:
         return "it is not wrapped"
     try:
         if is_wrapped and wish.launcher:
             return _amend(document, host, path, shape, wish)
         if wish.launcher:
-            edits = wrapping.wrap(document, path, shape, wish.launcher, wish.options)
+            edits = wrap.wrap(document, path, shape, wish.launcher, wish.options)
         else:
-            edits = wrapping.unwrap(document, path, shape)
+            edits = wrap.unwrap(document, path, shape)
     except STRANGE:
         return _UNSAFE
     return _Proposal(path, shape, edits) if edits else "its command is in a profile"
@@ -188,15 +188,15 @@ def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish)
 
 def _amend(document: Document, host: Host, path: Path, shape: Shape, wish: Wish) -> _Proposal | str:
     """Return what an entry that is wrapped already lacks, or no longer needs."""
-    words = wrapping.list_words(document, path, shape)
-    named = [] if runwords.has(words[2:], "--server") else wrapping.name_server(document, path)
-    edits, amended = amending.amend(document, path, shape, [*named, *wish.options])
-    if host.starts_anywhere and amended[2:4] == wrapping.KEEP:
-        dropped = wrapping.drop_keep(document, path, shape)
+    words = wrap.list_words(document, path, shape)
+    named = [] if run_options.has(words[2:], "--server") else wrap.name_server(document, path)
+    edits, amended = amend.amend(document, path, shape, [*named, *wish.options])
+    if host.starts_anywhere and amended[2:4] == wrap.KEEP:
+        dropped = wrap.drop_keep(document, path, shape)
         edits += dropped
         del amended[2 : 4 if dropped else 2]
-    if wrapping.is_launcher_misplaced(words, wish.launcher):
-        edits += wrapping.repoint(document, path, shape, wish.launcher)
+    if wrap.is_launcher_misplaced(words, wish.launcher):
+        edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
     return _Proposal(path, shape, edits, tuple(amended)) if edits else "it is wrapped already"
 
@@ -208,7 +208,7 @@ def _list_twins(document: Document, host: Host, file: File) -> dict[Path, list[P
         shape = find_shape(document, host, path)
         keys = (shape.command, shape.args) if shape else ()
         parts[path] = [document.get(path + key) for key in ((), *keys)]
-    return aliases.list_sharing(parts)
+    return yaml_aliases.list_sharing(parts)
 
 
 def _mind_twins(
@@ -233,7 +233,7 @@ def _tell_why_not(host: Host, entry: object, words: list[str], wish: Wish) -> st
     why_not = tell_why_not(host, entry) if wish.launcher else ""
     if not why_not and not words:
         return "it has no command that can be understood"
-    if wrapping.is_wrapped_otherwise(words):
+    if wrap.is_wrapped_otherwise(words):
         return "something else starts mcp-launch for it"
     return why_not
 
@@ -248,7 +248,7 @@ def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: 
             return False  # something else than the words of a command has changed
         if not wish.launcher:
             return True
-        back = [edit for one in proposals for edit in wrapping.unwrap(after, one.path, one.shape)]
+        back = [edit for one in proposals for edit in wrap.unwrap(after, one.path, one.shape)]
         bare = [edit for one in proposals if one.amended for edit in _strip(document, one)]
         return after.apply(back) == document.apply(bare)
     except STRANGE:
@@ -257,13 +257,13 @@ def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: 
 
 def _strip(document: Document, proposal: _Proposal) -> list[Edit]:
     """Return what makes an entry that was wrapped one that is not, if it has a command."""
-    return wrapping.unwrap(document, proposal.path, proposal.shape) or proposal.edits
+    return wrap.unwrap(document, proposal.path, proposal.shape) or proposal.edits
 
 
 def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish) -> bool:
     """Tell whether the words of a command have changed as they should."""
     old, new = (
-        wrapping.list_words(document, proposal.path, proposal.shape) for document in (before, after)
+        wrap.list_words(document, proposal.path, proposal.shape) for document in (before, after)
     )
     if proposal.amended:
         return new == list(proposal.amended)
@@ -280,13 +280,13 @@ def _drop(document: Document, proposals: list[_Proposal]) -> object:
         for path in (one.path, *one.also)
         for key in (one.shape.command, one.shape.args, ("env_vars",))
     ]
-    return aliases.copy_without(document.value, paths)
+    return yaml_aliases.copy_without(document.value, paths)
 
 
 def find_shape(document: Document, host: Host, path: Path) -> Shape | None:
     """Return where an entry's command is; None if it has none that can be understood."""
     for shape in host.shapes:
-        if wrapping.list_words(document, path, shape):
+        if wrap.list_words(document, path, shape):
             return shape
     return None
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch import gitindex
-from mcp_launch.gitindex import IndexUnreadable
+from mcp_launch.config_files import git_index
+from mcp_launch.config_files.git_index import IndexUnreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.gitindex import Answer
+    from mcp_launch.config_files.git_index import Answer
 
 # No configuration of a repository is; something else is meant.
 _TOO_LARGE = 1 << 20
@@ -46,7 +46,7 @@ def judge(path: str) -> Answer:
             return "no"  # its work tree is elsewhere
         name = os.fsencode(os.path.relpath(path, top).replace(os.sep, "/"))
         hash_format = settings.get("extensions.objectformat", "sha1")
-        return gitindex.look_up(git_directory, hash_format, name)
+        return git_index.look_up(git_directory, hash_format, name)
     except (IndexUnreadable, ValueError):
         return "unknown"
 

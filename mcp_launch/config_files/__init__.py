@@ -1,0 +1,1 @@
+"""Other people's files: read them, change the smallest span, and put every byte back."""
