@@ -12,8 +12,9 @@ import select
 import stat
 import time
 
-from mcp_launch import signals, trace, watchkeeping
+from mcp_launch import signals, watchkeeping
 from mcp_launch.errors import ServerFailed
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

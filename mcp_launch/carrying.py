@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import leases, logfile, outer, signals, trace
+from mcp_launch import outer, signals
 from mcp_launch.calls import Calls
 from mcp_launch.hostwatch import HostWatch
 from mcp_launch.identity import compare
+from mcp_launch.state import launch_log, leases, trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
     from mcp_launch.context import Context
     from mcp_launch.guardian import Guardian
-    from mcp_launch.leases import Lease
     from mcp_launch.lineage import Lineage
-    from mcp_launch.logfile import Log
     from mcp_launch.plan import Plan
     from mcp_launch.profile import Profile
     from mcp_launch.spawning import Pipes
     from mcp_launch.starting import Starter
+    from mcp_launch.state.launch_log import Log
+    from mcp_launch.state.leases import Lease
 
 
 class Running:
@@ -129,7 +130,7 @@ def _open_log(running: Running) -> Log:
     }
     for name in ("host", "session", "thread"):
         facts[name] = getattr(getattr(found, name), "value", None)
-    log = logfile.open_log("" if running.wanted.no_log else found.launch.value, facts)
+    log = launch_log.open_log("" if running.wanted.no_log else found.launch.value, facts)
     trace.write_to(log)
     return log
 

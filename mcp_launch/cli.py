@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
         is_for_host = code == slips.USAGE and not slips.is_by_person(arguments, commands)
         return slips.answer_host(slips.explain(arguments, commands)) if is_for_host else code
     except Exception as fault:  # noqa: BLE001  # a fault of ours: reported, without a traceback
-        from mcp_launch import crash
+        from mcp_launch.state import crash
 
         return tell(crash.describe(fault, is_launch=False), sys.stderr)
     return 0

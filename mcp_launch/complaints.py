@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import attending, trace
+from mcp_launch import attending
 from mcp_launch.attending import read
 from mcp_launch.errors import printable
 from mcp_launch.outlet import Outlet
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.attending import Attendant
-    from mcp_launch.logfile import Log
+    from mcp_launch.state.launch_log import Log
 
 # Noise may wait so long on a host that does not read our stderr; then it is dropped:
 # nobody shows it, and the messages behind it must not wait for it.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import select
 import time
 
-from mcp_launch import trace
 from mcp_launch.attending import Attendant, explain_early_end, read, wait_for_input
 from mcp_launch.opening import Opening
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

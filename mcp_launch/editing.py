@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import asking, consequences, registry, state, whereabouts
+from mcp_launch import asking, consequences, state, whereabouts
 from mcp_launch.config_files import (
     backups,
     diff,
@@ -26,6 +26,7 @@ from mcp_launch.errors import LaunchError, UsageError, suggest, tell
 from mcp_launch.screen import Screen
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import ANY_HOST, TRACKED, File, Host, Site
+from mcp_launch.state import wrapped_files
 from mcp_launch.values import Found, find_home_directory
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def list_files(request: Request, site: Site, directory: str) -> list[tuple[Host,
 def list_elsewhere(here: Iterable[tuple[Host, File]], directory: str) -> list[tuple[Host, File]]:
     """Return the recorded files that are not among those that are found from here."""
     seen = {os.path.realpath(file.path) for _, file in here}
-    recorded = registry.list_files(directory)
+    recorded = wrapped_files.list_files(directory)
     return [one for one in recorded if os.path.realpath(one[1].path) not in seen]
 
 
@@ -240,7 +241,7 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
         if leftovers.is_wrapped_now(change.host, change.file):
             # Without a record, it is unwrapped as before: from where it is.
             with contextlib.suppress(OSError), replace_file.keep_others_out(directory):
-                registry.note(directory, change.host, change.file)
+                wrapped_files.note(directory, change.host, change.file)
 
 
 def tidy(console: Console, changes: list[Change], directory: str) -> None:

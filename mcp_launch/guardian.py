@@ -30,7 +30,8 @@ import select
 import time
 from errno import ETIMEDOUT
 
-from mcp_launch import ending, kernel, signals, trace, watchkeeping
+from mcp_launch import ending, kernel, signals, watchkeeping
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,23 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import (
-    command,
-    context,
-    kernel,
-    lineage,
-    options,
-    plan,
-    profile,
-    signals,
-    state,
-    trace,
-)
+from mcp_launch import command, context, kernel, lineage, options, plan, profile, signals, state
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
 from mcp_launch.plan import Dotenv
 from mcp_launch.processes import open_table
 from mcp_launch.spawning import Pipes
 from mcp_launch.starting import Starter, wait_for
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +125,7 @@ def list_taken(
     table: ProcessTable, line: Lineage, wanted: Profile, environ: Mapping[str, str]
 ) -> set[str]:
     """Return the threads that other launches of the same server and host are sure of."""
-    from mcp_launch import leases
+    from mcp_launch.state import leases
 
     if line.process is None:
         return set()
@@ -198,7 +188,7 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
     if isinstance(failure, LaunchError):
         error = failure
     else:
-        from mcp_launch import crash
+        from mcp_launch.state import crash
 
         error = crash.describe(failure)
     trace.record(f"the launch failed: {error.problem} — fix: {error.fix}")
@@ -214,7 +204,7 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
 
 def _log_failure(arguments: list[str], launch: str) -> None:
     """Keep a log of a launch that never started a server, and clear up in the guardian's place."""
-    from mcp_launch import leases, logfile
+    from mcp_launch.state import launch_log, leases
 
     try:
         given, words = options.split(arguments)
@@ -226,8 +216,8 @@ def _log_failure(arguments: list[str], launch: str) -> None:
         "mark": leases.mark_command(words),
         "cwd": context.read_cwd({}),
     }
-    trace.write_to(logfile.open_log(launch, facts))
-    logfile.prune(logfile.find_directory(os.environ), state.find_leases(os.environ))
+    trace.write_to(launch_log.open_log(launch, facts))
+    launch_log.prune(launch_log.find_directory(os.environ), state.find_leases(os.environ))
 
 
 def _trace_lineage(line: Lineage) -> None:

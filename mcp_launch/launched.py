@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch import leases, masking
+from mcp_launch import masking
 from mcp_launch.likeness import prefer
 from mcp_launch.message import get_member
 from mcp_launch.population import Launch, Server, is_settled
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

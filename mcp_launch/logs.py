@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import leases, logfile
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import UsageError, printable, suggest
 from mcp_launch.screen import Screen
+from mcp_launch.state import launch_log, leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,7 +74,7 @@ class Reader:
 
     def _read_before(self, mark: bytes) -> None:
         try:
-            with open(self._path + logfile.BEFORE, "rb") as file:
+            with open(self._path + launch_log.BEFORE, "rb") as file:
                 before = file.readline()
                 if before == mark:
                     return  # it is begun anew this very moment
@@ -133,7 +133,7 @@ class Reader:
 def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following: bool) -> int:
     """Show the last lines, and with `is_following` what comes after them, until ^C."""
     console = Screen(soft_wrap=not sys.stdout.isatty())
-    directory = logfile.find_directory(environ)
+    directory = launch_log.find_directory(environ)
     entries = _list_entries(environ)
     readers: dict[str, Reader] = {}
     _look(directory, readers, count, entries)
@@ -173,7 +173,7 @@ def _look(
     except OSError:
         return  # nobody has launched anything yet
     for name in names:
-        if name.endswith(logfile.ENDING):
+        if name.endswith(launch_log.ENDING):
             reader = Reader(f"{directory}/{name}", count, entries)
             readers.setdefault(name, reader).read()
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import description, leases, message, state
+from mcp_launch import description, message, state
 from mcp_launch.processes import list_ancestors
-from mcp_launch.stamps import Stamp
+from mcp_launch.state import leases
+from mcp_launch.state.stamps import Stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

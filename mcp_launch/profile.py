@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from mcp_launch import options, trace
+from mcp_launch import options
 from mcp_launch.errors import ProfileUntrusted, UsageError, suggest
 from mcp_launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS, Variable
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcp_launch.records import Record
+    from mcp_launch.state.profile_cache import Record
 
 
 class Profile:

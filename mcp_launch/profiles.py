@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcp_launch.records import Record
+    from mcp_launch.state.profile_cache import Record
 
 USER_FILE = ".config/mcp-launch/config.toml"
 PROJECT_FILE = ".mcp-launch.toml"
@@ -43,7 +43,7 @@ def look_at_users(
         return {}
     refuse_if_others_can_write(path, status)
     kept = _read(path, environ, is_projects=False, is_launch=is_launch)
-    from mcp_launch.records import Record
+    from mcp_launch.state.profile_cache import Record
 
     told = {DEFAULTS: kept["defaults"], name_table(server): kept["servers"].get(server)}
     return {table: Record(one) for table, one in told.items() if one}
@@ -62,9 +62,9 @@ def look_at_projects(
     path = locate_project_file(place)
     if not path or not os.path.lexists(path):
         return None
-    from mcp_launch import records
+    from mcp_launch.state import profile_cache
 
-    before = records.read(path, environ)
+    before = profile_cache.read(path, environ)
     was_trusted = bool(before and (before["trusted"] or before["was_trusted"]))
     refusal = ProfileRefused if was_trusted else ProfileUntrusted
     try:
@@ -81,15 +81,15 @@ def look_at_projects(
             f"{path} sets up the server {server}, but you have not said that you trust it{since}",
             fix=f"read it, then run: mcp-launch trust {quote(path)}",
         )
-    return records.Record(told) if told else None
+    return profile_cache.Record(told) if told else None
 
 
 def list_known(environ: Mapping[str, str], place: str) -> list[str]:
     """Return the servers that any file has, as far as files were read."""
-    from mcp_launch import records
+    from mcp_launch.state import profile_cache
 
     files = (locate_user_file(environ), locate_project_file(place))
-    kept = [records.read(path, environ) for path in files if path]
+    kept = [profile_cache.read(path, environ) for path in files if path]
     return [name for record in kept if record for name in record["servers"]]
 
 
@@ -141,7 +141,7 @@ def refuse_foreign(path: str, place: str = "") -> None:
 
 def refuse_if_others_can_write(path: str, status: os.stat_result) -> None:
     """Refuse a file through which somebody else could run commands as this user."""
-    from mcp_launch.ours import OTHERS_CAN_WRITE
+    from mcp_launch.state.own_files import OTHERS_CAN_WRITE
 
     if not hasattr(os, "geteuid"):
         return  # Windows, where nothing is launched
@@ -168,16 +168,16 @@ def _read(
     path: str, environ: Mapping[str, str], *, is_projects: bool, is_launch: bool
 ) -> dict[str, Any]:
     """Return the record of a file as it is now."""
-    from mcp_launch import records
+    from mcp_launch.state import profile_cache
 
-    kept = records.read(path, environ)
-    if kept and kept["digest"] == records.digest(records.read_file(path)):
+    kept = profile_cache.read(path, environ)
+    if kept and kept["digest"] == profile_cache.digest(profile_cache.read_file(path)):
         return kept
-    from mcp_launch import recording
+    from mcp_launch.state import profile_reader
 
     if is_launch:
-        return recording.keep(path, environ, kept, is_projects=is_projects)
-    return recording.read(path, kept, is_projects=is_projects)
+        return profile_reader.keep(path, environ, kept, is_projects=is_projects)
+    return profile_reader.read(path, kept, is_projects=is_projects)
 
 
 def quote(path: str) -> str:

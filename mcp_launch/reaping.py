@@ -17,11 +17,12 @@ import psutil
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch import asking, leases, likeness, measures
+from mcp_launch import asking, likeness, measures
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import LaunchError, printable, tell
 from mcp_launch.identity import compare
 from mcp_launch.screen import Screen
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

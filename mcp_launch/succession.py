@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 
-from mcp_launch import message, spans, trace, watchkeeping
+from mcp_launch import message, spans, watchkeeping
 from mcp_launch.attending import explain_early_end
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.recollection import Recollection
 from mcp_launch.spawning import check_environment
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

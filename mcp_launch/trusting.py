@@ -6,10 +6,10 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch import recording, records
 from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import ProfileRefused, UsageError
 from mcp_launch.profiles import PROJECT_FILE, refuse_foreign
+from mcp_launch.state import profile_cache, profile_reader
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def locate(wanted: str) -> str:
 
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return what a file says, and whether it is trusted."""
-    return recording.keep(path, environ, records.read(path, environ), is_projects=True)
+    return profile_reader.keep(path, environ, profile_cache.read(path, environ), is_projects=True)
 
 
 def describe(record: dict[str, Any]) -> Iterator[str]:
@@ -70,6 +70,6 @@ def decide(record: dict[str, Any], environ: Mapping[str, str], *, is_trusted: bo
         ProfileRefused: It cannot be noted.
 
     """
-    if not recording.write(record | {"trusted": is_trusted, "was_trusted": False}, environ):
-        directory = os.path.dirname(records.name_record(record["path"], environ))
+    if not profile_reader.write(record | {"trusted": is_trusted, "was_trusted": False}, environ):
+        directory = os.path.dirname(profile_cache.name_record(record["path"], environ))
         raise ProfileRefused(f"{directory} cannot be written", fix="make room, or let yourself")

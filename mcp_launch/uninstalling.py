@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import asking, consequences, editing, leases, processes, profiles, registry, state
+from mcp_launch import asking, consequences, editing, processes, profiles, state
 from mcp_launch.config_files import backups, diff, planned_changes, wrap
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
 from mcp_launch.screen import Screen
+from mcp_launch.state import leases, wrapped_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,7 +83,7 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
         refusals += editing.write(console, wanted, directory)
     editing.tidy(console, changes, directory)
     launches = _look_at_launches(processes.open_table(), directory)
-    recorded = [file.path for _, file in registry.list_files(directory)]
+    recorded = [file.path for _, file in wrapped_files.list_files(directory)]
     stays = list(_tell_still_wrapped(changes))
     stays += [
         f"{path} was wrapped, and is not there now" for path in recorded if not os.path.exists(path)

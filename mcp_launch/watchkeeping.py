@@ -185,11 +185,11 @@ class Watch:
             return
         self.chores_at = 0.0
         try:
-            from mcp_launch import leases, logfile
+            from mcp_launch.state import launch_log, leases
 
             directory = os.path.dirname(self.errand.lease)
             leases.reclaim_stale(self.table, directory)
-            logfile.prune(logfile.find_directory(os.environ), directory)
+            launch_log.prune(launch_log.find_directory(os.environ), directory)
         except Exception:  # noqa: BLE001, S110  # whatever lies there, the server must not suffer
             pass
 

@@ -26,11 +26,12 @@ from standins import (
     write_session,
 )
 
-from mcp_launch import census, leases, likeness, measures, population
+from mcp_launch import census, likeness, measures, population
 from mcp_launch.endpoints import Endpoints
 from mcp_launch.likeness import Configured
 from mcp_launch.population import Population
 from mcp_launch.processes import linux, portable
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,8 @@ import pytest
 from facts import FakeTable, make_context
 from stage import HERE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
 
-from mcp_launch import carrying, hosts, leases, lineage
+from mcp_launch import carrying, hosts, lineage
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,8 @@ import pytest
 from facts import FakeTable
 from stage import PROBE, Stage, request, wait_for_lease, wait_until_gone
 
-from mcp_launch import leases, processes
+from mcp_launch import processes
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import MEMORY, PROBE, RUN, Stage, call, python, request, wait_for_lease
 
-from mcp_launch import logfile
-from mcp_launch.logfile import Log
 from mcp_launch.logs import Reader
+from mcp_launch.state import launch_log
+from mcp_launch.state.launch_log import Log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +144,7 @@ def test_a_log_that_grows_too_large_keeps_its_end(stage: Stage, logs: Path) -> N
 
     sizes = {path.suffix: path.stat().st_size for path in logs.iterdir()}
     assert sizes.keys() == {".log", ".1"}
-    assert max(sizes.values()) <= logfile.LIMIT + (1 << 17)
+    assert max(sizes.values()) <= launch_log.LIMIT + (1 << 17)
     shown = show("-n", "50000").stdout
     numbers = [int(number) for number in re.findall(r"\w (\d{6}) x", shown)]
     assert numbers == list(range(numbers[0], 40_000))
@@ -185,7 +185,7 @@ def test_a_disk_that_is_slow_holds_no_message_up(
 ) -> None:
     log = Log(str(tmp_path / "logs" / "1.log"), {})
     moments = iter([0.0, 10.0])
-    monkeypatch.setattr(logfile, "_clock", lambda: next(moments))
+    monkeypatch.setattr(launch_log, "_clock", lambda: next(moments))
 
     log.note("written slowly")
     log.note("not written any more")
@@ -245,7 +245,7 @@ def test_old_logs_are_removed_and_those_of_living_launches_kept(tmp_path: Path) 
     (logs / "directory.log").mkdir()
     os.utime(logs / "directory.log", (1e9, 1e9))
 
-    logfile.prune(str(logs), str(leases))
+    launch_log.prune(str(logs), str(leases))
 
     left = {path.name for path in logs.iterdir()}
     assert left == {"living.log", "new.log", "notes.txt", "dangling.log", "directory.log"}
@@ -254,13 +254,13 @@ def test_old_logs_are_removed_and_those_of_living_launches_kept(tmp_path: Path) 
 def test_the_oldest_logs_are_removed_when_there_is_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logfile, "KEPT_IN_ALL", 25)
+    monkeypatch.setattr(launch_log, "KEPT_IN_ALL", 25)
     now = time.time()
     for age in range(5):
         (tmp_path / f"{age}.log").write_text("x" * 10, encoding="utf-8")
         os.utime(tmp_path / f"{age}.log", (now - age, now - age))
 
-    logfile.prune(str(tmp_path), str(tmp_path))
+    launch_log.prune(str(tmp_path), str(tmp_path))
 
     assert sorted(path.name for path in tmp_path.glob("*.log")) == ["0.log", "1.log"]
 
@@ -362,7 +362,7 @@ def test_a_session_that_only_a_decision_tells_is_found(tmp_path: Path) -> None:
 def test_a_file_that_is_begun_anew_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logfile, "LIMIT", 400)
+    monkeypatch.setattr(launch_log, "LIMIT", 400)
     path = str(tmp_path / "1.log")
     log = Log(path, {"server": "it"})
     reader = Reader(path, 1000, {})

@@ -18,9 +18,10 @@ from facts import FakeTable
 from stage import LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
 
 import mcp_launch
-from mcp_launch import hostwatch, kernel, leases
+from mcp_launch import hostwatch, kernel
 from mcp_launch.hosts import claude, codex
 from mcp_launch.processes import blind
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

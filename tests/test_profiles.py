@@ -206,7 +206,7 @@ def decide(text: str, environ: dict[str, str], **facts: Any) -> plan.Plan:
     told = profile_file.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["servers"][
         "a"
     ]
-    from mcp_launch.records import Record
+    from mcp_launch.state.profile_cache import Record
 
     record = Record(told)
     values = {name: texts for name, texts in record.options.items() if texts is not None}

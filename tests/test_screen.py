@@ -16,9 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 import mcp_launch
-from mcp_launch import cli, logfile, trace
+from mcp_launch import cli
 from mcp_launch.errors import LaunchError, printable, tell
 from mcp_launch.screen import Screen, make_lines_printable
+from mcp_launch.state import launch_log, trace
 
 if TYPE_CHECKING:
     from stage import Stage
@@ -168,7 +169,7 @@ def test_no_command_lets_a_file_speak_to_the_terminal(
     broken.write_text(f'{{"{ALL}" {ALL}', encoding="utf-8")
     profile = f'[servers."it{json.dumps(ALL)[1:-1]}"]\ncommand = {json.dumps(ALL)}\nzzz = 1\n'
     (project / ".mcp-launch.toml").write_text(profile, encoding="utf-8")
-    logs = Path(logfile.find_directory(os.environ))
+    logs = Path(launch_log.find_directory(os.environ))
     logs.mkdir(parents=True)
     line = f"1.0 e {ALL}".replace("\n", " ")
     head = json.dumps({"version": 1, "part": 1, "server": f"s{ALL}", "cwd": ALL})

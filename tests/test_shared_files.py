@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from doctoring import list_codes
 
-from mcp_launch import editing, registry
+from mcp_launch import editing
 from mcp_launch.config_files import backups, planned_changes, replace_file, write_file
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor import installation, wrapped
@@ -23,6 +23,7 @@ from mcp_launch.editing import Request
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import ANY_HOST, File
+from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -190,7 +191,7 @@ def test_a_copy_goes_with_the_last_unwrap_though_its_host_has_rewritten_the_file
     assert not copy.exists()
     assert f"removed its copy {copy}" in capsys.readouterr().out
     assert json.loads(path.read_text(encoding="utf-8"))["mcpServers"] == servers
-    assert json.loads((state / registry.NAME).read_text(encoding="utf-8"))["files"] == {}
+    assert json.loads((state / wrapped_files.NAME).read_text(encoding="utf-8"))["files"] == {}
 
 
 def test_a_copy_goes_when_somebody_else_took_us_out(project: Path, state: Path) -> None:
@@ -201,7 +202,7 @@ def test_a_copy_goes_when_somebody_else_took_us_out(project: Path, state: Path) 
     assert unwrap() == 0
 
     assert list_copies(state) == []
-    assert list(registry.list_files(str(state))) == []
+    assert list(wrapped_files.list_files(str(state))) == []
 
 
 def test_a_copy_of_before_is_replaced_where_nothing_of_ours_was_left(
@@ -277,7 +278,7 @@ def test_a_recorded_file_that_is_gone_is_named_and_forgotten(
     assert f"{path} was wrapped, and is gone; a copy of it is left in {copy}" in (
         capsys.readouterr().out
     )
-    assert list(registry.list_files(str(state))) == []
+    assert list(wrapped_files.list_files(str(state))) == []
 
 
 def test_what_was_wrapped_before_there_was_a_record_is_recorded(project: Path, state: Path) -> None:
@@ -288,7 +289,7 @@ def test_what_was_wrapped_before_there_was_a_record_is_recorded(project: Path, s
 
     assert wrap() == 0
 
-    assert [file.path for _, file in registry.list_files(str(state))] == [str(path)]
+    assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(path)]
 
 
 def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Path) -> None:
@@ -298,7 +299,7 @@ def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Pa
     write(Path(file.path))
     assert replace_file.replace(HOSTS["claude"], file, make, survey.state)
     here = machine.write("~/.cursor/mcp.json", TEXT)
-    registry.note(survey.state, HOSTS["cursor"], File(str(here), "user"))
+    wrapped_files.note(survey.state, HOSTS["cursor"], File(str(here), "user"))
 
     [finding] = installation.check_elsewhere(survey)
 
@@ -312,12 +313,12 @@ def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Pa
 
 
 def note(state: Path, path: str = "/p/.mcp.json") -> None:
-    registry.note(str(state), HOSTS["claude"], File(path, "project"))
+    wrapped_files.note(str(state), HOSTS["claude"], File(path, "project"))
 
 
 def test_the_record_is_private_and_keeps_what_it_does_not_know(state: Path) -> None:
     note(state)
-    name = state / registry.NAME
+    name = state / wrapped_files.NAME
     assert stat.S_IMODE(name.stat().st_mode) == 0o600
     told = json.loads(name.read_text(encoding="utf-8"))
     told["later"] = 1
@@ -329,25 +330,25 @@ def test_the_record_is_private_and_keeps_what_it_does_not_know(state: Path) -> N
     after = json.loads(name.read_text(encoding="utf-8"))
     assert after["later"] == 1
     assert after["files"]["/p/.mcp.json"]["more"] == [2]
-    assert [one.name for one in state.iterdir()] == [registry.NAME]
+    assert [one.name for one in state.iterdir()] == [wrapped_files.NAME]
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "[" * 100_000, '{"files": []}', '{"files": {"/p": 1, "q": {}}}']
 )
 def test_a_damaged_record_is_no_reason_to_fail(text: str, state: Path) -> None:
-    write(state / registry.NAME, text)
+    write(state / wrapped_files.NAME, text)
 
-    assert list(registry.list_files(str(state))) == []
+    assert list(wrapped_files.list_files(str(state))) == []
     note(state)
 
-    assert [file.path for _, file in registry.list_files(str(state))] == ["/p/.mcp.json"]
+    assert [file.path for _, file in wrapped_files.list_files(str(state))] == ["/p/.mcp.json"]
 
 
 @pytest.mark.parametrize("how", ["a link", "writable by others", "a pipe"])
 def test_a_record_that_may_be_anothers_is_not_believed(how: str, state: Path) -> None:
     note(state)
-    name = state / registry.NAME
+    name = state / wrapped_files.NAME
     if how == "a link":
         name.symlink_to(name.rename(state / "elsewhere"))
     elif how == "a pipe":
@@ -356,7 +357,7 @@ def test_a_record_that_may_be_anothers_is_not_believed(how: str, state: Path) ->
     else:
         name.chmod(0o666)
 
-    assert list(registry.list_files(str(state))) == []
+    assert list(wrapped_files.list_files(str(state))) == []
 
 
 def test_our_own_profile_and_other_peoples_files_survive_beside_a_file(project: Path) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from facts import FakeTable, make_sighting
 
-from mcp_launch import outer, stamps
+from mcp_launch import outer
 from mcp_launch.hosts import load
+from mcp_launch.state import stamps
 
 if TYPE_CHECKING:
     from pathlib import Path

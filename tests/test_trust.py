@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import PROBE, Stage, wait_for_lease
 
-from mcp_launch import profile, profiles, records, trusting
+from mcp_launch import profile, profiles, trusting
 from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
+from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,4 +241,4 @@ def test_trust_says_that_a_link_leads_out_of_the_project(trusted: Path, project:
 
     assert done.returncode == 2
     assert f"is a link to {trusted}, which is outside of the project" in done.stderr
-    assert records.read(str(project / ".mcp-launch.toml"), os.environ) is None
+    assert profile_cache.read(str(project / ".mcp-launch.toml"), os.environ) is None

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from test_shared_files import TEXT, track, wrap, write
 
-from mcp_launch import registry, uninstalling
+from mcp_launch import uninstalling
 from mcp_launch.errors import UsageError
+from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,7 +105,7 @@ def test_what_is_not_known_to_be_ours_stays_and_is_named(
     for name in ("notes.txt", "logs/mine.log", "backups/copy.json"):
         assert name in said
     assert not (state / "logs" / f"{OLD}.log").exists()
-    assert not (state / registry.NAME).exists()
+    assert not (state / wrapped_files.NAME).exists()
 
 
 def test_copies_stay_as_long_as_something_could_not_be_unwrapped(
@@ -116,7 +117,7 @@ def test_copies_stay_as_long_as_something_could_not_be_unwrapped(
     assert uninstall() == 1
 
     assert [one.read_text(encoding="utf-8") for one in (state / "backups").iterdir()] == [TEXT]
-    assert [file.path for _, file in registry.list_files(str(state))] == [str(elsewhere)]
+    assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(elsewhere)]
     assert "run mcp-launch uninstall again" in capsys.readouterr().out
     elsewhere.write_text(text, encoding="utf-8")
     assert uninstall() == 0

@@ -13,9 +13,9 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import registry
 from mcp_launch.config_files import backups, leftovers, write_file
 from mcp_launch.errors import FileRefused
+from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +78,7 @@ def forget_gone(directory: str) -> list[str]:
     try:
         if os.path.isdir(directory):
             with keep_others_out(directory):
-                return registry.forget_gone(directory)
+                return wrapped_files.forget_gone(directory)
     except OSError:
         pass  # next time
     return []
@@ -98,7 +98,7 @@ def _replace(
         try:
             copy = backups.keep(directory, path, before, is_untouched=is_untouched) or copy
             if is_ours:
-                registry.note(directory, host, file)
+                wrapped_files.note(directory, host, file)
             names = write_file.write(path, before, after)
         except OSError as error:
             if is_untouched:
@@ -127,7 +127,7 @@ def _conclude(directory: str, path: str, text: str, outcome: Outcome, *, is_ours
 def _let_go(directory: str, path: str) -> str:
     """Forget a file in which there is nothing of ours; return the copy that was removed."""
     with contextlib.suppress(OSError):
-        registry.forget(directory, path)  # an entry too many does no harm
+        wrapped_files.forget(directory, path)  # an entry too many does no harm
     return backups.drop(directory, path)
 
 

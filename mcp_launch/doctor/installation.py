@@ -8,11 +8,12 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch import editing, ours, profiles, recording, records, whereabouts
+from mcp_launch import editing, profiles, whereabouts
 from mcp_launch.config_files import leftovers
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 from mcp_launch.settings import HOSTS
+from mcp_launch.state import own_files, profile_cache, profile_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,11 +59,11 @@ def check_state(survey: Survey) -> Iterator[Finding]:
 
 def _tell_unbelieved(directory: str) -> Iterator[Finding]:
     """See that every lease is one that only this user can have written."""
-    if not ours.is_own_directory(directory):
+    if not own_files.is_own_directory(directory):
         return  # which is told of the directory, if there is one
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         is_plain = entry.is_file(follow_symlinks=False)
-        if not is_plain or not ours.is_own(entry.stat(follow_symlinks=False)):
+        if not is_plain or not own_files.is_own(entry.stat(follow_symlinks=False)):
             yield Finding(
                 "ML012",
                 Subject(file=entry.path),
@@ -101,7 +102,7 @@ def _tell_owner(directory: str) -> list[Finding]:
 
 def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
     """See that nobody else can read what is private, or write into any of it."""
-    forbidden = _OTHERS if is_private else ours.OTHERS_CAN_WRITE
+    forbidden = _OTHERS if is_private else own_files.OTHERS_CAN_WRITE
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     if not mode & forbidden:
         return []
@@ -141,7 +142,7 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     try:
-        recording.read(path, None, is_projects=False)
+        profile_reader.read(path, None, is_projects=False)
         profiles.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
         yield _tell_refused("ML013", path, refused)
@@ -152,11 +153,11 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
     path = os.path.join(os.path.realpath(survey.site.project), profiles.PROJECT_FILE)
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
-    before = records.read(path, survey.environ)
+    before = profile_cache.read(path, survey.environ)
     how = f"mcp-launch trust {profiles.quote(path)}"
     try:
         profiles.refuse_foreign(path)
-        record = recording.read(path, before, is_projects=True)
+        record = profile_reader.read(path, before, is_projects=True)
     except ProfileRefused as refused:
         if before and before["trusted"]:
             yield _tell_refused("ML013", path, refused)

@@ -6,13 +6,14 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import leases, reaping
+from mcp_launch import reaping
 from mcp_launch.doctor import allegiance, pools
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import printable
 from mcp_launch.measures import tell_age
 from mcp_launch.population import is_settled
 from mcp_launch.settings import HOSTS
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,12 +21,12 @@ from mcp_launch import (
     plan,
     profile,
     profiles,
-    recording,
 )
 from mcp_launch.errors import LaunchError, PlaceRefused, ProfileRefused, SourceMissing
 from mcp_launch.explaining.situation import NO_COMMAND, split
 from mcp_launch.plan import Dotenv
 from mcp_launch.profile import Profile
+from mcp_launch.state import profile_reader
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mcp_launch.hosts.host import Sighting
     from mcp_launch.lineage import Lineage
     from mcp_launch.plan import Plan
-    from mcp_launch.records import Record
+    from mcp_launch.state.profile_cache import Record
 
 
 # Where a profile names the variables that it gives.
@@ -141,7 +141,7 @@ class Prospect:
             return None
         path = profiles.locate_project_file(self.found.place.value)
         try:
-            told = recording.read(path, None, is_projects=True)["servers"].get(self.server, {})
+            told = profile_reader.read(path, None, is_projects=True)["servers"].get(self.server, {})
         except ProfileRefused:
             return refused  # nobody knows what it would give
         return refused if any(name in told.get(key, ()) for key in _GIVEN) else None

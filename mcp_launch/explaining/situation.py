@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import context, hosts, launch, lineage, options, profile, profiles, recording, state
+from mcp_launch import context, hosts, launch, lineage, options, profile, profiles, state
 from mcp_launch.config_files import run_options, wrap
 from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.survey import Survey
@@ -17,6 +17,7 @@ from mcp_launch.editing import check_hosts, make_site
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
 from mcp_launch.explaining import nearby
 from mcp_launch.lineage import Lineage
+from mcp_launch.state import profile_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,7 +111,7 @@ def _list_profiles(here: Situation, place: str) -> Iterator[str]:
     for at, path in enumerate(files):
         if os.path.exists(path):
             try:
-                yield from recording.read(path, None, is_projects=at > 0)["servers"]
+                yield from profile_reader.read(path, None, is_projects=at > 0)["servers"]
             except ProfileRefused:
                 yield ""
 

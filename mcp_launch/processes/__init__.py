@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import trace
+from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

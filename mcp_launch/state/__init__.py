@@ -1,4 +1,4 @@
-"""Where our own files are: leases, logs, and the report of a crash."""
+"""Our own files: where they are, and who may write them."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ import os
 import time
 from errno import ENOSPC
 
-from mcp_launch import jsontext, ours, state, trace
+from mcp_launch import jsontext, state
 from mcp_launch.identity import ProcessIdentity, compare
+from mcp_launch.state import own_files, trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def read(path: str) -> dict[str, Json] | None:
 
     Whoever reads leases reads them here: servers are ended, and calls routed, for what they say.
     """
-    content = ours.read(path)
+    content = own_files.read(path)
     try:
         record = jsontext.parse(content) if content else None
     except (ValueError, RecursionError):

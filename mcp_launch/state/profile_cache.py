@@ -11,9 +11,10 @@ import os
 import sys
 from stat import S_ISREG
 
-from mcp_launch import jsontext, ours, state
+from mcp_launch import jsontext, state
 from mcp_launch.errors import ProfileRefused
 from mcp_launch.options import Variable
+from mcp_launch.state import own_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Record:
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the record of a file, if there is one that can be believed."""
     # Whoever else could write it could say that the user trusts something.
-    content = ours.read(name_record(path, environ))
+    content = own_files.read(name_record(path, environ))
     try:
         kept: Any = jsontext.parse(content) if content else None
     except (ValueError, RecursionError):

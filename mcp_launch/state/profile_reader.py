@@ -10,8 +10,8 @@ import tempfile
 from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch import ours, records
 from mcp_launch.config_files import profile_file
+from mcp_launch.state import own_files, profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,11 +30,11 @@ def keep(
 
 def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict[str, Any]:
     """Read a file and return its record; trust in it lasts as long as its content."""
-    content = records.read_file(path)
-    digest = records.digest(content)
+    content = profile_cache.read_file(path)
+    digest = profile_cache.digest(content)
     was_trusted = bool(before and before["trusted"])
     return {
-        "version": records.VERSION,
+        "version": profile_cache.VERSION,
         "path": path,
         "digest": digest,
         "trusted": was_trusted and before is not None and before["digest"] == digest,
@@ -45,7 +45,7 @@ def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict
 
 def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
     """Keep a record; a launch goes on without it if that cannot be done."""
-    name = records.name_record(record["path"], environ)
+    name = profile_cache.name_record(record["path"], environ)
     beside = ""
     try:
         os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
@@ -68,7 +68,7 @@ def _prune(directory: str) -> None:
             continue
         path = os.path.join(directory, name)
         try:
-            kept = json.loads(ours.read(path) or b"")
+            kept = json.loads(own_files.read(path) or b"")
         except (ValueError, RecursionError):
             continue  # not one of ours
         of = kept.get("path") if isinstance(kept, dict) else None

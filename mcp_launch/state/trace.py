@@ -13,7 +13,7 @@ from mcp_launch.errors import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.logfile import Log
+    from mcp_launch.state.launch_log import Log
 
 _is_on = False
 _is_kept = True
