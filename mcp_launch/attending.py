@@ -12,17 +12,17 @@ import select
 import stat
 import time
 
-from mcp_launch import signals, watchkeeping
+from mcp_launch import trace
 from mcp_launch.errors import ServerFailed
-from mcp_launch.state import trace
+from mcp_launch.system import guardian_process, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcp_launch.guardian import Guardian
-    from mcp_launch.hostwatch import HostWatch
+    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.host_watch import HostWatch
 
 # One read: what a pipe holds by default. More would take memory from the system for
 # every short message and give it back again.
@@ -125,7 +125,7 @@ class Attendant:
     def extend_grace(self) -> None:
         """Count the server's time to finish from now: it is still at work, and is heard."""
         limit = self._grace_limit - time.monotonic()
-        self.set_alarm("grace", min(watchkeeping.INPUT_ENDED_GRACE, limit), self.end_grace)
+        self.set_alarm("grace", min(guardian_process.INPUT_ENDED_GRACE, limit), self.end_grace)
 
     def has_grace_left(self) -> bool:
         """Tell whether the server's time to finish can be extended."""
@@ -134,7 +134,7 @@ class Attendant:
     def end_grace(self) -> None:
         """Have the server ended: its time to finish is over."""
         trace.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
-        self.guardian.tell(watchkeeping.INPUT_ENDED)
+        self.guardian.tell(guardian_process.INPUT_ENDED)
 
     def leave_soon(self) -> None:
         """Leave in a moment, whatever is still to do."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from time import time as _now
 
-from mcp_launch import binding, description, jsontext, message, spans
+from mcp_launch import binding, description, jsontext, message, spans, trace
 from mcp_launch.binding import Binding
 from mcp_launch.context import is_inside
 from mcp_launch.familiar import Familiar
-from mcp_launch.state import trace
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False

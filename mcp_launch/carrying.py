@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import outer, signals
+from mcp_launch import outer, trace
 from mcp_launch.calls import Calls
-from mcp_launch.hostwatch import HostWatch
-from mcp_launch.identity import compare
-from mcp_launch.state import launch_log, leases, trace
+from mcp_launch.state import launch_log, leases
+from mcp_launch.system import signals
+from mcp_launch.system.host_watch import HostWatch
+from mcp_launch.system.identity import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.context import Context
-    from mcp_launch.guardian import Guardian
     from mcp_launch.lineage import Lineage
     from mcp_launch.plan import Plan
     from mcp_launch.profile import Profile
-    from mcp_launch.spawning import Pipes
-    from mcp_launch.starting import Starter
     from mcp_launch.state.launch_log import Log
     from mcp_launch.state.leases import Lease
+    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.spawn import Pipes
+    from mcp_launch.system.starter import Starter
 
 
 class Running:

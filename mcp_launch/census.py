@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp_launch.hosts.host import Host
     from mcp_launch.likeness import Configured
     from mcp_launch.measures import Memory
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 
 class Session(NamedTuple):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import attending
+from mcp_launch import attending, trace
 from mcp_launch.attending import read
 from mcp_launch.errors import printable
 from mcp_launch.outlet import Outlet
-from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ pass. What is not a message passes as it came, unless another reader may find on
 
 from __future__ import annotations
 
-from mcp_launch import message, signals, spans
+from mcp_launch import message, spans, trace
 from mcp_launch.calls import ACTING, KEY, Refused
 from mcp_launch.hearing import Hearing
 from mcp_launch.ledger import Ledger
 from mcp_launch.opening import Opening
 from mcp_launch.roots import Roots
-from mcp_launch.state import trace
 from mcp_launch.succession import Succession
+from mcp_launch.system import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from mcp_launch.calls import Calls
     from mcp_launch.context import Context
     from mcp_launch.errors import LaunchError
-    from mcp_launch.guardian import Guardian
     from mcp_launch.jsontext import Json
     from mcp_launch.message import Message
     from mcp_launch.plan import Plan
     from mcp_launch.relay import Relay
-    from mcp_launch.spawning import Pipes
     from mcp_launch.state.leases import Lease
+    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.spawn import Pipes
 
 # When the lease is written after there was news: a note is a file written.
 _SOON = 0.25

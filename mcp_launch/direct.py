@@ -9,13 +9,13 @@ from __future__ import annotations
 import select
 import time
 
+from mcp_launch import trace
 from mcp_launch.attending import Attendant, explain_early_end, read, wait_for_input
 from mcp_launch.opening import Opening
-from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.guardian import Guardian
+    from mcp_launch.system.guardian import Guardian
 
 # A socket whose peer will write no more; pipes report a hang-up without being asked.
 _HANG_UP = getattr(select, "POLLRDHUP", 0)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import command, context, kernel, lineage, options, plan, profile, signals, state
+from mcp_launch import command, context, lineage, options, plan, profile, state, trace
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
 from mcp_launch.plan import Dotenv
-from mcp_launch.processes import open_table
-from mcp_launch.spawning import Pipes
-from mcp_launch.starting import Starter, wait_for
-from mcp_launch.state import trace
+from mcp_launch.system import kernel, open_table, signals
+from mcp_launch.system.spawn import Pipes
+from mcp_launch.system.starter import Starter, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from mcp_launch.context import Context
     from mcp_launch.lineage import Lineage
     from mcp_launch.plan import Plan
-    from mcp_launch.processes import ProcessTable
     from mcp_launch.profile import Profile
+    from mcp_launch.system import ProcessTable
 
 # How many descriptors a launch opens beyond the standard three, at the most at one moment:
 # pipes to the server, to the guardian and for signals, the guardian's own, and one to spare

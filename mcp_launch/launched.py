@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.endpoints import End
-    from mcp_launch.identity import ProcessIdentity
     from mcp_launch.jsontext import Json
     from mcp_launch.likeness import Configured
     from mcp_launch.population import Population
+    from mcp_launch.system.identity import ProcessIdentity
 
 _PARTS = ("launcher", "keeper", "guardian", "server")
 

@@ -13,13 +13,13 @@ import sys
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
-from mcp_launch.processes import list_ancestors
+from mcp_launch.system import list_ancestors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Host
-    from mcp_launch.identity import Process, Verdict
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import Process, Verdict
 
 
 class Lineage:

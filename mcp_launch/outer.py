@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 
 from mcp_launch import description, message, state
-from mcp_launch.processes import list_ancestors
 from mcp_launch.state import leases
 from mcp_launch.state.stamps import Stamp
+from mcp_launch.system import list_ancestors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.jsontext import Json
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 # How many launches around one another are looked at.
 _DEPTH = 8

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from mcp_launch.endpoints import End
     from mcp_launch.hosts.host import Host
-    from mcp_launch.identity import Process, ProcessIdentity
     from mcp_launch.measures import Memory
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import Process, ProcessIdentity
 
 # How old a process must be to be judged by what it does: hosts start a server twice for a moment,
 # what they fork holds their pipes for another, and who was orphaned a second ago is ending.

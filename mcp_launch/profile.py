@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mcp_launch import options
+from mcp_launch import options, trace
 from mcp_launch.errors import ProfileUntrusted, UsageError, suggest
 from mcp_launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS, Variable
-from mcp_launch.state import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

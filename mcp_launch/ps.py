@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.census import Census, HostProcess, Session
     from mcp_launch.population import Server
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 VERSION = 1
 

@@ -20,9 +20,9 @@ from rich.text import Text
 from mcp_launch import asking, likeness, measures
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.errors import LaunchError, printable, tell
-from mcp_launch.identity import compare
 from mcp_launch.screen import Screen
 from mcp_launch.state import leases
+from mcp_launch.system.identity import compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mcp_launch.doctor.survey import Survey
-    from mcp_launch.identity import ProcessIdentity
     from mcp_launch.population import Server
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import ProcessIdentity
 
 # How long a server may take to finish after SIGTERM; the SDKs wait as long.
 TERMINATED_GRACE = 2.0

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import os
 
+from mcp_launch import trace
 from mcp_launch.attending import CHUNK, Attendant, explain_early_end, wait_for_input
 from mcp_launch.complaints import Complaints
 from mcp_launch.conversation import Conversation
 from mcp_launch.errors import LaunchError
 from mcp_launch.outlet import Outlet, replace_by_nothing
-from mcp_launch.signals import SIGTERM
-from mcp_launch.state import trace
 from mcp_launch.stdoutguard import StdoutGuard
+from mcp_launch.system.signals import SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from mcp_launch.calls import Calls
     from mcp_launch.context import Context
-    from mcp_launch.guardian import Guardian
     from mcp_launch.plan import Plan
-    from mcp_launch.spawning import Pipes
     from mcp_launch.state.launch_log import Log
     from mcp_launch.state.leases import Lease
+    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.spawn import Pipes
 
 # A server whose stdin or stdout has closed is dead, or so soon will be.
 _DYING = 0.5

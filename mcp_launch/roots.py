@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import message
+from mcp_launch import message, trace
 from mcp_launch.context import is_inside
-from mcp_launch.state import trace
 from mcp_launch.values import Found
 
 TYPE_CHECKING = False

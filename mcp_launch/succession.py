@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 
-from mcp_launch import message, spans, watchkeeping
+from mcp_launch import message, spans, trace
 from mcp_launch.attending import explain_early_end
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.recollection import Recollection
-from mcp_launch.spawning import check_environment
-from mcp_launch.state import trace
+from mcp_launch.system import guardian_process
+from mcp_launch.system.spawn import check_environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from mcp_launch.calls import Misplaced
     from mcp_launch.context import Context
     from mcp_launch.conversation import Conversation
-    from mcp_launch.guardian import Guardian
     from mcp_launch.jsontext import Json
     from mcp_launch.message import Message
     from mcp_launch.plan import Plan
-    from mcp_launch.spawning import Pipes
+    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.spawn import Pipes
 
     # holding: the server is well, but a call waits for something else; draining: it is to
     # be replaced and may finish; ending: it is being ended; lost: it reads no more;
@@ -221,7 +221,7 @@ class Succession:
         self._relay.drop_alarm("drain")
         self._close_open_requests(self._explain_end())
         self._relay.end_server()
-        self._relay.guardian.tell(watchkeeping.REPLACED)
+        self._relay.guardian.tell(guardian_process.REPLACED)
 
     def _explain_end(self) -> str:
         if self._stage == "ending":
@@ -329,7 +329,7 @@ class Succession:
             "--restart off leaves a dead server dead",
             exit_code=1,
         )
-        relay.guardian.tell(watchkeeping.INPUT_ENDED)
+        relay.guardian.tell(guardian_process.INPUT_ENDED)
 
 
 def _read_key(line: bytes) -> bytes | None:

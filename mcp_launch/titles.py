@@ -10,8 +10,8 @@ from mcp_launch import hosts
 from mcp_launch.commandline import RUNNERS, SHELLS, list_programs, name_program
 
 if TYPE_CHECKING:
-    from mcp_launch.identity import Process
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import Process
 
 # Files and directories that many programs have, and that tell none from another.
 _SCRIPTS = {"index", "main", "cli", "__main__", "bin", "start", "server", "app", "run"}

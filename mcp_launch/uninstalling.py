@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import asking, consequences, editing, processes, profiles, state
+from mcp_launch import asking, consequences, editing, profiles, state, system
 from mcp_launch.config_files import backups, diff, planned_changes, wrap
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mcp_launch.config_files.planned_changes import Change
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 
 class _Place(NamedTuple):
@@ -82,7 +82,7 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     if wanted:
         refusals += editing.write(console, wanted, directory)
     editing.tidy(console, changes, directory)
-    launches = _look_at_launches(processes.open_table(), directory)
+    launches = _look_at_launches(system.open_table(), directory)
     recorded = [file.path for _, file in wrapped_files.list_files(directory)]
     stays = list(_tell_still_wrapped(changes))
     stays += [

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from mcp_launch.context import Context
 from mcp_launch.hosts import load
 from mcp_launch.hosts.host import Identity, Sighting
-from mcp_launch.identity import Process, ProcessIdentity
+from mcp_launch.system.identity import Process, ProcessIdentity
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
-    from mcp_launch.identity import Verdict
+    from mcp_launch.system.identity import Verdict
 
 
 def make_context(**facts: Any) -> Context:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stage import HERE, LIMIT, python, wait_until_gone
 
 from mcp_launch import census
-from mcp_launch.processes import linux
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_launch.census import Census, HostProcess
     from mcp_launch.likeness import Configured
     from mcp_launch.population import Server
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 # Stays when its input ends, as many servers do; should nobody end it, it ends by itself.
 STAYS = python(

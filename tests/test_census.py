@@ -30,8 +30,8 @@ from mcp_launch import census, likeness, measures, population
 from mcp_launch.endpoints import Endpoints
 from mcp_launch.likeness import Configured
 from mcp_launch.population import Population
-from mcp_launch.processes import linux, portable
 from mcp_launch.state import leases
+from mcp_launch.system import linux, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

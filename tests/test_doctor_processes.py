@@ -25,7 +25,7 @@ from standins import (
 from mcp_launch import population
 from mcp_launch.doctor import pools, processes
 from mcp_launch.errors import LaunchError
-from mcp_launch.processes import linux
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

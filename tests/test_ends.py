@@ -21,7 +21,7 @@ import pytest
 from facts import FakeTable
 from stage import HERE, LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, wait_until_gone
 
-from mcp_launch import guardian
+from mcp_launch.system import guardian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from stage import HERE, MEMORY, PROBE, RUN, Stage
 
 from mcp_launch import hosts, options, plan, profile
 from mcp_launch.errors import SourceMissing, UsageError
-from mcp_launch.identity import ProcessIdentity, compare
+from mcp_launch.system.identity import ProcessIdentity, compare
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:

@@ -82,4 +82,4 @@ def test_launching_does_not_import(module: str, imported: set[str]) -> None:
 
 def test_launching_imports_the_launch_path(imported: set[str]) -> None:
     """The list above proves something only if a launch took place."""
-    assert {"mcp_launch.launch", "mcp_launch.guardian"} <= imported
+    assert {"mcp_launch.launch", "mcp_launch.system.guardian"} <= imported

@@ -11,7 +11,7 @@ import pytest
 from facts import FakeTable
 from stage import PROBE, Stage, request, wait_for_lease, wait_until_gone
 
-from mcp_launch import processes
+from mcp_launch import system
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("not json", encoding="utf-8")
     (tmp_path / "other.txt").write_text("{}", encoding="utf-8")
 
-    assert leases.reclaim_stale(processes.open_table(), str(tmp_path)) == []
+    assert leases.reclaim_stale(system.open_table(), str(tmp_path)) == []
     assert len(list(tmp_path.glob("*.*"))) == 2
 
 

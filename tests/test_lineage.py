@@ -18,7 +18,7 @@ from mcp_launch.errors import LineageContradicted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_launch.identity import Verdict
+    from mcp_launch.system.identity import Verdict
 
 
 # Passes the first line of its stdin on to a descriptor, and stays.

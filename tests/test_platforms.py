@@ -18,10 +18,9 @@ from facts import FakeTable
 from stage import LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
 
 import mcp_launch
-from mcp_launch import hostwatch, kernel
 from mcp_launch.hosts import claude, codex
-from mcp_launch.processes import blind
 from mcp_launch.state import leases
+from mcp_launch.system import blind, host_watch, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +44,7 @@ WITHOUT_PIDFD = "import os, signal\ndel os.pidfd_open, signal.pidfd_send_signal\
 WITHOUT_ANY_WATCH = WITHOUT_PIDFD + (
     "import sys\n"
     "if sys.argv[1:2] != ['-c']:\n"
-    "    from mcp_launch import kernel\n"
+    "    from mcp_launch.system import kernel\n"
     "    kernel.open_watch = lambda pid: None\n"
 )
 
@@ -123,7 +122,7 @@ def test_a_host_that_is_looked_at_has_ended_when_its_pid_is_anothers(
     monkeypatch.setattr(kernel, "open_watch", lambda _pid: None)
     table = FakeTable()
     table.add(77, "codex", start="ticks:1")
-    watch = hostwatch.HostWatch(table, [0, 77])
+    watch = host_watch.HostWatch(table, [0, 77])
 
     assert watch.needs_looking
     assert (watch.is_lost, watch.look()) == (False, False)

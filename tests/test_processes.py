@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import Stage, python
 
-from mcp_launch import kernel, processes
-from mcp_launch.identity import compare
-from mcp_launch.processes import linux, portable
+from mcp_launch import system
+from mcp_launch.system import kernel, linux, portable
+from mcp_launch.system.identity import compare
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 CHILD = python("import sys; print('ready', flush=True); sys.stdin.read()")
 
@@ -30,7 +30,7 @@ def table(request: pytest.FixtureRequest) -> ProcessTable:
 
 
 def test_this_machine_is_read_from_proc() -> None:
-    assert processes.open_table() is linux
+    assert system.open_table() is linux
 
 
 def test_a_process_is_seen(table: ProcessTable) -> None:
@@ -119,7 +119,7 @@ def test_descendants_of_descendants_are_listed(table: ProcessTable, stage: Stage
 
 
 def test_ancestors_lead_to_the_top(table: ProcessTable) -> None:
-    ancestors = processes.list_ancestors(table, os.getpid())
+    ancestors = system.list_ancestors(table, os.getpid())
 
     assert ancestors[0].identity.pid == os.getppid()
     assert ancestors[-1].parent == 0
@@ -187,7 +187,7 @@ def test_the_subreaper_call_works_with_and_without_ctypes(stage: Stage) -> None:
         "    sys.modules['_ctypes_hidden'] = None\n"
         "    import _ctypes\n"
         "    del _ctypes.call_function\n"
-        "from mcp_launch import kernel\n"
+        "from mcp_launch.system import kernel\n"
         "print(kernel.become_subreaper(), kernel.die_with_parent(9), 'ctypes' in sys.modules)\n"
     )
 

@@ -29,8 +29,8 @@ from mcp_launch import measures, population, reaping
 from mcp_launch.doctor.survey import open_survey
 from mcp_launch.endpoints import Endpoints
 from mcp_launch.errors import LaunchError, UsageError
-from mcp_launch.identity import ProcessIdentity
-from mcp_launch.processes import linux
+from mcp_launch.system import linux
+from mcp_launch.system.identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

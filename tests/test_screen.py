@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 import mcp_launch
-from mcp_launch import cli
+from mcp_launch import cli, trace
 from mcp_launch.errors import LaunchError, printable, tell
 from mcp_launch.screen import Screen, make_lines_printable
-from mcp_launch.state import launch_log, trace
+from mcp_launch.state import launch_log
 
 if TYPE_CHECKING:
     from stage import Stage

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_launch import hosts, titles
 from mcp_launch.doctor.finding import Finding, Subject
 from mcp_launch.errors import printable
-from mcp_launch.processes import list_ancestors
+from mcp_launch.system import list_ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

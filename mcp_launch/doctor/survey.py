@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import census, editing, hosts, options, processes, state, whereabouts
+from mcp_launch import census, editing, hosts, options, state, system, whereabouts
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.config_files.document import Document
 from mcp_launch.config_files.positions import locate
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.positions import Path
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.doctor.programs import Program
-    from mcp_launch.processes import ProcessTable
     from mcp_launch.settings.host import File, Host, Site
+    from mcp_launch.system import ProcessTable
 
 # Where the hosts' entries keep their variables.
 _VARIABLES = ("env", "environment", "envs")
@@ -213,7 +213,7 @@ def open_survey(
 ) -> Survey:
     """Look at what this user has, in this project; at some hosts only, if so asked."""
     site = editing.make_site(environ)
-    return Survey(site, table or processes.open_table(), state.find_directory(environ), only)
+    return Survey(site, table or system.open_table(), state.find_directory(environ), only)
 
 
 def _describe(host: Host, file: File, document: Document, path: Path) -> Item:

@@ -16,15 +16,15 @@ from mcp_launch import launch
 from mcp_launch.errors import UsageError, printable
 from mcp_launch.explaining import account, precedence, situation
 from mcp_launch.explaining.prospect import Prospect
-from mcp_launch.processes import open_table
 from mcp_launch.screen import Screen
+from mcp_launch.system import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rich.console import Console
 
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 # How much of a value is shown, and how much of a line it may take from what stands behind it.
 _WIDTH = 72

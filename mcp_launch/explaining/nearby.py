@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.survey import Survey
     from mcp_launch.lineage import Lineage
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 # Who has another of these reads other files: the entry is not its own.
 _MOVING = ("CODEX_HOME", "CLAUDE_CONFIG_DIR")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mcp_launch.doctor.survey import Item
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 # Stands for the server's command where none was given.
 NO_COMMAND = "COMMAND"

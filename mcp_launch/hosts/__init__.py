@@ -11,8 +11,8 @@ from mcp_launch.hosts.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.identity import Process
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import Process
 
 # Program names, as the kernel, the command line or the executable's path show them.
 # The kernel cuts its own at 15 characters.

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
-    from mcp_launch.identity import Process
     from mcp_launch.jsontext import Json
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import Process
 
     # How many sessions one connection of the host carries.
     Carries = Literal["one thread", "one session at a time", "many sessions"]

@@ -11,15 +11,15 @@ import os
 import time
 from errno import ENOSPC
 
-from mcp_launch import jsontext, state
-from mcp_launch.identity import ProcessIdentity, compare
-from mcp_launch.state import own_files, trace
+from mcp_launch import jsontext, state, trace
+from mcp_launch.state import own_files
+from mcp_launch.system.identity import ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.identity import Verdict
     from mcp_launch.jsontext import Json
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import Verdict
 
 VERSION = 1
 

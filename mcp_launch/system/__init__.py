@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch.state import trace
+from mcp_launch import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from mcp_launch.identity import Process, Verdict
+    from mcp_launch.system.identity import Process, Verdict
 
     class ProcessTable(Protocol):
         """What a reader can tell; every answer may be "nothing" for lack of permission."""
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 def open_table() -> ProcessTable:
     """Return the reader for this machine."""
     if sys.platform != "linux":
-        from mcp_launch.processes import portable
+        from mcp_launch.system import portable
 
         return portable
     try:
@@ -80,10 +80,10 @@ def open_table() -> ProcessTable:
         is_ours = False
         why = "there is no /proc here"
     if is_ours:
-        from mcp_launch.processes import linux
+        from mcp_launch.system import linux
 
         return linux
-    from mcp_launch.processes import blind
+    from mcp_launch.system import blind
 
     trace.note(f"{why}: processes cannot be looked at")
     return blind

@@ -6,14 +6,14 @@ import os
 import select
 import time
 
-from mcp_launch import ending, kernel, signals, spawning
-from mcp_launch.signals import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
+from mcp_launch.system import end_tree, kernel, signals, spawn
+from mcp_launch.system.signals import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hostwatch import HostWatch
     from mcp_launch.plan import Plan
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.host_watch import HostWatch
 
     # When (monotonic), which signal, and whether to all that is left or to the server's group.
     Step = tuple[float, int, bool]
@@ -114,7 +114,7 @@ class Watch:
         self.adopts_orphans = kernel.become_subreaper()
         self.finds_all = self.adopts_orphans and self.table.SEES_ALL
         wake = signals.listen((SIGCHLD, *signals.ENDING))
-        self.server, failure = spawning.start_server(self.errand.plan, self.errand.stdio)
+        self.server, failure = spawn.start_server(self.errand.plan, self.errand.stdio)
         kernel.let_go((self.control, self.report, *wake))
         if failure:
             os.waitpid(self.server, 0)
@@ -134,7 +134,7 @@ class Watch:
     def _watch(self) -> None:
         self._poll.register(self.wake, select.POLLIN)
         self._poll.register(self.control, select.POLLIN)
-        from mcp_launch.hostwatch import HostWatch  # the server is on its way by now
+        from mcp_launch.system.host_watch import HostWatch  # the server is on its way by now
 
         self.hosts = HostWatch(self.table, self.errand.hosts)
         for fd in self.hosts.descriptors:
@@ -265,8 +265,8 @@ class Watch:
             if number == SIGKILL:
                 self.killing_since = self.killing_since or due
                 # Again and again: what forks faster than we look is caught in the end.
-                self.steps = [(time.monotonic() + ending.SWEEP_INTERVAL, SIGKILL, True)]
-                return time.monotonic() - self.killing_since < ending.UNKILLABLE_AFTER
+                self.steps = [(time.monotonic() + end_tree.SWEEP_INTERVAL, SIGKILL, True)]
+                return time.monotonic() - self.killing_since < end_tree.UNKILLABLE_AFTER
         return True
 
     def _signal(self, number: int, *, everything: bool) -> None:
@@ -277,7 +277,7 @@ class Watch:
         if everything or self.server_has_ended:
             # Who was lost sight of is reached by the group's number, below.
             is_spared = is_again or not self.finds_all
-            ending.signal_all(self.table, number, self.server if is_spared else 0)
+            end_tree.signal_all(self.table, number, self.server if is_spared else 0)
             if self.finds_all:
                 return
         if is_again:

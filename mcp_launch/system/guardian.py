@@ -30,15 +30,15 @@ import select
 import time
 from errno import ETIMEDOUT
 
-from mcp_launch import ending, kernel, signals, watchkeeping
-from mcp_launch.state import trace
+from mcp_launch import trace
+from mcp_launch.system import end_tree, guardian_process, kernel, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.processes import ProcessTable
-    from mcp_launch.watchkeeping import Errand
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.guardian_process import Errand
 
 # How much later than its own plan says a guardian may have done something: a busy machine.
 _LATENESS = 1.0
@@ -48,7 +48,7 @@ _LATENESS = 1.0
 START_LIMIT = 60.0
 
 # How long the keeper may take to follow the guardian: it may have all its work to do.
-_KEEPER_LIMIT = ending.UNKILLABLE_AFTER + _LATENESS
+_KEEPER_LIMIT = end_tree.UNKILLABLE_AFTER + _LATENESS
 
 # When the keeper takes up its work, unless something has happened to the guardian by then.
 # Until a server has started, launcher and server need both processors of a small machine:
@@ -112,7 +112,7 @@ class Guardian:
             return  # the guardian has finished; its last report is on its way
         # If the keeper is stopped, the guardian may be, too: then the keeper continues it.
         os.kill(self.keeper, signals.SIGCONT)
-        self._expect_end(_TIMES.get(what, watchkeeping.SIGNALLED_END))
+        self._expect_end(_TIMES.get(what, guardian_process.SIGNALLED_END))
 
     def hear(self) -> bool:
         """Read one report; False when the guardian is gone, and all below it."""
@@ -124,7 +124,7 @@ class Guardian:
                 self.server, self.pid = map(int, numbers)
             elif word == b"exited":
                 self.exit_code = int(numbers[0])
-                self._expect_end(watchkeeping.LEFT_BEHIND_GRACE)
+                self._expect_end(guardian_process.LEFT_BEHIND_GRACE)
             elif word == b"left":
                 count = int(numbers[0])
                 trace.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
@@ -146,14 +146,14 @@ class Guardian:
         self.leave()
         # It certifies that nothing is left, unless it was killed as well, or hangs.
         if self._wait_for_keeper() != 0:
-            ending.end_all(self._table)
+            end_tree.end_all(self._table)
         if self.exit_code is None and self.failure is None:
             self.exit_code = 128 + signals.SIGKILL  # the kernel did that, for the guardian's death
 
     def end_by_force(self) -> None:
         """End keeper, guardian, and all that is below them: they do not do it themselves."""
         self.leave()
-        ending.end_all(self._table)
+        end_tree.end_all(self._table)
         if self.exit_code is None and self.failure is None:
             self.exit_code = 128 + signals.SIGKILL
 
@@ -171,13 +171,13 @@ class Guardian:
 
     def _expect_end(self, seconds: float) -> None:
         if self.expect_end is not None:
-            self.expect_end(seconds + ending.UNKILLABLE_AFTER + _LATENESS)
+            self.expect_end(seconds + end_tree.UNKILLABLE_AFTER + _LATENESS)
 
 
 # What the guardian's own plan is when it is told this, from then to its first SIGKILL.
 _TIMES = {
-    watchkeeping.INPUT_ENDED: watchkeeping.TERMINATED_GRACE,
-    watchkeeping.REPLACED: watchkeeping.REPLACED_END,
+    guardian_process.INPUT_ENDED: guardian_process.TERMINATED_GRACE,
+    guardian_process.REPLACED: guardian_process.REPLACED_END,
 }
 
 
@@ -208,7 +208,7 @@ def _become_keeper(control: int, report: int, errand: Errand, table: ProcessTabl
     if pid == 0:
         code = 1  # unless it has done all that it could
         try:
-            watchkeeping.Watch(control, report, errand, table).run()
+            guardian_process.Watch(control, report, errand, table).run()
             code = 0
         finally:
             os._exit(code)
@@ -217,6 +217,6 @@ def _become_keeper(control: int, report: int, errand: Errand, table: ProcessTabl
     poll = select.poll()
     poll.register(wake[0], select.POLLIN)
     poll.poll(_KEEPER_BEGINS_MS)
-    from mcp_launch import keeping
+    from mcp_launch.system import keeper_process
 
-    keeping.Keeper(pid, control, wake, errand.lease, table).run()
+    keeper_process.Keeper(pid, control, wake, errand.lease, table).run()

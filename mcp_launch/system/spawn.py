@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from errno import EINVAL, ENOEXEC
 
-from mcp_launch import kernel, signals
 from mcp_launch.errors import NotExecutable
+from mcp_launch.system import kernel, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,17 +27,17 @@ import os
 import select
 import time
 
-from mcp_launch import ending, kernel, watchkeeping
-from mcp_launch.signals import SIGCHLD, SIGCONT, SIGKILL
+from mcp_launch.system import end_tree, guardian_process, kernel
+from mcp_launch.system.signals import SIGCHLD, SIGCONT, SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 # What a guardian needs in all once its launcher is gone: the longest plan it can have then
 # (the host is gone as well, but somebody else holds the server's input open), its sweeps
 # until it gives up, and a busy machine.
-GUARDIAN_LIMIT = watchkeeping.HOST_LOST_END + ending.UNKILLABLE_AFTER + 1.0
+GUARDIAN_LIMIT = guardian_process.HOST_LOST_END + end_tree.UNKILLABLE_AFTER + 1.0
 
 
 class Keeper:
@@ -63,7 +63,7 @@ class Keeper:
         kernel.rename("mcp-keeper")
         if self._keep() == 0:
             return
-        ending.end_all(self._table)
+        end_tree.end_all(self._table)
         try:
             os.unlink(self._lease)
         except OSError:

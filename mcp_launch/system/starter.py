@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from errno import E2BIG, EINVAL, ENOENT, ENOEXEC
 
-from mcp_launch import guardian
 from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused
-from mcp_launch.spawning import Pipes
-from mcp_launch.watchkeeping import Errand
+from mcp_launch.system import guardian
+from mcp_launch.system.guardian_process import Errand
+from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.guardian import Guardian
     from mcp_launch.plan import Plan
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.guardian import Guardian
 
 
 class Starter:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch.signals import SIGKILL
+from mcp_launch.system.signals import SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
 
 # How often to sweep again while something survives SIGKILL (it forks faster than we look).
 SWEEP_INTERVAL = 0.01

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import kernel
-from mcp_launch.identity import compare
+from mcp_launch.system import kernel
+from mcp_launch.system.identity import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.identity import Process
-    from mcp_launch.processes import ProcessTable
+    from mcp_launch.system import ProcessTable
+    from mcp_launch.system.identity import Process
 
 
 class HostWatch:
