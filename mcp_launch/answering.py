@@ -11,7 +11,8 @@ import os
 import select
 import time
 
-from mcp_launch import message, spans
+from mcp_launch import protocol
+from mcp_launch.protocol import json_edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ class _Conversation:
         self.host_was_told = False
 
     def answer(self, line: bytes) -> None:
-        request = message.read_request(line)
+        request = protocol.read_request(line)
         if request is None:
             return
         if request[1] == "server/discover":
-            request_id = spans.read_raw(line, "id")
-            line = message.make_error(request_id, message.METHOD_NOT_FOUND, "Method not found")
+            request_id = json_edit.read_raw(line, "id")
+            line = protocol.make_error(request_id, protocol.METHOD_NOT_FOUND, "Method not found")
         else:
-            line = message.make_refusal(line, self.text)
+            line = protocol.make_refusal(line, self.text)
             self.host_was_told = True
         _write_all(line)
 

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 from time import time as _now
 
-from mcp_launch import binding, description, jsontext, message, spans, trace
+from mcp_launch import binding, description, protocol, trace
 from mcp_launch.binding import Binding
 from mcp_launch.context import is_inside
 from mcp_launch.familiar import Familiar
+from mcp_launch.protocol import json_edit, json_text
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.context import Context
     from mcp_launch.hosts.host import Caller
-    from mcp_launch.jsontext import Json
-    from mcp_launch.message import Message
     from mcp_launch.outer import Outer
     from mcp_launch.plan import Plan
     from mcp_launch.profile import Profile
+    from mcp_launch.protocol.json_text import Json, Message
 
     Memory = tuple[Binding, Found | Missing, Found | Missing, Found, Found | None]
 
-KEY = spans.Name("mcp-launch/context")
+KEY = json_edit.Name("mcp-launch/context")
 
 # What is done for a session. Lists and settings are the host's own affair, unless the
 # request itself says whose it is.
@@ -84,7 +84,7 @@ class Calls:
         self._count_at_start = 0  # of this very server
         self._context = b""  # as it stands in the next call; empty: to be written anew
         self._is_simple = False  # the next call has it as it stands
-        self._nobodys = jsontext.encode(self._describe()).encode()
+        self._nobodys = json_text.encode(self._describe()).encode()
 
     def admit(self, said: Message, line: bytes) -> bytes | Refused | Misplaced:
         """Return the line as the server is to get it, or why it must not."""
@@ -102,7 +102,7 @@ class Calls:
         if self.profile.no_meta or not isinstance(params, dict):
             return line
         context = self._choose_context(caller, meta, line)
-        return spans.put_meta(line, params, meta, KEY, context)
+        return json_edit.put_meta(line, params, meta, KEY, context)
 
     def recognise(self, line: bytes, start: int) -> bytes:
         """Return what to put before the members of a usual call's `_meta`.
@@ -115,14 +115,14 @@ class Calls:
         end = self._familiar.match(line, start)
         if not end:
             end = self._read_usual(line, start)
-        if not end or not message.is_settled(line, end):
+        if not end or not protocol.is_settled(line, end):
             return b""
         self.count += 1
         self.last_call = _now()
         return self._context
 
     def _read_usual(self, line: bytes, start: int) -> int:
-        read = message.read_usual_meta(line, start)
+        read = protocol.read_usual_meta(line, start)
         if read is None or KEY.text in read[0]:
             return 0
         meta, end = read
@@ -281,15 +281,15 @@ class Calls:
         if caller is None and self._is_shared:
             context = self._nobodys  # it may be anybody's; not the last one's
         else:
-            context = self._context or jsontext.encode(self._describe()).encode()
+            context = self._context or json_text.encode(self._describe()).encode()
         if caller == self._known or not self._is_shared:
             self._context = context
             self._is_simple = self._outer is None
-        if isinstance(message.get_member(meta, KEY.text), dict):
-            outer = spans.read_raw(line, "params", "_meta", KEY.text)  # as it was sent
+        if isinstance(protocol.get_member(meta, KEY.text), dict):
+            outer = json_edit.read_raw(line, "params", "_meta", KEY.text)  # as it was sent
         else:
             beyond = self._outer.read() if self._outer else None
-            outer = jsontext.encode(beyond).encode() if beyond else b""
+            outer = json_text.encode(beyond).encode() if beyond else b""
         return context[:-1] + b',"outer":' + outer + b"}" if outer else context
 
     def _describe(self) -> dict[str, Json]:

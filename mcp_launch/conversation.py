@@ -6,11 +6,12 @@ pass. What is not a message passes as it came, unless another reader may find on
 
 from __future__ import annotations
 
-from mcp_launch import message, spans, trace
+from mcp_launch import protocol, trace
 from mcp_launch.calls import ACTING, KEY, Refused
 from mcp_launch.hearing import Hearing
-from mcp_launch.ledger import Ledger
-from mcp_launch.opening import Opening
+from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.handshake import Opening
+from mcp_launch.protocol.requests import Ledger
 from mcp_launch.roots import Roots
 from mcp_launch.succession import Succession
 from mcp_launch.system import signals
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from mcp_launch.calls import Calls
     from mcp_launch.context import Context
     from mcp_launch.errors import LaunchError
-    from mcp_launch.jsontext import Json
-    from mcp_launch.message import Message
     from mcp_launch.plan import Plan
+    from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.relay import Relay
     from mcp_launch.state.leases import Lease
     from mcp_launch.system.guardian import Guardian
@@ -73,7 +73,7 @@ class Conversation:
 
         Nothing if it is anything else: then it has to be taken.
         """
-        start = message.find_usual_meta(data)
+        start = protocol.find_usual_meta(data)
         if not start or self.succession.is_away or self.roots.is_due:
             return b""
         if self._parts or self._is_passing:
@@ -81,7 +81,7 @@ class Conversation:
         context = self.calls.recognise(data, start)
         if not context:
             return b""
-        key = message.read_usual_id(data, start)
+        key = protocol.read_usual_id(data, start)
         self._asked[key] = ("tools/call", data)
         if not self._has_news:
             self.note_news()
@@ -104,7 +104,7 @@ class Conversation:
         """Take what is held of a line: it is whole, or will have no end."""
         line, self._parts = b"".join(self._parts), []
         was_passing, self._is_passing = self._is_passing, False
-        if was_passing and not message.may_hide_a_message(line):
+        if was_passing and not protocol.may_hide_a_message(line):
             self._pass(line)
         elif line:
             if was_passing:
@@ -113,18 +113,18 @@ class Conversation:
 
     def take(self, line: bytes) -> None:
         """Take a line."""
-        if message.has_stray_return(line):
-            joined = spans.join_line(line)
-            line = joined if spans.list_values(joined) else line
+        if protocol.has_stray_return(line):
+            joined = json_edit.join_line(line)
+            line = joined if json_edit.list_values(joined) else line
         # Without the word there can be no method, unless a letter of it is escaped.
         if b'"method"' not in line and b"\\" not in line and b"method" not in line.lower():
             self._take_answer(line)
             return
-        said = message.look(line)
+        said = protocol.look(line)
         if isinstance(said, dict) and _is_ambiguous(said):
             text = "[mcp-launch] not delivered: members of this message are capitalised wrongly"
-            request_id = spans.read_raw(line, "id")
-            self.relay.say(message.make_error(request_id, message.INVALID_REQUEST, text))
+            request_id = json_edit.read_raw(line, "id")
+            self.relay.say(protocol.make_error(request_id, protocol.INVALID_REQUEST, text))
         elif not isinstance(said, dict) or not isinstance(said.get("method"), str):
             self._take_oddity(said, line)
         elif self.succession.is_away:
@@ -152,11 +152,11 @@ class Conversation:
             self._take_answer(line)
             return
         # A batch (2025-03-26), or several messages in one line: some servers read them so.
-        parts = spans.list_elements(line) if said is not None else spans.list_values(line)
-        messages = [message.look(part) for part in parts]
-        if not parts and message.may_hide_a_message(line):
+        parts = json_edit.list_elements(line) if said is not None else json_edit.list_values(line)
+        messages = [protocol.look(part) for part in parts]
+        if not parts and protocol.may_hide_a_message(line):
             text = "[mcp-launch] not delivered: this line cannot be read as JSON"
-            self.relay.say(message.make_error(b"null", message.PARSE_ERROR, text))
+            self.relay.say(protocol.make_error(b"null", protocol.PARSE_ERROR, text))
             return
         pairs = zip(messages, parts, strict=True)
         if any(_concerns_us(one) or _is_unreadable(one, part) for one, part in pairs):
@@ -164,7 +164,7 @@ class Conversation:
                 self.take(part)  # a call in it is a call
             return
         for one, part in zip(messages, parts, strict=True):
-            if isinstance(one, dict) and message.is_request(one):
+            if isinstance(one, dict) and protocol.is_request(one):
                 self.ledger.note_request(one, part)
         self._pass(line)
 
@@ -204,15 +204,15 @@ class Conversation:
         request_id = said.get("id")
         if request_id is None:
             return  # a notification has no answer
-        self._refused[message.spell(request_id)] = None
+        self._refused[protocol.spell(request_id)] = None
         if len(self._refused) > _REFUSED_LIMIT:
             del self._refused[next(iter(self._refused))]
-        self.relay.say(message.make_refusal(line, f"[mcp-launch] {reason}"))
+        self.relay.say(protocol.make_refusal(line, f"[mcp-launch] {reason}"))
 
     def _take_notification(self, said: Message, line: bytes) -> None:
         method = said["method"]
         if method == "notifications/cancelled":
-            key = message.spell(message.get_member(said, "params", "requestId"))
+            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
             if key in self._refused:
                 del self._refused[key]
                 return
@@ -232,11 +232,11 @@ class Conversation:
         if not (self.ledger.wanted or self.roots.is_asking or succession.generation):
             self._pass(line)
             return
-        said = message.look(line)
-        if not isinstance(said, dict) or not message.is_answer(said):
+        said = protocol.look(line)
+        if not isinstance(said, dict) or not protocol.is_answer(said):
             self._pass(line)
             return
-        key = message.spell(said["id"])
+        key = protocol.spell(said["id"])
         if self.roots.hear_own(key, said):
             return
         wanted = self.ledger.note_reply(key)
@@ -245,7 +245,7 @@ class Conversation:
             return
         if wanted is not None:
             method, raw_id, own = wanted
-            line = spans.replace(line, raw_id, "id") if own != key else line
+            line = json_edit.replace(line, raw_id, "id") if own != key else line
             if method == "roots/list":
                 self.roots.hear(said)
         if succession.is_away:
@@ -283,7 +283,7 @@ def _concerns_us(said: Json) -> bool:
     """Tell whether a message would have to be judged."""
     if not isinstance(said, dict):
         return False
-    has_meta = message.get_member(said, "params", "_meta") is not None
+    has_meta = protocol.get_member(said, "params", "_meta") is not None
     return str(said.get("method")) in ACTING or has_meta
 
 
@@ -294,4 +294,4 @@ def _is_ambiguous(said: Message) -> bool:
 
 def _is_unreadable(said: Json, part: bytes) -> bool:
     """Tell whether this is the rest of a line, in which another reader may find a message."""
-    return said is None and message.may_hide_a_message(part)
+    return said is None and protocol.may_hide_a_message(part)

@@ -11,7 +11,7 @@ import time
 
 from mcp_launch import trace
 from mcp_launch.attending import Attendant, explain_early_end, read, wait_for_input
-from mcp_launch.opening import Opening
+from mcp_launch.protocol.handshake import Opening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

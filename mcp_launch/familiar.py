@@ -6,11 +6,11 @@ numbers of the call differ. To see that costs far less than to read it all again
 
 from __future__ import annotations
 
-from mcp_launch import spans
+from mcp_launch.protocol import json_edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Message
 
 
 class Familiar:
@@ -46,13 +46,13 @@ class Familiar:
         if self._misses & (self._misses - 1):
             return
         text = line.decode("ascii")
-        end = spans.find_end(text, start)
+        end = json_edit.find_end(text, start)
         if "\\" in text[start:end]:
             return  # it could not be matched
         fixed: list[str] = []
         kinds: list[bool] = []
         at = start
-        for name, value_start, value_end in spans.list_members(text, start):
+        for name, value_start, value_end in json_edit.list_members(text, start):
             value = meta[name]
             is_text = isinstance(value, str)
             if name in telling or not (is_text or text[value_start:value_end].isdigit()):

@@ -6,12 +6,13 @@ server that took another's place get ids of ours, for both count from the same n
 
 from __future__ import annotations
 
-from mcp_launch import edges, message, spans
+from mcp_launch import protocol
+from mcp_launch.protocol import json_edit, long_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.conversation import Conversation
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Message
 
 # What is looked at closely when it is answered.
 _NOTEWORTHY = {"initialize", "tools/list", "subscriptions/listen"}
@@ -29,7 +30,7 @@ class Hearing:
 
     def recognise(self, data: bytes) -> bool:
         """Tell whether this is one answer, whole, of which there is nothing else to note."""
-        key = message.read_answered(data)
+        key = protocol.read_answered(data)
         if key not in self._asked or data.find(b"\n") != len(data) - 1:
             return False
         if self._succession.is_away or not self._opening.is_over:
@@ -41,20 +42,20 @@ class Hearing:
 
     def heed(self, line: bytes) -> bytes:
         """Take note of a message of the server's; return what of it is the host's."""
-        said = message.look(line)
+        said = protocol.look(line)
         if isinstance(said, dict) and isinstance(said.get("method"), str):
             return self._heed_request(said, line)
         if isinstance(said, dict) and "id" in said:
-            return self._heed_answer(message.spell(said["id"]), said, line)
+            return self._heed_answer(protocol.spell(said["id"]), said, line)
         for one in said if isinstance(said, list) else []:
-            if isinstance(one, dict) and message.is_answer(one):
-                self._ledger.note_answer(message.spell(one["id"]))
+            if isinstance(one, dict) and protocol.is_answer(one):
+                self._ledger.note_answer(protocol.spell(one["id"]))
         self._succession.note_answer()
         return line
 
     def heed_ends(self, head: bytes, tail: bytes) -> None:
         """Take note of a long line that has passed."""
-        self._ledger.note_answer(edges.read_answered(head, tail))
+        self._ledger.note_answer(long_lines.read_answered(head, tail))
         self._succession.note_answer()
 
     def _heed_answer(self, key: bytes, said: Message, line: bytes) -> bytes:
@@ -82,13 +83,13 @@ class Hearing:
 
     def _heed_request(self, said: Message, line: bytes) -> bytes:
         method = said["method"]
-        if message.is_request(said):
+        if protocol.is_request(said):
             return self._heed_question(said, line)
         if method == "notifications/cancelled":
-            own = message.spell(message.get_member(said, "params", "requestId"))
+            own = protocol.spell(protocol.get_member(said, "params", "requestId"))
             known = self._ledger.stop_wanting(own)
             if known != own:
-                return spans.replace(line, known, "params", "requestId")
+                return json_edit.replace(line, known, "params", "requestId")
         elif method == "notifications/subscriptions/acknowledged":
             return b"" if self._succession.recollection.hear_acknowledged(said) else line
         return line
@@ -100,6 +101,6 @@ class Hearing:
             self._ledger.want(said, line)
             return line
         # The last server counted from the same number, and the host may still be at it.
-        key = message.spell(self._succession.recollection.make_id())
+        key = protocol.spell(self._succession.recollection.make_id())
         self._ledger.want(said, line, key)
-        return spans.replace(line, key, "id")
+        return json_edit.replace(line, key, "id")

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from mcp_launch import masking
 from mcp_launch.likeness import prefer
-from mcp_launch.message import get_member
 from mcp_launch.population import Launch, Server, is_settled
+from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.endpoints import End
-    from mcp_launch.jsontext import Json
     from mcp_launch.likeness import Configured
     from mcp_launch.population import Population
+    from mcp_launch.protocol.json_text import Json
     from mcp_launch.system.identity import ProcessIdentity
 
 _PARTS = ("launcher", "keeper", "guardian", "server")

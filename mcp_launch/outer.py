@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import description, message, state
+from mcp_launch import description, protocol, state
 from mcp_launch.state import leases
 from mcp_launch.state.stamps import Stamp
 from mcp_launch.system import list_ancestors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
 
 # How many launches around one another are looked at.
@@ -54,7 +54,7 @@ def find(table: ProcessTable, host: int) -> str | None:
     environ = {name: table.read_variable(host, name) or "" for name in ("HOME", "MCP_LAUNCH_HOME")}
     path = state.name_lease(environ, launch)
     record = leases.read(path) or {}
-    guardian = message.get_member(record.get("processes"), "guardian", "pid")
+    guardian = protocol.get_member(record.get("processes"), "guardian", "pid")
     above = [process.identity.pid for process in list_ancestors(table, host)]
     return path if guardian in above else None
 

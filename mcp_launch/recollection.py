@@ -7,15 +7,16 @@ host knows, and the host is told if they differ, in a way that it has agreed to.
 
 from __future__ import annotations
 
-from mcp_launch import message, spans
-from mcp_launch.ledger import hash_tools
+from mcp_launch import protocol
+from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.requests import hash_tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.conversation import Conversation
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Message
 
     # What is done with an answer, and the line that it is.
     Heard = Callable[[Message, bytes], None]
@@ -50,10 +51,10 @@ class Recollection:
 
     def ask(self, line: bytes, hear: Heard) -> None:
         """Repeat a request of the host's, and hear the answer."""
-        key = message.spell(self.make_id())
+        key = protocol.spell(self.make_id())
         self._open[key] = hear
         self._talk.relay.guard.waits_for_whole_lines = True
-        self._talk.relay.deliver(spans.replace(line, key, "id"))
+        self._talk.relay.deliver(json_edit.replace(line, key, "id"))
 
     def remind(self) -> None:
         """Tell the server what is in force, and find out whether its tools are the same."""
@@ -78,7 +79,7 @@ class Recollection:
 
     def hear_acknowledged(self, told: Message) -> bool:
         """Tell whether a stream is confirmed that the host knows to be."""
-        key = message.spell(message.get_member(told, "params", "_meta", _SUBSCRIPTION_ID))
+        key = protocol.spell(protocol.get_member(told, "params", "_meta", _SUBSCRIPTION_ID))
         if key not in self._unacknowledged:
             return False
         self._unacknowledged.discard(key)
@@ -87,10 +88,10 @@ class Recollection:
     def _hear_tools(self, answer: Message, line: bytes) -> None:
         ledger = self._talk.ledger
         self._pages.append(hash_tools(line))
-        has_more = bool(message.get_member(answer, "result", "nextCursor"))
+        has_more = bool(protocol.get_member(answer, "result", "nextCursor"))
         if has_more and len(self._pages) < len(ledger.tools):
-            cursor = spans.read_raw(line, "result", "nextCursor")
-            further = spans.put(ledger.tools_request, cursor, "params", "cursor")
+            cursor = json_edit.read_raw(line, "result", "nextCursor")
+            further = json_edit.put(ledger.tools_request, cursor, "params", "cursor")
             self.ask(further, self._hear_tools)
         elif self._pages != ledger.tools and "result" in answer:
             ledger.tools = self._pages
@@ -99,14 +100,14 @@ class Recollection:
     def _tell_tools_changed(self) -> None:
         talk = self._talk
         announced = ("result", "capabilities", "tools", "listChanged")
-        if talk.opening.greeting and message.get_member(talk.opening.answer, *announced):
-            talk.relay.say(message.make_notification(_TOOLS_CHANGED))
+        if talk.opening.greeting and protocol.get_member(talk.opening.answer, *announced):
+            talk.relay.say(protocol.make_notification(_TOOLS_CHANGED))
         for line in talk.ledger.listening.values():
-            asked = message.look(line)
-            if message.get_member(asked, "params", "notifications", "toolsListChanged"):
-                stream = spans.read_raw(line, "id")
-                changed = message.make_notification(_TOOLS_CHANGED)
-                talk.relay.say(spans.put(changed, stream, "params", "_meta", _SUBSCRIPTION_ID))
+            asked = protocol.look(line)
+            if protocol.get_member(asked, "params", "notifications", "toolsListChanged"):
+                stream = json_edit.read_raw(line, "id")
+                changed = protocol.make_notification(_TOOLS_CHANGED)
+                talk.relay.say(json_edit.put(changed, stream, "params", "_meta", _SUBSCRIPTION_ID))
 
 
 def _leave_alone(_answer: Message, _line: bytes) -> None:

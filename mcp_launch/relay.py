@@ -18,7 +18,7 @@ from mcp_launch.complaints import Complaints
 from mcp_launch.conversation import Conversation
 from mcp_launch.errors import LaunchError
 from mcp_launch.outlet import Outlet, replace_by_nothing
-from mcp_launch.stdoutguard import StdoutGuard
+from mcp_launch.protocol.server_lines import StdoutGuard
 from mcp_launch.system.signals import SIGTERM
 
 TYPE_CHECKING = False

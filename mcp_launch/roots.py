@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import message, trace
+from mcp_launch import protocol, trace
 from mcp_launch.context import is_inside
 from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.conversation import Conversation
-    from mcp_launch.jsontext import Json
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Json, Message
 
 _SCHEME = "file://"
 
@@ -68,8 +67,8 @@ class Roots:
 
     def hear(self, answer: Message) -> None:
         """Take note of an answer, whoever asked."""
-        listed = message.get_member(answer, "result", "roots")
-        addresses = [message.get_member(root, "uri") for root in _as_list(listed)]
+        listed = protocol.get_member(answer, "result", "roots")
+        addresses = [protocol.get_member(root, "uri") for root in _as_list(listed)]
         self.told = [
             _read_address(address)
             for address in addresses
@@ -87,20 +86,20 @@ class Roots:
     def _is_witness(self) -> bool:
         """Tell whether there is something to learn: who was told a directory is not asked."""
         calls, opening = self._talk.calls, self._talk.opening
-        greeting = message.look(opening.greeting)
+        greeting = protocol.look(opening.greeting)
         return (
             calls.found.host.value == "claude"
             and calls.profile.cwd in {"session", "project_root"}
             and opening.era == "initialize"
-            and message.get_member(greeting, "params", "capabilities", "roots") is not None
+            and protocol.get_member(greeting, "params", "capabilities", "roots") is not None
         )
 
     def _ask(self) -> None:
         if not self.has_been_asked:
             self.has_been_asked = True
             request_id = self._talk.succession.recollection.make_id()
-            self._key = message.spell(request_id)
-            self._talk.relay.say(message.make_request(request_id, "roots/list"))
+            self._key = protocol.spell(request_id)
+            self._talk.relay.say(protocol.make_request(request_id, "roots/list"))
 
     def _go_on(self) -> None:
         self.is_due = False

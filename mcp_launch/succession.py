@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 
-from mcp_launch import message, spans, trace
+from mcp_launch import protocol, trace
 from mcp_launch.attending import explain_early_end
 from mcp_launch.errors import LaunchError, ServerFailed
+from mcp_launch.protocol import json_edit
 from mcp_launch.recollection import Recollection
 from mcp_launch.system import guardian_process
 from mcp_launch.system.spawn import check_environment
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from mcp_launch.calls import Misplaced
     from mcp_launch.context import Context
     from mcp_launch.conversation import Conversation
-    from mcp_launch.jsontext import Json
-    from mcp_launch.message import Message
     from mcp_launch.plan import Plan
+    from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.spawn import Pipes
 
@@ -127,7 +127,7 @@ class Succession:
             if self._stage in {"draining", "holding"}:
                 self._relay.deliver(line)
         elif isinstance(said, dict) and said["method"] == "notifications/cancelled":
-            self._cancel(message.spell(message.get_member(said, "params", "requestId")), line)
+            self._cancel(protocol.spell(protocol.get_member(said, "params", "requestId")), line)
         else:
             self._queue.append(line)
             if sum(map(len, self._queue)) > _QUEUE_LIMIT:
@@ -235,7 +235,7 @@ class Succession:
         for line in self._relay.recover_unread().splitlines(keepends=True):
             # Else it is the end of a line that the server had begun to read.
             if line.endswith(b"\n"):
-                kept += self._talk.ledger.take_back(message.look(line), line)
+                kept += self._talk.ledger.take_back(protocol.look(line), line)
         self._queue[:0] = kept
 
     def _close_open_requests(self, what_happened: str) -> None:
@@ -243,11 +243,11 @@ class Succession:
         for method, line in ledger.take_unfinished():
             problem = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
             text = f"{problem} — fix: ask again; what it did so far may have had its effect"
-            relay.say(message.make_refusal(line, text))
+            relay.say(protocol.make_refusal(line, text))
         for request_id in ledger.take_wanted():
             gone: Message = {"reason": "the server that asked is gone"}
-            cancelled = message.make_notification("notifications/cancelled", gone)
-            relay.say(spans.put(cancelled, request_id, "params", "requestId"))
+            cancelled = protocol.make_notification("notifications/cancelled", gone)
+            relay.say(json_edit.put(cancelled, request_id, "params", "requestId"))
         self._talk.hearing.wait_as_needed()
 
     def _answer_everything(self, what_happened: str) -> None:
@@ -256,7 +256,7 @@ class Succession:
         self._close_open_requests(what_happened)
         for line in self.list_waiting():
             text = f"[mcp-launch] {self._relay.server} {what_happened}; it did not read this"
-            self._relay.say(message.make_refusal(line, f"{text} — fix: ask again"))
+            self._relay.say(protocol.make_refusal(line, f"{text} — fix: ask again"))
         self._queue.clear()
 
     def _may_go_on(self) -> bool:
@@ -334,5 +334,5 @@ class Succession:
 
 def _read_key(line: bytes) -> bytes | None:
     """Return the spelt id of a request; None for anything else."""
-    request = message.read_request(line)
-    return message.spell(request[0]) if request is not None else None
+    request = protocol.read_request(line)
+    return protocol.spell(request[0]) if request is not None else None

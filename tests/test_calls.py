@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from facts import FakeTable, make_context, make_sighting
 
-from mcp_launch import hosts, message, profile
+from mcp_launch import hosts, profile, protocol
 from mcp_launch.calls import KEY, Calls, Misplaced, Refused
 from mcp_launch.hosts.host import Identity
 from mcp_launch.plan import Plan
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_launch.context import Context
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
 
 CODEX_META: dict[str, Json] = {
     "callId": "call-1",
@@ -250,7 +250,7 @@ def test_usual_calls_are_recognised_only_if_nothing_has_changed() -> None:
     def recognise(meta: dict[str, Json]) -> bytes:
         said = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"_meta": meta}}
         line = json.dumps(said, separators=(",", ":")).encode() + b"\n"
-        return calls.recognise(line, message.find_usual_meta(line))
+        return calls.recognise(line, protocol.find_usual_meta(line))
 
     assert recognise(CODEX_META) == b""  # the first one is judged
     told = context_of(admit(calls, CODEX_META))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_launch import jsontext
+from mcp_launch.protocol import json_text
 
 values = st.recursive(
     st.none()
@@ -26,7 +26,7 @@ values = st.recursive(
 @settings(max_examples=300)
 @given(value=values)
 def test_what_is_encoded_is_what_json_reads(value: object) -> None:
-    assert json.loads(jsontext.encode(value)) == value
+    assert json.loads(json_text.encode(value)) == value
 
 
 @settings(max_examples=300)
@@ -36,7 +36,7 @@ def test_what_json_writes_is_what_is_parsed(
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
 
-    assert jsontext.parse(text.encode("utf-8", "surrogatepass")) == value or "\\ud" in ascii(text)
+    assert json_text.parse(text.encode("utf-8", "surrogatepass")) == value or "\\ud" in ascii(text)
 
 
 @settings(max_examples=500)
@@ -46,9 +46,9 @@ def test_the_verdict_is_jsons(text: str) -> None:
         expected = json.loads(text, strict=False)
     except ValueError:
         with pytest.raises(ValueError):  # noqa: PT011  # that it is one is the verdict
-            jsontext.parse(text.encode())
+            json_text.parse(text.encode())
     else:
-        assert jsontext.parse(text.encode()) == expected
+        assert json_text.parse(text.encode()) == expected
 
 
 BROKEN = ["", '"', "{", "[", '{"a', '{"a":', '"\\u12', "-", "nul", "{} {}", "'a'"]
@@ -57,7 +57,7 @@ BROKEN = ["", '"', "{", "[", '{"a', '{"a":', '"\\u12', "-", "nul", "{} {}", "'a'
 def test_what_is_broken_is_a_value_error_though_nobody_imported_json() -> None:
     code = (
         "import sys\n"
-        "from mcp_launch import jsontext\n"
+        "from mcp_launch.protocol import json_text as jsontext\n"
         f"for text in {BROKEN!r}:\n"
         "    try: jsontext.parse(text.encode())\n"
         "    except ValueError: continue\n"
@@ -69,12 +69,12 @@ def test_what_is_broken_is_a_value_error_though_nobody_imported_json() -> None:
 
 def test_a_long_number_leaves_the_others_what_they_are() -> None:
     digits = "9" * 5000
-    value = jsontext.parse(f'{{"id":2,"n":{digits}}}'.encode())
+    value = json_text.parse(f'{{"id":2,"n":{digits}}}'.encode())
 
     assert value == {"id": 2, "n": digits}
-    assert jsontext.encode(value) == f'{{"id":2,"n":{digits}}}'
+    assert json_text.encode(value) == f'{{"id":2,"n":{digits}}}'
 
 
 @pytest.mark.parametrize("text", ["1e999", "-1e999", "NaN"])
 def test_a_number_that_is_not_finite_can_be_read_again(text: str) -> None:
-    assert jsontext.encode(jsontext.parse(text.encode())) == text
+    assert json_text.encode(json_text.parse(text.encode())) == text

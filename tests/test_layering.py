@@ -15,7 +15,6 @@ PACKAGE = Path(mcp_launch.__file__).parent
 CIRCLES = {
     frozenset({"relay", "conversation", "succession", "hearing", "recollection", "roots"}),
     frozenset({"doctor.survey", "doctor.permission", "doctor.claudekeys"}),
-    frozenset({"message", "spans"}),
 }
 
 

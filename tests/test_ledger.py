@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_launch.ledger import Ledger, hash_tools
-from mcp_launch.message import look
+from mcp_launch.protocol import look
+from mcp_launch.protocol.requests import Ledger, hash_tools
 
 
 def want(ledger: Ledger, request_id: object, key: bytes = b"") -> None:

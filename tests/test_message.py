@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spelling import make_message
 
-from mcp_launch import edges, jsontext, message, spans
+from mcp_launch import protocol
 from mcp_launch.familiar import Familiar
+from mcp_launch.protocol import json_edit, json_text, long_lines
 
 if TYPE_CHECKING:
     from random import Random
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = int(os.environ.get("MCP_LAUNCH_TEST_EXAMPLES", "100"))
 MESSAGES = 100
 
-NAME = spans.Name("mcp-launch/context")
+NAME = json_edit.Name("mcp-launch/context")
 VALUE = b'{"host":"codex","launchId":"l-1"}'
 
 many_messages = settings(max_examples=EXAMPLES)
@@ -37,13 +38,13 @@ def read(line: bytes) -> Any:
 
 def put(line: bytes) -> bytes:
     """Return a line as the server gets it, if it is a call."""
-    said = message.look(line)
+    said = protocol.look(line)
     if not isinstance(said, dict) or said.get("method") != "tools/call":
         return line
     params = said.get("params")
     if not isinstance(params, dict):
         return line
-    return spans.put_meta(line, params, params.get("_meta"), NAME, VALUE)
+    return json_edit.put_meta(line, params, params.get("_meta"), NAME, VALUE)
 
 
 def expect(line: bytes) -> Any:
@@ -68,7 +69,7 @@ def test_any_spelling_of_a_message_gets_the_same_verdict(random: Random) -> None
         if said is None:
             continue
 
-        assert message.look(line) == said, line
+        assert protocol.look(line) == said, line
         edited = put(line)
         assert read(edited) == expect(line), line
         check_only_our_bytes_are_new(line, edited)
@@ -89,14 +90,14 @@ def check_only_our_bytes_are_new(line: bytes, edited: bytes) -> None:
 
 def check_usual_call(line: bytes, said: Any) -> None:
     """See that what is taken for granted is so."""
-    start = message.find_usual_meta(line)
-    usual = message.read_usual_meta(line, start) if start else None
-    if usual is None or not message.is_settled(line, usual[1]):
+    start = protocol.find_usual_meta(line)
+    usual = protocol.read_usual_meta(line, start) if start else None
+    if usual is None or not protocol.is_settled(line, usual[1]):
         return
     meta, end = usual
     assert said["method"] == "tools/call", line
     assert said["params"]["_meta"] == meta == json.loads(line[start:end]), line
-    assert message.read_usual_id(line, start).isdigit()
+    assert protocol.read_usual_id(line, start).isdigit()
     if NAME.text not in meta:
         short = line[: start + 1] + NAME.quoted + VALUE + b"," + line[start + 1 :]
         assert short == put(line), line
@@ -112,10 +113,10 @@ def test_what_is_taken_for_the_same_meta_tells_the_same(random: Random) -> None:
     learned: dict[str, Any] = {}
     for _ in range(MESSAGES):
         line = make_call_like_codex(random)
-        start = message.find_usual_meta(line)
+        start = protocol.find_usual_meta(line)
         assert start, line
         end = familiar.match(line, start)
-        read = message.read_usual_meta(line, start)
+        read = protocol.read_usual_meta(line, start)
         if end:
             assert read is not None, line
             meta = read[0]
@@ -141,7 +142,7 @@ def test_a_meta_is_known_again_by_all_but_its_labels() -> None:
     familiar = Familiar()
     first = line % (1, b"call-1", b"t", 1)
     meta = json.loads(first)["params"]["_meta"]
-    familiar.learn(first, message.find_usual_meta(first), meta, TELLING)
+    familiar.learn(first, protocol.find_usual_meta(first), meta, TELLING)
 
     for second, is_known in [
         (line % (22, b"call-22", b"t", 22), True),
@@ -152,7 +153,7 @@ def test_a_meta_is_known_again_by_all_but_its_labels() -> None:
         (line.replace(b'"thread_id":"t"', b'"thread_id":"u"') % (1, b"call-1", b"t", 1), False),
         (line.replace(b":%d}", b":1.%d}") % (1, b"call-1", b"t", 1), False),
     ]:
-        start = message.find_usual_meta(second)
+        start = protocol.find_usual_meta(second)
         assert bool(familiar.match(second, start)) == is_known, second
 
 
@@ -165,12 +166,12 @@ def test_a_host_that_never_repeats_itself_is_not_studied_for_ever(
         studied.append(what)
         return []
 
-    monkeypatch.setattr(spans, "list_members", study)
+    monkeypatch.setattr(json_edit, "list_members", study)
     familiar = Familiar()
     for number in range(100):
         line = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"a%d":{}}}}\n'
         line %= number
-        start = message.find_usual_meta(line)
+        start = protocol.find_usual_meta(line)
         assert not familiar.match(line, start)
         familiar.learn(line, start, json.loads(line)["params"]["_meta"], TELLING)
 
@@ -204,7 +205,7 @@ def test_a_value_is_replaced_and_nothing_else(random: Random) -> None:
         if not isinstance(said, dict):
             continue
 
-        edited = spans.replace(line, b'"ours"', "id")
+        edited = json_edit.replace(line, b'"ours"', "id")
 
         assert read(edited) == (said | {"id": "ours"} if "id" in said else said), line
 
@@ -215,7 +216,7 @@ def test_an_answer_is_known_by_its_id_wherever_it_stands(random: Random) -> None
     for _ in range(MESSAGES // 10):
         line = make_message(random)
         said = read(line)
-        key = message.read_answered(line)
+        key = protocol.read_answered(line)
         if isinstance(said, dict) and key and key.isdigit() and "method" not in said:
             assert said.get("id") == json.loads(key), line
 
@@ -237,7 +238,7 @@ CALL = (
     ],
 )
 def test_answers_as_servers_write_them(line: bytes, answered: bytes) -> None:
-    assert message.read_answered(line) == answered
+    assert protocol.read_answered(line) == answered
 
 
 @pytest.mark.parametrize(
@@ -283,12 +284,12 @@ def test_nobody_hides_below_a_thousand_brackets(is_closed: bool) -> None:
     deep = b"[" * 100_000 + b"]" * (100_000 if is_closed else 1)
     line = CALL.replace(b'"name":"x"', b'"name":"x","arguments":%b' % deep) + b"\n"
 
-    said = message.look(line)
+    said = protocol.look(line)
 
     if not is_closed:
         assert said is None
         return
-    assert message.get_member(said, "params", "_meta", "threadId") == "t"
+    assert protocol.get_member(said, "params", "_meta", "threadId") == "t"
     assert put(line).startswith(
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"mcp'
     )
@@ -297,18 +298,18 @@ def test_nobody_hides_below_a_thousand_brackets(is_closed: bool) -> None:
 def test_a_batch_is_taken_apart_as_it_is_written() -> None:
     batch = b' [ {"id":1.0,"a":[1,2]} , {"b":"]"}, 3 ]\r\n'
 
-    assert spans.list_elements(batch) == [b'{"id":1.0,"a":[1,2]}\n', b'{"b":"]"}\n', b"3\n"]
-    assert spans.list_elements(b"[]\n") == []
+    assert json_edit.list_elements(batch) == [b'{"id":1.0,"a":[1,2]}\n', b'{"b":"]"}\n', b"3\n"]
+    assert json_edit.list_elements(b"[]\n") == []
 
 
 def test_several_messages_in_a_line_are_taken_apart() -> None:
-    assert spans.list_values(b'{"a":1} [2]{"b":"}"}\r\n') == [
+    assert json_edit.list_values(b'{"a":1} [2]{"b":"}"}\r\n') == [
         b'{"a":1}\n',
         b"[2]\n",
         b'{"b":"}"}\n',
     ]
-    assert spans.list_values(b'{"a":1} and so on\n') == [b'{"a":1}\n', b"and so on\n"]
-    assert spans.list_values(b"and so on\n") == []
+    assert json_edit.list_values(b'{"a":1} and so on\n') == [b'{"a":1}\n', b"and so on\n"]
+    assert json_edit.list_values(b"and so on\n") == []
 
 
 @many_messages
@@ -320,10 +321,10 @@ def test_an_answer_is_known_by_its_ends(random: Random) -> None:
         if not isinstance(said, dict):
             continue
         short = random.randrange(1, len(line) + 1)
-        key = edges.read_answered(line[:short], line[-short:])
+        key = long_lines.read_answered(line[:short], line[-short:])
         if key and len(list_names(line)) == len(said):  # names that come twice are another matter
-            assert key == message.spell(said.get("id")), (line, short)
-        kind = edges.tell_kind(line[:short])
+            assert key == protocol.spell(said.get("id")), (line, short)
+        kind = long_lines.tell_kind(line[:short])
         assert kind != "question" or "method" in said, line
         assert kind != "answer" or "result" in said or "error" in said, line
 
@@ -349,18 +350,18 @@ def list_names(line: bytes) -> list[str]:
 def test_a_long_line_tells_at_its_ends_what_it_is(line: bytes, answered: bytes, kind: str) -> None:
     line %= b'"\\"id\\":1,",' * 1000 + b"0" if b"[%b]" in line else b"x" * 9999
 
-    assert edges.read_answered(line[:512], line[-512:]) == answered
-    assert edges.tell_kind(line[:512]) == kind
+    assert long_lines.read_answered(line[:512], line[-512:]) == answered
+    assert long_lines.tell_kind(line[:512]) == kind
 
 
 def test_a_path_that_leads_nowhere_changes_nothing() -> None:
-    assert spans.replace(b'{"a":{"b":1}}\n', b"2", "a", "c") == b'{"a":{"b":1}}\n'
-    assert spans.replace(b'{"a":[]}\n', b"2", "a", "b") == b'{"a":[]}\n'
+    assert json_edit.replace(b'{"a":{"b":1}}\n', b"2", "a", "c") == b'{"a":{"b":1}}\n'
+    assert json_edit.replace(b'{"a":[]}\n', b"2", "a", "b") == b'{"a":[]}\n'
 
 
 def test_ids_that_look_alike_differ() -> None:
-    assert message.spell(1) != message.spell("1")
-    assert message.spell("ä\n") == jsontext.encode("ä\n").encode()
+    assert protocol.spell(1) != protocol.spell("1")
+    assert protocol.spell("ä\n") == json_text.encode("ä\n").encode()
 
 
 @many_messages
@@ -373,7 +374,7 @@ def test_a_value_is_put_where_it_belongs_and_nothing_else_changes(random: Random
             continue
         params = said.get("params")
         said["params"] = {**(params if isinstance(params, dict) else {}), "cursor": "c"}
-        assert read(spans.put(line, b'"c"', "params", "cursor")) == said, line
+        assert read(json_edit.put(line, b'"c"', "params", "cursor")) == said, line
 
 
 @many_messages
@@ -385,7 +386,7 @@ def test_what_is_read_as_it_is_written_is_what_it_says(random: Random) -> None:
         if not isinstance(said, dict):
             continue
         for name in ("id", "method", "params"):
-            raw = spans.read_raw(line, name)
+            raw = json_edit.read_raw(line, name)
             assert (read(raw) if raw else "none") == said.get(name, "none"), line
 
 
@@ -394,11 +395,11 @@ def test_what_is_read_as_it_is_written_is_what_it_says(random: Random) -> None:
 def test_a_joined_line_says_the_same_and_has_nothing_behind_a_return(random: Random) -> None:
     for _ in range(MESSAGES):
         line = make_message(random).rstrip(b"\r\n").replace(b" ", b" \r ") + b"\n"
-        joined = spans.join_line(line)
-        said = message.look(line)
-        assert message.look(joined) == said, line
+        joined = json_edit.join_line(line)
+        said = protocol.look(line)
+        assert protocol.look(joined) == said, line
         if isinstance(said, dict):
-            pieces = [message.look(piece) for piece in joined.split(b"\r")]
+            pieces = [protocol.look(piece) for piece in joined.split(b"\r")]
             found = [piece for piece in pieces if isinstance(piece, dict) and "method" in piece]
             assert found in ([], [said]), line
 
@@ -416,9 +417,9 @@ def test_a_joined_line_says_the_same_and_has_nothing_behind_a_return(random: Ran
     ],
 )
 def test_a_return_is_stray_unless_it_ends_the_line(line: bytes, is_stray: bool) -> None:
-    assert message.has_stray_return(line) == is_stray
+    assert protocol.has_stray_return(line) == is_stray
 
 
 def test_a_number_is_the_same_id_however_it_is_written() -> None:
-    assert message.spell(100.0) == message.spell(100) == b"100"
-    assert message.spell(1.5) == b"1.5"
+    assert protocol.spell(100.0) == protocol.spell(100) == b"100"
+    assert protocol.spell(1.5) == b"1.5"

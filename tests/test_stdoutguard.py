@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stage import Stage, python, request, wait_for_lease
 
-from mcp_launch.stdoutguard import StdoutGuard
+from mcp_launch.protocol.server_lines import StdoutGuard
 
 if TYPE_CHECKING:
     from pathlib import Path

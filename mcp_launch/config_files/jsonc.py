@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_launch.config_files.positions import Path, Spot, Unreadable
 
 if TYPE_CHECKING:
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
 
 _SPACE = " \t\r\n"
 _WORD_ENDS = frozenset(' \t\r\n,:]}/"')

@@ -9,7 +9,7 @@ import yaml
 from mcp_launch.config_files.positions import Path, Spot, Unreadable
 
 if TYPE_CHECKING:
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
 
 
 def read(text: str) -> tuple[Json, list[Spot]]:

@@ -10,15 +10,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import __version__, message
+from mcp_launch import __version__, protocol
 from mcp_launch.doctor.wire import OURS, Overheard, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.doctor.rehearsing import Start, Ward
-    from mcp_launch.jsontext import Json
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Json, Message
 
     Clean = Callable[[str], str]
 
@@ -134,7 +133,7 @@ class _Host:
         about = self._discover() if first == DISCOVER else None
         if about is None:
             about = self._initialize(_OFFERED[first])
-        if message.get_member(about, "capabilities", "tools") is not None:
+        if protocol.get_member(about, "capabilities", "tools") is not None:
             self._list_tools()
         self._talk.is_mute = first == DISCOVER and DISCOVER not in self._wire.answers
 
@@ -158,20 +157,20 @@ class _Host:
             if late is None:
                 raise
             return late
-        missing = [path for path in _DEMANDED if message.get_member(about, *path) is None]
+        missing = [path for path in _DEMANDED if protocol.get_member(about, *path) is None]
         self._talk.missing = ".".join(missing[0]) if missing else ""
-        self._talk.version = str(message.get_member(about, "protocolVersion"))
-        self._wire.write(message.make_notification("notifications/initialized"))
+        self._talk.version = str(protocol.get_member(about, "protocolVersion"))
+        self._wire.write(protocol.make_notification("notifications/initialized"))
         return about
 
     def _list_tools(self) -> None:
         cursor: Message = {}
         for _ in range(_PAGES):
             page = self._ask("tools/list", self._meta | cursor)
-            tools = message.get_member(page, "tools")
+            tools = protocol.get_member(page, "tools")
             for tool in tools if isinstance(tools, list) else []:
-                self._talk.tools.append(str(message.get_member(tool, "name")))
-            following = message.get_member(page, "nextCursor")
+                self._talk.tools.append(str(protocol.get_member(tool, "name")))
+            following = protocol.get_member(page, "nextCursor")
             if not following:
                 return
             cursor = {"cursor": following}
@@ -183,7 +182,7 @@ class _Host:
             has_ended = self._wire.has_ended
             raise _Failed(self._tell_end(method) if has_ended else self._tell_silence(method))
         if "error" in answer:
-            raise _Failed(_tell_refusal(method, message.get_member(answer, "error", "message")))
+            raise _Failed(_tell_refusal(method, protocol.get_member(answer, "error", "message")))
         return answer.get("result")
 
     def _tell_end(self, method: str) -> Failure:

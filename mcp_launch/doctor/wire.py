@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_launch import message
+from mcp_launch import protocol
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
     from typing import IO
 
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Message
 
 # A launcher whose input has ended is gone well before, whatever its server does.
 END_LIMIT = 10.0
@@ -69,7 +69,7 @@ class Wire:
     def ask(self, request_id: str, method: str, params: Message, until: float) -> Message | None:
         """Return the answer to a request; None if there was none in time, or will be none."""
         request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-        self.write(message.encode(request))
+        self.write(protocol.encode(request))
         while request_id not in self.answers and not self.has_ended and self._listen(until):
             pass
         return self.answers.get(request_id)
@@ -114,17 +114,17 @@ class Wire:
         return left > 0
 
     def _hear(self, line: bytes) -> None:
-        told = message.look(line)
+        told = protocol.look(line)
         if not isinstance(told, dict):
             return
-        if message.is_request(told):
+        if protocol.is_request(told):
             self._answer(told)
-        elif message.is_answer(told):
+        elif protocol.is_answer(told):
             self.answers[str(told["id"])] = told
 
     def _answer(self, request: Message) -> None:
         """Say what a host would: a server may wait for it before it goes on."""
-        request_id = message.spell(request["id"])
+        request_id = protocol.spell(request["id"])
         results: dict[str, Message] = {
             "ping": {},
             "roots/list": {"roots": [{"uri": Path(self._project).absolute().as_uri()}]},
@@ -132,9 +132,9 @@ class Wire:
         result = results.get(str(request["method"]))
         if result is None:
             text = "the doctor does not do that"
-            self.write(message.make_error(request_id, message.METHOD_NOT_FOUND, text))
+            self.write(protocol.make_error(request_id, protocol.METHOD_NOT_FOUND, text))
         else:
-            self.write(message.make_result(request_id, result))
+            self.write(protocol.make_result(request_id, result))
 
     def _overhear(self, line: bytes) -> None:
         text = line.decode(errors="replace").strip()

@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch import jsontext
 from mcp_launch.hosts.host import Callers, Host, Identity
+from mcp_launch.protocol import json_text
 from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory, name_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Caller, Sighting
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
 
 # How often a torn read is tried again, and how long between: the write takes
 # microseconds, so this is generous and still costs a launch nothing to speak of.
@@ -154,7 +154,7 @@ def _read_record(path: str) -> dict[str, Json] | None:
     for _ in range(_TORN_READS):
         try:
             with open(path, "rb") as file:
-                record = jsontext.parse(file.read())
+                record = json_text.parse(file.read())
         except (OSError, RecursionError):
             return None  # not there, or nested deeper than anything that Claude Code writes
         except ValueError:

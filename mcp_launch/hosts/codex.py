@@ -17,14 +17,14 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch import jsontext
 from mcp_launch.hosts.host import Callers, Host, Identity, pick_text
+from mcp_launch.protocol import json_text
 from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Caller, Sighting
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
 
 _LOCKS = "/thread-writer-locks/"
 _ID_LENGTH = 36
@@ -166,7 +166,7 @@ def _describe(thread_id: str, rollout: str | None) -> Thread:
         return Thread(thread_id, None, None)
     try:
         with open(rollout, "rb") as file:
-            record = jsontext.parse(file.readline(_ROLLOUT_HEAD))
+            record = json_text.parse(file.readline(_ROLLOUT_HEAD))
     except (OSError, ValueError, RecursionError):
         # Being written, moved to the archive between our look and now, or not Codex's.
         record = None

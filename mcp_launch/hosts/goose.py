@@ -8,7 +8,7 @@ from mcp_launch.values import Found, Missing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Caller, Sighting
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
 
 
 class _Callers(Callers):

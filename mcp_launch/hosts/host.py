@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.identity import Process
 

@@ -7,7 +7,7 @@ from mcp_launch.hosts.host import Callers, Host, pick_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Caller, Sighting
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
 
 
 class _Callers(Callers):

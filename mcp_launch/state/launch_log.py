@@ -13,7 +13,8 @@ import os
 from time import monotonic as _clock
 from time import time as _now
 
-from mcp_launch import jsontext, state
+from mcp_launch import state
+from mcp_launch.protocol import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Log:
         self._fd = os.open(self._path, flags, 0o600)
         self._size = 0
         self._part += 1
-        head = jsontext.encode({"version": VERSION, "part": self._part, **self._facts})
+        head = json_text.encode({"version": VERSION, "part": self._part, **self._facts})
         self._write(b"i", [head.encode()])
 
     def _write(self, kind: bytes, lines: list[bytes], moment: float | None = None) -> None:

@@ -11,13 +11,14 @@ import os
 import time
 from errno import ENOSPC
 
-from mcp_launch import jsontext, state, trace
+from mcp_launch import state, trace
+from mcp_launch.protocol import json_text
 from mcp_launch.state import own_files
 from mcp_launch.system.identity import ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.identity import Verdict
 
@@ -40,7 +41,7 @@ class Lease:
         draft = f"{directory}/.{name}.{os.getpid()}"
         try:
             state.make_private(directory)
-            _write_whole(draft, jsontext.encode(self.record).encode() + b"\n")
+            _write_whole(draft, json_text.encode(self.record).encode() + b"\n")
             os.replace(draft, self.path)
         except OSError as error:
             trace.note(f"no lease: {self.path}: {error.strerror}")
@@ -155,7 +156,7 @@ def read(path: str) -> dict[str, Json] | None:
     """
     content = own_files.read(path)
     try:
-        record = jsontext.parse(content) if content else None
+        record = json_text.parse(content) if content else None
     except (ValueError, RecursionError):
         return None  # not a lease
     return record if isinstance(record, dict) else None

@@ -11,9 +11,10 @@ import os
 import sys
 from stat import S_ISREG
 
-from mcp_launch import jsontext, state
+from mcp_launch import state
 from mcp_launch.errors import ProfileRefused
 from mcp_launch.options import Variable
+from mcp_launch.protocol import json_text
 from mcp_launch.state import own_files
 
 TYPE_CHECKING = False
@@ -47,7 +48,7 @@ def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
     # Whoever else could write it could say that the user trusts something.
     content = own_files.read(name_record(path, environ))
     try:
-        kept: Any = jsontext.parse(content) if content else None
+        kept: Any = json_text.parse(content) if content else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(kept, dict):

@@ -8,7 +8,7 @@ message (a prompt without a newline), which is cut off.
 
 from __future__ import annotations
 
-from mcp_launch import edges, jsontext
+from mcp_launch.protocol import json_text, long_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,12 +183,12 @@ class StdoutGuard:
 
     def _is_needed_whole(self, head: bytes) -> bool:
         """Tell whether it is a request of the server's, which may have to be changed."""
-        kind = edges.tell_kind(head) if _begins_like_a_message(head) else "answer"
+        kind = long_lines.tell_kind(head) if _begins_like_a_message(head) else "answer"
         return kind == "question" or (kind == "" and self.is_successors)
 
     def _judge(self, line: bytes) -> bytes:
         try:
-            message = jsontext.parse(line)
+            message = json_text.parse(line)
         except ValueError:
             return self._salvage(line)
         except RecursionError:
@@ -205,7 +205,7 @@ class StdoutGuard:
             return b""
         noise, rest = line[:start], line[start:]
         try:
-            jsontext.parse(rest)
+            json_text.parse(rest)
         except (ValueError, RecursionError):
             self._count(line)
             return b""
@@ -225,7 +225,7 @@ def _begins_like_a_message(line: bytes) -> bool:
 
 def _is_json(line: bytes) -> bool:
     try:
-        jsontext.parse(line)
+        json_text.parse(line)
     except ValueError:
         return False
     except RecursionError:

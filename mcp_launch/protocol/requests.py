@@ -6,12 +6,12 @@ back, what to say again.
 
 from __future__ import annotations
 
-from mcp_launch import message, spans
+from mcp_launch import protocol
+from mcp_launch.protocol import json_edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.jsontext import Json
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Json, Message
 
     # A request of the host's, as it came: its method, the line.
     Asked = tuple[str, bytes]
@@ -56,7 +56,7 @@ class Ledger:
     def note_request(self, asked: Message, line: bytes) -> None:
         """Note a request that goes to the server."""
         request_id, method = asked["id"], str(asked["method"])
-        key = b"%d" % request_id if request_id.__class__ is int else message.spell(request_id)
+        key = b"%d" % request_id if request_id.__class__ is int else protocol.spell(request_id)
         self.asked[key] = (method, line)
         if method in _REMEMBERED:
             _REMEMBERED[method](self, asked, key, line)
@@ -71,8 +71,8 @@ class Ledger:
 
     def want(self, said: Message, line: bytes, key: bytes = b"") -> None:
         """Note a request of the server's; `key` is its id for the host, if that is another."""
-        own = message.spell(said["id"])
-        self.wanted[key or own] = (str(said["method"]), spans.read_raw(line, "id"), own)
+        own = protocol.spell(said["id"])
+        self.wanted[key or own] = (str(said["method"]), json_edit.read_raw(line, "id"), own)
         if key:
             self._own_ids[own] = key
 
@@ -99,13 +99,13 @@ class Ledger:
     def take_back(self, said: Json, line: bytes) -> list[bytes]:
         """Return what the next server is to get of a line that the last one has not read."""
         if isinstance(said, list):
-            parts = zip(said, spans.list_elements(line), strict=True)
+            parts = zip(said, json_edit.list_elements(line), strict=True)
             return [kept for one, part in parts for kept in self.take_back(one, part)]
         if not isinstance(said, dict) or "method" not in said:
             return []  # an answer to the last server
-        if not message.is_request(said):
+        if not protocol.is_request(said):
             return [line] if said["method"] not in _FOR_THE_LAST_ONE else []
-        asked = self.note_answer(message.spell(said["id"]))
+        asked = self.note_answer(protocol.spell(said["id"]))
         return [asked[1]] if asked is not None else []  # as it came, not as it was delivered
 
     def note_tools(self, answer: Message, line: bytes) -> None:
@@ -134,25 +134,25 @@ class Ledger:
         self.level = line
 
     def _remember_subscription(self, asked: Message, _key: bytes, line: bytes) -> None:
-        self.subscriptions[str(message.get_member(asked, "params", "uri"))] = line
+        self.subscriptions[str(protocol.get_member(asked, "params", "uri"))] = line
 
     def _forget_subscription(self, asked: Message, _key: bytes, _line: bytes) -> None:
-        self.subscriptions.pop(str(message.get_member(asked, "params", "uri")), None)
+        self.subscriptions.pop(str(protocol.get_member(asked, "params", "uri")), None)
 
     def _remember_stream(self, _asked: Message, key: bytes, line: bytes) -> None:
         self.listening[key] = line
 
     def _remember_tools(self, asked: Message, key: bytes, line: bytes) -> None:
         self._pages.add(key)
-        if not message.get_member(asked, "params", "cursor"):  # an empty one is none, too
+        if not protocol.get_member(asked, "params", "cursor"):  # an empty one is none, too
             self.tools_request = line
             self.tools = []
 
 
 def hash_tools(line: bytes) -> int:
     """Return what distinguishes one page of tools from another."""
-    tools = spans.read_raw(line, "result", "tools")
-    cursor = spans.read_raw(line, "result", "nextCursor")
+    tools = json_edit.read_raw(line, "result", "tools")
+    cursor = json_edit.read_raw(line, "result", "nextCursor")
     return hash((tools, cursor not in {b"", b"null", b'""'}))
 
 

@@ -7,18 +7,17 @@ as Python reads them: the last one counts.
 
 from __future__ import annotations
 
-from mcp_launch import jsontext
+from mcp_launch.protocol import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.jsontext import Json
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Json, Message
 
     # Name, where its value begins, where that ends.
     Member = tuple[str, int, int]
 
 # What may stand between the parts of a message; a byte order mark only before it.
-_SPACE = jsontext.WHITESPACE + "\ufeff"
+_SPACE = json_text.WHITESPACE + "\ufeff"
 
 # How deep to look into a message that is nested deeper than Python follows: `_meta` is a
 # member of `params`, and what identifies a call is a member of that, or of one of those.
@@ -32,7 +31,7 @@ class Name:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.quoted = jsontext.encode(text).encode() + b":"
+        self.quoted = json_text.encode(text).encode() + b":"
 
 
 def put_meta(line: bytes, params: Message, meta: Json, name: Name, value: bytes) -> bytes:
@@ -118,7 +117,7 @@ def join_line(line: bytes) -> bytes:
     at = 0
     try:
         while (start := body.find('"', at)) >= 0:
-            end = jsontext.read_string(body, start)[1]
+            end = json_text.read_string(body, start)[1]
             parts += [body[at:start].replace("\r", " "), body[start:end]]
             at = end
     except (ValueError, SystemError):
@@ -212,7 +211,7 @@ def list_members(text: str, start: int) -> list[Member]:
         return members
     at = skip_space(text, at + 1)
     while text[at] != "}":
-        name, at = jsontext.read_string(text, at)
+        name, at = json_text.read_string(text, at)
         at = skip_space(text, skip_space(text, at) + 1)  # over the colon
         end = find_end(text, at)
         members.append((name, at, end))
@@ -224,7 +223,7 @@ def list_members(text: str, start: int) -> list[Member]:
 def find_end(text: str, start: int) -> int:
     """Return where the value that begins at `start` ends, however deep it is."""
     try:
-        return jsontext.find_end(text, start)
+        return json_text.find_end(text, start)
     except RecursionError:
         return _skip_deep(text, start)
 
@@ -234,7 +233,7 @@ def _skip_deep(text: str, start: int) -> int:
     while True:
         sign = text[at]
         if sign == '"':
-            at = jsontext.read_string(text, at)[1]
+            at = json_text.read_string(text, at)[1]
             continue
         depth += (sign in "{[") - (sign in "}]")
         at += 1
@@ -245,7 +244,7 @@ def _skip_deep(text: str, start: int) -> int:
 def _read_shallow(text: str, start: int, depth: int) -> Json:
     at = skip_space(text, start)
     try:
-        return jsontext.read_value(text, at)
+        return json_text.read_value(text, at)
     except RecursionError:
         if depth == 0 or text[at] != "{":
             return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from mcp_launch import message, spans
+from mcp_launch import protocol
+from mcp_launch.protocol import json_edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
-    from mcp_launch.message import Message
+    from mcp_launch.protocol.json_text import Message
 
 
 class Opening:
@@ -36,7 +37,7 @@ class Opening:
         """Note the requests in what the host said; return the beginning of its next line."""
         *lines, rest = data.split(b"\n")
         for line in lines:
-            heard = message.look(line)
+            heard = protocol.look(line)
             if isinstance(heard, dict):
                 self.hear_host(heard, line + b"\n")
         return rest
@@ -44,8 +45,8 @@ class Opening:
     def hear_host(self, heard: Message, line: bytes) -> None:
         """Note a request."""
         method = heard.get("method")
-        if isinstance(method, str) and message.is_request(heard):
-            self.pending[message.spell(heard["id"])] = (method, line)
+        if isinstance(method, str) and protocol.is_request(heard):
+            self.pending[protocol.spell(heard["id"])] = (method, line)
 
     def refuse_news(self, unread: set[bytes]) -> list[bytes]:
         """Return refusals of `server/discover`, if the server has read nothing else."""
@@ -53,9 +54,9 @@ class Opening:
         if any(method != "server/discover" for method, _ in asked):
             return []
         self.pending.clear()  # what was not read is said again
-        code = message.METHOD_NOT_FOUND
-        ids = [spans.read_raw(line, "id") for _, line in asked]
-        return [message.make_error(one, code, "Method not found") for one in ids]
+        code = protocol.METHOD_NOT_FOUND
+        ids = [json_edit.read_raw(line, "id") for _, line in asked]
+        return [protocol.make_error(one, code, "Method not found") for one in ids]
 
     def leave_to(self, error: LaunchError, unfinished: bytes) -> None:
         """Note in an error what is still to be answered, and the beginning of a line."""
@@ -64,9 +65,9 @@ class Opening:
 
     def hear_server(self, heard: Message) -> None:
         """Note an answer."""
-        if not message.is_answer(heard):
+        if not protocol.is_answer(heard):
             return
-        key = message.spell(heard["id"])
+        key = protocol.spell(heard["id"])
         method, line = self.pending.pop(key, ("", b""))
         is_accepted = "result" in heard
         if method == "initialize" and is_accepted:

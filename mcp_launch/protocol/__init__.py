@@ -7,13 +7,12 @@ A message is looked at as the dictionary that it is.
 
 from __future__ import annotations
 
-from mcp_launch import jsontext
+from mcp_launch.protocol import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.jsontext import Json
+    from mcp_launch.protocol.json_text import Json, Message
 
-    Message = dict[str, Json]
 
 # JSON-RPC's own codes.
 PARSE_ERROR = -32700
@@ -46,13 +45,13 @@ _ID_LAST = b',"id":'
 def look(line: bytes) -> Json:
     """Return what a line holds: a message, a batch of them, or None for what is neither."""
     try:
-        return jsontext.parse(line.removeprefix(_BYTE_ORDER_MARK))
+        return json_text.parse(line.removeprefix(_BYTE_ORDER_MARK))
     except ValueError:
         return None
     except RecursionError:
-        from mcp_launch import spans
+        from mcp_launch.protocol import json_edit
 
-        return spans.look_at_deep(line)
+        return json_edit.look_at_deep(line)
 
 
 def spell(request_id: Json) -> bytes:
@@ -63,7 +62,7 @@ def spell(request_id: Json) -> bytes:
         return b""  # no id at all
     if isinstance(request_id, float) and request_id.is_integer():
         return b"%d" % int(request_id)
-    return jsontext.encode(request_id).encode()
+    return json_text.encode(request_id).encode()
 
 
 def has_stray_return(line: bytes) -> bool:
@@ -118,7 +117,7 @@ def find_usual_meta(line: bytes) -> int:
 def read_usual_meta(line: bytes, start: int) -> tuple[Message, int] | None:
     """Return the object that begins there, and where it ends, in a line that is all ASCII."""
     try:
-        value, end = jsontext.scan(line.decode("ascii"), start)
+        value, end = json_text.scan(line.decode("ascii"), start)
     except (StopIteration, SystemError, ValueError, RecursionError):
         return None
     return (value, end) if isinstance(value, dict) else None
@@ -173,9 +172,9 @@ def make_refusal(line: bytes, text: str) -> bytes:
     A call gets a result that says it failed: hosts hand its text to the model and none
     repeats the call, which some do after an error. Everything else gets an error.
     """
-    from mcp_launch import spans
+    from mcp_launch.protocol import json_edit
 
-    request_id = spans.read_raw(line, "id")
+    request_id = json_edit.read_raw(line, "id")
     if get_member(look(line), "method") != "tools/call":
         return make_error(request_id, NOT_SERVED, text)
     result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
@@ -202,7 +201,7 @@ def make_notification(method: str, params: dict[str, Json] | None = None) -> byt
 
 def encode(message: object) -> bytes:
     """Return a message as a line."""
-    return jsontext.encode(message).encode() + b"\n"
+    return json_text.encode(message).encode() + b"\n"
 
 
 def read_request(line: bytes) -> tuple[Json, str] | None:
