@@ -85,10 +85,10 @@ def _launch(arguments: list[str], launch: str) -> int:
     starter = Starter(table, _list_hosts(line, parent), lease)
     guardian = starter.begin(decided, pipes)
     # The server is on its way. What is imported from here on, is imported meanwhile.
-    from mcp_launch import carrying
+    from mcp_launch.runtime import serve
 
     wait_for(guardian, decided)
-    running = carrying.Running(
+    running = serve.Running(
         wanted=wanted,
         line=line,
         found=found,
@@ -97,7 +97,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         starter=starter,
         decide=lambda changed: _plan(wanted, changed),
     )
-    return carrying.carry(running, pipes, wake)
+    return serve.carry(running, pipes, wake)
 
 
 def prepare_process() -> None:
@@ -182,7 +182,7 @@ def _make_room() -> None:
 def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
     signals.stop_listening()
     _make_room()
-    from mcp_launch import answering
+    from mcp_launch.runtime import failed_launch
 
     if isinstance(failure, LaunchError):
         error = failure
@@ -197,7 +197,7 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
         code = tell(error, sys.stderr)
     except OSError:
         code = error.exit_code  # nobody reads our stderr; the host still gets the answer
-    answering.answer_host(error)
+    failed_launch.answer_host(error)
     return code
 
 

@@ -49,7 +49,7 @@ def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int
 def answer_host(error: LaunchError) -> int:
     """Tell a host, too: an entry with a slip in it is started by a host that waits."""
     if not os.isatty(0) and hasattr(select, "poll"):
-        from mcp_launch import answering
+        from mcp_launch.runtime import failed_launch
 
-        answering.answer_host(error)
+        failed_launch.answer_host(error)
     return error.exit_code

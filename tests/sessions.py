@@ -95,13 +95,13 @@ def methods(sight: dict[str, Any]) -> list[str]:
     return [message.get("method") for message in sight["heard"]]
 
 
-def with_constants(*, module: str = "succession", **constants: float) -> list[str]:
+def with_constants(*, module: str = "broker.replacement", **constants: float) -> list[str]:
     """Return a launcher whose patience is another."""
-    lines = [f"{module}.{name} = {value}" for name, value in constants.items()]
+    lines = [f"module.{name} = {value}" for name, value in constants.items()]
     code = "; ".join(
         [
             "import sys",
-            f"from mcp_launch import {module}",
+            f"import mcp_launch.{module} as module",
             *lines,
             "from mcp_launch.__main__ import main",
             "sys.exit(main(['run', *sys.argv[1:]]))",

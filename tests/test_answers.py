@@ -9,7 +9,7 @@ import pytest
 from sessions import A, B, kill, methods, of, with_constants
 from stage import MEMORY, Launch, Stage, call, python, refusal, request
 
-from mcp_launch.calls import KEY
+from mcp_launch.broker.calls import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +196,7 @@ def read_messages(launch: Launch, until: int) -> list[bytes]:
 
 
 def test_a_cancelled_call_is_not_handed_to_the_next_server(stage: Stage, tmp_path: Path) -> None:
-    run = with_constants(module="relay", _DYING=20.0)
+    run = with_constants(module="runtime.relay", _DYING=20.0)
     launch = stage.start([*run, "--", *MEMORY])
     launch.greet()
     flag = tmp_path / "go"
@@ -242,7 +242,7 @@ def test_a_later_server_cancels_its_own_request_and_no_other(stage: Stage) -> No
 def test_a_server_that_no_longer_reads_ends_the_launch_when_it_ends(
     stage: Stage, tmp_path: Path
 ) -> None:
-    launch = stage.start([*with_constants(module="relay", _DYING=0.01), "--", *MEMORY])
+    launch = stage.start([*with_constants(module="runtime.relay", _DYING=0.01), "--", *MEMORY])
     launch.greet()
     flag = tmp_path / "go"
     launch.call("deaf", 2, path=str(flag))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_launch import binding
-from mcp_launch.binding import Binding
+from mcp_launch.broker import routing
+from mcp_launch.broker.routing import Binding
 from mcp_launch.plan import Held
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def judge(
     is_fresh: bool,
     on_change: str = "",
 ) -> str:
-    return binding.judge(
+    return routing.judge(
         before,
         TOLD,
         carries=carries,
@@ -137,10 +137,10 @@ def test_calls_that_told_nobody_do_not_bind(carries: Carries) -> None:
 
 
 def test_a_call_that_tells_only_its_thread_keeps_the_session() -> None:
-    told = binding.bind_by_call(bound("tentative"), (None, "t-old", None), "the call")
+    told = routing.bind_by_call(bound("tentative"), (None, "t-old", None), "the call")
     assert (told.state, told.session, told.thread) == ("confirmed", "s-old", "t-old")
 
-    told = binding.bind_by_call(bound("tentative"), (None, "t-new", None), "the call")
+    told = routing.bind_by_call(bound("tentative"), (None, "t-new", None), "the call")
     assert (told.state, told.session, told.thread) == ("confirmed", None, "t-new")
 
 
@@ -149,8 +149,8 @@ def test_a_call_that_tells_only_its_thread_keeps_the_session() -> None:
     [("", "deliver"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
 )
 def test_another_directory_is_noted_or_handled_as_chosen(on_change: str, action: str) -> None:
-    assert binding.judge_place(is_elsewhere=True, on_change=on_change) == action
-    assert binding.judge_place(is_elsewhere=False, on_change=on_change) == "deliver"
+    assert routing.judge_place(is_elsewhere=True, on_change=on_change) == action
+    assert routing.judge_place(is_elsewhere=False, on_change=on_change) == "deliver"
 
 
 @pytest.mark.parametrize(

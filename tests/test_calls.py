@@ -10,7 +10,7 @@ import pytest
 from facts import FakeTable, make_context, make_sighting
 
 from mcp_launch import hosts, profile, protocol
-from mcp_launch.calls import KEY, Calls, Misplaced, Refused
+from mcp_launch.broker.calls import KEY, Calls, Misplaced, Refused
 from mcp_launch.hosts.host import Identity
 from mcp_launch.plan import Plan
 from mcp_launch.values import Found, Missing

@@ -14,7 +14,8 @@ import pytest
 from facts import FakeTable, make_context
 from stage import HERE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
 
-from mcp_launch import carrying, hosts, lineage
+from mcp_launch import hosts, lineage
+from mcp_launch.runtime import serve
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
@@ -215,10 +216,10 @@ def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
     ended.wait()
     table = FakeTable()
     line = lineage.Lineage([], hosts.UNKNOWN, None)
-    running = carrying.Running.__new__(carrying.Running)
+    running = serve.Running.__new__(serve.Running)
     running.table, running.line, running.found = table, line, make_context()
 
-    watch = carrying.watch_hosts(running, [os.getppid(), ended.pid])
+    watch = serve.watch_hosts(running, [os.getppid(), ended.pid])
 
     assert watch.is_lost
     for fd in watch.descriptors:
@@ -229,11 +230,11 @@ def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
     table = FakeTable()
     known = table.add(os.getppid(), "codex", start="ticks:1")
     table.add(os.getppid(), "another", start="ticks:2")
-    running = carrying.Running.__new__(carrying.Running)
+    running = serve.Running.__new__(serve.Running)
     running.table = table
     running.line = lineage.Lineage([], hosts.UNKNOWN, known)
 
-    watch = carrying.watch_hosts(running, [os.getppid()])
+    watch = serve.watch_hosts(running, [os.getppid()])
 
     assert watch.is_lost
     for fd in watch.descriptors:

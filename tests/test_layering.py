@@ -13,7 +13,16 @@ PACKAGE = Path(mcp_launch.__file__).parent
 
 # Modules that know each other in a circle. This list may only become shorter.
 CIRCLES = {
-    frozenset({"relay", "conversation", "succession", "hearing", "recollection", "roots"}),
+    frozenset(
+        {
+            "runtime.relay",
+            "broker.connection",
+            "broker.replacement",
+            "broker.server_messages",
+            "broker.replay",
+            "broker.roots",
+        }
+    ),
     frozenset({"doctor.survey", "doctor.permission", "doctor.claudekeys"}),
 }
 

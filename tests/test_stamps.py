@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from facts import FakeTable, make_sighting
 
-from mcp_launch import outer
+from mcp_launch.broker import outer_launch
 from mcp_launch.hosts import load
 from mcp_launch.state import stamps
 
@@ -83,7 +83,7 @@ def test_a_lease_around_this_one_that_changes_within_a_second_is_noticed(
 ) -> None:
     """One lease replaces another, and may get the file number of the one before that."""
     path = tmp_path / "launch-0.json"
-    around = outer.Outer(str(path))
+    around = outer_launch.Outer(str(path))
 
     seen = []
     for session in ("s-1", "s-2"):

@@ -25,7 +25,7 @@ from stage import (
     wait_until_gone,
 )
 
-from mcp_launch.calls import KEY
+from mcp_launch.broker.calls import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

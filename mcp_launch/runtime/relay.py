@@ -13,19 +13,19 @@ from __future__ import annotations
 import os
 
 from mcp_launch import trace
-from mcp_launch.attending import CHUNK, Attendant, explain_early_end, wait_for_input
-from mcp_launch.complaints import Complaints
-from mcp_launch.conversation import Conversation
+from mcp_launch.broker.connection import Conversation
 from mcp_launch.errors import LaunchError
-from mcp_launch.outlet import Outlet, replace_by_nothing
 from mcp_launch.protocol.server_lines import StdoutGuard
+from mcp_launch.runtime.loop import CHUNK, Attendant, explain_early_end, wait_for_input
+from mcp_launch.runtime.server_stderr import Complaints
+from mcp_launch.runtime.writer import Outlet, replace_by_nothing
 from mcp_launch.system.signals import SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.calls import Calls
+    from mcp_launch.broker.calls import Calls
     from mcp_launch.context import Context
     from mcp_launch.plan import Plan
     from mcp_launch.state.launch_log import Log

@@ -14,7 +14,7 @@ from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.conversation import Conversation
+    from mcp_launch.broker.connection import Conversation
     from mcp_launch.protocol.json_text import Json, Message
 
 _SCHEME = "file://"

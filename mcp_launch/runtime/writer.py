@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcp_launch.attending import Attendant
+    from mcp_launch.runtime.loop import Attendant
 
 
 class Outlet:

@@ -7,25 +7,25 @@ pass. What is not a message passes as it came, unless another reader may find on
 from __future__ import annotations
 
 from mcp_launch import protocol, trace
-from mcp_launch.calls import ACTING, KEY, Refused
-from mcp_launch.hearing import Hearing
+from mcp_launch.broker.calls import ACTING, KEY, Refused
+from mcp_launch.broker.replacement import Succession
+from mcp_launch.broker.roots import Roots
+from mcp_launch.broker.server_messages import Hearing
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.handshake import Opening
 from mcp_launch.protocol.requests import Ledger
-from mcp_launch.roots import Roots
-from mcp_launch.succession import Succession
 from mcp_launch.system import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.calls import Calls
+    from mcp_launch.broker.calls import Calls
     from mcp_launch.context import Context
     from mcp_launch.errors import LaunchError
     from mcp_launch.plan import Plan
     from mcp_launch.protocol.json_text import Json, Message
-    from mcp_launch.relay import Relay
+    from mcp_launch.runtime.relay import Relay
     from mcp_launch.state.leases import Lease
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.spawn import Pipes

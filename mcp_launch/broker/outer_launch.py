@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import description, protocol, state
+from mcp_launch import protocol, state
+from mcp_launch.broker import context_record
 from mcp_launch.state import leases
 from mcp_launch.state.stamps import Stamp
 from mcp_launch.system import list_ancestors
@@ -64,7 +65,7 @@ def _read_context(path: str, depth: int) -> Json:
     binding = record.get("binding") if record else None
     if record is None or not isinstance(binding, dict):
         return None
-    context = description.name_context(
+    context = context_record.name_context(
         record.get("context"), record.get("launch"), binding.get("state"), binding.get("evidence")
     )
     outer = record.get("outer")

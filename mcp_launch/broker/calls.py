@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from time import time as _now
 
-from mcp_launch import binding, description, protocol, trace
-from mcp_launch.binding import Binding
+from mcp_launch import protocol, trace
+from mcp_launch.broker import context_record, routing
+from mcp_launch.broker.meta_template import Familiar
+from mcp_launch.broker.routing import Binding
 from mcp_launch.context import is_inside
-from mcp_launch.familiar import Familiar
 from mcp_launch.protocol import json_edit, json_text
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.broker.outer_launch import Outer
     from mcp_launch.context import Context
     from mcp_launch.hosts.host import Caller
-    from mcp_launch.outer import Outer
     from mcp_launch.plan import Plan
     from mcp_launch.profile import Profile
     from mcp_launch.protocol.json_text import Json, Message
@@ -69,7 +70,7 @@ class Calls:
         self.profile = profile
         self.found = found
         self.decided = decided
-        self.bound = binding.bind_at_start(found.identity)
+        self.bound = routing.bind_at_start(found.identity)
         self.count = 0
         self.refusals = 0
         self.last_call: float | None = None
@@ -179,7 +180,7 @@ class Calls:
         """Return what a lease tells of the calls."""
         bound = self.bound
         return {
-            "context": description.describe_facts(self.found, self.decided.cwd),
+            "context": context_record.describe_facts(self.found, self.decided.cwd),
             "place_note": self.decided.place_note,
             "binding": {
                 "state": bound.state,
@@ -194,7 +195,7 @@ class Calls:
 
     def _judge(self, caller: Caller | None) -> Refused | Misplaced | None:
         told = self._tell(caller)
-        action = binding.judge(
+        action = routing.judge(
             self.bound,
             told,
             carries=self.found.facts.carries,
@@ -205,7 +206,7 @@ class Calls:
         if action == "refuse":
             return self._refuse(f"this call is of {told}, but this server serves {self.bound}")
         place = self._find_place(caller)
-        where = binding.judge_place(
+        where = routing.judge_place(
             is_elsewhere=place is not None, on_change=self.profile.on_change
         )
         if where == "refuse" and place is not None:
@@ -225,7 +226,7 @@ class Calls:
         if caller is None:
             return self.bound
         session_origin, thread_origin, _ = self._callers.origins
-        return binding.bind_by_call(
+        return routing.bind_by_call(
             self.bound, caller, thread_origin if caller[1] else session_origin
         )
 
@@ -294,5 +295,5 @@ class Calls:
 
     def _describe(self) -> dict[str, Json]:
         found, bound = self.found, self.bound
-        facts = description.describe_facts(found, self._place or self.decided.cwd)
-        return description.name_context(facts, found.launch.value, bound.state, bound.evidence)
+        facts = context_record.describe_facts(found, self._place or self.decided.cwd)
+        return context_record.name_context(facts, found.launch.value, bound.state, bound.evidence)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import outer, trace
-from mcp_launch.calls import Calls
+from mcp_launch import trace
+from mcp_launch.broker import outer_launch
+from mcp_launch.broker.calls import Calls
 from mcp_launch.state import launch_log, leases
 from mcp_launch.system import signals
 from mcp_launch.system.host_watch import HostWatch
@@ -58,14 +59,14 @@ class Running:
 def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     """Stay with the server until nothing of it is left; return its exit code."""
     around = _find_outer(running)
-    beyond = outer.Outer(around) if around else None
+    beyond = outer_launch.Outer(around) if around else None
     calls = Calls(running.wanted, running.found, running.decided, beyond)
     log = _open_log(running)
     lease = _take_lease(running, calls, around)
     hosts = watch_hosts(running, running.starter.hosts)
     try:
         if pipes is None:
-            from mcp_launch.direct import Watch
+            from mcp_launch.runtime.direct import Watch
 
             watch = Watch(running.guardian, hosts.descriptors, wake, server=running.wanted.server)
             if hosts.is_lost:
@@ -73,7 +74,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             elif hosts.needs_looking:
                 watch.look_at(hosts)
             return watch.carry()
-        from mcp_launch.relay import Relay
+        from mcp_launch.runtime.relay import Relay
 
         def start(plan: Plan) -> tuple[Guardian, Pipes]:
             running.guardian, fresh = running.starter.start(plan)
@@ -119,7 +120,7 @@ def watch_hosts(running: Running, pids: list[int]) -> HostWatch:
 
 def _find_outer(running: Running) -> str | None:
     host = _host_of(running)
-    return outer.find(running.table, host) if host else None
+    return outer_launch.find(running.table, host) if host else None
 
 
 def _open_log(running: Running) -> Log:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import attending, trace
-from mcp_launch.attending import read
+from mcp_launch import trace
 from mcp_launch.errors import printable
-from mcp_launch.outlet import Outlet
+from mcp_launch.runtime import loop
+from mcp_launch.runtime.loop import read
+from mcp_launch.runtime.writer import Outlet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.attending import Attendant
+    from mcp_launch.runtime.loop import Attendant
     from mcp_launch.state.launch_log import Log
 
 # Noise may wait so long on a host that does not read our stderr; then it is dropped:
@@ -56,8 +57,8 @@ class Complaints:
     def tell_end(self, code: int, *, is_over: bool) -> str:
         """Say how the server ended; at the end of its input it had nothing more to say."""
         if is_over and not code:
-            return attending.tell_end(code, "after the end of its input", b"")
-        return attending.tell_end(code, "while it was at work", self.last_words)
+            return loop.tell_end(code, "after the end of its input", b"")
+        return loop.tell_end(code, "while it was at work", self.last_words)
 
     def mark(self, line: bytes) -> None:
         """Tell a line that was on the server's stdout and is no message."""

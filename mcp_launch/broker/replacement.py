@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 
 from mcp_launch import protocol, trace
-from mcp_launch.attending import explain_early_end
+from mcp_launch.broker.replay import Recollection
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.protocol import json_edit
-from mcp_launch.recollection import Recollection
+from mcp_launch.runtime.loop import explain_early_end
 from mcp_launch.system import guardian_process
 from mcp_launch.system.spawn import check_environment
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from mcp_launch.calls import Misplaced
+    from mcp_launch.broker.calls import Misplaced
+    from mcp_launch.broker.connection import Conversation
     from mcp_launch.context import Context
-    from mcp_launch.conversation import Conversation
     from mcp_launch.plan import Plan
     from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.system.guardian import Guardian

@@ -11,7 +11,7 @@ from mcp_launch.protocol import json_edit, long_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.conversation import Conversation
+    from mcp_launch.broker.connection import Conversation
     from mcp_launch.protocol.json_text import Message
 
 # What is looked at closely when it is answered.

@@ -10,8 +10,8 @@ import select
 import time
 
 from mcp_launch import trace
-from mcp_launch.attending import Attendant, explain_early_end, read, wait_for_input
 from mcp_launch.protocol.handshake import Opening
+from mcp_launch.runtime.loop import Attendant, explain_early_end, read, wait_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Joins a host's connection with its server: whose a call is, and which server gets it."""
