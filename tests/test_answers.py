@@ -169,6 +169,65 @@ def test_an_answer_that_has_begun_may_end_before_its_server_is_replaced(
     assert (second["id"], second["result"]["env"]["SESSION"]) == (3, "s-2")
 
 
+def test_an_answer_that_does_not_end_in_time_is_cut_and_not_followed_by_its_end(
+    claude: Callable[..., Claude], tmp_path: Path
+) -> None:
+    run = with_constants(DRAIN_LIMIT=0.01, _LINE_LIMIT=0.01)
+    session = claude("--env", "SESSION=session", run=run)
+    host = session.host
+    host.greet()
+    host.call("look")
+    flag = tmp_path / "go"
+    host.send(call("slowly", 2, path=str(flag)))
+    host.wait_for_output(20_000)
+
+    session.switch("s-2")
+    host.send(call("look", 3))
+    assert host.read_line().endswith(b"x [cut off]\n")
+    flag.touch()  # it has not been ended yet, and finishes its line
+
+    refused, answer = host.answer(), host.answer()
+    assert (refused["id"], answer["id"]) == (2, 3)
+    assert "was replaced" in refusal(refused)
+
+
+def test_a_batch_that_waits_for_the_next_server_is_answered_once(
+    claude: Callable[..., Claude], tmp_path: Path
+) -> None:
+    session = claude("--env", "SESSION=session")
+    host = session.host
+    host.greet()
+    host.call("look")
+    flag = tmp_path / "go"
+    host.send(call("wait", 2, path=str(flag)))
+    assert host.answer()["method"] == "notifications/message"
+    session.switch("s-2")
+    host.send(call("look", 3))
+
+    host.write(json.dumps([request("ping", 10), request("ping", 11)]).encode() + b"\n")
+    flag.touch()
+    host.send(request("ping", 12))
+
+    answers = [host.answer() for _ in range(5)]
+    assert [answer["id"] for answer in answers] == [2, 3, 10, 11, 12]
+    assert all("result" in answer for answer in answers)
+
+
+def test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives(stage: Stage) -> None:
+    code = (
+        "import sys\n"
+        "sys.stdin.readline()\n"
+        'sys.stdout.write(\'{"jsonrpc":"2.0","id":1,"result":{}}\\nnoise\\n\')\n'
+        "sys.stdout.flush()\n"
+        "sys.stdin.read()\n"
+    )
+    launch = stage.launch("--stdout", "strict", "--", *python(code))
+    launch.send(request("initialize"))
+
+    assert launch.answer() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert launch.finish()[0] == 125
+
+
 # A server that dies.
 
 
@@ -364,6 +423,7 @@ def hide(line: bytes) -> dict[str, bytes]:
         "a trailing comma": line[:-1] + b",}\n",
         "a comment": b"/* x */" + line + b"\n",
         "capital letters": line.replace(b'"method"', b'"Method"') + b"\n",
+        "UTF-16": line.decode().encode("utf-16-be") + b"\0\n",
     }
 
 
@@ -374,9 +434,9 @@ FORGIVING = python(
     "lines = io.TextIOWrapper(sys.stdin.buffer, encoding='utf-8')\n"
     "for line in (part for line in lines for part in line.splitlines()):\n"
     "    text = line.strip().replace('/* x */', '').replace(',}', '}')\n"
-    "    try: message = json.loads(text)\n"
+    "    try: message = json.loads(text.replace('\\0', ''))\n"
     "    except ValueError: continue\n"
-    "    heard.append({name.lower(): value for name, value in message.items()})\n"
+    "    heard.append({name.casefold(): value for name, value in message.items()})\n"
     "    if 'id' in message: print(json.dumps({'jsonrpc': '2.0', 'id': message['id'],"
     " 'result': {'heard': heard}}), flush=True)\n"
 )
@@ -396,6 +456,38 @@ def test_no_reader_finds_a_call_that_was_not_judged(codex: Callable[..., Launch]
         answer = host.answer()
     calls = [one for one in answer["result"]["heard"] if one.get("method") == "tools/call"]
     assert [one["id"] for one in calls] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "more",
+    ['"Params":{"name":"look","_meta":%s}', '"param\u017f":{"name":"look","_meta":%s}'],
+    ids=["capital letters", "a long s"],
+)
+def test_no_call_is_so_usual_that_it_is_not_judged(codex: Callable[..., Launch], more: str) -> None:
+    """The hundredth call looks like the others before it, but for what it says behind them."""
+    host = codex(threads=(A,))
+    host.greet()
+    usual = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":%s,"name":"look"}%s}'
+    meta = json.dumps(of(A), separators=(",", ":"))
+    for number in range(1, 4):
+        host.write((usual % (number, meta, "")).encode() + b"\n")
+        assert host.answer()["id"] == number
+
+    host.write((usual % (4, meta, "," + more % json.dumps(of(B)))).encode() + b"\n")
+
+    assert "error" in host.answer()
+    assert B not in json.dumps(host.call("look", 5, meta=of(A))["heard"])
+
+
+def test_a_context_under_a_capitalised_name_is_refused(codex: Callable[..., Launch]) -> None:
+    host = codex(threads=(A,))
+    host.greet()
+    forged = call("look", 1, meta=of(A))
+    forged["params"]["_Meta"] = {KEY.text: {"threadId": B}}
+
+    host.send(forged)
+
+    assert "capitalised" in host.answer()["error"]["message"]
 
 
 def test_words_that_come_in_pieces_do_not_hide_a_call(codex: Callable[..., Launch]) -> None:

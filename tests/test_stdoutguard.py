@@ -212,3 +212,22 @@ def test_a_long_line_that_was_cut_off_cannot_be_taken_for_an_answer(is_off: bool
     passed = guard.feed(line[:18_000]) + guard.feed(line[18_000:]) + guard.close()
 
     assert passed == line + b" [cut off]"
+
+
+def test_where_nothing_is_judged_a_prompt_is_not_held_back_or_lost() -> None:
+    diverted: list[bytes] = []
+    guard = StdoutGuard(diverted.append, is_off=True)
+    guard.waits_for_whole_lines = True
+
+    assert guard.feed(b"Password: ") == b"Password: "
+    assert guard.feed(b'{"half":') + guard.close() == b'{"half":'
+    assert diverted == []
+
+
+def test_the_rest_of_a_line_that_was_cut_is_dropped() -> None:
+    guard = StdoutGuard(lambda _line: None)
+    long = b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * 20_000
+
+    assert guard.feed(long) == long
+    assert guard.cut() == b" [cut off]\n"
+    assert guard.feed(b'xx"}\n{"next":1}\n') == b'{"next":1}\n'

@@ -117,7 +117,7 @@ class Conversation:
             joined = json_edit.join_line(line)
             line = joined if json_edit.list_values(joined) else line
         # Without the word there can be no method, unless a letter of it is escaped.
-        if b'"method"' not in line and b"\\" not in line and b"method" not in line.lower():
+        if protocol.has_no_method(line):
             self._take_answer(line)
             return
         said = protocol.look(line)
@@ -159,9 +159,10 @@ class Conversation:
             self.relay.say(protocol.make_error(b"null", protocol.PARSE_ERROR, text))
             return
         pairs = zip(messages, parts, strict=True)
-        if any(_concerns_us(one) or _is_unreadable(one, part) for one, part in pairs):
+        is_judged = any(_concerns_us(one) or _is_unreadable(one, part) for one, part in pairs)
+        if is_judged or self.succession.is_away:
             for part in parts:
-                self.take(part)  # a call in it is a call
+                self.take(part)  # a call in it is a call, and waits like one
             return
         for one, part in zip(messages, parts, strict=True):
             if isinstance(one, dict) and protocol.is_request(one):
@@ -289,7 +290,11 @@ def _concerns_us(said: Json) -> bool:
 
 def _is_ambiguous(said: Message) -> bool:
     """Tell whether a server may read a member that we do not, for its capital letters."""
-    return any(name not in _MEMBERS and name.lower() in _MEMBERS for name in said)
+    if any(name not in _MEMBERS and name.casefold() in _MEMBERS for name in said):
+        return True
+    params = said.get("params")
+    names = params if isinstance(params, dict) else ()
+    return any(name != "_meta" and name.casefold() == "_meta" for name in names)
 
 
 def _is_unreadable(said: Json, part: bytes) -> bool:

@@ -219,6 +219,7 @@ class Succession:
     def _end_old(self) -> None:
         self._stage = "ending"
         self._relay.drop_alarm("drain")
+        self._relay.cut_line()
         self._close_open_requests(self._explain_end())
         self._relay.end_server()
         self._relay.guardian.tell(guardian_process.REPLACED)

@@ -47,9 +47,11 @@ class Hearing:
             return self._heed_request(said, line)
         if isinstance(said, dict) and "id" in said:
             return self._heed_answer(protocol.spell(said["id"]), said, line)
-        for one in said if isinstance(said, list) else []:
-            if isinstance(one, dict) and protocol.is_answer(one):
-                self._ledger.note_answer(protocol.spell(one["id"]))
+        parts = said if isinstance(said, list) else []
+        answers = [one for one in parts if isinstance(one, dict) and protocol.is_answer(one)]
+        asked = [self._ledger.note_answer(protocol.spell(one["id"])) for one in answers]
+        if asked and not any(asked) and self._succession.is_away:
+            return b""  # we have answered them
         self._succession.note_answer()
         return line
 

@@ -70,13 +70,21 @@ def has_stray_return(line: bytes) -> bool:
     return 0 <= line.find(b"\r") < len(line) - 2
 
 
+def has_no_method(line: bytes) -> bool:
+    """Tell whether no reader finds a method in a line: neither spelled out nor escaped."""
+    # A zero byte: Python's own reader takes UTF-16 and UTF-32, too.
+    if b'"method"' in line or b"\\" in line or b"\0" in line:
+        return False
+    return b"method" not in line.lower()
+
+
 def may_hide_a_message(line: bytes) -> bool:
     """Tell whether a more lenient reader may find a message in what we cannot read.
 
     Python's `strip` takes more for a space than JSON does, and some readers allow comments
     or a trailing comma. No reader finds one without a brace and the name of a member.
     """
-    return b"{" in line and (b"method" in line.lower() or b"\\u" in line)
+    return b"{" in line and not has_no_method(line)
 
 
 def read_answered(line: bytes) -> bytes:
@@ -126,13 +134,15 @@ def read_usual_meta(line: bytes, start: int) -> tuple[Message, int] | None:
 def is_settled(line: bytes, end: int) -> bool:
     """Tell whether what stands behind a usual `_meta` leaves what was asked as it is.
 
-    It could change that only by saying one of these names again.
+    It could change that only by saying one of these names again, in whatever letters.
     """
+    rest = line[end:].lower()
     return (
-        line.find(b'"_meta"', end) < 0
-        and line.find(b'"params"', end) < 0
-        and line.find(b'"method"', end) < 0
-        and (line.find(b"\\", end) < 0 or line.find(b"\\u", end) < 0)
+        rest.find(b'"_meta"') < 0
+        and rest.find(b'"params"') < 0
+        and rest.find(b'"method"') < 0
+        and (rest.find(b"\\") < 0 or rest.find(b"\\u") < 0)
+        and rest.isascii()  # some letters beyond ASCII are another's capitals
     )
 
 

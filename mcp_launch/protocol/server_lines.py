@@ -22,8 +22,9 @@ _WHOLE_LINE_LIMIT = 1 << 14
 _EDGE = 512
 
 # The beginning of a line is held while it is short, a line that is needed whole until its
-# end; any other longer line passes or is diverted as it comes.
-_HELD, _WHOLE, _PASSING, _DIVERTING = range(4)
+# end; any other longer line passes or is diverted as it comes, and the rest of one that was
+# cut is dropped.
+_HELD, _WHOLE, _PASSING, _DIVERTING, _DROPPING = range(5)
 
 
 # Ends a line that was cut off, so that nobody can read it as JSON.
@@ -105,6 +106,14 @@ class StdoutGuard:
         self.is_midway = start < len(data)
         return b"".join(passed)
 
+    def cut(self) -> bytes:
+        """End the line whose beginning the host has, if there is one, and drop the rest of it."""
+        if not self.is_within_a_line:
+            return b""
+        self._held, self._length, self._is_shown = [], 0, False
+        self._state = _DROPPING
+        return _CUT_OFF + b"\n"
+
     def close(self) -> bytes:
         """Return what is left when the server has closed its stdout: a line without an end."""
         held, self._held, self._length = b"".join(self._held), [], 0
@@ -116,6 +125,8 @@ class StdoutGuard:
             if _begins_like_a_message(held) and _is_json(held):
                 self._heed(held)  # it only lacks its line end, which it gets
             return b""
+        if self.is_off:
+            return self._heed(held) if _begins_like_a_message(held) and _is_json(held) else held
         return self._judge(held) if held else b""
 
     def end_line(self) -> bool:
@@ -130,9 +141,10 @@ class StdoutGuard:
             if self._heed_ends is not None:
                 self._heed_ends(self._head, (self._tail + end)[-_EDGE:])
             return end
-        if self._state == _DIVERTING:
+        if self._state in {_DIVERTING, _DROPPING}:
+            if self._state == _DIVERTING:
+                self.divert(end)
             self._state = _HELD
-            self.divert(end)
             return b""
         line, self._held, self._length = b"".join((*self._held, end)), [], 0
         self._state = _HELD
@@ -151,12 +163,13 @@ class StdoutGuard:
         if self._state == _PASSING:
             self._tail = (self._tail + part)[-_EDGE:]
             return part
-        if self._state == _DIVERTING:
-            self.divert(part)
+        if self._state in {_DIVERTING, _DROPPING}:
+            if self._state == _DIVERTING:
+                self.divert(part)
             return b""
         self._held.append(part)
         self._length += len(part)
-        if self.is_off and not self.waits_for_whole_lines and not self.is_successors:
+        if self.is_off and not self._is_held_back():
             if not self._is_shown:
                 part = b"".join(self._held)  # all that was kept back so far
             self._is_shown = True
@@ -165,6 +178,12 @@ class StdoutGuard:
             if self._state != _WHOLE:
                 return self._let_go(part)
         return part if self._is_shown else b""
+
+    def _is_held_back(self) -> bool:
+        """Tell whether a line is to be seen whole, where nothing is judged otherwise."""
+        if not self.waits_for_whole_lines and not self.is_successors:
+            return False
+        return b"".join(self._held).lstrip(_SPACE)[:1] in {b"", b"{", b"["}
 
     def _sort_long_line(self, held: bytes) -> int:
         if self.waits_for_whole_lines or self._is_needed_whole(held[:_EDGE]):

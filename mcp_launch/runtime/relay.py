@@ -187,6 +187,10 @@ class Relay(Attendant):
             unsaid, self._unsaid = self._unsaid, b""
             self._to_host.put(unsaid)
 
+    def cut_line(self) -> None:
+        """End a line of the server's here and drop the rest of it: we answer in its place."""
+        self._to_host.put(self.guard.cut())
+
     def _end_unfinished_line(self) -> None:
         if self._owes_newline:
             self._owes_newline = False
@@ -252,10 +256,11 @@ class Relay(Attendant):
             return
         if self.input_ended and not self.host_is_lost:
             self.extend_grace()
+        has_failed = self.failure is not None  # then the host hears from us alone
         self._is_reading = True
         passed = data if self._recognise_answer(data) else self.guard.feed(data)
         self._is_reading = False
-        if passed and self.failure is None:  # else the host hears from us alone
+        if passed and not has_failed:
             self._to_host.put(passed)
         if self._unsaid:
             self.say(b"")
