@@ -21,8 +21,8 @@ from mcp_launch.config_files import (
     run_options,
 )
 from mcp_launch.config_files.planned_changes import Change, Wish
-from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import LaunchError, UsageError, suggest, tell
+from mcp_launch.launch.context import find_project_root, read_cwd
 from mcp_launch.screen import Screen
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import ANY_HOST, TRACKED, File, Host, Site

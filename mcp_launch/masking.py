@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.options import SOURCES, SPELLINGS
+from mcp_launch.launch.options import SOURCES, SPELLINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

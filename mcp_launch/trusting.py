@@ -6,9 +6,9 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.context import find_project_root, read_cwd
 from mcp_launch.errors import ProfileRefused, UsageError
-from mcp_launch.profiles import PROJECT_FILE, refuse_foreign
+from mcp_launch.launch.context import find_project_root, read_cwd
+from mcp_launch.launch.profile_files import PROJECT_FILE, refuse_foreign
 from mcp_launch.state import profile_cache, profile_reader
 from mcp_launch.values import Found
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch import asking, consequences, editing, profiles, state, system
+from mcp_launch import asking, consequences, editing, state, system
 from mcp_launch.config_files import backups, diff, planned_changes, wrap
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
+from mcp_launch.launch import profile_files
 from mcp_launch.screen import Screen
 from mcp_launch.state import leases, wrapped_files
 
@@ -205,7 +206,7 @@ def _conclude(
 ) -> int:
     for problem in stays:
         console.print(Text(problem, "red"))
-    config = profiles.locate_user_file(environ)
+    config = profile_files.locate_user_file(environ)
     if os.path.lexists(config):
         console.print(Text(f"Your own profiles stay: {config}"))
     if stays or not is_done:

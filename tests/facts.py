@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.context import Context
 from mcp_launch.hosts import load
 from mcp_launch.hosts.host import Identity, Sighting
+from mcp_launch.launch.context import Context
 from mcp_launch.system.identity import Process, ProcessIdentity
 from mcp_launch.values import Found, Missing
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_wrapping import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
 
-from mcp_launch import options
 from mcp_launch.config_files import run_options
 from mcp_launch.config_files.document import Document
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.errors import UsageError
+from mcp_launch.launch import options
 from mcp_launch.settings.host import File, Host
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_launch.broker import routing
 from mcp_launch.broker.routing import Binding
-from mcp_launch.plan import Held
+from mcp_launch.launch.plan import Held
 
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Carries, State

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from facts import FakeTable, make_context, make_sighting
 
-from mcp_launch import hosts, profile, protocol
+from mcp_launch import hosts, protocol
 from mcp_launch.broker.calls import KEY, Calls, Misplaced, Refused
 from mcp_launch.hosts.host import Identity
-from mcp_launch.plan import Plan
+from mcp_launch.launch import profile
+from mcp_launch.launch.plan import Plan
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_launch.context import Context
+    from mcp_launch.launch.context import Context
     from mcp_launch.protocol.json_text import Json
 
 CODEX_META: dict[str, Json] = {

@@ -14,7 +14,8 @@ import pytest
 from facts import FakeTable, make_context
 from stage import HERE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
 
-from mcp_launch import hosts, lineage
+from mcp_launch import hosts
+from mcp_launch.launch import lineage
 from mcp_launch.runtime import serve
 from mcp_launch.state import leases
 

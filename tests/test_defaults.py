@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import PROBE, Stage
 
-from mcp_launch import profile
 from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, UsageError
+from mcp_launch.launch import profile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,9 @@ import pytest
 from facts import FakeTable, make_context, make_sighting
 from stage import HERE, MEMORY, PROBE, RUN, Stage
 
-from mcp_launch import hosts, options, plan, profile
+from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing, UsageError
+from mcp_launch.launch import options, plan, profile
 from mcp_launch.system.identity import ProcessIdentity, compare
 from mcp_launch.values import Found, Missing
 

@@ -12,8 +12,9 @@ import pytest
 from facts import FakeTable
 from stage import HERE, PROBE, RUN, Stage, request
 
-from mcp_launch import hosts, lineage
+from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
+from mcp_launch.launch import lineage
 
 if TYPE_CHECKING:
     from pathlib import Path

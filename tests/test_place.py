@@ -10,10 +10,11 @@ import pytest
 from facts import FakeTable, make_context, make_sighting
 from stage import PROBE, RUN, Stage, python, request, wait_for_lease
 
-from mcp_launch import context, hosts, place, plan, profile
-from mcp_launch.context import Context
+from mcp_launch import hosts
 from mcp_launch.errors import PlaceRefused
-from mcp_launch.lineage import Lineage
+from mcp_launch.launch import context, place, plan, profile
+from mcp_launch.launch.context import Context
+from mcp_launch.launch.lineage import Lineage
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:

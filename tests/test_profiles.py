@@ -12,10 +12,10 @@ import pytest
 from facts import make_context
 from stage import PROBE, Stage, python
 
-from mcp_launch import literals, passing, plan, profile
 from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
-from mcp_launch.plan import Dotenv
+from mcp_launch.launch import literals, passed_variables, plan, profile
+from mcp_launch.launch.plan import Dotenv
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -305,14 +305,19 @@ ENVIRON = {
 
 
 def test_a_safe_environment_has_no_secret_of_a_host() -> None:
-    passed = passing.select(ENVIRON, ["safe"])
+    passed = passed_variables.select(ENVIRON, ["safe"])
 
     assert set(passed) == {"PATH", "HOME", "LC_TIME", "AWS_REGION", "OTHER"}
 
 
 def test_a_named_environment_has_what_was_named_and_the_basics() -> None:
-    assert set(passing.select(ENVIRON, ["AWS_*"])) == {"PATH", "HOME", "LC_TIME", "AWS_REGION"}
-    assert passing.select(ENVIRON, ["all"]) == ENVIRON
+    assert set(passed_variables.select(ENVIRON, ["AWS_*"])) == {
+        "PATH",
+        "HOME",
+        "LC_TIME",
+        "AWS_REGION",
+    }
+    assert passed_variables.select(ENVIRON, ["all"]) == ENVIRON
 
 
 MATCHES = {
@@ -332,7 +337,7 @@ MATCHES = {
 
 @pytest.mark.parametrize(("pattern", "name"), list(MATCHES))
 def test_a_pattern_matches(pattern: str, name: str) -> None:
-    assert passing.matches(name, pattern) is MATCHES[pattern, name]
+    assert passed_variables.matches(name, pattern) is MATCHES[pattern, name]
 
 
 def test_what_was_not_passed_on_can_still_be_asked_for() -> None:

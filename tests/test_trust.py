@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import PROBE, Stage, wait_for_lease
 
-from mcp_launch import profile, profiles, trusting
+from mcp_launch import trusting
 from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
+from mcp_launch.launch import profile, profile_files
 from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def test_trust_belongs_to_the_content_whatever_the_files_times_say(
     load(trusted.parent)
     status = trusted.stat()
     trusted.write_text(TEXT.replace("tools", "fools"), encoding="utf-8")
-    monkeypatch.setattr(profiles, "_look", lambda path: status if path == str(trusted) else None)
+    monkeypatch.setattr(
+        profile_files, "_look", lambda path: status if path == str(trusted) else None
+    )
 
     with pytest.raises(ProfileRefused, match="since it was changed"):
         load(trusted.parent)
@@ -159,7 +162,7 @@ def test_the_users_own_command_does_without_a_file_that_nobody_trusts(
     own_home: Path, project: Path
 ) -> None:
     (project / ".mcp-launch.toml").write_text(TEXT, encoding="utf-8")
-    user = own_home / profiles.USER_FILE
+    user = own_home / profile_files.USER_FILE
     user.parent.mkdir(parents=True)
     user.write_text("[servers.it]\ncommand = 'mine'\n", encoding="utf-8")
     user.chmod(0o600)

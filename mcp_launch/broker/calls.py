@@ -13,17 +13,17 @@ from mcp_launch import protocol, trace
 from mcp_launch.broker import context_record, routing
 from mcp_launch.broker.meta_template import Familiar
 from mcp_launch.broker.routing import Binding
-from mcp_launch.context import is_inside
+from mcp_launch.launch.context import is_inside
 from mcp_launch.protocol import json_edit, json_text
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.outer_launch import Outer
-    from mcp_launch.context import Context
     from mcp_launch.hosts.host import Caller
-    from mcp_launch.plan import Plan
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.plan import Plan
+    from mcp_launch.launch.profile import Profile
     from mcp_launch.protocol.json_text import Json, Message
 
     Memory = tuple[Binding, Found | Missing, Found | Missing, Found, Found | None]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.broker.calls import Calls
-    from mcp_launch.context import Context
     from mcp_launch.errors import LaunchError
-    from mcp_launch.plan import Plan
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.runtime.relay import Relay
     from mcp_launch.state.leases import Lease

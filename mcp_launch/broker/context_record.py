@@ -6,7 +6,7 @@ from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.context import Context
+    from mcp_launch.launch.context import Context
     from mcp_launch.protocol.json_text import Json
 
 # The names that a server sees in `_meta`.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from mcp_launch.broker.calls import Misplaced
     from mcp_launch.broker.connection import Conversation
-    from mcp_launch.context import Context
-    from mcp_launch.plan import Plan
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.spawn import Pipes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch import protocol, trace
-from mcp_launch.context import is_inside
+from mcp_launch.launch.context import is_inside
 from mcp_launch.values import Found
 
 TYPE_CHECKING = False

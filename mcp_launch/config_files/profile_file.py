@@ -6,11 +6,11 @@ import os
 import re
 from typing import Any, TypeVar
 
-from mcp_launch import passing
 from mcp_launch.config_files import toml
 from mcp_launch.config_files.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
-from mcp_launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable
+from mcp_launch.launch import passed_variables
+from mcp_launch.launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable
 
 _T = TypeVar("_T")
 
@@ -192,7 +192,7 @@ class _Checker:
         return text if is_place or not self._base else os.path.join(self._base, text)
 
     def _take_passed(self, where: Path, value: object) -> list[str]:
-        if value in (passing.ALL, passing.SAFE):
+        if value in (passed_variables.ALL, passed_variables.SAFE):
             return [str(value)]
         patterns = self._take(where, value, list, '"all", "safe", or a list of names')
         for index, one in enumerate(patterns):
@@ -202,7 +202,7 @@ class _Checker:
                     "this is no variable's name",
                     fix="write names, in which * may stand for anything",
                 )
-        if {passing.ALL, passing.SAFE} & set(patterns):
+        if {passed_variables.ALL, passed_variables.SAFE} & set(patterns):
             raise self.refuse(where, "all and safe stand alone", fix='write pass_env = "safe"')
         return patterns or ["PATH"]  # nothing but the basics
 

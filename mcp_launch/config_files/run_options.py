@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mcp_launch import options, profile
 from mcp_launch.errors import UsageError
+from mcp_launch.launch import options, profile
 
 # What hosts replace in arguments, or refuse to start a server for: ${NAME}, $NAME, {env:NAME}.
 _REPLACED = ("$", "{")

@@ -18,10 +18,10 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import options
 from mcp_launch.config_files import run_options
 from mcp_launch.config_files.document import Document
 from mcp_launch.errors import UsageError
+from mcp_launch.launch import options
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.document import Edit
@@ -255,7 +255,7 @@ def _translate_variables(document: Document, entry: Path) -> tuple[list[str], li
 
 
 def _is_understood(variable: dict[str, str]) -> bool:
-    from mcp_launch import profile
+    from mcp_launch.launch import profile
 
     try:
         profile.check(["--env", f"{variable.get('name')}={variable.get('source')}"])

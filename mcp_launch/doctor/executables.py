@@ -10,10 +10,10 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from mcp_launch import command
 from mcp_launch.doctor import binaries
 from mcp_launch.doctor.binaries import Fault
 from mcp_launch.errors import LaunchError
+from mcp_launch.launch import program
 
 if TYPE_CHECKING:
     from mcp_launch.doctor.binaries import System
@@ -111,7 +111,7 @@ def _find_fault_of_env(file: str, rest: str, path: str, system: System) -> Fault
     if not name:
         return None
     try:
-        command.find(name, path, "/")
+        program.find(name, path, "/")
     except LaunchError:
         return Fault(
             f"{file} is run by {name}, which is not on the PATH that it gets ({path})",

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import literals, passing, profile
 from mcp_launch.doctor import surroundings
 from mcp_launch.errors import LaunchError, SourceMissing
+from mcp_launch.launch import literals, passed_variables, profile
 from mcp_launch.values import name_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_launch.doctor.survey import Item, Survey
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.profile import Profile
 
 # Hosts whose entries have a `cwd` that counts.
 HAVE_CWD = ("codex", "vscode", "gemini", "opencode", "cline")
@@ -103,7 +103,7 @@ def read_profile(survey: Survey, item: Item, given: Mapping[str, str]) -> Profil
 
 def _select(wanted: Profile, given: Mapping[str, str]) -> dict[str, str]:
     """Return what the launcher leaves of what it gets, and what it adds for certain."""
-    environ = passing.select(given, wanted.pass_env)
+    environ = passed_variables.select(given, wanted.pass_env)
     for name, text in wanted.literals.items():
         try:
             environ[name] = literals.expand(text, name, given)

@@ -7,10 +7,10 @@ import platform
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch import command
 from mcp_launch.doctor import binaries, executables, foresight, managers
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import CommandNotFound, LaunchError, NotExecutable
+from mcp_launch.launch import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +75,7 @@ class _Search:
         refused: LaunchError | None = None
         for place in self.places or ["/"]:
             try:
-                file = command.find(name, self.path, place)
+                file = program.find(name, self.path, place)
             except LaunchError as error:
                 refused = refused if isinstance(refused, NotExecutable) else error
             else:
@@ -146,7 +146,7 @@ class _Search:
         if "/" in name:
             return ""
         try:
-            return command.find(name, self.survey.environ.get("PATH"), self.survey.site.project)
+            return program.find(name, self.survey.environ.get("PATH"), self.survey.site.project)
         except (CommandNotFound, NotExecutable):
             return self.survey.launcher if name == "mcp-launch" else ""
 

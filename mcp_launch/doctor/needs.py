@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.profile import Profile
 
 # Programs that take variables along by their names.
 _CONTAINERS = {"docker", "podman", "nerdctl"}

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.context import find_project_root
 from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import LaunchError, ProfileRefused
-from mcp_launch.place import PLACES
+from mcp_launch.launch.context import find_project_root
+from mcp_launch.launch.place import PLACES
 from mcp_launch.values import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Item, Survey
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.profile import Profile
 
 
 def check(survey: Survey, item: Item) -> Iterator[Finding]:

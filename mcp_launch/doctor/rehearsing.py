@@ -14,9 +14,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts, options, profile
+from mcp_launch import hosts
 from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.errors import LaunchError
+from mcp_launch.launch import options, profile
 
 if TYPE_CHECKING:
     from mcp_launch.doctor.survey import Item, Survey

@@ -11,8 +11,9 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch import masking, passing
+from mcp_launch import masking
 from mcp_launch.doctor import presets
+from mcp_launch.launch import passed_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +107,9 @@ def passes(item: Item, name: str, inherited: Mapping[str, str]) -> bool:
     if host in {"claude-desktop", "cline"} or (host == "claude" and _is_sparing(inherited)):
         return name in _LIBRARY_PASSES
     if host == "claude":
-        is_secret = any(passing.matches(name, pattern) for pattern in passing.SECRETS)
+        is_secret = any(
+            passed_variables.matches(name, pattern) for pattern in passed_variables.SECRETS
+        )
         is_scrubbed = is_secret and bool(inherited.get("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"))
         return not _CLAUDE_STRIPS.match(name) and not is_scrubbed
     if host == "gemini":

@@ -6,13 +6,14 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import census, editing, hosts, options, state, system, whereabouts
+from mcp_launch import census, editing, hosts, state, system, whereabouts
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.config_files.document import Document
 from mcp_launch.config_files.positions import locate
 from mcp_launch.doctor import claudekeys, permission, programs
 from mcp_launch.doctor.finding import Subject, tell_failure
 from mcp_launch.errors import FileRefused, UsageError
+from mcp_launch.launch import options
 from mcp_launch.likeness import Configured
 from mcp_launch.settings import HOSTS
 from mcp_launch.settings.host import list_entries, tell_why_not

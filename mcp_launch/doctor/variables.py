@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch import passing, profiles
 from mcp_launch.doctor import foresight, needs, surroundings
 from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.launch import passed_variables, profile_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,7 +101,7 @@ def _tell_credentials(survey: Survey, host: Host, servers: list[Item]) -> Iterat
         f"{host.title} hands its credentials on to {len(getting)} of its servers "
         f"({shown}{more}): {', '.join(got)}",
         f"run: mcp-launch wrap --host {host.name} -- --pass-env safe; or write "
-        f'pass_env = "safe" below [defaults] in ~/{profiles.USER_FILE}',
+        f'pass_env = "safe" below [defaults] in ~/{profile_files.USER_FILE}',
     )
 
 
@@ -112,5 +112,5 @@ def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) 
         name
         for name in inherited
         if name in launch.environ and name not in item.variables and launch.environ[name]
-        if any(passing.matches(name, pattern) for pattern in passing.SECRETS)
+        if any(passed_variables.matches(name, pattern) for pattern in passed_variables.SECRETS)
     ]

@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch import context, hosts
+from mcp_launch import hosts
 from mcp_launch.hosts import codex
+from mcp_launch.launch import context
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Survey
-    from mcp_launch.lineage import Lineage
+    from mcp_launch.launch.lineage import Lineage
     from mcp_launch.system import ProcessTable
 
 # Who has another of these reads other files: the entry is not its own.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts, masking, options, plan
+from mcp_launch import hosts, masking
 from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
 from mcp_launch.doctor.wrapped import tell_how
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.explaining.situation import split
+from mcp_launch.launch import options, plan
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.survey import Item
     from mcp_launch.explaining.prospect import Prospect
-    from mcp_launch.options import Variable
+    from mcp_launch.launch.options import Variable
 
 
 class Step(NamedTuple):

@@ -10,33 +10,33 @@ import copy
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import (
-    command,
+from mcp_launch import launch
+from mcp_launch.errors import LaunchError, PlaceRefused, ProfileRefused, SourceMissing
+from mcp_launch.explaining.situation import NO_COMMAND, split
+from mcp_launch.launch import (
     context,
-    launch,
     lineage,
     options,
-    passing,
+    passed_variables,
     place,
     plan,
     profile,
-    profiles,
+    profile_files,
+    program,
 )
-from mcp_launch.errors import LaunchError, PlaceRefused, ProfileRefused, SourceMissing
-from mcp_launch.explaining.situation import NO_COMMAND, split
-from mcp_launch.plan import Dotenv
-from mcp_launch.profile import Profile
+from mcp_launch.launch.plan import Dotenv
+from mcp_launch.launch.profile import Profile
 from mcp_launch.state import profile_reader
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.context import Context
     from mcp_launch.explaining.situation import Situation
     from mcp_launch.hosts.host import Sighting
-    from mcp_launch.lineage import Lineage
-    from mcp_launch.plan import Plan
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.launch.plan import Plan
     from mcp_launch.state.profile_cache import Record
 
 
@@ -101,7 +101,7 @@ class Prospect:
         """Return why an inherited variable is not handed on; nothing if it may be."""
         if name in self.failed:
             return "the launch would stop for it"
-        if name not in passing.select({name: ""}, self.wanted.pass_env):
+        if name not in passed_variables.select({name: ""}, self.wanted.pass_env):
             return f"kept back by --pass-env {','.join(self.wanted.pass_env)}"
         if options.is_own_variable(name):
             return "for the launcher, not for servers"
@@ -117,29 +117,29 @@ class Prospect:
         Each with what it says, or why it says nothing.
         """
         environ = self.situation.environ
-        own = profiles.name_table(self.server)
-        path = profiles.locate_project_file(self.found.place.value)
+        own = profile_files.name_table(self.server)
+        path = profile_files.locate_project_file(self.found.place.value)
         if self.server and path:
             record, refused = self._look_at_projects()
             yield path, record, _tell_why(path, own, refused)
-        path = profiles.locate_user_file(environ)
+        path = profile_files.locate_user_file(environ)
         tables: dict[str, Record] = {}
         refused = None
         try:
-            tables = profiles.look_at_users(self.server, environ, is_launch=False)
+            tables = profile_files.look_at_users(self.server, environ, is_launch=False)
         except ProfileRefused as error:
             refused = error
         if self.server:
             yield path, tables.get(own), _tell_why(path, own, refused)
-        if profiles.DEFAULTS in tables:
-            yield f"{profiles.DEFAULTS} in {path}", tables[profiles.DEFAULTS], ""
+        if profile_files.DEFAULTS in tables:
+            yield f"{profile_files.DEFAULTS} in {path}", tables[profile_files.DEFAULTS], ""
 
     def find_untrusted(self, name: str) -> ProfileRefused | None:
         """Return why a project's file may not be used, if it would give a variable."""
         _, refused = self._look_at_projects()
         if refused is None:
             return None
-        path = profiles.locate_project_file(self.found.place.value)
+        path = profile_files.locate_project_file(self.found.place.value)
         try:
             told = profile_reader.read(path, None, is_projects=True)["servers"].get(self.server, {})
         except ProfileRefused:
@@ -151,7 +151,9 @@ class Prospect:
             return None, None
         environ, place = self.situation.environ, self.found.place.value
         try:
-            return profiles.look_at_projects(self.server, environ, place, is_launch=False), None
+            return profile_files.look_at_projects(
+                self.server, environ, place, is_launch=False
+            ), None
         except ProfileRefused as refused:
             return None, refused
 
@@ -241,7 +243,7 @@ class Prospect:
             self.program = Missing(["it is relative to the directory"])
             return
         try:
-            file = command.find(argv[0], environ.get("PATH"), self.decided.cwd.value)
+            file = program.find(argv[0], environ.get("PATH"), self.decided.cwd.value)
             self.program = Found(file, "the file that is run")
         except LaunchError as error:
             self.problems.append(error)

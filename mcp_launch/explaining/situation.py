@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import context, hosts, launch, lineage, options, profile, profiles, state
+from mcp_launch import hosts, launch, state
 from mcp_launch.config_files import run_options, wrap
 from mcp_launch.doctor import foresight, surroundings
 from mcp_launch.doctor.survey import Survey
 from mcp_launch.editing import check_hosts, make_site
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
 from mcp_launch.explaining import nearby
-from mcp_launch.lineage import Lineage
+from mcp_launch.launch import context, lineage, options, profile, profile_files
+from mcp_launch.launch.lineage import Lineage
 from mcp_launch.state import profile_reader
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 def _list_profiles(here: Situation, place: str) -> Iterator[str]:
     """Return the servers of all profiles; an empty name for a file that cannot be read."""
-    files = (profiles.locate_user_file(here.environ), profiles.locate_project_file(place))
+    files = (profile_files.locate_user_file(here.environ), profile_files.locate_project_file(place))
     for at, path in enumerate(files):
         if os.path.exists(path):
             try:

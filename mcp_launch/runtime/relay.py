@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.broker.calls import Calls
-    from mcp_launch.context import Context
-    from mcp_launch.plan import Plan
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.plan import Plan
     from mcp_launch.state.launch_log import Log
     from mcp_launch.state.leases import Lease
     from mcp_launch.system.guardian import Guardian

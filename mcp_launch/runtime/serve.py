@@ -19,10 +19,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.context import Context
-    from mcp_launch.lineage import Lineage
-    from mcp_launch.plan import Plan
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.launch.plan import Plan
+    from mcp_launch.launch.profile import Profile
     from mcp_launch.state.launch_log import Log
     from mcp_launch.state.leases import Lease
     from mcp_launch.system.guardian import Guardian

@@ -11,7 +11,7 @@ from mcp_launch.system.signals import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.plan import Plan
+    from mcp_launch.launch.plan import Plan
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.host_watch import HostWatch
 

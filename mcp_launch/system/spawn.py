@@ -10,7 +10,7 @@ from mcp_launch.system import kernel, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.plan import Plan
+    from mcp_launch.launch.plan import Plan
 
 
 class Pipes:

@@ -12,7 +12,7 @@ from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.plan import Plan
+    from mcp_launch.launch.plan import Plan
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.guardian import Guardian
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import hosts, literals, passing, place
+from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing
-from mcp_launch.options import is_own_variable
+from mcp_launch.launch import literals, passed_variables, place
+from mcp_launch.launch.options import is_own_variable
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
-    from mcp_launch.context import Context
-    from mcp_launch.options import Variable
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.options import Variable
+    from mcp_launch.launch.profile import Profile
 
     # Which kind of variable holds a wrong value; one that was asked for outweighs a default.
     Wrong = Literal["default", "requested"] | None
@@ -102,7 +103,7 @@ def decide(
 
     """
     cwd = place.decide_cwd(profile.cwd, context, is_directory, is_strict=profile.strict)
-    plan = Plan(profile.command, cwd, passing.select(environ, profile.pass_env))
+    plan = Plan(profile.command, cwd, passed_variables.select(environ, profile.pass_env))
     plan.place_note = place.note_home(profile.cwd, cwd, context)
     _drop_strangers(plan, context)
     named = any(variable.source == "dotenv" for variable in profile.env.values())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mcp_launch import options, trace
+from mcp_launch import trace
 from mcp_launch.errors import ProfileUntrusted, UsageError, suggest
-from mcp_launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS, Variable
+from mcp_launch.launch import options
+from mcp_launch.launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS, Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,17 +91,17 @@ def load(
         ProfileRefused: A file makes no sense, or may not be used.
 
     """
-    from mcp_launch import profiles
+    from mcp_launch.launch import profile_files
 
     given, command = options.split(arguments)
     twins = options.read_twins(environ)
     server = name_server(given, environ)
-    users = profiles.look_at_users(server, environ, is_launch=is_launch)
+    users = profile_files.look_at_users(server, environ, is_launch=is_launch)
     records = list(users.values())
     untrusted: ProfileUntrusted | None = None
     if server:
         try:
-            own = profiles.look_at_projects(server, environ, find_place(), is_launch=is_launch)
+            own = profile_files.look_at_projects(server, environ, find_place(), is_launch=is_launch)
             records += [own] if own else []
         except ProfileUntrusted as refused:
             untrusted = refused
@@ -110,9 +111,9 @@ def load(
     if untrusted is not None and (not command or "--strict" in values):
         raise untrusted
     if not command:
-        has_profile = len(records) > len(users.keys() & {profiles.DEFAULTS})
+        has_profile = len(records) > len(users.keys() & {profile_files.DEFAULTS})
         raise _no_command(
-            server, lambda: profiles.list_known(environ, find_place()), has_profile=has_profile
+            server, lambda: profile_files.list_known(environ, find_place()), has_profile=has_profile
         )
     wanted = Profile(values, command, records)
     if untrusted is not None:

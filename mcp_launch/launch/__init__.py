@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import command, context, lineage, options, plan, profile, state, trace
+from mcp_launch import state, trace
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
-from mcp_launch.plan import Dotenv
+from mcp_launch.launch import context, lineage, options, plan, profile, program
+from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table, signals
 from mcp_launch.system.spawn import Pipes
 from mcp_launch.system.starter import Starter, wait_for
@@ -19,10 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
-    from mcp_launch.context import Context
-    from mcp_launch.lineage import Lineage
-    from mcp_launch.plan import Plan
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.launch.plan import Plan
+    from mcp_launch.launch.profile import Profile
     from mcp_launch.system import ProcessTable
 
 # How many descriptors a launch opens beyond the standard three, at the most at one moment:
@@ -154,7 +155,7 @@ def refuse_guess(wanted: Profile, found: Context) -> None:
 
 def _plan(wanted: Profile, found: Context) -> Plan:
     decided = plan.decide(wanted, found, os.environ, read_dotenv(wanted, found))
-    decided.program = command.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
+    decided.program = program.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
     return decided
 
 
@@ -162,9 +163,9 @@ def read_dotenv(wanted: Profile, found: Context) -> Dotenv:
     """Return the values of dotenv files, if anybody wants some."""
     if not wanted.dotenv and all(one.source != "dotenv" for one in wanted.env.values()):
         return Dotenv({}, "")
-    from mcp_launch import dotenvfile
+    from mcp_launch.launch import dotenv
 
-    return dotenvfile.load(wanted, found)
+    return dotenv.load(wanted, found)
 
 
 def _make_room() -> None:

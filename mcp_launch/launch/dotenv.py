@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from mcp_launch.errors import SourceMissing
-from mcp_launch.plan import Dotenv
+from mcp_launch.launch.plan import Dotenv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.context import Context
-    from mcp_launch.profile import Profile
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.profile import Profile
 
 
 def load(profile: Profile, context: Context) -> Dotenv:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.context import find_project_root, is_inside
 from mcp_launch.errors import ProfileRefused, ProfileUntrusted
+from mcp_launch.launch.context import find_project_root, is_inside
 from mcp_launch.values import Found, find_home_directory
 
 TYPE_CHECKING = False

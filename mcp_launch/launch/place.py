@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.context import Context
+    from mcp_launch.launch.context import Context
 
 # What `--cwd` takes besides a directory.
 PLACES = ("session", "project_root", "keep")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_launch.hosts.host import Callers, Host, Identity
-    from mcp_launch.lineage import Lineage
+    from mcp_launch.launch.lineage import Lineage
     from mcp_launch.system import ProcessTable
 
 # What marks the root of a project. `.git` is a file in a worktree, whose own root is
