@@ -9,13 +9,14 @@ from mcp_launch.config_files import git_tracking, jsonc, planned_changes
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.config_files.positions import Unreadable
 from mcp_launch.errors import LaunchError
-from mcp_launch.settings import HOSTS, claude
+from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.config_files.planned_changes import Change
-    from mcp_launch.settings.host import Site
+    from mcp_launch.hosts.config import Site
 
 
 def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:
 def find_allowlists(site: Site) -> dict[str, list[Any]]:
     """Return the managed settings that allow servers by their exact command, with the commands."""
     found = {}
-    for path in claude.list_managed_settings(site):
+    for path in claude_config.list_managed_settings(site):
         allowed = read_json(path).get("allowedMcpServers")
         rules = allowed if isinstance(allowed, list) else []
         commands = [

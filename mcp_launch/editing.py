@@ -22,10 +22,10 @@ from mcp_launch.config_files import (
 )
 from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.errors import LaunchError, UsageError, suggest, tell
+from mcp_launch.hosts.config import ANY_HOST, TRACKED, File, HostConfig, Site
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch.context import find_project_root, read_cwd
 from mcp_launch.screen import Screen
-from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import ANY_HOST, TRACKED, File, Host, Site
 from mcp_launch.state import wrapped_files
 from mcp_launch.values import Found, find_home_directory
 
@@ -103,7 +103,7 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     return 1 if refusals else 0
 
 
-def list_files(request: Request, site: Site, directory: str) -> list[tuple[Host, File]]:
+def list_files(request: Request, site: Site, directory: str) -> list[tuple[HostConfig, File]]:
     """Return the files that a request is about.
 
     Raises:
@@ -128,7 +128,9 @@ def list_files(request: Request, site: Site, directory: str) -> list[tuple[Host,
     return found
 
 
-def list_elsewhere(here: Iterable[tuple[Host, File]], directory: str) -> list[tuple[Host, File]]:
+def list_elsewhere(
+    here: Iterable[tuple[HostConfig, File]], directory: str
+) -> list[tuple[HostConfig, File]]:
     """Return the recorded files that are not among those that are found from here."""
     seen = {os.path.realpath(file.path) for _, file in here}
     recorded = wrapped_files.list_files(directory)
@@ -150,7 +152,7 @@ def check_hosts(names: list[str]) -> None:
             )
 
 
-def _find_file(path: str, known: list[tuple[Host, File]]) -> tuple[Host, File]:
+def _find_file(path: str, known: list[tuple[HostConfig, File]]) -> tuple[HostConfig, File]:
     if not os.path.isfile(path):
         raise UsageError(f"there is no file {path}", fix="name one that is there")
     for host, file in known:
@@ -161,7 +163,9 @@ def _find_file(path: str, known: list[tuple[Host, File]]) -> tuple[Host, File]:
     return host, File(path, "file", kind, _ANY_SERVERS)  # type: ignore[arg-type]
 
 
-def _check_names(request: Request, files: list[tuple[Host, File]], changes: list[Change]) -> None:
+def _check_names(
+    request: Request, files: list[tuple[HostConfig, File]], changes: list[Change]
+) -> None:
     known = {entry.name for change in changes for entry in change.entries}
     for name in request.names:
         if name not in known:
@@ -222,7 +226,7 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
     return refusals
 
 
-def _make(host: Host, file: File, wish: Wish, text: str) -> str:
+def _make(host: HostConfig, file: File, wish: Wish, text: str) -> str:
     return planned_changes.look(host, file, text, wish).after
 
 
@@ -264,7 +268,7 @@ def tidy(console: Console, changes: list[Change], directory: str) -> None:
 
 
 def _tell_others(
-    console: Console, request: Request, files: list[tuple[Host, File]], directory: str
+    console: Console, request: Request, files: list[tuple[HostConfig, File]], directory: str
 ) -> None:
     """Say what stays wrapped elsewhere, to who wanted to unwrap everything."""
     if request.names or request.hosts or request.files or request.is_everywhere:

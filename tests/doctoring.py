@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from facts import FakeTable
 
 from mcp_launch.doctor.survey import Survey
-from mcp_launch.settings.host import Site
+from mcp_launch.hosts.config import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,15 +16,15 @@ from mcp_launch.config_files.document import Document
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.errors import UsageError
+from mcp_launch.hosts.config import File, HostConfig
 from mcp_launch.launch import options
-from mcp_launch.settings.host import File, Host
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.document import Kind
 
 
 def change(kind: Kind, text: str, wish: Wish) -> str:
-    host = Host("any", "any", lambda _: [], (Shape(), GOOSE, ONE_LIST))
+    host = HostConfig("any", "any", lambda _: [], (Shape(), GOOSE, ONE_LIST))
     return look(host, File("file", "user", kind, SERVERS), text, wish).after
 
 
@@ -193,7 +193,7 @@ def test_what_is_no_option_of_run_is_not_written(words: list[str], problem: str)
 def test_the_first_versions_keep_goes_and_a_wish_takes_its_place(
     wanted: tuple[str, ...], words: list[str]
 ) -> None:
-    host = Host("any", "any", lambda _: [], (Shape(),), starts_anywhere=True)
+    host = HostConfig("any", "any", lambda _: [], (Shape(),), starts_anywhere=True)
     file = File("file", "user", "toml", SERVERS)
     before = f"""[mcp_servers.a]
 command = "{LAUNCHER}"

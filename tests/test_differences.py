@@ -12,9 +12,9 @@ from mcp_launch import editing
 from mcp_launch.config_files import diff, planned_changes
 from mcp_launch.config_files.document import Document, Kind
 from mcp_launch.config_files.planned_changes import Wish
+from mcp_launch.hosts.config import ANY_HOST, File
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.screen import Screen
-from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import ANY_HOST, File
 
 if TYPE_CHECKING:
     from pathlib import Path

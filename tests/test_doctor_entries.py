@@ -14,7 +14,7 @@ from mcp_launch.doctor import agents, configuration, packages, policies, wrapped
 from mcp_launch.doctor.finding import CHECKS
 from mcp_launch.doctor.programs import Program
 from mcp_launch.errors import FileRefused
-from mcp_launch.settings import claude
+from mcp_launch.hosts.claude import config as claude_config
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -290,7 +290,7 @@ def test_an_organisation_that_allows_commands_is_told_of(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, allowed: object, codes: list[str]
 ) -> None:
     managed = machine.write("~/managed.json", json.dumps({"allowedMcpServers": allowed}))
-    monkeypatch.setattr(claude, "list_managed_settings", lambda _: [str(managed)])
+    monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
     configure(machine, LAUNCHER, "run", "--", "npx")
 
     found = look(machine, policies)

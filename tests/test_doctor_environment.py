@@ -16,7 +16,7 @@ from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.doctor import binaries, environment, executables, needs, surroundings
 from mcp_launch.doctor.binaries import System
 from mcp_launch.doctor.managers import tell_why_shim_fails
-from mcp_launch.settings import HOSTS
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ from mcp_launch import whereabouts
 from mcp_launch.config_files import backups, planned_changes, replace_file
 from mcp_launch.config_files.document import Document
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import ANY_HOST, File, Site, list_entries
+from mcp_launch.hosts.config import ANY_HOST, File, Site, list_entries
+from mcp_launch.hosts.configured import HOSTS
 
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
 
@@ -339,13 +339,13 @@ def test_an_allowlist_of_commands_is_warned_of(
     own_home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mcp_launch import consequences, editing
-    from mcp_launch.settings import claude
+    from mcp_launch.hosts.claude import config as claude_config
 
     assert project.is_dir()
     file = write(own_home / ".claude.json", '{"mcpServers": {"it": {"command": "x"}}}')
     allowed = {"allowedMcpServers": [{"serverCommand": ["x"]}]}
     managed = write(tmp_path / "managed-settings.json", json.dumps(allowed))
-    monkeypatch.setattr(claude, "list_managed_settings", lambda _: [str(managed)])
+    monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
     site = editing.make_site(os.environ)
     host = HOSTS["claude"]
     [own] = [one for one in host.list_files(site) if one.path == str(file)]

@@ -13,8 +13,8 @@ from stage import LIMIT
 
 from mcp_launch.doctor import programs
 from mcp_launch.doctor.programs import TRIED, find_all, read_version, tell_tried
-from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import Site
+from mcp_launch.hosts.config import Site
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from pathlib import Path

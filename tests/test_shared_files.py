@@ -21,8 +21,8 @@ from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor import installation, wrapped
 from mcp_launch.editing import Request
 from mcp_launch.errors import FileRefused, UsageError
-from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import ANY_HOST, File
+from mcp_launch.hosts.config import ANY_HOST, File
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from mcp_launch.config_files import jsonc, wrap
 from mcp_launch.config_files.document import Document, Kind
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
-from mcp_launch.settings.host import ANY, File, Host, list_entries
+from mcp_launch.hosts.config import ANY, File, HostConfig, list_entries
 
 LAUNCHER = "/opt/bin/mcp-launch"
 ONE_LIST = Shape(is_one_list=True)
@@ -203,7 +203,7 @@ STRANGE = {
 @pytest.mark.parametrize("name", list(STRANGE))
 def test_what_cannot_be_changed_safely_is_left_alone_or_changed_rightly(name: str) -> None:
     kind, text = STRANGE[name]
-    host = Host("any", "any", lambda _: [], (Shape(), GOOSE))
+    host = HostConfig("any", "any", lambda _: [], (Shape(), GOOSE))
     file = File("file", "user", kind, SERVERS)  # type: ignore[arg-type]
 
     change = look(host, file, text, Wish(LAUNCHER))
@@ -215,7 +215,7 @@ def test_what_cannot_be_changed_safely_is_left_alone_or_changed_rightly(name: st
 
 def test_a_variable_that_was_added_meanwhile_is_not_lost() -> None:
     file = File("file", "user", "toml", SERVERS)
-    host = Host("any", "any", lambda _: [])
+    host = HostConfig("any", "any", lambda _: [])
     wrapped = look(host, file, TOML["refused sources"], Wish(LAUNCHER)).after
     grown = wrapped.replace('"HOME"]', '"HOME", "NEW"]')
     assert grown != wrapped
@@ -332,7 +332,7 @@ KEPT = {
 def test_wrap_takes_out_what_it_once_wrote_for_hosts_without_a_place(
     before: str, after: str | None
 ) -> None:
-    host = Host("cursor", "Cursor", lambda _: [], starts_anywhere=True)
+    host = HostConfig("cursor", "Cursor", lambda _: [], starts_anywhere=True)
     file = File("file", "user", "json", SERVERS)
 
     changed = look(host, file, make_old(before), Wish(LAUNCHER))
@@ -345,6 +345,9 @@ def test_wrap_takes_out_what_it_once_wrote_for_hosts_without_a_place(
 
 
 def test_other_hosts_keep_what_their_user_wrote() -> None:
-    host, text = Host("zed", "Zed", lambda _: []), make_old('"run", "--cwd", "keep", "--", "npx"')
+    host, text = (
+        HostConfig("zed", "Zed", lambda _: []),
+        make_old('"run", "--cwd", "keep", "--", "npx"'),
+    )
 
     assert look(host, File("file", "user", "json", SERVERS), text, Wish(LAUNCHER)).after == text

@@ -19,7 +19,7 @@ from mcp_launch import masking
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.config_files.document import Document
 from mcp_launch.errors import printable
-from mcp_launch.settings.host import TRACKED, list_entries
+from mcp_launch.hosts.config import TRACKED, list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

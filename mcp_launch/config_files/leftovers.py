@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.config_files.document import Document
 from mcp_launch.errors import FileRefused
-from mcp_launch.settings.host import list_entries
+from mcp_launch.hosts.config import list_entries
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.positions import Path
-    from mcp_launch.settings.host import File, Host
+    from mcp_launch.hosts.config import File, HostConfig
 
 
-def holds_ours(host: Host, file: File, text: str) -> bool:
+def holds_ours(host: HostConfig, file: File, text: str) -> bool:
     """Tell whether an entry in a file's text goes through the launcher, and could do without.
 
     One whose command is in a profile could not: `unwrap` leaves it, and nothing is kept for it.
@@ -26,7 +26,7 @@ def holds_ours(host: Host, file: File, text: str) -> bool:
         return False
 
 
-def _is_ours(document: Document, host: Host, path: Path) -> bool:
+def _is_ours(document: Document, host: HostConfig, path: Path) -> bool:
     shape = planned_changes.find_shape(document, host, path)
     if shape is None or not wrap.is_wrapped(document, path, shape):
         return False
@@ -36,7 +36,7 @@ def _is_ours(document: Document, host: Host, path: Path) -> bool:
         return True  # it cannot be taken out, but it is there
 
 
-def is_wrapped_now(host: Host, file: File) -> bool:
+def is_wrapped_now(host: HostConfig, file: File) -> bool:
     """Tell whether a file, as it is now, holds anything of ours; not if it cannot be read."""
     try:
         return holds_ours(host, file, planned_changes.read_file(file.path))

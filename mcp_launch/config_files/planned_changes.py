@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch.config_files import amend, run_options, wrap, yaml_aliases
 from mcp_launch.config_files.document import Document
 from mcp_launch.errors import FileRefused, LaunchError
-from mcp_launch.settings.host import list_entries, tell_why_not
+from mcp_launch.hosts.config import list_entries, tell_why_not
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.document import Edit
     from mcp_launch.config_files.positions import Path
     from mcp_launch.config_files.wrap import Shape
-    from mcp_launch.settings.host import File, Host
+    from mcp_launch.hosts.config import File, HostConfig
 
 
 # No configuration is; something else is meant.
@@ -50,7 +50,7 @@ class Wish(NamedTuple):
 class Change(NamedTuple):
     """One file, as it is and as it would be."""
 
-    host: Host
+    host: HostConfig
     file: File
     before: str
     after: str
@@ -95,7 +95,7 @@ def read_file(path: str) -> str:
         ) from None
 
 
-def look(host: Host, file: File, text: str, wish: Wish) -> Change:
+def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
     """Return what would change in a file.
 
     Raises:
@@ -122,7 +122,7 @@ def look(host: Host, file: File, text: str, wish: Wish) -> Change:
     return Change(host, file, text, _apply(document, proposals), entries, warnings, wish)
 
 
-def change_some(host: Host, file: File, paths: Iterable[Path], wish: Wish, text: str) -> str:
+def change_some(host: HostConfig, file: File, paths: Iterable[Path], wish: Wish, text: str) -> str:
     """Return a file's text with some entries changed, as many of them as can be.
 
     Raises:
@@ -142,7 +142,7 @@ def _apply(document: Document, proposals: list[_Proposal]) -> str:
 
 
 def _propose_all(
-    document: Document, host: Host, file: File, paths: Iterable[Path], wish: Wish
+    document: Document, host: HostConfig, file: File, paths: Iterable[Path], wish: Wish
 ) -> tuple[list[_Proposal], dict[Path, str]]:
     """Return what is safe to change, and why the rest is left alone."""
     reasons: dict[Path, str] = {}
@@ -164,7 +164,9 @@ def _propose_all(
     return [one for one in proposals if one.path not in reasons], reasons
 
 
-def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish) -> _Proposal | str:
+def _propose(
+    document: Document, host: HostConfig, file: File, path: Path, wish: Wish
+) -> _Proposal | str:
     """Return what to change in an entry, or why it is left alone."""
     shape = find_shape(document, host, path)
     words = wrap.list_words(document, path, shape) if shape else []
@@ -186,7 +188,9 @@ def _propose(document: Document, host: Host, file: File, path: Path, wish: Wish)
     return _Proposal(path, shape, edits) if edits else "its command is in a profile"
 
 
-def _amend(document: Document, host: Host, path: Path, shape: Shape, wish: Wish) -> _Proposal | str:
+def _amend(
+    document: Document, host: HostConfig, path: Path, shape: Shape, wish: Wish
+) -> _Proposal | str:
     """Return what an entry that is wrapped already lacks, or no longer needs."""
     words = wrap.list_words(document, path, shape)
     named = [] if run_options.has(words[2:], "--server") else wrap.name_server(document, path)
@@ -201,7 +205,7 @@ def _amend(document: Document, host: Host, path: Path, shape: Shape, wish: Wish)
     return _Proposal(path, shape, edits, tuple(amended)) if edits else "it is wrapped already"
 
 
-def _list_twins(document: Document, host: Host, file: File) -> dict[Path, list[Path]]:
+def _list_twins(document: Document, host: HostConfig, file: File) -> dict[Path, list[Path]]:
     """Return the entries that share with others what would be changed in them."""
     parts = {}
     for path in list_entries(document, file) if document.kind == "yaml" else ():
@@ -228,7 +232,7 @@ def _mind_twins(
     return proposal._replace(also=tuple(twins))
 
 
-def _tell_why_not(host: Host, entry: object, words: list[str], wish: Wish) -> str:
+def _tell_why_not(host: HostConfig, entry: object, words: list[str], wish: Wish) -> str:
     # What was disabled after it was wrapped can be unwrapped all the same.
     why_not = tell_why_not(host, entry) if wish.launcher else ""
     if not why_not and not words:
@@ -283,7 +287,7 @@ def _drop(document: Document, proposals: list[_Proposal]) -> object:
     return yaml_aliases.copy_without(document.value, paths)
 
 
-def find_shape(document: Document, host: Host, path: Path) -> Shape | None:
+def find_shape(document: Document, host: HostConfig, path: Path) -> Shape | None:
     """Return where an entry's command is; None if it has none that can be understood."""
     for shape in host.shapes:
         if wrap.list_words(document, path, shape):
@@ -291,7 +295,7 @@ def find_shape(document: Document, host: Host, path: Path) -> Shape | None:
     return None
 
 
-def _warn(host: Host, document: Document, path: Path) -> list[str]:
+def _warn(host: HostConfig, document: Document, path: Path) -> list[str]:
     cwd = document.get((*path, "cwd"))
     if host.name == "codex" and isinstance(cwd, str) and not os.path.isabs(cwd):
         place = "from the directory in which its daemon happens to run"
@@ -300,7 +304,7 @@ def _warn(host: Host, document: Document, path: Path) -> list[str]:
 
 
 def look_at_all(
-    files: Iterable[tuple[Host, File]], wish: Wish, complain: Callable[[FileRefused], None]
+    files: Iterable[tuple[HostConfig, File]], wish: Wish, complain: Callable[[FileRefused], None]
 ) -> list[Change]:
     """Look at every file there is; one that cannot be read does not hide the others."""
     changes = []

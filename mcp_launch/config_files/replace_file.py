@@ -20,7 +20,7 @@ from mcp_launch.state import wrapped_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcp_launch.settings.host import File, Host
+    from mcp_launch.hosts.config import File, HostConfig
 
 # What 0.1.0 called its copies, which it kept beside the files.
 OLD_COPY = ".before-mcp-launch"
@@ -40,7 +40,9 @@ class Outcome(NamedTuple):
     names: int = 1  # how many names the file has; with several it was written in place
 
 
-def replace(host: Host, file: File, make: Callable[[str], str], directory: str) -> Outcome | None:
+def replace(
+    host: HostConfig, file: File, make: Callable[[str], str], directory: str
+) -> Outcome | None:
     """Make a file's text another; None if that changes nothing.
 
     What it is to be is made from what it is by then, under the host's own lock where it has
@@ -85,7 +87,7 @@ def forget_gone(directory: str) -> list[str]:
 
 
 def _replace(
-    host: Host, file: File, path: str, make: Callable[[str], str], directory: str
+    host: HostConfig, file: File, path: str, make: Callable[[str], str], directory: str
 ) -> Outcome | None:
     copy = ""
     while True:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.document import Document
     from mcp_launch.doctor.survey import Survey
-    from mcp_launch.settings.host import File, Host
+    from mcp_launch.hosts.config import File, HostConfig
 
 # For the servers that it connects to; one that it starts needs no type.
 _REMOTE = ("http", "sse", "ws", "streamable-http")
@@ -68,7 +68,7 @@ def check_skipped(survey: Survey) -> Iterator[Finding]:
         yield from _look_at_file(survey, host, file)
 
 
-def _look_at_file(survey: Survey, host: Host, file: File) -> Iterator[Finding]:
+def _look_at_file(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
     try:
         document = survey.read(file)
     except FileRefused:
@@ -84,7 +84,7 @@ def _look_at_file(survey: Survey, host: Host, file: File) -> Iterator[Finding]:
         )
 
 
-def is_skipped(host: Host, file: File, document: Document) -> bool:
+def is_skipped(host: HostConfig, file: File, document: Document) -> bool:
     """Tell whether a project's file lacks the table that Claude Code wants, be it empty."""
     is_read = host.name == "claude" and file.scope == "project"
     return is_read and not isinstance(document.get(("mcpServers",)), dict)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor import configuration, environment, installation, processes
 from mcp_launch.doctor.finding import LEVELS, Finding, Subject, tell_failure
-from mcp_launch.settings import HOSTS
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Survey
-    from mcp_launch.settings.host import File, Host
+    from mcp_launch.hosts.config import File, HostConfig
 
 _LOSSES = {
     ("codex", "user"): "Codex does not start, neither in a terminal nor in an editor",
@@ -39,12 +39,12 @@ def check_files(survey: Survey) -> Iterator[Finding]:
                 yield from _read_strictly(host, file, document.text)
 
 
-def tell_loss(host: Host, file: File) -> str:
+def tell_loss(host: HostConfig, file: File) -> str:
     """Return what a host does when it cannot make sense of a file."""
     return _LOSSES.get((host.name, file.scope), f"{host.title} does not get its servers")
 
 
-def _tell(host: Host, file: File, refused: FileRefused) -> Finding:
+def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
     subject = Subject(host.name, "", file.scope, file.path, refused.line, refused.column)
     if os.path.islink(file.path) and not os.path.exists(file.path):
         message = f"{file.path} is a link to {os.readlink(file.path)}, where there is no file"
@@ -63,7 +63,7 @@ def _tell(host: Host, file: File, refused: FileRefused) -> Finding:
     return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "mend it")
 
 
-def _read_strictly(host: Host, file: File, text: str) -> Iterator[Finding]:
+def _read_strictly(host: HostConfig, file: File, text: str) -> Iterator[Finding]:
     """Look for what other hosts allow."""
     fault = _find_fault(text)
     if fault:

@@ -12,8 +12,8 @@ from mcp_launch import editing, whereabouts
 from mcp_launch.config_files import leftovers
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile_files
-from mcp_launch.settings import HOSTS
 from mcp_launch.state import own_files, profile_cache, profile_reader
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.survey import Survey
-    from mcp_launch.settings.host import File, Host
+    from mcp_launch.hosts.config import File, HostConfig
 
 # What hosts, and people, call the table of all servers.
 _TABLES = ("mcpServers", "mcp_servers", "mcp-servers", "servers", "context_servers", "mcp")
@@ -30,7 +30,7 @@ def check(survey: Survey) -> Iterator[Finding]:
             yield from _look(survey, host, file)
 
 
-def _look(survey: Survey, host: Host, file: File) -> Iterator[Finding]:
+def _look(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
     try:
         document = survey.read(file)
     except FileRefused:

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_launch.consequences import read_json
 from mcp_launch.errors import FileRefused
-from mcp_launch.settings import claude, codex
+from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.codex import config as codex_config
 
 if TYPE_CHECKING:
     from mcp_launch.doctor.survey import Item, Survey
-    from mcp_launch.settings.host import File, Site
+    from mcp_launch.hosts.config import File, Site
 
     State = Literal["approved", "pending", "rejected"]
 
 # The files in a project's .claude.
 _SETTINGS = ("settings.json", "settings.local.json")
 
-_FIND_OWN = {"claude": claude.find_own, "codex": codex.find_own}
+_FIND_OWN = {"claude": claude_config.find_own, "codex": codex_config.find_own}
 
 # Stands between a repository and what it knows of its worktrees.
 _WORKTREES = "/.git/worktrees/"
@@ -103,7 +104,7 @@ def read_settings(survey: Survey) -> dict[str, dict[str, Any]]:
 def _list_user_files(site: Site) -> list[str]:
     """Return the settings that count whether the project is trusted or not."""
     home = site.find_home("CLAUDE_CONFIG_DIR", ".claude")
-    return [*claude.list_managed_settings(site), os.path.join(home, "settings.json")]
+    return [*claude_config.list_managed_settings(site), os.path.join(home, "settings.json")]
 
 
 def approves(settings: dict[str, Any], name: str) -> bool:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor import permission
 from mcp_launch.errors import FileRefused
-from mcp_launch.settings import claude
-from mcp_launch.settings.host import File
+from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.config import File
 
 if TYPE_CHECKING:
     from mcp_launch.doctor.survey import Survey
@@ -24,7 +24,7 @@ def read_own(survey: Survey) -> dict[str, str]:
     site = survey.site
     settings = os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
     own = permission.find_own(site, "claude").path
-    return _read(survey, own, settings, *claude.list_managed_settings(site))
+    return _read(survey, own, settings, *claude_config.list_managed_settings(site))
 
 
 def read_projects(survey: Survey, project: str) -> dict[str, str]:

@@ -10,9 +10,9 @@ from mcp_launch import reaping
 from mcp_launch.doctor import allegiance, pools
 from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import printable
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.measures import tell_age
 from mcp_launch.population import is_settled
-from mcp_launch.settings import HOSTS
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:

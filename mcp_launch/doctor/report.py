@@ -12,7 +12,7 @@ from mcp_launch import __version__
 from mcp_launch.doctor import processes, programs, secrets
 from mcp_launch.doctor.finding import LEVELS, Finding, Subject
 from mcp_launch.errors import printable
-from mcp_launch.settings import HOSTS
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

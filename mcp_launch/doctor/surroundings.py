@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_launch.doctor.survey import Item, Survey
-    from mcp_launch.settings.host import Host, Site
+    from mcp_launch.hosts.config import HostConfig, Site
 
 # Hosts that hand on all they have, which is known of these; of others it is not.
 HAND_ALL_ON = ("claude", "vscode", "opencode", "zed", "goose")
@@ -146,7 +146,7 @@ def list_named(item: Item) -> list[str]:
     return found
 
 
-def read_host(survey: Survey, host: Host) -> Mapping[str, str]:
+def read_host(survey: Survey, host: HostConfig) -> Mapping[str, str]:
     """Return a host's own environment: of its process if it runs, else what it usually gets."""
     running = _read_running(survey, host)
     if host.name in _ASK_THE_SHELL:
@@ -159,7 +159,7 @@ def read_host(survey: Survey, host: Host) -> Mapping[str, str]:
     return {**(running or survey.environ), "PATH": ":".join([*nodes, _DESKTOP_PATH])}
 
 
-def _read_running(survey: Survey, host: Host) -> dict[str, str]:
+def _read_running(survey: Survey, host: HostConfig) -> dict[str, str]:
     for pid in find_processes(survey, host):
         environ = survey.table.read_environ(pid)
         # One that was given another home reads other files: these are not its servers.
@@ -168,7 +168,7 @@ def _read_running(survey: Survey, host: Host) -> dict[str, str]:
     return {}
 
 
-def find_processes(survey: Survey, host: Host) -> list[int]:
+def find_processes(survey: Survey, host: HostConfig) -> list[int]:
     """Return the processes of a host that run now, those that start servers first."""
     wanted = "vscode" if host.name == "cline" else host.name  # it lives in the other's
     found = [pid for pid, name in survey.running_hosts.items() if name == wanted]

@@ -13,10 +13,10 @@ from mcp_launch.config_files.positions import locate
 from mcp_launch.doctor import claudekeys, permission, programs
 from mcp_launch.doctor.finding import Subject, tell_failure
 from mcp_launch.errors import FileRefused, UsageError
+from mcp_launch.hosts.config import list_entries, tell_why_not
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 from mcp_launch.likeness import Configured
-from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import list_entries, tell_why_not
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.positions import Path
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.doctor.programs import Program
-    from mcp_launch.settings.host import File, Host, Site
+    from mcp_launch.hosts.config import File, HostConfig, Site
     from mcp_launch.system import ProcessTable
 
 # Where the hosts' entries keep their variables.
@@ -35,7 +35,7 @@ _VARIABLES = ("env", "environment", "envs")
 class Item(NamedTuple):
     """One server in one file."""
 
-    host: Host
+    host: HostConfig
     file: File
     document: Document
     path: Path  # where it stands in the document
@@ -72,7 +72,7 @@ class Item(NamedTuple):
         return place._replace(server=self.name, scope=self.scope)
 
 
-def point(host: Host, file: File, document: Document, path: Path) -> Subject:
+def point(host: HostConfig, file: File, document: Document, path: Path) -> Subject:
     """Return the place of something in a file as a subject."""
     while path and path not in document.spots:
         path = path[:-1]
@@ -84,7 +84,7 @@ def point(host: Host, file: File, document: Document, path: Path) -> Subject:
 class Refusal(NamedTuple):
     """A file that could not be read, and why."""
 
-    host: Host
+    host: HostConfig
     file: File
     error: FileRefused
 
@@ -105,9 +105,9 @@ class Survey:
         self._documents: dict[str, Document] = {}
 
     @cached_property
-    def files(self) -> list[tuple[Host, File]]:
+    def files(self) -> list[tuple[HostConfig, File]]:
         """Return every file that is there, once: a project may be the home."""
-        found: dict[tuple[str, str], tuple[Host, File]] = {}
+        found: dict[tuple[str, str], tuple[HostConfig, File]] = {}
         for host in self.hosts:
             for file in host.list_files(self.site):
                 if os.path.lexists(file.path):
@@ -217,7 +217,7 @@ def open_survey(
     return Survey(site, table or system.open_table(), state.find_directory(environ), only)
 
 
-def _describe(host: Host, file: File, document: Document, path: Path) -> Item:
+def _describe(host: HostConfig, file: File, document: Document, path: Path) -> Item:
     entry = document.get(path)
     shape = planned_changes.find_shape(document, host, path)
     words = wrap.list_words(document, path, shape) if shape else []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.foresight import Launch
     from mcp_launch.doctor.needs import Need
     from mcp_launch.doctor.survey import Item, Survey
-    from mcp_launch.settings.host import Host
+    from mcp_launch.hosts.config import HostConfig
 
 # Anything else behind -e is no variable of ours, or a slip that a host will tell.
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -83,7 +83,7 @@ def check_credentials(survey: Survey) -> Iterator[Finding]:
             yield from _tell_credentials(survey, host, servers)
 
 
-def _tell_credentials(survey: Survey, host: Host, servers: list[Item]) -> Iterator[Finding]:
+def _tell_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> Iterator[Finding]:
     inherited = surroundings.read_host(survey, host)
     got: dict[str, None] = {}
     getting = []

@@ -16,14 +16,14 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from mcp_launch.settings import HOSTS
-from mcp_launch.settings.host import ANY_HOST, File
+from mcp_launch.hosts.config import ANY_HOST, File
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.config_files.document import Kind
-    from mcp_launch.settings.host import Host
+    from mcp_launch.hosts.config import HostConfig
 
 NAME = "wrapped.json"
 # What could not be understood is kept under this name when a new one is begun.
@@ -34,7 +34,7 @@ _KINDS = ("toml", "json", "yaml")
 _OTHERS_CAN_WRITE = 0o022
 
 
-def list_files(directory: str) -> Iterator[tuple[Host, File]]:
+def list_files(directory: str) -> Iterator[tuple[HostConfig, File]]:
     """Return every recorded file, with all that is needed to change it."""
     for path, entry in _read(directory)["files"].items():
         file = _make_file(path, entry)
@@ -43,7 +43,7 @@ def list_files(directory: str) -> Iterator[tuple[Host, File]]:
             yield HOSTS.get(str(entry.get("host")), ANY_HOST), file
 
 
-def note(directory: str, host: Host, file: File) -> None:
+def note(directory: str, host: HostConfig, file: File) -> None:
     """Record that a file is wrapped.
 
     Raises:

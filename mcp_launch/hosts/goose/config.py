@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.wrap import Shape
-from mcp_launch.settings.host import File, Host
+from mcp_launch.hosts.config import File, HostConfig
 
 if TYPE_CHECKING:
-    from mcp_launch.settings.host import Site
+    from mcp_launch.hosts.config import Site
 
 
 def _list_files(site: Site) -> list[File]:
@@ -21,4 +21,4 @@ def _tell_why_not(entry: dict[str, Any]) -> str:
     return "" if entry.get("type") == "stdio" else "it is a part of Goose"
 
 
-HOST = Host("goose", "Goose", _list_files, (Shape(("cmd",), ("args",)),), _tell_why_not)
+CONFIG = HostConfig("goose", "Goose", _list_files, (Shape(("cmd",), ("args",)),), _tell_why_not)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.settings.host import (
+from mcp_launch.hosts.config import (
     MANAGED,
     PLUGIN,
     File,
-    Host,
+    HostConfig,
     count_inside,
     find_plugin_files,
     list_upward,
 )
 
 if TYPE_CHECKING:
-    from mcp_launch.settings.host import Site
+    from mcp_launch.hosts.config import Site
 
 _SERVERS = (("mcp_servers",),)
 
@@ -45,4 +45,4 @@ def _list_of_project(site: Site) -> list[str]:
     return list_upward(site, ".codex", "config.toml")[: count_inside(site)]
 
 
-HOST = Host("codex", "Codex", _list_files)
+CONFIG = HostConfig("codex", "Codex", _list_files)

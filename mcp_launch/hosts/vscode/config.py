@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.settings.host import File, Host, in_project
+from mcp_launch.hosts.config import File, HostConfig, in_project
 
 _SERVERS = (("servers",),)
 
-HOST = Host(
+CONFIG = HostConfig(
     "vscode",
     "VS Code",
     lambda site: [

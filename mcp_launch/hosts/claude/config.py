@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.settings.host import (
+from mcp_launch.hosts.config import (
     ANY,
     MANAGED,
     PLUGIN,
     File,
-    Host,
+    HostConfig,
     count_inside,
     find_plugin_files,
     list_upward,
 )
 
 if TYPE_CHECKING:
-    from mcp_launch.settings.host import Site
+    from mcp_launch.hosts.config import Site
 
 _MANAGED = {
     "darwin": "/Library/Application Support/ClaudeCode",
@@ -60,4 +60,4 @@ def find_plugins(site: Site) -> str:
     return os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "plugins")
 
 
-HOST = Host("claude", "Claude Code", _list_files)
+CONFIG = HostConfig("claude", "Claude Code", _list_files)

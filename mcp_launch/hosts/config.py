@@ -58,7 +58,7 @@ class File(NamedTuple):
     is_outside: bool = False  # above the project's repository: not this project's to change
 
 
-class Host(NamedTuple):
+class HostConfig(NamedTuple):
     """The facts about a host's configuration."""
 
     name: str
@@ -70,7 +70,7 @@ class Host(NamedTuple):
 
 
 # A file that no host is known for: every way in which a server can be written.
-ANY_HOST = Host(
+ANY_HOST = HostConfig(
     "file",
     "a file",
     lambda _: [],
@@ -99,7 +99,7 @@ def _follow(document: Document, path: Path, pattern: Path) -> Iterator[Path]:
         yield from _follow(document, (*path, pattern[0]), pattern[1:])
 
 
-def tell_why_not(host: Host, entry: object) -> str:
+def tell_why_not(host: HostConfig, entry: object) -> str:
     """Return why an entry is none of ours; nothing if it is."""
     if not isinstance(entry, dict):
         return "it is no table"
