@@ -369,12 +369,29 @@ def test_codex_can_list_the_tools_of_a_server_that_it_starts_in_its_own_home(
     assert host.answer()["id"] == 6
 
 
-def test_a_directory_deleted_under_us_is_told(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_server_starts_in_a_directory_that_was_deleted_unless_asked_to_be_strict(
+    is_strict: bool, stage: Stage, tmp_path: Path
+) -> None:
     doomed = tmp_path / "doomed"
     doomed.mkdir()
+    words = ["run", *(["--strict"] if is_strict else []), "--", "cat"]
     in_it = "import os, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); "
-    start = "os.execv(sys.executable, [sys.executable, '-m', 'mcp_launch', 'run', '--', 'cat'])"
+    start = f"os.execv(sys.executable, [sys.executable, '-m', 'mcp_launch', *{words}])"
     launch = stage.start([*PROBE[:1], "-c", in_it + start, str(doomed)])
     launch.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
-    assert "(deleted)" in launch.answer()["error"]["message"]
+    answer = launch.answer()
+
+    if is_strict:
+        assert "(deleted)" in answer["error"]["message"]
+    else:
+        assert answer["method"] == "initialize"
+
+
+def test_a_project_that_was_removed_costs_no_server(stage: Stage, tmp_path: Path) -> None:
+    environ = {**os.environ, "CLAUDE_PROJECT_DIR": str(tmp_path / "removed")}
+    host = stage.launch_below("claude", command=[*RUN, "--", *PROBE], env=environ)
+    host.send(request("initialize", 1))
+
+    assert host.answer()["result"]["cwd"] == str(stage.project)

@@ -241,7 +241,7 @@ def _trace_context(found: Context) -> None:
 
 
 def _trace_plan(decided: Plan) -> None:
-    trace.note(f"cwd {decided.cwd.value} from {decided.cwd.origin}")
+    trace.note(f"cwd {decided.cwd.value or '(deleted)'} from {decided.cwd.origin}")
     if decided.place_note:
         trace.note(f"the server's directory is {decided.place_note}, not a project")
     for name, origin in decided.set_variables.items():

@@ -9,6 +9,10 @@ where the host's own record says that the session works elsewhere, and with `--s
 | `session` | the session's | noted; refused if the host's record names another, or `--strict` |
 | `project_root` | the root of the project around it | the same |
 | `keep`, DIR | the user's own choice | accepted |
+
+A directory that does not exist is refused if the user named it, or with `--strict`. The host's
+own word for a directory that is gone (a worktree that was removed) is not worth a server that
+worked without us: it starts where the host started us, even if that has been deleted, too.
 """
 
 from __future__ import annotations
@@ -52,20 +56,37 @@ def decide_cwd(
         cwd = _require_root(context)
     else:
         cwd = Found(_expand(wanted, context), "--cwd or MCP_LAUNCH_CWD")
-    if note_home(wanted, cwd, context):
+    if cwd.value and note_home(wanted, cwd, context):
         _judge_home(cwd, context, is_strict=is_strict)
-    if not cwd.value or not is_directory(cwd.value):
-        meant = "" if wanted in PLACES else suggest(wanted, PLACES)
-        raise PlaceRefused(
-            f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) "
-            + ("is a file" if os.path.exists(cwd.value) else "does not exist"),
-            fix=f"{meant}create it, or name another directory: --cwd DIR",
-        )
-    return cwd
+    if cwd.value and is_directory(cwd.value):
+        return cwd
+    if wanted in {"session", "keep"} and not is_strict:
+        return _stay(cwd, context, is_directory)
+    raise _refuse_missing(wanted, cwd)
+
+
+def _stay(cwd: Found, context: Context, is_directory: Callable[[str], bool]) -> Found:
+    """Return where we were started, by an empty name if that has been deleted."""
+    inherited = context.inherited_cwd.value
+    origin = "inherited"
+    if cwd.value and cwd.value != inherited:
+        origin += f"; {cwd.value} ({cwd.origin}) does not exist"
+    return Found(inherited if inherited and is_directory(inherited) else "", origin)
+
+
+def _refuse_missing(wanted: str, cwd: Found) -> PlaceRefused:
+    meant = "" if wanted in PLACES else suggest(wanted, PLACES)
+    return PlaceRefused(
+        f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) "
+        + ("is a file" if os.path.exists(cwd.value) else "does not exist"),
+        fix=f"{meant}create it, or name another directory: --cwd DIR",
+    )
 
 
 def note_home(wanted: str, cwd: Found, context: Context) -> str:
     """Return which home the server's directory is, unless the user chose it; else nothing."""
+    if not cwd.value:
+        return "a deleted directory"
     return context.name_home(cwd.value) if wanted in _FOUND else ""
 
 

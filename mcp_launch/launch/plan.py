@@ -118,7 +118,8 @@ def decide(
     _set_what_is_asked_for(plan, profile, context, environ, dotenv)
     _note_identity(plan, profile, context)
     # A shell would say so; a server that trusts PWD must not be led elsewhere.
-    _set(plan, "PWD", cwd)
+    if cwd.value:
+        _set(plan, "PWD", cwd)
     return plan
 
 

@@ -91,7 +91,8 @@ def _become_server(plan: Plan, stdio: tuple[int, int, int], guardian: int) -> No
     for target, fd in enumerate(stdio):
         os.dup2(fd, target)
     try:
-        os.chdir(plan.cwd.value)
+        if plan.cwd.value:  # else it stays where we are, in a directory that was deleted
+            os.chdir(plan.cwd.value)
     except OSError as error:
         raise _StepFailed("chdir", error) from None
     try:
