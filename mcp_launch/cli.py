@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from mcp_launch import __version__, slips
 from mcp_launch.errors import LaunchError, UsageError, tell
@@ -34,6 +35,7 @@ def run(arguments: list[str]) -> int:
         at = len(arguments)
         if "".join(arguments[:1]) in {"env", "wrap"} and "--" in arguments:
             at = arguments.index("--")  # what follows are the words of a launch, none of ours
+        slips.check_wrap(arguments[:at])
         app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
     except LaunchError as error:
         tell(error, sys.stderr)
@@ -101,7 +103,15 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")
 _Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 
-@app.command("wrap")
+class _WithRunOptions(TyperCommand):
+    """A command whose `--` is followed by options of `run`, which typer does not know of."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
+        """Return what stands in the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- RUN-OPTIONS]"]
+
+
+@app.command("wrap", cls=_WithRunOptions)
 def _wrap(  # noqa: PLR0913  # typer wants one for each
     context: typer.Context,
     names: _Names = None,
@@ -111,10 +121,17 @@ def _wrap(  # noqa: PLR0913  # typer wants one for each
     yes: _Yes = False,
     dry_run: _Dry = False,
     shared: Annotated[
-        bool, typer.Option("--shared", help="Also files that Git tracks; named without a path.")
+        bool,
+        typer.Option(
+            "--shared",
+            help="Also wrap files that Git tracks; mcp-launch is written there without its path.",
+        ),
     ] = False,
 ) -> None:
-    """Put mcp-launch before the servers in the hosts' files; `-- OPTIONS` adds options of run."""
+    """Put mcp-launch before the servers in the hosts' files.
+
+    What follows -- are options of run, which are written into the entries.
+    """
     options = tuple(context.obj)
     how = {"is_sure": yes, "is_dry": dry_run, "is_shared": shared, "options": options}
     _edit((names, host, file), how, is_wrapping=True)
@@ -167,14 +184,16 @@ def _trust(
     """Let a project's .mcp-launch.toml be used as it is now."""
     from mcp_launch import trusting
 
+    if forget:
+        path = trusting.locate_kept(path)
+        was_trusted = trusting.forget(path, os.environ)
+        say(path)
+        say("No longer trusted." if was_trusted else "It was not trusted: nothing was changed.")
+        return
     path = trusting.locate(path)
     record = trusting.read(path, os.environ)
     for line in (path, *trusting.describe(record)):
         say(line)
-    if forget:
-        trusting.decide(record, os.environ, is_trusted=False)
-        say("No longer trusted.")
-        return
     if record["trusted"]:
         say("Trusted already.")
         return

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import whereabouts
-from mcp_launch.config_files import git_tracking, jsonc, planned_changes
+from mcp_launch.config_files import git_tracking, jsonc, planned_changes, wrap
+from mcp_launch.config_files.document import Document
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.config_files.positions import Unreadable
 from mcp_launch.errors import LaunchError
 from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.config import list_entries
 from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
@@ -24,7 +26,12 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
     shared = [change for change in changes if git_tracking.is_tracked(change.file.path)]
     if not launcher:
         for change in shared:
-            yield f"{change.file.path} is tracked by Git: others lose mcp-launch there, too"
+            yield (
+                f"Git tracks {change.file.path}: if it was committed with mcp-launch in it, "
+                "others lose mcp-launch when you commit this"
+            )
+        for change in changes:
+            yield from _warn_of_sources(change)
         return
     if len(shared) < len(changes) and (reason := whereabouts.warn(launcher)):
         yield reason
@@ -37,6 +44,22 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
         )
     if any(change.host.name == "claude" for change in changes):
         yield from _warn_of_claude(site, changes)
+
+
+def _warn_of_sources(change: Change) -> Iterator[str]:
+    """Tell of sources that Codex refuses, and that only wrapping had taken out of its way."""
+    if change.host.name != "codex":
+        return
+    before, after = (
+        Document(change.file.kind, text, change.file.path) for text in (change.before, change.after)
+    )
+    for path in list_entries(after, change.file):
+        refused = wrap.list_refused_sources(after, path)
+        if refused and not wrap.list_refused_sources(before, path):
+            yield (
+                f"{path[-1]}: its env_vars are as before, with the source {', '.join(refused)}: "
+                f"Codex does not start with that. Take it out of {change.file.path}"
+            )
 
 
 def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:

@@ -24,10 +24,10 @@ from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.errors import LaunchError, UsageError, suggest, tell
 from mcp_launch.hosts.config import ANY_HOST, TRACKED, File, HostConfig, Site
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.launch.context import find_project_root, read_cwd
+from mcp_launch.launch.context import find_project
 from mcp_launch.screen import Screen
 from mcp_launch.state import wrapped_files
-from mcp_launch.values import Found, find_home_directory
+from mcp_launch.values import find_home_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -62,11 +62,13 @@ class Request(NamedTuple):
 
 
 def make_site(environ: Mapping[str, str]) -> Site:
-    """Return where to look for configuration: this user, this project."""
-    here = read_cwd(environ)
-    root = find_project_root(here)
-    project = root.value if isinstance(root, Found) else here
-    return Site(find_home_directory(environ), project, environ, sys.platform)
+    """Return where to look for configuration: this user, this project.
+
+    Raises:
+        UsageError: The working directory was deleted.
+
+    """
+    return Site(find_home_directory(environ), find_project(environ), environ, sys.platform)
 
 
 def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
@@ -88,18 +90,19 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     wanted = [change for change in changes if change.is_any]
     for warning in consequences.list_warnings(site, wanted, launcher):
         console.print(Text(f"Note: {warning}", "yellow"))
+    is_declined = False
     if not wanted:
         console.print("There is nothing to change.")
     elif _is_agreed(console, request, wanted):
         refusals += write(console, wanted, directory)
     elif not request.is_dry:
+        is_declined = True
         console.print("Nothing was changed.")
-    if is_wrapping and not request.is_dry:
-        _note_wrapped(changes, directory)
-    elif not is_wrapping:
-        if not request.is_dry:
-            tidy(console, changes, directory)
+    if not is_wrapping:
+        _tidy_as_asked(console, request, changes, directory, is_declined=is_declined)
         _tell_others(console, request, files, directory)
+    elif not request.is_dry:
+        _note_wrapped(changes, directory)
     return 1 if refusals else 0
 
 
@@ -120,7 +123,7 @@ def list_files(request: Request, site: Site, directory: str) -> list[tuple[HostC
     if request.files and request.is_everywhere:
         raise UsageError("--all and --file exclude each other", fix="leave out one of them")
     if request.files:
-        return [_find_file(path, known) for path in request.files]
+        return [_find_file(path, known, directory) for path in request.files]
     found = [(host, file) for host, file in known if not file.is_outside]
     if request.is_everywhere:
         recorded = list_elsewhere(found, directory)
@@ -152,7 +155,15 @@ def check_hosts(names: list[str]) -> None:
             )
 
 
-def _find_file(path: str, known: list[tuple[HostConfig, File]]) -> tuple[HostConfig, File]:
+def _find_file(
+    path: str, known: list[tuple[HostConfig, File]], directory: str
+) -> tuple[HostConfig, File]:
+    if os.path.realpath(path) in wrapped_files.list_gone(directory):
+        raise UsageError(
+            f"{path} was wrapped and is gone",
+            fix="if you moved it, unwrap it where it is now: mcp-launch unwrap --file NEWPATH; "
+            "if not, mcp-launch unwrap --all forgets it",
+        )
     if not os.path.isfile(path):
         raise UsageError(f"there is no file {path}", fix="name one that is there")
     for host, file in known:
@@ -209,6 +220,7 @@ def _is_agreed(console: Console, request: Request, changes: list[Change]) -> boo
 def write(console: Console, changes: list[Change], directory: str) -> list[LaunchError]:
     """Write every file that can be; return why others could not."""
     refusals: list[LaunchError] = []
+    is_any_changed = False
     for change in changes:
         host, file = change.host, change.file
         make = partial(_make, host, file, change.wish)  # from what is there by then
@@ -218,11 +230,13 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
             refusals.append(error)
             continue
         if outcome is not None:
+            is_any_changed = True
             for line in _tell_outcome(file, outcome):
                 console.print(Text(line))
     for refused in refusals:
         tell(refused, sys.stderr)
-    console.print("Restart the hosts' sessions so that they notice.")
+    if is_any_changed:
+        console.print("Restart the hosts' sessions so that they notice.")
     return refusals
 
 
@@ -248,8 +262,25 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
                 wrapped_files.note(directory, change.host, change.file)
 
 
-def tidy(console: Console, changes: list[Change], directory: str) -> None:
-    """Remove what was kept for files in which nothing of ours is any more, whoever took it out."""
+def _tidy_as_asked(
+    console: Console, request: Request, changes: list[Change], directory: str, *, is_declined: bool
+) -> None:
+    # Only who unwraps everything means the files that are gone, too.
+    is_everywhere = request.is_everywhere and not (request.names or request.hosts)
+    if not request.is_dry:
+        tidy(console, changes, directory, is_everywhere=is_everywhere and not is_declined)
+    elif is_everywhere:
+        for path in wrapped_files.list_gone(directory):
+            console.print(Text(f"Note: {replace_file.describe_gone(path)}", "yellow"))
+
+
+def tidy(
+    console: Console, changes: list[Change], directory: str, *, is_everywhere: bool = False
+) -> None:
+    """Remove what was kept for files in which nothing of ours is any more, whoever took it out.
+
+    With `is_everywhere`, files that are gone are forgotten even if their project is gone too.
+    """
     for change in changes:
         if leftovers.is_wrapped_now(change.host, change.file):
             continue
@@ -261,10 +292,11 @@ def tidy(console: Console, changes: list[Change], directory: str) -> None:
                 f"Note: {old} is a copy that mcp-launch 0.1.0 made. It may differ from the file: "
             )
             console.print(Text(f"{told}look at it, then remove it", "yellow"))
-    for path in replace_file.forget_gone(directory):
+    for path in replace_file.forget_gone(directory, is_everywhere=is_everywhere):
         copy = backups.name_copy(directory, path)
-        kept = f"; a copy of it is left in {copy}" if os.path.exists(copy) else ""
-        console.print(Text(f"Note: {path} was wrapped, and is gone{kept}", "yellow"))
+        kept = f". A copy of it as it was is left in {copy}" if os.path.exists(copy) else ""
+        note = f"Note: {replace_file.describe_gone(path)}. It is forgotten here{kept}"
+        console.print(Text(note, "yellow"))
 
 
 def _tell_others(

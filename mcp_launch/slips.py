@@ -6,6 +6,7 @@ import os
 import select
 
 from mcp_launch.errors import LaunchError, UsageError, suggest
+from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
 
 # The exit code of command lines that were not understood, and of commands that could not begin.
 USAGE = 2
@@ -22,6 +23,25 @@ def check_command(arguments: list[str], commands: list[str]) -> None:
         return  # a person, who is shown the help
     if not arguments or (arguments[0] not in commands and arguments[0][:1] != "-"):
         raise explain(arguments, commands)
+
+
+def check_wrap(arguments: list[str]) -> None:
+    """See that no option of `run` stands before the `--` of `wrap`.
+
+    Raises:
+        UsageError: One does.
+
+    """
+    if arguments[:1] != ["wrap"]:
+        return
+    for word in arguments[1:]:
+        name = word.partition("=")[0]
+        if name in {*TAKE_A_VALUE, *SWITCHES}:
+            value = " VALUE" if name in TAKE_A_VALUE else ""
+            raise UsageError(
+                f"{name} is an option of run, not of wrap",
+                fix=f"write it after --: mcp-launch wrap [SERVER...] -- {name}{value}",
+            )
 
 
 def explain(arguments: list[str], commands: list[str]) -> LaunchError:

@@ -7,10 +7,9 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.errors import ProfileRefused, UsageError
-from mcp_launch.launch.context import find_project_root, read_cwd
+from mcp_launch.launch.context import find_project
 from mcp_launch.launch.profile_files import PROJECT_FILE, refuse_foreign
 from mcp_launch.state import profile_cache, profile_reader
-from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,11 +23,7 @@ def locate(wanted: str) -> str:
         ProfileRefused: It is not the project's own.
 
     """
-    path = wanted
-    if not wanted:
-        here = read_cwd(os.environ)
-        root = find_project_root(here)
-        path = root.value if isinstance(root, Found) else here
+    path = wanted or find_project(os.environ)
     if os.path.isdir(path):
         path = os.path.join(path, PROJECT_FILE)
     if not os.path.isfile(path) or os.path.basename(path) != PROJECT_FILE:
@@ -40,6 +35,28 @@ def locate(wanted: str) -> str:
     path = os.path.join(os.path.realpath(os.path.dirname(path)), PROJECT_FILE)
     refuse_foreign(path)
     return path
+
+
+def locate_kept(wanted: str) -> str:
+    """Return the file that a person means, which need not be there any more."""
+    path = wanted or find_project(os.environ)
+    if os.path.basename(path) != PROJECT_FILE:
+        path = os.path.join(path, PROJECT_FILE)
+    return os.path.join(os.path.realpath(os.path.dirname(path)), PROJECT_FILE)
+
+
+def forget(path: str, environ: Mapping[str, str]) -> bool:
+    """Take trust back, whatever has become of the file; False if there was none.
+
+    Raises:
+        ProfileRefused: It cannot be noted.
+
+    """
+    record = profile_cache.read(path, environ)
+    if record is None or not (record["trusted"] or record["was_trusted"]):
+        return False
+    decide(record, environ, is_trusted=False)
+    return True
 
 
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any]:

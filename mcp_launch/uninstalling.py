@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mcp_launch import asking, consequences, editing, state, system
-from mcp_launch.config_files import backups, diff, planned_changes, wrap
+from mcp_launch.config_files import backups, diff, planned_changes, replace_file, wrap
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
 from mcp_launch.launch import profile_files
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mcp_launch.config_files.planned_changes import Change
+    from mcp_launch.hosts.config import File, HostConfig
     from mcp_launch.system import ProcessTable
 
 
@@ -64,35 +65,131 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     site, directory = editing.make_site(environ), state.find_directory(environ)
     everything = editing.Request([], [], [], is_everywhere=True)
     files = editing.list_files(everything, site, directory)
-    refusals: list[LaunchError] = []
-    changes = planned_changes.look_at_all(files, Wish(""), refusals.append)
+    changes, refusals, notes = _look_at_files(files, directory)
     for refused in refusals:
         tell(refused, sys.stderr)
     wanted = [change for change in changes if change.is_any]
     diff.show(console, wanted, is_wrapping=False)
-    for warning in consequences.list_warnings(site, wanted, ""):
-        console.print(Text(f"Note: {warning}", "yellow"))
-    console.print(Text(f"What mcp-launch keeps in {directory} is removed (logs, leases, trust)."))
+    notes += consequences.list_warnings(site, wanted, "")
+    notes += _tell_gone(directory)
+    for note in notes:
+        console.print(Text(f"Note: {note}", "yellow"))
+    launches = _look_at_launches(system.open_table(), directory)
+    obstacles = [*_tell_stuck(changes), *_tell_unreachable(directory)]
+    obstacles += _tell_living(launches.living)
+    if is_dry or not is_sure:  # else it is said in the end
+        _show_obstacles(console, obstacles)
+    has_state = _announce(console, directory, is_clean=not (refusals or obstacles))
     if is_dry:
         console.print("Nothing was changed (--dry-run).")
         return 0
-    count = f"{len(wanted)} file{'' if len(wanted) == 1 else 's'}"
-    if not asking.is_agreed(console, f"Unwrap {count} and remove all that?", is_sure=is_sure):
+    if not wanted and not has_state:
+        console.print("There is nothing to undo.")
+    elif not asking.is_agreed(console, _ask(len(wanted), has_state=has_state), is_sure=is_sure):
         console.print("Nothing was changed.")
         return 0
     if wanted:
         refusals += editing.write(console, wanted, directory)
+    _forget_gone(console, directory)
     editing.tidy(console, changes, directory)
     launches = _look_at_launches(system.open_table(), directory)
-    recorded = [file.path for _, file in wrapped_files.list_files(directory)]
-    stays = list(_tell_still_wrapped(changes))
-    stays += [
-        f"{path} was wrapped, and is not there now" for path in recorded if not os.path.exists(path)
-    ]
-    is_clean = not (stays or refusals or recorded)
-    _remove_state(console, directory, launches, is_clean=is_clean)
+    stays = [*_tell_still_wrapped(changes), *_tell_unreachable(directory)]
+    is_clean = not (stays or refusals or [*wrapped_files.list_files(directory)])
+    if os.path.isdir(directory):
+        _remove_state(console, directory, launches, is_clean=is_clean)
     stays += _tell_living(launches.living)
     return _conclude(console, environ, stays, is_done=is_clean)
+
+
+class _Looked(NamedTuple):
+    """What there is in the hosts' files."""
+
+    changes: list[Change]
+    refusals: list[LaunchError]  # files that may be wrapped, and cannot be read
+    notes: list[str]  # of others that cannot be read
+
+
+def _look_at_files(files: list[tuple[HostConfig, File]], directory: str) -> _Looked:
+    looked = _Looked([], [], [])
+    recorded = {os.path.realpath(file.path) for _, file in wrapped_files.list_files(directory)}
+    for host, file in files:
+        refusals: list[LaunchError] = []
+        looked.changes.extend(
+            planned_changes.look_at_all([(host, file)], Wish(""), refusals.append)
+        )
+        path = os.path.realpath(file.path)
+        has_copy = os.path.lexists(backups.name_copy(directory, path))
+        if path in recorded or has_copy or _mentions_us(path):
+            looked.refusals.extend(refusals)
+        else:
+            looked.notes.extend(
+                f"{refused.problem}. mcp-launch has not changed this file, so it is skipped"
+                for refused in refusals
+            )
+    return looked
+
+
+def _mentions_us(path: str) -> bool:
+    """Tell whether a file may have been wrapped by hand, or before there was a record."""
+    try:
+        return "mcp-launch" in planned_changes.read_file(path)
+    except LaunchError:
+        return False  # nobody can say; nothing of ours says that we changed it
+
+
+def _tell_gone(directory: str) -> Iterator[str]:
+    for path in wrapped_files.list_gone(directory):
+        copy = backups.name_copy(directory, path)
+        also = f", and its copy {copy} is removed" if os.path.lexists(copy) else ""
+        yield f"{replace_file.describe_gone(path)}. Otherwise it is forgotten with this{also}"
+
+
+def _forget_gone(console: Console, directory: str) -> None:
+    for path in replace_file.forget_gone(directory, is_everywhere=True):
+        if copy := backups.drop(directory, path):
+            console.print(Text(f"Removed {copy}, a copy of {path}, which is gone"))
+
+
+def _tell_stuck(changes: list[Change]) -> Iterator[str]:
+    """Name the entries that start us and cannot be unwrapped."""
+    for change in changes:
+        for entry in change.entries:
+            if entry.why_not and _names_us(entry.words):
+                yield f"{entry.name} in {change.file.path} starts mcp-launch: {entry.why_not}"
+
+
+def _tell_unreachable(directory: str) -> Iterator[str]:
+    """Name the recorded files of which nobody can say whether they are there."""
+    for _, file in wrapped_files.list_files(directory):
+        if not os.path.exists(file.path) and not wrapped_files.is_gone(os.path.realpath(file.path)):
+            yield f"{file.path} was wrapped and cannot be reached: see who may open its directory"
+
+
+def _show_obstacles(console: Console, obstacles: list[str]) -> None:
+    for obstacle in obstacles:
+        console.print(Text(obstacle, "red"))
+
+
+def _announce(console: Console, directory: str, *, is_clean: bool) -> bool:
+    """Say what will become of our state; False if there is none."""
+    if not os.path.isdir(directory):
+        return False
+    if is_clean:
+        told = f"{directory} will be removed (logs, leases, trust, copies of files)."
+    else:
+        told = (
+            f"Logs, leases and trust in {directory} will be removed as far as no launch needs "
+            "them; copies of files stay until every file is unwrapped."
+        )
+    console.print(Text(told))
+    return True
+
+
+def _ask(count: int, *, has_state: bool) -> str:
+    files = f"{count} file{'' if count == 1 else 's'}"
+    if not has_state:
+        return f"Unwrap {files}?"
+    return f"Unwrap {files} and remove that?" if count else "Remove that?"
 
 
 class _Launches(NamedTuple):

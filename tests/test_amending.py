@@ -164,8 +164,8 @@ def test_any_name_is_given_as_it_is_or_not_at_all(name: str) -> None:
 
 
 WRONG = {
-    "no option": (["safe"], "safe is no option of run"),
-    "a command": ([*SAFE, "--", "npx"], "npx is no option of run"),
+    "no option": (["safe"], "safe is not an option of run"),
+    "a command": ([*SAFE, "--", "npx"], "npx is not an option of run"),
     "a slip": (["--pas-env", "safe"], "unknown option --pas-env"),
     "a value that is none": (["--on-change", "x"], "--on-change (or MCP_LAUNCH_ON_CHANGE) does"),
     "a source that is none": (["--env", "A=x"], "asks for a source that does not exist"),

@@ -89,3 +89,33 @@ def test_an_unknown_command_is_refused_without_a_traceback() -> None:
     assert refused.returncode == 2
     assert "mcp-launch has no command 'lunch'" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "fix"),
+    [
+        (["--", "--bogus"], "unknown option --bogus", "after -- write options of run"),
+        (["--", "--pass-env"], "--pass-env needs a value", "after -- write options of run"),
+        (["--", "--pass-envv", "x"], "unknown option --pass-envv", "did you mean --pass-env? "),
+        (["--pass-env", "safe"], "an option of run, not of wrap", "wrap [SERVER...] -- --pass-env"),
+        (["--strict"], "an option of run, not of wrap", "wrap [SERVER...] -- --strict\n"),
+    ],
+    ids=["unknown", "without a value", "misspelled", "before the dashes", "a switch before them"],
+)
+@pytest.mark.usefixtures("project")
+def test_options_of_run_that_wrap_does_not_understand_are_explained_for_wrap(
+    words: list[str], problem: str, fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["wrap", "docs", *words]) == 2
+
+    said = capsys.readouterr().err
+    assert problem in said
+    assert fix in said
+    assert "COMMAND" not in said
+
+
+def test_the_usage_of_wrap_names_the_options_of_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["wrap", "--help"]) == 0
+
+    usage = capsys.readouterr().out.splitlines()[0]
+    assert usage == "Usage: mcp-launch wrap [OPTIONS] [SERVER]... [-- RUN-OPTIONS]"

@@ -166,3 +166,11 @@ def test_options_that_make_no_sense_are_told_and_nothing_is_written(own_home: Pa
     assert done.returncode == 2
     assert "did you mean safe?" in done.stderr
     assert file.read_text(encoding="utf-8") == text
+
+
+def test_a_slip_in_defaults_is_answered_with_the_keys_that_go_there(user_file: Path) -> None:
+    with pytest.raises(ProfileRefused) as caught:
+        profile_file.parse(b'[defaults]\ncomand = "x"\n', str(user_file))
+
+    assert "the keys are cwd, env_vars" in caught.value.fix
+    assert "command" not in caught.value.fix

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctoring import examine_module, list_codes
+from test_shared_files import track
 
 from mcp_launch.doctor import agents, configuration, packages, policies, wrapped
 from mcp_launch.doctor.finding import CHECKS
@@ -217,11 +218,22 @@ def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
 
 def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) -> None:
     configure(machine, "npx", path=".mcp.json")
+    track(machine.project, ".mcp.json")
 
     [finding] = look(machine, wrapped)
 
     assert finding.code == "ML117"
     assert finding.repair is None
+    assert "changes it for everyone" in finding.fix
+
+
+def test_a_file_above_the_project_is_offered_by_its_path_alone(machine: Machine) -> None:
+    file = configure(machine, "npx", path="../.mcp.json").resolve()
+
+    [finding] = look(machine, wrapped)
+
+    assert finding.repair is None
+    assert finding.fix == f"wrap it: mcp-launch wrap --file {file} docs"
 
 
 def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: Machine) -> None:

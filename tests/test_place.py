@@ -384,7 +384,7 @@ def test_a_server_starts_in_a_directory_that_was_deleted_unless_asked_to_be_stri
     answer = launch.answer()
 
     if is_strict:
-        assert "(deleted)" in answer["error"]["message"]
+        assert "was deleted" in answer["error"]["message"]
     else:
         assert answer["method"] == "initialize"
 

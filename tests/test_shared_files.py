@@ -14,22 +14,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 from doctoring import list_codes
+from privileges import ask_as_anybody
 
-from mcp_launch import editing
+from mcp_launch import editing, trusting
 from mcp_launch.config_files import backups, planned_changes, replace_file, write_file
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.doctor import installation, wrapped
+from mcp_launch.doctor import command, installation, wrapped
+from mcp_launch.doctor.report import Report
+from mcp_launch.doctor.survey import open_survey
 from mcp_launch.editing import Request
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.hosts.config import ANY_HOST, File
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.screen import Screen
 from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from io import FileIO
 
     from doctoring import Machine
 
+    from mcp_launch.config_files.document import Kind
     from mcp_launch.doctor.finding import Finding
 
 GIT = shutil.which("git") or "git"
@@ -111,7 +117,7 @@ def test_a_tracked_file_that_is_asked_for_is_wrapped_by_the_bare_name(
     assert f"{shared} is tracked by Git" in capsys.readouterr().out
     assert unwrap() == 0  # undoing needs no permission
     assert shared.read_text(encoding="utf-8") == TEXT
-    assert "others lose mcp-launch there, too" in capsys.readouterr().out
+    assert "others lose mcp-launch when you commit this" in capsys.readouterr().out
 
 
 def test_a_path_of_this_machine_in_a_tracked_file_becomes_the_bare_name(shared: Path) -> None:
@@ -275,10 +281,100 @@ def test_a_recorded_file_that_is_gone_is_named_and_forgotten(
 
     assert unwrap(is_everywhere=True) == 0
 
-    assert f"{path} was wrapped, and is gone; a copy of it is left in {copy}" in (
-        capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert f"{path} was wrapped and is gone" in said
+    assert f"A copy of it as it was is left in {copy}" in said
     assert list(wrapped_files.list_files(str(state))) == []
+
+
+@pytest.fixture
+def gone(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a wrapped file whose whole project was deleted; we are in another one."""
+    path = write(project / ".mcp.json")
+    assert wrap() == 0
+    (tmp_path / "here" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    shutil.rmtree(project)
+    return path
+
+
+def test_unwrapping_everything_names_and_forgets_a_file_whose_project_is_gone(
+    gone: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert unwrap(is_everywhere=True, is_dry=True) == 0
+    assert f"{gone} was wrapped and is gone" in capsys.readouterr().out
+    assert unwrap() == 0
+    assert unwrap(is_everywhere=True, hosts=["codex"]) == 0
+    assert wrapped_files.list_gone(str(state)) == [str(gone)]
+
+    assert unwrap(is_everywhere=True) == 0
+
+    said = capsys.readouterr().out
+    assert f"{gone} was wrapped and is gone" in said
+    assert "mcp-launch unwrap --file NEWPATH" in said
+    assert wrapped_files.list_gone(str(state)) == []
+
+
+def test_a_file_that_is_named_and_gone_is_said_to_have_been_wrapped(gone: Path) -> None:
+    with pytest.raises(UsageError, match="was wrapped and is gone") as caught:
+        unwrap(files=[str(gone)])
+
+    assert "mcp-launch unwrap --file NEWPATH" in caught.value.fix
+    assert "unwrap --all" in caught.value.fix
+
+
+def test_the_doctor_names_wrapped_files_that_are_gone(machine: Machine, tmp_path: Path) -> None:
+    survey = machine.survey()
+    path = str(tmp_path / "other" / ".mcp.json")
+    wrapped_files.note(survey.state, HOSTS["claude"], File(path, "project"))
+
+    [finding] = installation.check_elsewhere(survey)
+
+    assert list_codes([finding]) == ["ML017"]
+    assert f"are gone: {path}" in finding.message
+    assert "unwrap --file NEWPATH" in finding.fix
+
+
+def test_a_file_in_a_directory_that_is_closed_is_not_taken_for_gone(tmp_path: Path) -> None:
+    path = write(tmp_path / "closed" / "x.json")
+    path.parent.chmod(0)
+
+    said = ask_as_anybody(lambda: str(wrapped_files.is_gone(str(path))))
+
+    path.parent.chmod(0o700)
+    assert said == "False"
+
+
+@pytest.mark.parametrize("act", [wrap, unwrap], ids=["wrap", "unwrap"])
+def test_a_deleted_working_directory_is_said(
+    act: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "deleted"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+
+    with pytest.raises(UsageError, match="the directory that you are in was deleted"):
+        act()
+    with pytest.raises(UsageError, match="the directory that you are in was deleted"):
+        trusting.locate("")
+    with pytest.raises(UsageError, match="the directory that you are in was deleted"):
+        open_survey(os.environ, needs_project=True)
+    # Whoever asks only what runs need not be anywhere.
+    assert open_survey(os.environ).items == []
+
+
+def test_nobody_is_sent_to_restart_hosts_whose_files_could_not_be_written(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project / ".mcp.json")
+    (tmp_path / "state").write_text("in the way", encoding="utf-8")
+
+    assert wrap() == 1
+
+    said = capsys.readouterr()
+    assert "stays as it is" in said.err
+    assert "Restart" not in said.out
 
 
 def test_what_was_wrapped_before_there_was_a_record_is_recorded(project: Path, state: Path) -> None:
@@ -527,3 +623,113 @@ def test_two_copies_of_files_of_the_same_name_do_not_meet(state: Path) -> None:
 
     assert len(copies) == 2
     assert not any(Path(copy).parent.joinpath(".draft").exists() for copy in copies)
+
+
+def test_unwrap_claims_no_loss_for_others_that_it_cannot_know_of(
+    shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert wrap(is_shared=True) == 0
+    capsys.readouterr()
+
+    assert unwrap() == 0
+
+    assert f"Git tracks {shared}: if it was committed with mcp-launch in it" in (
+        capsys.readouterr().out
+    )
+
+
+def test_unwrap_notes_a_source_with_which_codex_does_not_start(
+    own_home: Path, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.is_dir()
+    text = """\
+[mcp_servers.docs]
+command = "x"
+env_vars = ["A", { name = "T", source = "thread" }]
+"""
+    path = write(own_home / ".codex" / "config.toml", text)
+    assert wrap() == 0
+    assert "does not start" not in capsys.readouterr().out
+
+    assert unwrap() == 0
+
+    assert path.read_text(encoding="utf-8") == text
+    said = capsys.readouterr().out
+    assert "docs: its env_vars are as before, with the source thread" in said
+    assert "Codex does not start with that" in said
+
+
+@pytest.mark.parametrize(
+    ("host", "kind", "text", "why"),
+    [
+        (
+            "cursor",
+            "json",
+            '{"mcpServers": {"it": {"url": "https://example.org"}}}',
+            "it is not started but connected to",
+        ),
+        ("goose", "yaml", "extensions:\n  it:\n    type: builtin\n", "it is a part of Goose"),
+    ],
+    ids=["by its address", "built in"],
+)
+def test_unwrap_gives_the_reason_that_wrap_gives(
+    host: str, kind: Kind, text: str, why: str
+) -> None:
+    file = File("/x", "user", kind, (("extensions",),) if kind == "yaml" else (("mcpServers",),))
+
+    for wish in (Wish(LAUNCHER), Wish("")):
+        [entry] = planned_changes.look(HOSTS[host], file, text, wish).entries
+        assert entry.why_not == why
+
+
+def test_a_name_that_is_there_twice_is_no_damage_to_a_file() -> None:
+    text = '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'
+
+    with pytest.raises(FileRefused, match="/x:1:40: a is there twice") as caught:
+        planned_changes.look(HOSTS["cursor"], File("/x", "user"), text, Wish(""))
+
+    assert "keep one of them" in caught.value.fix
+    assert "cannot read it" not in caught.value.fix
+
+
+def test_the_doctor_offers_an_untracked_file_of_the_project_as_wrap_does(machine: Machine) -> None:
+    machine.write(".cursor/mcp.json", TEXT)
+
+    [finding] = look_at_wrapping(machine)
+
+    assert finding.repair is not None
+    assert "--shared" not in finding.fix
+
+
+def test_the_doctor_keeps_apart_what_wrapping_changes_for_everyone(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, names in ((".mcp.json", ("pg", "team")), ("~/.claude.json", ("docs", "web"))):
+        entries = {name: {"command": "x"} for name in names}
+        machine.write(path, json.dumps({"mcpServers": entries}))
+    track(machine.project, ".mcp.json")
+    survey = machine.survey("claude")
+    survey.launcher = LAUNCHER
+    found = [one for item in survey.items for one in wrapped.check_wrapped(survey, item)]
+
+    Report(survey, found).show(Screen())
+
+    said = capsys.readouterr().out
+    assert "without mcp-launch: docs, web\n" in said
+    assert "fix: wrap them: mcp-launch wrap --host claude\n" in said
+    assert "without mcp-launch: pg, team\n" in said
+    assert "mcp-launch wrap --shared --host claude pg team (Git tracks the file" in said
+
+
+def test_doctor_says_that_the_other_findings_are_left_to_the_user(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.write("~/.cursor/mcp.json", TEXT)
+    path = machine.write(".cursor/mcp.json", TEXT.replace("it", "team"))
+    track(machine.project, str(path))
+
+    command.run(command.Request(["cursor"], is_fixing=True), os.environ)
+
+    said = capsys.readouterr().out
+    assert "would wrap it in" in said
+    assert "left to you: the fix that is shown with each says what to do" in said

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import PROBE, Stage, wait_for_lease
 
-from mcp_launch import trusting
+from mcp_launch import cli, trusting
 from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
 from mcp_launch.launch import profile, profile_files
 from mcp_launch.state import profile_cache
@@ -245,3 +245,33 @@ def test_trust_says_that_a_link_leads_out_of_the_project(trusted: Path, project:
     assert done.returncode == 2
     assert f"is a link to {trusted}, which is outside of the project" in done.stderr
     assert profile_cache.read(str(project / ".mcp-launch.toml"), os.environ) is None
+
+
+def test_trust_in_a_file_that_is_gone_or_broken_can_be_taken_back(
+    trusted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = trusted.read_bytes()
+    trusted.write_text("broken =", encoding="utf-8")
+    assert cli.run(["trust", "--forget", str(trusted)]) == 0
+    assert "No longer trusted." in capsys.readouterr().out
+    trusted.write_bytes(content)
+    trust(trusted)
+    trusted.unlink()
+
+    assert cli.run(["trust", "--forget", str(trusted.parent)]) == 0
+
+    assert "No longer trusted." in capsys.readouterr().out
+    trusted.write_bytes(content)
+    assert not trusting.read(str(trusted), os.environ)["trusted"]
+
+
+def test_a_file_that_was_not_trusted_is_not_said_to_have_been(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / profile_files.PROJECT_FILE).write_text("", encoding="utf-8")
+
+    assert cli.run(["trust", "--forget"]) == 0
+
+    said = capsys.readouterr().out
+    assert "It was not trusted" in said
+    assert "No longer trusted" not in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -147,6 +148,8 @@ def test_a_launch_that_lives_keeps_its_lease_and_its_log(
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
+    assert uninstall(is_dry=True) == 0
+    assert "1 launch is still running" in capsys.readouterr().out
     assert uninstall() == 1
 
     assert len(list(leases.glob("[0-9a-f]*.json"))) == 1
@@ -163,6 +166,75 @@ def test_a_tracked_file_is_unwrapped_too(project: Path) -> None:
     assert uninstall() == 0
 
     assert path.read_text(encoding="utf-8") == TEXT
+
+
+def test_a_wrapped_project_that_is_gone_does_not_stand_in_the_way(
+    elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(elsewhere.parent)
+    [copy] = (state / "backups").iterdir()
+
+    assert uninstall(is_dry=True) == 0
+
+    told = f"{elsewhere} was wrapped and is gone"
+    said = capsys.readouterr().out
+    assert told in said
+    assert "mcp-launch unwrap --file NEWPATH" in said
+    assert copy.exists()
+    assert uninstall() == 0
+    said = capsys.readouterr().out
+    assert said.index(told) < said.index(f"Removed {copy}") < said.index(f"Removed {state}\n")
+    assert not state.exists()
+
+
+def test_a_broken_file_that_was_never_wrapped_does_not_stand_in_the_way(
+    elsewhere: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert elsewhere.exists()
+    empty = write(own_home / ".cursor" / "mcp.json", "")
+
+    assert uninstall() == 0
+
+    said = capsys.readouterr().out
+    assert f"Note: {empty}" in said
+    assert "mcp-launch has not changed this file" in said
+
+
+def test_a_broken_file_that_names_us_stands_in_the_way(
+    elsewhere: Path, own_home: Path, state: Path
+) -> None:
+    assert elsewhere.exists()
+    write(own_home / ".cursor" / "mcp.json", '{"mcpServers": {"it": {"command": "mcp-launch"')
+
+    assert uninstall() == 1
+
+    assert state.exists()
+
+
+def test_what_will_be_removed_is_announced_as_it_will_be(
+    elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert uninstall(is_dry=True) == 0
+    assert f"\n{state} will be removed" in capsys.readouterr().out
+    text = elsewhere.read_text(encoding="utf-8")
+    elsewhere.write_text(text[:-1], encoding="utf-8")
+    assert uninstall(is_dry=True) == 0
+    said = capsys.readouterr().out
+    assert f"\n{state} will be removed" not in said
+    assert "copies of files stay" in said
+
+
+@pytest.mark.usefixtures("project")
+def test_nothing_is_said_to_be_removed_where_nothing_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state").write_text("in the way", encoding="utf-8")
+
+    assert uninstall() == 0
+
+    said = capsys.readouterr().out.lower()
+    assert "removed" not in said
+    assert "there is nothing to undo" in said
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_launch.config_files import jsonc, toml, yaml_text
-from mcp_launch.config_files.positions import Unreadable, locate
+from mcp_launch.config_files.positions import Repeated, Unreadable, locate
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ class Document:
             self.value, found = _READERS[kind](text)
         except Unreadable as error:
             line, column = locate(text, error.offset)
-            refused = FileRefused(
-                f"{path}:{line}:{column}: this is no {kind.upper()}: {error}",
-                fix="mend it (its host cannot read it either), then run this again",
-            )
+            if isinstance(error, Repeated):
+                what = str(error)
+                fix = "keep one of them (hosts take the last), then run this again"
+            else:
+                what = f"this is no {kind.upper()}: {error}"
+                fix = "mend it (its host cannot read it either), then run this again"
+            refused = FileRefused(f"{path}:{line}:{column}: {what}", fix=fix)
             refused.line, refused.column = line, column
             raise refused from None
         except (RecursionError, ValueError, MemoryError):

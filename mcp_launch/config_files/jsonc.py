@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.config_files.positions import Path, Spot, Unreadable
+from mcp_launch.config_files.positions import Path, Repeated, Spot, Unreadable
 
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
@@ -86,7 +86,7 @@ class _Reader:
             name = self._read_string()
             key = (begin, self._at)
             if name in members:
-                raise Unreadable(f"{name} is there twice", begin)
+                raise Repeated(f"{name} is there twice", begin)
             if self._next() != ":":
                 raise Unreadable("a colon is missing", self._at)
             self._at += 1

@@ -234,7 +234,7 @@ def _mind_twins(
 
 def _tell_why_not(host: HostConfig, entry: object, words: list[str], wish: Wish) -> str:
     # What was disabled after it was wrapped can be unwrapped all the same.
-    why_not = tell_why_not(host, entry) if wish.launcher else ""
+    why_not = tell_why_not(host, entry) if wish.launcher or not words else ""
     if not why_not and not words:
         return "it has no command that can be understood"
     if wrap.is_wrapped_otherwise(words):

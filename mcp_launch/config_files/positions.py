@@ -23,6 +23,10 @@ class Unreadable(ValueError):
         self.offset = offset
 
 
+class Repeated(Unreadable):
+    """A name stands twice in one object: hosts read that, and take the last."""
+
+
 def locate(text: str, offset: int) -> tuple[int, int]:
     """Return line and column of a place, both counted from 1."""
     before = text[:offset]

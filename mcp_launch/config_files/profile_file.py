@@ -117,10 +117,13 @@ class _Checker:
                     f"there is no {key} for every server",
                     fix=f"move {key} to the server's own [servers.NAME]",
                 )
-        return self.take_server(where, value) if value else None
+        known = tuple(key for key in KEYS if key not in _KEYS_OF_ONE_SERVER)
+        return self.take_server(where, value, known) if value else None
 
-    def take_server(self, where: Path, table: dict[str, Any]) -> dict[str, Any]:
-        self.check_keys(where, table, KEYS)
+    def take_server(
+        self, where: Path, table: dict[str, Any], known: tuple[str, ...] = KEYS
+    ) -> dict[str, Any]:
+        self.check_keys(where, table, known)
         options: dict[str, list[str] | None] = {}
         for key, value in table.items():
             here = (*where, key)

@@ -75,15 +75,23 @@ def let_go(file: File, directory: str) -> str:
         return ""  # next time
 
 
-def forget_gone(directory: str) -> list[str]:
+def forget_gone(directory: str, *, is_everywhere: bool = False) -> list[str]:
     """Forget the recorded files that were removed, and return them."""
     try:
         if os.path.isdir(directory):
             with keep_others_out(directory):
-                return wrapped_files.forget_gone(directory)
+                return wrapped_files.forget_gone(directory, is_everywhere=is_everywhere)
     except OSError:
         pass  # next time
     return []
+
+
+def describe_gone(path: str) -> str:
+    """Say what a person can do about a wrapped file that is gone."""
+    return (
+        f"{path} was wrapped and is gone. If you moved it, unwrap it where it is now: "
+        "mcp-launch unwrap --file NEWPATH"
+    )
 
 
 def _replace(

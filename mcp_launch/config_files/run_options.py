@@ -10,6 +10,11 @@ from mcp_launch.launch import options, profile
 # What hosts replace in arguments, or refuse to start a server for: ${NAME}, $NAME, {env:NAME}.
 _REPLACED = ("$", "{")
 
+_HOW = (
+    "after -- write options of run, each with its value: "
+    "mcp-launch wrap [SERVER...] -- --pass-env safe (mcp-launch run --help lists them)"
+)
+
 
 class _Given(NamedTuple):
     """One option, and which word has its value."""
@@ -59,13 +64,14 @@ def check(words: list[str]) -> None:
         UsageError: They are not.
 
     """
-    given, rest = options.split(words)
+    try:
+        given, rest = options.split(words)
+    except UsageError as error:
+        # Its fix is for who writes a whole launch; of that, only what was meant holds here.
+        meant = error.fix.partition("? ")[0] + "? " if error.fix.startswith("did you mean") else ""
+        raise UsageError(error.problem, fix=meant + _HOW) from None
     if rest:
-        raise UsageError(
-            f"{rest[0]} is no option of run",
-            fix="write options alone after --: mcp-launch wrap [SERVER...] -- --pass-env safe "
-            "(mcp-launch run --help shows them)",
-        )
+        raise UsageError(f"{rest[0]} is not an option of run", fix=_HOW)
     if "--server" in given:
         raise UsageError(
             "--server is written by wrap itself, by the name that each entry has",

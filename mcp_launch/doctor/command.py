@@ -66,7 +66,7 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
 
 
 def _look(request: Request, environ: Mapping[str, str]) -> tuple[Survey, list[Finding]]:
-    survey = open_survey(environ, only=request.hosts)
+    survey = open_survey(environ, only=request.hosts, needs_project=True)
     if not request.is_live:
         return survey, examine(survey)
     return survey, _look_alive(survey)
@@ -96,9 +96,8 @@ def _mend(console: Console, report: Report, findings: list[Finding], request: Re
         say("There is nothing that mcp-launch can mend by itself.")
         return False
     if not request.is_sure:
-        for what in repairs:
-            say(f"would {what}")
-        say("Nothing was changed: add --yes to do it.")
+        for line in _list_plan(list(repairs), findings):
+            say(line)
         return False
     state = report.state
     for joined, act in _join(repairs.values()):
@@ -111,6 +110,14 @@ def _mend(console: Console, report: Report, findings: list[Finding], request: Re
         except LaunchError as error:
             tell(error, sys.stderr)
     return True
+
+
+def _list_plan(acts: list[str], findings: list[Finding]) -> Iterator[str]:
+    yield from (f"would {what}" for what in acts)
+    if left := sum(not finding.repair for finding in findings):
+        are = "1 finding is" if left == 1 else f"{left} findings are"
+        yield f"{are} left to you: the fix that is shown with each says what to do."
+    yield "Nothing was changed: add --yes to do it."
 
 
 def _join(repairs: Iterable[Repair]) -> Iterator[tuple[list[Repair], Callable[[], None]]]:

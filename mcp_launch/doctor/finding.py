@@ -31,7 +31,7 @@ CHECKS: dict[str, Check] = {
     "ML012": Check("error", "the directory for leases and logs cannot be used"),
     "ML013": Check("error", "a profile cannot be used"),
     "ML014": Check("warning", "a project's profiles are not trusted"),
-    "ML017": Check("note", "files outside this project are wrapped"),
+    "ML017": Check("note", "files outside this project are wrapped, or wrapped files are gone"),
     # What the hosts' files say.
     "ML101": Check("error", "a configuration file cannot be read"),
     "ML102": Check("warning", "the host ignores a key"),

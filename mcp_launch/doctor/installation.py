@@ -14,7 +14,7 @@ from mcp_launch.doctor.finding import Finding, Repair, Subject
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile_files
-from mcp_launch.state import own_files, profile_cache, profile_reader
+from mcp_launch.state import own_files, profile_cache, profile_reader, wrapped_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,7 +177,7 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
 
 
 def check_elsewhere(survey: Survey) -> Iterator[Finding]:
-    """Name the wrapped files that are not looked at from here (ML017)."""
+    """Name the wrapped files that are not looked at from here, or are gone (ML017)."""
     here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
     found = editing.list_elsewhere(here, survey.state)
     paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]
@@ -187,6 +187,14 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
             Subject(),
             f"these files outside this project are wrapped, too: {', '.join(paths)}",
             "leave them so, or unwrap all files at once: mcp-launch unwrap --all",
+        )
+    if gone := wrapped_files.list_gone(survey.state):
+        yield Finding(
+            "ML017",
+            Subject(),
+            f"these files were wrapped and are gone: {', '.join(gone)}",
+            "if you moved them, unwrap each where it is now: mcp-launch unwrap --file NEWPATH; "
+            "if not, forget them: mcp-launch unwrap --all",
         )
 
 

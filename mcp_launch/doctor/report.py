@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rich.text import Text
 from mcp_launch import __version__
 from mcp_launch.doctor import processes, programs, secrets
 from mcp_launch.doctor.finding import LEVELS, Finding, Subject
+from mcp_launch.doctor.wrapped import FOR_EVERYONE, SHARED
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
 
@@ -173,17 +175,25 @@ def _print(console: Console, indent: int, text: Text) -> None:
 
 def _gather(findings: list[Finding]) -> list[Finding]:
     """Tell once of all the servers of a host that are not wrapped: there may be dozens."""
-    bare = [finding for finding in findings if finding.code == "ML117"]
-    if len(bare) < 2:  # noqa: PLR2004  # nothing to gather
-        return findings
-    host = bare[0].subject.host
-    names = ", ".join(finding.subject.server for finding in bare)
-    message = f"{HOSTS[host].title} starts these without mcp-launch: {names}"
-    # Without it, those in files that Git tracks would be skipped.
-    shared = "--shared " if any(" --shared " in finding.fix for finding in bare) else ""
-    fix = f"wrap them: mcp-launch wrap {shared}--host {host}"
-    gathered = Finding("ML117", Subject(host), message, fix)
-    return [gathered, *(finding for finding in findings if finding.code != "ML117")]
+    # By the command that wraps them: what is everyone's is not to be changed by the way.
+    bare: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.code == "ML117" and " --file " not in finding.fix:
+            way = SHARED if f" {SHARED}" in finding.fix else ""
+            bare.setdefault(way, []).append(finding)
+    many = {way: alike for way, alike in bare.items() if len(alike) > 1}
+    gathered = [finding for alike in many.values() for finding in alike]
+    rest = [finding for finding in findings if finding not in gathered]
+    return [*(_tell_alike(way, alike) for way, alike in many.items()), *rest]
+
+
+def _tell_alike(way: str, findings: list[Finding]) -> Finding:
+    host = findings[0].subject.host
+    names = list(dict.fromkeys(finding.subject.server for finding in findings))
+    message = f"{HOSTS[host].title} starts these without mcp-launch: {', '.join(names)}"
+    how = f"mcp-launch wrap {way}--host {host}"
+    fix = f"{how} {shlex.join(names)} ({FOR_EVERYONE})" if way else how
+    return Finding("ML117", Subject(host), message, f"wrap them: {fix}")
 
 
 def _plural(count: int, word: str) -> str:

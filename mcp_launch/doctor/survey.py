@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,10 +14,11 @@ from mcp_launch.config_files.positions import locate
 from mcp_launch.doctor import claudekeys, permission, programs
 from mcp_launch.doctor.finding import Subject, tell_failure
 from mcp_launch.errors import FileRefused, UsageError
-from mcp_launch.hosts.config import list_entries, tell_why_not
+from mcp_launch.hosts.config import Site, list_entries, tell_why_not
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 from mcp_launch.likeness import Configured
+from mcp_launch.values import find_home_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.positions import Path
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.doctor.programs import Program
-    from mcp_launch.hosts.config import File, HostConfig, Site
+    from mcp_launch.hosts.config import File, HostConfig
     from mcp_launch.system import ProcessTable
 
 # Where the hosts' entries keep their variables.
@@ -210,10 +212,26 @@ class Survey:
 
 
 def open_survey(
-    environ: Mapping[str, str], table: ProcessTable | None = None, only: Sequence[str] = ()
+    environ: Mapping[str, str],
+    table: ProcessTable | None = None,
+    only: Sequence[str] = (),
+    *,
+    needs_project: bool = False,
 ) -> Survey:
-    """Look at what this user has, in this project; at some hosts only, if so asked."""
-    site = editing.make_site(environ)
+    """Look at what this user has, in this project; at some hosts only, if so asked.
+
+    Raises:
+        UsageError: The project is needed, and the working directory was deleted.
+
+    """
+    try:
+        site = editing.make_site(environ)
+    except UsageError:
+        if needs_project:
+            raise
+        # What runs can be seen from anywhere; the user's own files are in the home.
+        home = find_home_directory(environ)
+        site = Site(home, home, environ, sys.platform)
     return Survey(site, table or system.open_table(), state.find_directory(environ), only)
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.survey import Item, Survey
 
+# What the command has in it that changes a file for others, and what is said of that.
+SHARED = "--shared "
+FOR_EVERYONE = "Git tracks the file, so this changes it for everyone who uses it"
+
 
 def check_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for the launcher of a wrapped entry (ML116)."""
@@ -48,9 +52,14 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
 
 
 def tell_how(item: Item) -> str:
-    """Return the command that wraps an entry."""
-    shared = "--shared " if git_tracking.is_tracked(item.file.path) else ""
-    return f"mcp-launch wrap {shared}--host {item.host.name} {shlex.quote(item.name)}"
+    """Return the command that wraps an entry, and whom else it concerns."""
+    name = shlex.quote(item.name)
+    is_tracked = git_tracking.is_tracked(item.file.path)
+    if item.file.is_outside:
+        how = f"mcp-launch wrap --file {shlex.quote(item.file.path)} {name}"
+    else:
+        how = f"mcp-launch wrap {SHARED if is_tracked else ''}--host {item.host.name} {name}"
+    return f"{how} ({FOR_EVERYONE})" if is_tracked else how
 
 
 def can_be_wrapped(survey: Survey, item: Item) -> bool:
@@ -67,11 +76,10 @@ def can_be_wrapped(survey: Survey, item: Item) -> bool:
 def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
     """Return what `--fix` does to wrap an entry; None if it had better not.
 
-    What is written is the path of the launcher on this machine. In a project's file, or any
-    other that Git tracks, others would get it too, so that such a one is wrapped only by who
-    asks for it.
+    As `wrap` does when it is not asked for more, it skips a file that Git tracks, since others
+    would get the change too, and one that is not this project's.
     """
-    if not survey.launcher or item.is_of_project or git_tracking.is_tracked(item.file.path):
+    if not survey.launcher or item.file.is_outside or git_tracking.is_tracked(item.file.path):
         return None
     which = f" ({item.scope})" if item.scope.startswith("local: ") else ""
     return Repair(f"wrap {item.name}{which} in {item.file.path}", Wrapping(survey, item))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from mcp_launch.errors import UsageError
 from mcp_launch.hosts.host import Sighting
 from mcp_launch.values import Found, Missing, find_home_directory, name_home
 
@@ -135,6 +136,23 @@ def find_project_root(start: str) -> Found | Missing:
             break
         directory = parent
     return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
+
+
+def find_project(environ: Mapping[str, str]) -> str:
+    """Return the root of the project that a person is in, or else the directory.
+
+    Raises:
+        UsageError: The directory was deleted.
+
+    """
+    here = read_cwd(environ)
+    if not here:
+        raise UsageError(
+            "the directory that you are in was deleted",
+            fix="change to one that exists (cd ~), then run this again",
+        )
+    root = find_project_root(here)
+    return root.value if isinstance(root, Found) else here
 
 
 def is_inside(directory: str, roots: list[str]) -> bool:

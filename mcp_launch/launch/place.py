@@ -75,9 +75,14 @@ def _stay(cwd: Found, context: Context, is_directory: Callable[[str], bool]) -> 
 
 
 def _refuse_missing(wanted: str, cwd: Found) -> PlaceRefused:
+    if not cwd.value:
+        return PlaceRefused(
+            "the directory in which the host started mcp-launch was deleted",
+            fix="restart the host in a directory that exists, or name one: --cwd DIR",
+        )
     meant = "" if wanted in PLACES else suggest(wanted, PLACES)
     return PlaceRefused(
-        f"the server's directory {cwd.value or '(deleted)'} ({cwd.origin}) "
+        f"the server's directory {cwd.value} ({cwd.origin}) "
         + ("is a file" if os.path.exists(cwd.value) else "does not exist"),
         fix=f"{meant}create it, or name another directory: --cwd DIR",
     )

@@ -80,8 +80,27 @@ def forget(directory: str, path: str) -> None:
         _write(directory, registry)
 
 
-def forget_gone(directory: str) -> list[str]:
-    """Forget the files that were removed, and return them; not those on a disk that is away.
+def list_gone(directory: str) -> list[str]:
+    """Return the recorded files that do not exist any more, or not where they were."""
+    return [path for path in _read(directory)["files"] if is_gone(path)]
+
+
+def is_gone(path: str) -> bool:
+    """Tell whether a file is not there; not if that cannot be seen."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass  # a directory above it is closed to us: it may well be there
+    return False
+
+
+def forget_gone(directory: str, *, is_everywhere: bool = False) -> list[str]:
+    """Forget the files that were removed, and return them.
+
+    Without `is_everywhere` only those whose directory is still there: a project that is gone
+    as a whole may be on a disk that is not mounted.
 
     Raises:
         OSError: It cannot be recorded.
@@ -91,7 +110,7 @@ def forget_gone(directory: str) -> list[str]:
     gone = [
         path
         for path in registry["files"]
-        if not os.path.lexists(path) and os.path.isdir(os.path.dirname(path))
+        if is_gone(path) and (is_everywhere or os.path.isdir(os.path.dirname(path)))
     ]
     for path in gone:
         del registry["files"][path]
