@@ -102,6 +102,26 @@ _SCHEME = re.compile(r"(?:bearer|basic|digest|token)\s+", re.IGNORECASE)
 _PLAIN = re.compile(r"[\w.-]+")
 _OPTION = re.compile(r"-(?!-no-)[\w.-]+")
 
+# What `-p` means to these is not a password: a package, an interpreter, a port, a text to run.
+_OTHERWISE = {
+    "npx",
+    "npm",
+    "pnpm",
+    "yarn",
+    "bunx",
+    "uv",
+    "uvx",
+    "docker",
+    "podman",
+    "node",
+    "nerdctl",
+}
+_PORT_OR_PACKAGE = re.compile(r"[\d.:\[\]-]+(?:/\w+)?|@?[\w.-]+(?:/[\w.-]+)+(?:@[\w.^~-]+)?")
+
+# In a comment names and values are not quoted.
+_COMMENT = re.compile(r"(?:^|\s)(?:\#|//|/\*).*", re.DOTALL)
+_NOTED = re.compile(rf"""(?i:{_NAMES}[\w-]{{0,40}})["']?\s*[:=]\s*(?P<secret>[^\s"',]+)""")
+
 # What is hidden behind its name, but not looked for elsewhere: it is in too many other texts.
 _SHORTEST = 6
 _COMMON = re.compile(r"[a-z]{1,15}|\d{1,8}|[A-Z]+(?:_[A-Z]+)+|[.~]{0,2}/[^+=]*")
@@ -126,7 +146,7 @@ def mask(words: list[str]) -> list[str]:
     """Return a command without what looks like a secret in it."""
     masked = []
     for before, word in zip(["", *words], words, strict=False):
-        secret = _find_named(before, word)
+        secret = _find_named(before, word) or _find_password(words, before, word)
         masked.append(word.removesuffix(secret) + MASK if secret else mask_text(word))
     return masked
 
@@ -136,6 +156,11 @@ def mask_text(text: str) -> str:
     for place in (*_PLACES, *_FORMS):
         text = place.sub(_hide, text)
     return text
+
+
+def mask_comment(line: str) -> str:
+    """Return a line of a file without what has a secret's name before it in a comment."""
+    return _COMMENT.sub(lambda found: _NOTED.sub(_hide, found.group()), line)
 
 
 def list_in_variables(variables: Mapping[str, str]) -> Iterator[str]:
@@ -180,6 +205,14 @@ def _find_named(before: str, word: str) -> str:
     else:
         return ""
     return secret if _is_one(secret) else ""
+
+
+def _find_password(words: list[str], before: str, word: str) -> str:
+    """Return a word that is a password behind `-p`, as far as its program uses it for one."""
+    if before != "-p" or word.startswith("-") or is_common(word):
+        return ""
+    is_otherwise = not _OTHERWISE.isdisjoint(one.rpartition("/")[2] for one in words)
+    return "" if is_otherwise or _PORT_OR_PACKAGE.fullmatch(word) else word
 
 
 def _is_one(text: str) -> bool:

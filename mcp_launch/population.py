@@ -67,6 +67,7 @@ class Server:
     thread: str = ""
     launcher: int = 0  # our process between host and server; 0: there is none
     launch: Launch | None = None  # None: somebody else started it
+    state: str = ""  # where the launcher of one without a lease keeps its files; empty: it has none
     earlier: str = ""  # the session it was last bound to, if its host has another now
     why_ownerless: str = ""  # the proof; empty: there is none
     doubt: str = ""  # what a server that seems to be left lacks for the proof
@@ -134,6 +135,8 @@ class Population:
 
     def is_adopted(self, pid: int) -> bool:
         """Tell whether it is proven that a process was not started by its parent.
+
+        Who is not proven to be may still be listed, with that as the doubt (see `strangers`).
 
         Any program may be a container's first process, adopt others, and have children of its
         own. Those are in its session, or lead one: who is in a third was born elsewhere.

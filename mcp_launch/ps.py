@@ -110,11 +110,17 @@ def _draw_server(server: Server) -> Text:
         f"up {measures.tell_age(server.age)}",
         str(server.memory),
     ]
-    facts += _tell_launch(server) if server.launch else ["not started by mcp-launch"]
+    facts += _tell_launch(server) or [_tell_starter(server)]
     facts += [server.why_ownerless or server.doubt]
     label = Text(printable(server.name), "bold" if server.launch else "dim bold")
     label.append(printable("  " + "  ".join(filter(None, facts))), "not bold")
     return label
+
+
+def _tell_starter(server: Server) -> str:
+    if server.state:
+        return f"started by an mcp-launch that keeps its files in {server.state}"
+    return "not started by mcp-launch"
 
 
 def _tell_launch(server: Server) -> list[str]:
@@ -187,6 +193,7 @@ def _describe_server(server: Server) -> dict[str, object]:
         "stdin": server.stdin._asdict(),
         "stdout": server.stdout._asdict(),
         "earlier_session": server.earlier or None,
+        "state": server.state or None,
         "launch": server.launch._asdict() if server.launch else None,
         "why_ownerless": server.why_ownerless or None,
         "doubt": server.doubt or None,

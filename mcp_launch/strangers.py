@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from mcp_launch import channels, masking, titles
+from mcp_launch import channels, masking, state, titles
+from mcp_launch.config_files import wrap
+from mcp_launch.errors import UsageError
+from mcp_launch.launch import options
 from mcp_launch.likeness import name_server, prefer
 from mcp_launch.population import Server, is_settled
 
@@ -45,13 +48,26 @@ def find_left(
     population: Population, taken: set[int], configured: list[Configured]
 ) -> Iterator[Server]:
     """Return the servers that their hosts left, each with the proof, or with what it lacks."""
+    found = list(_find_left(population, taken, configured))
+    below = {pid for server in found for pid in server.processes if pid != server.pid}
+    for server in found:
+        if not server.doubt or server.pid not in below:
+            yield server
+
+
+def _find_left(
+    population: Population, taken: set[int], configured: list[Configured]
+) -> Iterator[Server]:
+    named = _list_named(population, configured)
     for pid, process in population.processes.items():
-        if pid in taken or pid in population.hosts or not population.is_adopted(pid):
-            continue
-        ends = population.look_at_ends(pid)
-        if any(end.state != "gone" for end in ends) or not _is_own(pid):
+        if pid in taken or pid in population.hosts or not _may_be_left(population, pid):
             continue
         tree = population.list_tree([process.identity])
+        if named.isdisjoint(tree) or not _is_own(pid):
+            continue
+        ends = population.look_at_ends(pid)
+        if any(end.state != "gone" for end in ends) or _is_anothers(population, pid, ends):
+            continue
         if os.getpid() in tree or not population.hosts.keys().isdisjoint(tree):
             continue  # somebody works below it
         name = _find_name_behind(population, pid, ends, configured)
@@ -66,8 +82,39 @@ def find_left(
             yield replace(server, why_ownerless="" if doubt else why, doubt=doubt)
 
 
+def _list_named(population: Population, configured: list[Configured]) -> set[int]:
+    """Return the processes that are servers by their command."""
+    pids = population.processes
+    return {pid for pid in pids if _find_name(population, pid, configured, is_proof=True)}
+
+
+def _may_be_left(population: Population, pid: int) -> bool:
+    """Tell whether a process was adopted, or may have been.
+
+    Any program can adopt: as the first process of a container, or by asking the kernel. Linux
+    does not show who has asked.
+    """
+    if population.is_adopted(pid):
+        return True
+    return population.processes[pid].parent in population.processes and not (
+        population.has_host_above(pid)
+    )
+
+
+def _is_anothers(population: Population, pid: int, ends: tuple[End, End]) -> bool:
+    """Tell whether a process has its ends from its parent, which is looked at instead."""
+    if population.is_adopted(pid):
+        return False
+    theirs = population.look_at_ends(population.processes[pid].parent)
+    return [end.name for end in theirs] == [end.name for end in ends]
+
+
 def _find_doubt(population: Population, pid: int, tree: tuple[int, ...]) -> str:
     """Return what speaks against ending a server that seems to be left; empty: nothing does."""
+    if not population.is_adopted(pid):
+        parent = population.processes[pid].parent
+        name = _name_adopter(population, parent)
+        return f"its parent, process {parent} ({name}), may have started it"
     if not is_settled(population.table.started_seconds_ago(pid)):
         return "it was started a moment ago"
     jobs = filter(None, map(channels.find_shell, tree))
@@ -85,7 +132,30 @@ def _find_name(
     population: Population, pid: int, configured: list[Configured], *, is_proof: bool = False
 ) -> str | None:
     argv = population.table.read_argv(pid)
+    if launched := _name_launched(argv):
+        return launched
     return name_server(argv, configured, is_host=pid in population.hosts, is_proof=is_proof)
+
+
+def _name_launched(argv: list[str]) -> str:
+    """Return the name of the server that a launcher runs; empty if this is not a launcher."""
+    at = wrap.find_run(argv)
+    if at is None:
+        return ""
+    try:
+        given, words = options.split(argv[at:])
+    except UsageError:
+        return ""  # it is about to end
+    names = given.get("--server") or [os.path.basename(word) for word in words[:1]]
+    return names[-1] if names else ""
+
+
+def _find_state(population: Population, pid: int) -> str:
+    """Return where a launcher whose lease is not among ours keeps its files."""
+    if not _name_launched(population.table.read_argv(pid)):
+        return ""
+    environ = population.table.read_environ(pid)
+    return state.find_directory(environ) if environ else "a directory that cannot be read"
 
 
 def _is_own(pid: int) -> bool:
@@ -107,6 +177,7 @@ def _describe(population: Population, pid: int, name: str, ends: tuple[End, End]
         age=population.table.started_seconds_ago(pid),
         stdin=ends[0],
         stdout=ends[1],
+        state=_find_state(population, pid),
     )
 
 

@@ -34,6 +34,7 @@ def make_context(**facts: Any) -> Context:
         "home": "/home/me",
         "host_homes": ["/home/me/.codex"],
         "contradiction": None,
+        "_host_environ": {},
     }
     for name, value in (values | facts).items():
         setattr(context, name, value)

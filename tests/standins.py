@@ -74,7 +74,7 @@ class Family:
     def __init__(
         self, stage: Stage, program: str, *words: str, command: list[str], **options: Any
     ) -> None:
-        adopter, host = (link(stage, name) for name in ("init", program))
+        adopter, host = (link(stage, name) for name in (options.pop("adopter", "init"), program))
         actors = HERE / "actors"
         self.launch: Launch = stage.start(
             [

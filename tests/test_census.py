@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import IO, TYPE_CHECKING
+from types import SimpleNamespace
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable
@@ -21,15 +22,18 @@ from standins import (
     find_hosts,
     find_server,
     link,
+    serve,
     take,
     write_lease,
     write_session,
 )
 
-from mcp_launch import census, likeness, measures, population
+from mcp_launch import census, likeness, measures, population, ps
+from mcp_launch.doctor import allegiance
 from mcp_launch.endpoints import Endpoints
 from mcp_launch.likeness import Configured
 from mcp_launch.population import Population
+from mcp_launch.screen import Screen
 from mcp_launch.state import leases
 from mcp_launch.system import linux, portable
 
@@ -329,6 +333,26 @@ def test_a_launch_is_called_what_its_hosts_file_calls_it(stage: Stage, state: Pa
     assert [server.name for server in take(state).hosts[0].servers] == [os.path.basename(PROBE[0])]
 
 
+def test_a_launch_with_its_files_elsewhere_is_known_for_one(
+    stage: Stage, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = str(state.parent / "elsewhere")
+    environ = {**os.environ, "MCP_LAUNCH_HOME": elsewhere, "CODEX_THREAD_ID": THREAD + "1"}
+    command = [*RUN, "--server", "docs", "--", *PROBE]
+    stage.launch_below("claude", command=command, env=environ).ask("look")
+
+    seen = take(state)
+
+    (server,) = seen.hosts[0].servers
+    assert (server.name, server.launch, server.state) == ("docs", None, elsewhere)
+    ps.show(seen, Screen(width=1000))
+    shown = capsys.readouterr().out
+    assert f"started by an mcp-launch that keeps its files in {elsewhere}" in shown
+    assert "not started" not in shown
+    survey: Any = SimpleNamespace(table=linux)
+    assert list(allegiance.check(survey, seen.hosts[0])) == []
+
+
 def test_a_launch_of_a_host_that_nobody_knows_is_shown(stage: Stage, state: Path) -> None:
     stage.launch("--", *PROBE).ask("look")
     wait_for_lease(state, lambda _: True)
@@ -557,6 +581,41 @@ def test_a_server_whose_host_was_killed_is_ownerless(
         "and nobody holds the other ends of its stdin and stdout"
     )
     assert find_hosts(take(state), "claude") == []
+
+
+def test_a_server_that_an_unknown_program_adopted_is_doubtful(
+    families: Families, state: Path
+) -> None:
+    """Containers have any program for their first process: it may have started what it has."""
+    family = families.start("claude", command=SERVER, adopter="process_api")
+
+    assert take(state).doubtful == ()
+    family.kill_host()
+
+    seen = take(state)
+    (server,) = seen.doubtful
+    assert (server.pid, seen.ownerless) == (family.server, [])
+    parent = f"process {family.launch.pid} (process_api)"
+    assert server.doubt == f"its parent, {parent}, may have started it"
+
+
+def test_what_a_left_server_started_is_a_part_of_it(families: Families, state: Path) -> None:
+    """A gateway has servers of its own, and may have closed the ends of one."""
+    code = (
+        "import os, signal, subprocess\n"
+        "pipe = subprocess.PIPE\n"
+        f"child = subprocess.Popen({SERVER!r}, stdin=pipe, stdout=pipe)\n"
+        "line = child.stdout.readline()\n"
+        "child.stdin.close(); child.stdout.close()\n"
+        "os.write(1, line); signal.alarm(120)\n"
+        "while True: signal.pause()"
+    )
+    family = families.start("codex", command=serve(code))
+    family.kill_host()
+
+    seen = take(state)
+
+    assert [server.pid for server in (*seen.ownerless, *seen.doubtful)] == [family.server]
 
 
 def test_a_runner_before_the_server_is_left_with_it(families: Families, state: Path) -> None:

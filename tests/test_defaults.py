@@ -9,11 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import PROBE, Stage
+from facts import make_context
+from stage import PROBE, RUN, Stage
 
 from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, UsageError
-from mcp_launch.launch import profile
+from mcp_launch.launch import plan, profile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,6 +140,26 @@ def test_a_wrapped_server_gets_what_its_profile_says(
     assert stage.launch(*read_words(file)).ask("look")["env"]["A"] == "profile"
 
 
+@pytest.mark.parametrize(
+    ("words", "twins", "origin"),
+    [
+        ([], {}, "the profile"),
+        ([], {"MCP_LAUNCH_CWD": "/"}, "MCP_LAUNCH_CWD"),
+        (["--cwd", "/"], {"MCP_LAUNCH_CWD": "/"}, "--cwd"),
+    ],
+)
+def test_the_servers_directory_is_told_with_the_place_that_names_it(
+    user_file: Path, words: list[str], twins: dict[str, str], origin: str
+) -> None:
+    write(user_file, "[servers.it]\ncwd = '/'\n")
+    environ = {"HOME": str(user_file.parents[2]), **twins}
+    wanted = profile.load(["--server", "it", *words, "--", "x"], environ)
+
+    decided = plan.decide(wanted, make_context(), environ, plan.Dotenv({}, ""))
+
+    assert (decided.cwd.value, decided.cwd.origin) == ("/", origin)
+
+
 def test_options_are_written_by_wrap(own_home: Path, stage: Stage) -> None:
     file = own_home / ".claude.json"
     text = json.dumps({"mcpServers": {"it": {"command": PROBE[0], "args": PROBE[1:]}}})
@@ -150,8 +171,11 @@ def test_options_are_written_by_wrap(own_home: Path, stage: Stage) -> None:
 
     environ = {**os.environ, "ANTHROPIC_API_KEY": "secret"}
     assert read_words(file) == ["--server", "it", "--pass-env", "safe", "--", *PROBE]
-    sight = stage.launch(*read_words(file), env=environ).ask("look")
-    assert "ANTHROPIC_API_KEY" not in sight["env"]
+    words = [*RUN, "--trace", *read_words(file)]
+    launch = stage.launch_below("claude", command=words, env=environ)
+    assert "ANTHROPIC_API_KEY" not in launch.ask("look")["env"]
+    *_, said = launch.finish()
+    assert b"keeps back ANTHROPIC_API_KEY: Claude Code has it itself (--pass-env safe)\n" in said
     assert run("unwrap", "--host", "claude", "--yes").returncode == 0
     assert file.read_text(encoding="utf-8") == text
 

@@ -72,6 +72,21 @@ PRIVATE: dict[str, tuple[Kind, str, str]] = {
         "",
         '{"mcpServers": {"it": {"command": "x", "args": ["--token", "abc"]}}}',
     ),
+    "a comment behind a line": (
+        "toml",
+        "codex",
+        'mcp_servers.it = { command = "x" } # token: hunter2\n',
+    ),
+    "a comment that gives a key": (
+        "json",
+        "zed",
+        '{"context_servers": {\n"it": {"command": "x", "args": []} // my key=abc\n}}',
+    ),
+    "an argument behind -p": (
+        "json",
+        "",
+        '{"mcpServers": {"it": {"command": "x", "args": ["-p", "hunter2"]}}}',
+    ),
     "headers of another entry": (
         "json",
         "",

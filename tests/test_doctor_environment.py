@@ -17,6 +17,7 @@ from mcp_launch.doctor import binaries, environment, executables, needs, surroun
 from mcp_launch.doctor.binaries import System
 from mcp_launch.doctor.managers import tell_why_shim_fails
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.launch import program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,6 +115,14 @@ def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
     assert finding.code == "ML201"
     assert "no-such-server-anywhere was not found on PATH" in finding.message
     assert finding.subject.line > 0
+
+
+def test_a_runner_that_is_nowhere_is_to_be_installed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_find_managed", lambda _: None)  # whatever is installed here
+    configure(machine, "codex", command="uvx")
+    assert only(machine).fix.startswith("install uv; if it is installed, use the absolute path")
 
 
 @pytest.mark.parametrize("command", ["", " "])
@@ -784,6 +793,23 @@ def test_a_wrapped_server_needs_what_its_launch_asks_for(
     assert message in only(machine).message
     machine.environ["TOKEN"] = "x"
     assert check(machine) == []
+
+
+@pytest.mark.parametrize(("given", "count"), [("mine", 0), ("${OPENAI_API_KEY}", 1)])
+def test_a_key_of_the_entry_is_kept_back_if_it_is_the_hosts_own(
+    machine: Machine, given: str, count: int
+) -> None:
+    launcher = install(machine, "~/bin/mcp-launch")
+    machine.environ["OPENAI_API_KEY"] = "the host's"
+    words = ["run", "--pass-env", "safe", "--", "/bin/sh"]
+    configure(machine, "claude", command=launcher, args=words, env={"OPENAI_API_KEY": given})
+    found = [(one.code, one.message, one.fix) for one in check(machine)]
+    message = (
+        "the entry gives OPENAI_API_KEY, but --pass-env safe keeps it back: Claude Code has it "
+        "itself"
+    )
+    fix = "write --env OPENAI_API_KEY=local behind run in its args"
+    assert found == [("ML205", message, fix)] * count
 
 
 def test_what_the_launcher_takes_out_is_not_the_hosts_fault(machine: Machine) -> None:

@@ -163,7 +163,7 @@ ORIGINS = {
         "g",
         "its default (G is not in the launcher's environment)",
     ),
-    "a directory": (["--cwd", "/"], "PWD", "/", "--cwd or MCP_LAUNCH_CWD"),
+    "a directory": (["--cwd", "/"], "PWD", "/", "--cwd"),
 }
 USER_FILE = ".config/mcp-launch/config.toml"
 
@@ -192,8 +192,14 @@ def test_a_value_is_shown_with_its_origin(
 REMOVED = {
     "a stranger's": ([], "CODEX_SESSION_ID", "not this session's"),
     "a twin": ([], "MCP_LAUNCH_RESTART", "for the launcher, not for servers"),
-    "the host's secret": (["--pass-env", "safe"], "OPENAI_API_KEY", "kept back by --pass-env safe"),
-    "not among the named": (["--pass-env", "A,B*"], "C", "kept back by --pass-env A,B*"),
+    "the host's secret": (
+        *(["--pass-env", "safe"], "OPENAI_API_KEY"),
+        "kept back by --pass-env safe: the environment of this host cannot be read",
+    ),
+    "not among the named": (
+        *(["--pass-env", "A,B*"], "C"),
+        "kept back by --pass-env A,B*: it is not named there",
+    ),
     "asked for elsewhere": (["--server", "it"], "C", "asked for from dotenv, which has none"),
 }
 
@@ -427,9 +433,29 @@ def test_an_entry_gets_what_its_host_gives_and_its_own(desk: Desk) -> None:
     assert told["frame"]["host"]["value"] == "codex"
     assert told["frame"]["cwd"]["value"] == f"{desk.project}/sub"
     assert told["frame"]["command"]["value"] == "cat -u"
-    assert (values(told)["OWN"], origins(told)["OWN"]) == ("own", "the entry's env")
+    assert (values(told)["OWN"], origins(told)["OWN"]) == ("***", "the entry's env")
     assert (values(told)["NAMED"], origins(told)["NAMED"]) == ("n", "inherited from Codex")
     assert removed(told)["UNNAMED"] == "Codex does not hand it on to servers"
+
+
+SAFE = """
+[mcp_servers.safe]
+command = "/somewhere/mcp-launch"
+args = ["run", "--pass-env", "safe", "--", "cat"]
+env = { OPENAI_API_KEY = "key-of-the-entry" }
+env_vars = ["GEMINI_API_KEY"]
+"""
+
+
+def test_a_safe_server_gets_the_key_that_its_own_entry_gives(desk: Desk) -> None:
+    desk.write("~/.codex/config.toml", SAFE)
+    desk.environ |= {"OPENAI_API_KEY": "key-of-codex", "GEMINI_API_KEY": "other-key-of-codex"}
+
+    told = desk.tell(server="safe", explain="GEMINI_API_KEY")
+
+    assert origins(told)["OPENAI_API_KEY"] == "the entry's env"
+    assert removed(told)["GEMINI_API_KEY"] == "kept back by --pass-env safe: Codex has it itself"
+    assert told["explained"]["fix"] == "ask for it by name: --env GEMINI_API_KEY=local"
 
 
 def test_an_entry_that_is_not_wrapped_is_told_so(desk: Desk) -> None:
@@ -441,6 +467,32 @@ def test_an_entry_that_is_not_wrapped_is_told_so(desk: Desk) -> None:
     assert "run: mcp-launch wrap docs --host codex" in shown
     assert "mcp-launch would set:" in shown
     assert desk.tell(server="docs")["entry"]["is_wrapped"] is False
+
+
+def test_no_value_of_an_entrys_env_is_shown(desk: Desk) -> None:
+    configure_codex(desk)
+    text = (desk.home / ".codex/config.toml").read_text(encoding="utf-8")
+    desk.write("~/.codex/config.toml", text.replace('"own"', '"LEAK31abc"'))
+
+    for words in ([], ["--env", "COPY=local", "--env", "OWN=local"]):
+        assert "LEAK31abc" not in desk.show(*words, server="docs")
+        shown = desk.show(*words, server="docs", explain="OWN")
+        assert "LEAK31abc" not in shown
+        assert "***" in shown
+
+
+def test_a_mistake_in_the_users_file_does_not_stop_an_entry_that_is_not_wrapped(
+    desk: Desk,
+) -> None:
+    configure_codex(desk)
+    desk.write(f"~/{USER_FILE}", "[defaults]\nstrict = 'yes'\n")
+
+    shown = desk.show(server="docs")
+
+    assert desk.code == 0
+    assert "once wrapped, the launch would stop: " in shown
+    assert "the launch would stop: " in desk.show(server="wrapped")
+    assert desk.code == 1
 
 
 @pytest.mark.parametrize("server", ["wrapped", "uvx"])
@@ -462,7 +514,7 @@ def test_options_can_be_tried_on_an_entry(desk: Desk) -> None:
     told = desk.tell("--env", "ROOT=project_root", server="docs")
 
     assert values(told)["ROOT"] == str(desk.project)
-    assert values(told)["OWN"] == "own"
+    assert values(told)["OWN"] == "***"
     assert told["frame"]["command"]["value"] == "cat -u"
 
 
@@ -653,7 +705,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(desk: Desk) -> None
 
     told = desk.tell(server="docs")
 
-    assert values(told)["OWN"] == "own"
+    assert values(told)["OWN"] == "***"
     assert any(".mcp.json" in note for note in told["notes"])
 
 

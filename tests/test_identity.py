@@ -489,6 +489,7 @@ def test_every_option_has_a_twin() -> None:
         "trace": False,
         "dotenv": ["a.env", "b.env"],
         "cwd": "keep",
+        "cwd_origin": "MCP_LAUNCH_CWD",
         "stdout": "off",
         "on_change": "restart",
         "when_unknown": "fail",

@@ -93,6 +93,11 @@ def test_a_secret_is_not_shown(words: list[str], shown: str) -> None:
         ["ssh://git@github.com/a/b"],
         ["--pass-env", "safe,LANG"],
         ["--no-auth", "server.py"],
+        ["server", "-p", "127.0.0.1:8080"],
+        ["docker", "run", "-p", "host-1:80"],
+        ["/opt/bin/mcp-launch", "run", "--", "npx", "-p", "some-mcp-2"],
+        ["server", "-p", "@scope/package@1.2"],
+        ["see # token: in a message"],
         ["--use-token", "--verbose"],
         ["KeyError: 'CLAUDE_PROJECT_DIR'"],
         ["AuthenticationError: 'no such user'"],
@@ -113,6 +118,22 @@ def test_a_secret_is_not_shown(words: list[str], shown: str) -> None:
 def test_what_is_no_secret_is_shown(words: list[str]) -> None:
     assert masking.mask(words) == words
     assert Scrubber(masking.list_in_words(words)).clean(" ".join(words)) == " ".join(words)
+
+
+def test_a_password_behind_a_letter_is_not_shown() -> None:
+    assert masking.mask(["mysql-server", "-p", SECRET]) == ["mysql-server", "-p", "***"]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (f'command = "x" # token: {SECRET}', 'command = "x" # token: ***'),
+        (f"// API_KEY={SECRET}, and more", "// API_KEY=***, and more"),
+        ("auth: https://x/#a", "auth: https://x/#a"),
+    ],
+)
+def test_a_secret_in_a_comment_is_not_shown(line: str, shown: str) -> None:
+    assert masking.mask_comment(line) == shown
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import make_context
+from facts import FakeTable, make_context, make_sighting
 from stage import PROBE, Stage, python
 
+from mcp_launch import hosts
 from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
 from mcp_launch.launch import literals, passed_variables, plan, profile
@@ -304,20 +305,64 @@ ENVIRON = {
 }
 
 
-def test_a_safe_environment_has_no_secret_of_a_host() -> None:
-    passed = passed_variables.select(ENVIRON, ["safe"])
+SECRETS = {name for name, text in ENVIRON.items() if text == "secret"}
 
-    assert set(passed) == {"PATH", "HOME", "LC_TIME", "AWS_REGION", "OTHER"}
+
+def select(passed: str, **host: str) -> set[str]:
+    """Return what a server gets of these below a host that has some of its own."""
+    environ = decide(f"pass_env = {passed}\n", ENVIRON, _host_environ=host).environ
+    return ENVIRON.keys() & environ.keys()
+
+
+def test_a_safe_environment_has_no_secret_of_a_host() -> None:
+    assert select('"safe"', **ENVIRON) == ENVIRON.keys() - SECRETS
+
+
+def test_a_safe_environment_has_the_secrets_that_the_host_does_not_have() -> None:
+    """They are from the `env` of its entry, which the user wrote."""
+    host = {"ANTHROPIC_API_KEY": "another", "CLAUDE_CODE_MESSAGING_TOKEN": "secret"}
+
+    assert SECRETS - select('"safe"', **host) == {"CLAUDE_CODE_MESSAGING_TOKEN"}
+
+
+def test_a_secret_is_kept_back_if_the_host_cannot_be_looked_at() -> None:
+    decided = decide('pass_env = "safe"\n', ENVIRON, _host_environ={})
+
+    assert decided.kept_back == dict.fromkeys(SECRETS, "the environment of Codex cannot be read")
 
 
 def test_a_named_environment_has_what_was_named_and_the_basics() -> None:
-    assert set(passed_variables.select(ENVIRON, ["AWS_*"])) == {
-        "PATH",
-        "HOME",
-        "LC_TIME",
-        "AWS_REGION",
-    }
-    assert passed_variables.select(ENVIRON, ["all"]) == ENVIRON
+    assert select('["AWS_*"]') == {"PATH", "HOME", "LC_TIME", "AWS_REGION"}
+    assert select('"all"') == ENVIRON.keys()
+
+
+# The program above us, and whether its start tells what it has now.
+READABLE = {"codex": True, "agent": True, "bash": False, "zed": False, "qwen": False}
+
+
+@pytest.mark.parametrize(("program", "is_readable"), READABLE.items())
+def test_the_hosts_environment_is_known_unless_it_adds_to_it(
+    program: str, *, is_readable: bool
+) -> None:
+    table = FakeTable()
+    process = table.add(10, program)
+    table.variables[10] = {"A": "a"}
+    host = hosts.recognise(table, process) or hosts.UNKNOWN
+
+    assert host.read_environ(make_sighting(table, 10)) == ({"A": "a"} if is_readable else {})
+
+
+def test_what_claude_codes_settings_set_is_its_own(tmp_path: Path) -> None:
+    table = FakeTable()
+    table.add(10, "claude")
+    table.variables[10] = {"A": "a", "B": "b"}
+    (tmp_path / ".claude").mkdir()
+    settings = json.dumps({"env": {"B": "set", "C": 1}})
+    (tmp_path / ".claude/settings.json").write_text(settings, encoding="utf-8")
+
+    sighting = make_sighting(table, 10, environ={"HOME": str(tmp_path)})
+
+    assert hosts.load("claude").read_environ(sighting) == {"A": "a", "B": "set", "C": "1"}
 
 
 MATCHES = {

@@ -88,8 +88,8 @@ DOORS = {
     "screen.py": "the door itself",
     "errors.py": "printable",
     "trace.py": "printable",
-    "answering.py": "JSON",
-    "launch.py": "its own usage",
+    "runtime/failed_launch.py": "JSON",
+    "launch/__init__.py": "its own usage",
     "demo/server.py": "JSON",
     "demo/standin.py": "JSON, between its own processes",
 }

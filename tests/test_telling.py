@@ -38,7 +38,7 @@ FAILURES = {
     "a directory": (["--", "./.git"], "is a directory", 126),
     "no such interpreter": (["--", "./bad"], "names the interpreter `/no/such/interp`", 126),
     "another machine's": (["--", "./alien"], "another system or processor", 126),
-    "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd or", 125),
+    "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd)", 125),
     "a directory that is a file": (["--cwd", "plain", "--", "cat"], "is a file", 125),
     "a place that is misspelt": (["--cwd", "sesion", "--", "cat"], "did you mean session?", 125),
     "a source without a value": (["--env", "T=thread", "--", "cat"], "no value for T", 125),

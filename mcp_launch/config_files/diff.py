@@ -82,7 +82,8 @@ def describe(change: Change) -> Iterator[str]:
     if any(len(line) > _LONGEST_LINE for line in lines):
         lines = list(_compare_entries(change, before, after))
     for line in (f"--- {change.file.path}", f"+++ {change.file.path}", *lines):
-        yield printable(line[:1] + scrubber.clean(line[1:]).expandtabs(_TAB))
+        shown = masking.mask_comment(scrubber.clean(line[1:]))
+        yield printable(line[:1] + shown.expandtabs(_TAB))
 
 
 def _list(change: Change, document: Document) -> list[Path]:

@@ -24,6 +24,8 @@ def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     """Look at the servers of one host's process."""
     for server in host.servers:
         yield from _check_stdin(survey, host, server)
+        if server.state:
+            continue  # its launcher decides what the server gets of what its own process shows
         if server.launch is None:
             environ = survey.table.read_environ(server.pid)
             yield from _check_strangers(host, server, environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch import hosts
 from mcp_launch.doctor import surroundings
 from mcp_launch.errors import LaunchError, SourceMissing
 from mcp_launch.launch import literals, passed_variables, profile
@@ -41,7 +42,7 @@ def foresee(survey: Survey, item: Item) -> Launch:
     except LaunchError:
         return Launch([], given, given, places)  # which is told of the entry, or of the file
     command = _spell_out(survey, item, wanted.command)
-    environ = _select(wanted, given)
+    environ = _select(survey, item, wanted, given)
     return Launch(command, given, environ, _move(survey, wanted.cwd, places), wanted)
 
 
@@ -101,9 +102,26 @@ def read_profile(survey: Survey, item: Item, given: Mapping[str, str]) -> Profil
     return profile.load(words, given, lambda: project, is_launch=False)
 
 
-def _select(wanted: Profile, given: Mapping[str, str]) -> dict[str, str]:
+def list_kept_back(
+    survey: Survey, item: Item, wanted: Profile, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what `--pass-env` keeps back of what a host gives, each with the reason."""
+    title = item.host.title
+    is_known = not hosts.load(item.host.name).adds_variables
+    theirs = surroundings.read_host(survey, item.host) if is_known else {}
+    return passed_variables.list_kept_back(
+        given,
+        wanted.pass_env,
+        lambda name, text: passed_variables.compare(name, text, theirs, title),
+    )
+
+
+def _select(
+    survey: Survey, item: Item, wanted: Profile, given: Mapping[str, str]
+) -> dict[str, str]:
     """Return what the launcher leaves of what it gets, and what it adds for certain."""
-    environ = passed_variables.select(given, wanted.pass_env)
+    kept_back = list_kept_back(survey, item, wanted, given)
+    environ = {name: text for name, text in given.items() if name not in kept_back}
     for name, text in wanted.literals.items():
         try:
             environ[name] = literals.expand(text, name, given)

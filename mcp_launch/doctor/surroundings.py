@@ -107,9 +107,7 @@ def passes(item: Item, name: str, inherited: Mapping[str, str]) -> bool:
     if host in {"claude-desktop", "cline"} or (host == "claude" and _is_sparing(inherited)):
         return name in _LIBRARY_PASSES
     if host == "claude":
-        is_secret = any(
-            passed_variables.matches(name, pattern) for pattern in passed_variables.SECRETS
-        )
+        is_secret = passed_variables.is_secret(name)
         is_scrubbed = is_secret and bool(inherited.get("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"))
         return not _CLAUDE_STRIPS.match(name) and not is_scrubbed
     if host == "gemini":

@@ -35,6 +35,7 @@ def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
     for need in needs.list_of_command(launch.command):
         if need.name not in known and need.name not in launch.environ:
             yield from _tell(survey, item, launch, need)
+    yield from _check_kept_back(survey, item, launch)
     if launch.profile is not None:
         for need in needs.list_of_profile(launch.profile):
             if need.name not in known and need.name not in launch.given:
@@ -49,7 +50,7 @@ def _tell(survey: Survey, item: Item, launch: Launch, need: Need) -> Iterator[Fi
     known = {**survey.environ, **surroundings.read_host(survey, item.host)}
     if name in launch.given:
         message = f"--pass-env (or a profile's pass_env) takes {name} out, and {need.why}"
-        yield Finding("ML205", subject, message, f"add {name} to it")
+        yield Finding("ML205", subject, message, _tell_how_to_pass(launch, name))
     elif name in known and not surroundings.passes(item, name, known):
         message = f"{title} does not hand {name} on, and {need.why}"
         yield Finding("ML205", subject, message, _explain(item, name))
@@ -60,6 +61,29 @@ def _tell(survey: Survey, item: Item, launch: Launch, need: Need) -> Iterator[Fi
         message = f"{name} is not set anywhere, and {need.why}"
         fix = f"set {name} where {title} is started, or in {_name_table(item)}"
         yield Finding("ML205", subject, message, fix)
+
+
+def _check_kept_back(survey: Survey, item: Item, launch: Launch) -> Iterator[Finding]:
+    """Look for variables that the entry itself gives, and that do not reach the server."""
+    if launch.profile is None:
+        return
+    kept_back = foresight.list_kept_back(survey, item, launch.profile, launch.given)
+    needed = {need.name for need in needs.list_of_command(launch.command)}  # already reported
+    for name in (*item.variables, *_list_named(item)):
+        if name in kept_back and name not in launch.environ and name not in needed:
+            option = f"--pass-env {','.join(launch.profile.pass_env)}"
+            message = f"the entry gives {name}, but {option} keeps it back: {kept_back[name]}"
+            fix = _tell_how_to_pass(launch, name)
+            yield Finding("ML205", item.point(), message, fix)
+
+
+def _list_named(item: Item) -> list[str]:
+    return surroundings.list_named(item) if item.host.name == "codex" else []
+
+
+def _tell_how_to_pass(launch: Launch, name: str) -> str:
+    is_safe = launch.profile is not None and launch.profile.pass_env == [passed_variables.SAFE]
+    return f"write --env {name}=local behind run in its args" if is_safe else f"add {name} to it"
 
 
 def _explain(item: Item, name: str) -> str:
@@ -112,5 +136,5 @@ def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) 
         name
         for name in inherited
         if name in launch.environ and name not in item.variables and launch.environ[name]
-        if any(passed_variables.matches(name, pattern) for pattern in passed_variables.SECRETS)
+        if passed_variables.is_secret(name)
     ]

@@ -72,7 +72,7 @@ def run(request: Request, environ: Mapping[str, str], *, table: ProcessTable | N
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
         _show(told)
-    return 0 if is_there and not prospect.problems else 1
+    return 0 if is_there and not prospect.list_stopping() else 1
 
 
 def _show(told: dict[str, Any]) -> None:
@@ -85,7 +85,8 @@ def _show(told: dict[str, Any]) -> None:
         _print(console, f"Note: {note}", "yellow")
     said = told.get("explained", {}).get("fix")
     for error in (error for error in told["problems"] if error["fix"] != said):
-        _print(console, f"the launch would stop: {error['problem']}", "red")
+        when = "once wrapped, the launch" if error["only_if_wrapped"] else "the launch"
+        _print(console, f"{when} would stop: {error['problem']}", "red")
         _print(console, f"  fix: {error['fix']}")
 
 

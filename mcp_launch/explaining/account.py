@@ -23,6 +23,7 @@ _NEW = "(new with each launch)"
 
 def describe(prospect: Prospect) -> dict[str, Any]:
     """Return all of it."""
+    stopping = prospect.list_stopping()
     return {
         "version": VERSION,
         "entry": _describe_entry(prospect),
@@ -39,7 +40,12 @@ def describe(prospect: Prospect) -> dict[str, Any]:
         "removed": [{"name": name, "why": why} for name, why in prospect.list_removed().items()],
         "notes": prospect.list_notes(),
         "problems": [
-            {"problem": error.problem, "fix": error.fix, "exit_code": error.exit_code}
+            {
+                "problem": error.problem,
+                "fix": error.fix,
+                "exit_code": error.exit_code,
+                "only_if_wrapped": error not in stopping,
+            }
             for error in prospect.problems
         ],
     }
@@ -79,7 +85,15 @@ def _hide(prospect: Prospect, name: str, text: str) -> str:
     """Return a variable's value as it can be shown, as far as its name decides it."""
     if text == prospect.found.launch.value:
         return _NEW
-    return masking.MASK if text and masking.is_secret_name(name) else text
+    is_hidden = masking.is_secret_name(name) or _is_entrys(prospect, name, text)
+    return masking.MASK if text and is_hidden else text
+
+
+def _is_entrys(prospect: Prospect, name: str, text: str) -> bool:
+    """Tell whether a value is from the entry's own `env`, where any name may have a secret."""
+    item, environ = prospect.situation.item, prospect.situation.environ
+    own = {one: environ.get(one) for one in item.variables} if item else {}
+    return own.get(name) == text or (text in own.values() and not masking.is_common(text))
 
 
 def _describe_entry(prospect: Prospect) -> dict[str, Any] | None:

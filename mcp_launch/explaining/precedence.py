@@ -193,6 +193,8 @@ def _find_fix(prospect: Prospect, name: str) -> str:
     situation = prospect.situation
     if situation.item is not None and _find_refused(situation.item, name):
         return f"let mcp-launch give it: {tell_how(situation.item)}"
+    if name in prospect.decided.kept_back:
+        return f"ask for it by name: --env {name}=local"
     if name in situation.withheld and situation.item is not None:
         codex = f'env_vars = ["{name}"]' if situation.item.host.name == "codex" else "its env"
         return f"name it in the entry of {situation.item.name}: {codex}"

@@ -11,13 +11,19 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import launch
-from mcp_launch.errors import LaunchError, PlaceRefused, ProfileRefused, SourceMissing
+from mcp_launch.errors import (
+    CommandNotFound,
+    LaunchError,
+    NotExecutable,
+    PlaceRefused,
+    ProfileRefused,
+    SourceMissing,
+)
 from mcp_launch.explaining.situation import NO_COMMAND, split
 from mcp_launch.launch import (
     context,
     lineage,
     options,
-    passed_variables,
     place,
     plan,
     profile,
@@ -90,6 +96,15 @@ class Prospect:
         without = [f"the launch would go on without it: {passed_over}"] if passed_over else []
         return [*self.situation.notes, *where, *without]
 
+    def list_stopping(self) -> list[LaunchError]:
+        """Return what would stop the server as its host starts it now.
+
+        One that is not wrapped needs its program, and nothing that is only ours.
+        """
+        if self.situation.is_launched:
+            return self.problems
+        return [one for one in self.problems if isinstance(one, (CommandNotFound, NotExecutable))]
+
     def list_removed(self) -> dict[str, str]:
         """Return what the launcher would have and the server would not, and why."""
         got, situation = self.decided.environ, self.situation
@@ -101,8 +116,8 @@ class Prospect:
         """Return why an inherited variable is not handed on; nothing if it may be."""
         if name in self.failed:
             return "the launch would stop for it"
-        if name not in passed_variables.select({name: ""}, self.wanted.pass_env):
-            return f"kept back by --pass-env {','.join(self.wanted.pass_env)}"
+        if why := self.decided.kept_back.get(name):
+            return f"kept back by --pass-env {','.join(self.wanted.pass_env)}: {why}"
         if options.is_own_variable(name):
             return "for the launcher, not for servers"
         if name in self.decided.unset_variables:
@@ -185,6 +200,7 @@ class Prospect:
         found = context.Context(sighting, line)
         if situation.item is not None:
             _imagine(found, line)
+            found.imagine_host_environ(situation.around)
         try:
             if situation.item is None:
                 lineage.verify(situation.table, line, strict=wanted.strict)
@@ -204,7 +220,12 @@ class Prospect:
     def _decide(self) -> Plan:
         facts = (self.found, self.situation.environ, self.dotenv)
         try:
-            place.decide_cwd(self.wanted.cwd, self.found, is_strict=self.wanted.strict)
+            place.decide_cwd(
+                self.wanted.cwd,
+                self.found,
+                origin=self.wanted.cwd_origin,
+                is_strict=self.wanted.strict,
+            )
         except PlaceRefused as error:
             self._give_up("cwd", error)
             self.failed["PWD"] = error

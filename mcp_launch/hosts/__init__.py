@@ -11,6 +11,9 @@ from mcp_launch.hosts.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_launch.hosts.host import Sighting
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.identity import Process
 
@@ -79,19 +82,32 @@ IDENTITY_VARIABLES = {
 # Hosts whose process may go unrecognised: below an unknown host their variables may be its own.
 _MAY_BE_UNKNOWN = ("copilot", "qwen", "kilo")
 
+# What a shell exports is not in the environment that its process was started with.
+_SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh"}
+
+
+class _Unknown(Host):
+    """Some program: a host that we do not know, or a shell."""
+
+    def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
+        """Return its environment, but not a shell's."""
+        is_shell = sighting.process is not None and sighting.process.name in _SHELLS
+        return {} if is_shell else super().read_environ(sighting)
+
+
 # Hosts of which there is no more to know than how many sessions one server serves.
 _PLAIN = {
     "cursor": Host("cursor", "Cursor", "many sessions"),
     "gemini": Host("gemini", "Gemini CLI", "one session at a time"),
     "opencode": Host("opencode", "opencode", "many sessions"),
-    "zed": Host("zed", "Zed", "many sessions"),
+    "zed": Host("zed", "Zed", "many sessions", adds_variables=True),
     "windsurf": Host("windsurf", "Windsurf", "many sessions"),
     "copilot": Host("copilot", "Copilot CLI", "one session at a time"),
-    "qwen": Host("qwen", "Qwen Code", "many sessions"),
+    "qwen": Host("qwen", "Qwen Code", "many sessions", adds_variables=True),
     "kilo": Host("kilo", "Kilo", "many sessions"),
     "claude-desktop": Host("claude-desktop", "Claude Desktop", "many sessions"),
 }
-UNKNOWN = Host("unknown", "this host", "many sessions")
+UNKNOWN = _Unknown("unknown", "this host", "many sessions")
 
 
 def list_foreign_variables(host: str) -> list[str]:

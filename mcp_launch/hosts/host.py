@@ -93,10 +93,15 @@ class Host:
     # The sources that a call can tell where they were not known at the start.
     told_later: tuple[str, ...] = ()
 
-    def __init__(self, name: str, title: str, carries: Carries) -> None:
+    def __init__(
+        self, name: str, title: str, carries: Carries, *, adds_variables: bool = False
+    ) -> None:
         self.name = name
         self.title = title
         self.carries = carries
+        # Whether it has variables that its process was not started with: from the user's
+        # shell, or from a file that is not known here.
+        self.adds_variables = adds_variables
 
     def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # for others to use
         """Find session and thread at the start."""
@@ -109,6 +114,12 @@ class Host:
     def find_homes(self, sighting: Sighting) -> list[str]:  # noqa: ARG002  # for others to use
         """Return the directories that are the host's own and no session's place."""
         return []
+
+    def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
+        """Return the host's own environment; empty when that is not known for certain."""
+        if sighting.process is None or self.adds_variables:
+            return {}
+        return sighting.table.read_environ(sighting.process.identity.pid)
 
     def find_contradiction(
         self,

@@ -10,7 +10,7 @@ import sys
 
 from mcp_launch import state, trace
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
-from mcp_launch.launch import context, lineage, options, plan, profile, program
+from mcp_launch.launch import context, lineage, options, passed_variables, plan, profile, program
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table, signals
 from mcp_launch.system.spawn import Pipes
@@ -74,7 +74,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     _trace_context(found)
     refuse_guess(wanted, found)
     decided = _plan(wanted, found)
-    _trace_plan(decided)
+    _trace_plan(wanted, decided)
     # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
     # Found out later, there would be half a launch to undo: on the direct wire the server might
@@ -240,7 +240,19 @@ def _trace_context(found: Context) -> None:
         )
 
 
-def _trace_plan(decided: Plan) -> None:
+def _trace_kept_back(decided: Plan, passed: str) -> None:
+    kept_back = {
+        name: why for name, why in decided.kept_back.items() if name not in decided.environ
+    }
+    unnamed = [name for name, why in kept_back.items() if why == passed_variables.NOT_NAMED]
+    if unnamed:  # which may be dozens
+        trace.note(f"keeps back {', '.join(unnamed)}: not named by --pass-env {passed}")
+    for name, why in kept_back.items():
+        if why != passed_variables.NOT_NAMED:
+            trace.note(f"keeps back {name}: {why} (--pass-env {passed})")
+
+
+def _trace_plan(wanted: Profile, decided: Plan) -> None:
     trace.note(f"cwd {decided.cwd.value or '(deleted)'} from {decided.cwd.origin}")
     if decided.place_note:
         trace.note(f"the server's directory is {decided.place_note}, not a project")
@@ -248,4 +260,5 @@ def _trace_plan(decided: Plan) -> None:
         trace.note(f"sets {name} from {origin}")
     for name in decided.unset_variables:
         trace.note(f"takes out {name}: not this session's")
+    _trace_kept_back(decided, ",".join(wanted.pass_env))
     trace.note(f"starts {decided.program}, arguments: {len(decided.argv) - 1}")

@@ -37,6 +37,7 @@ class Context:
     """Host, session, thread, project root, place and launch, each with its origin."""
 
     __slots__ = (
+        "_host_environ",
         "_sighting",
         "contradiction",
         "facts",
@@ -58,6 +59,7 @@ class Context:
         host = lineage.host
         self.facts: Host = host
         self._sighting = sighting
+        self._host_environ: Mapping[str, str] | None = None  # read when somebody asks
         pid = str(lineage.process.identity.pid) if lineage.process else None
         self.launch = Found(launch or make_launch_id(), "made for this launch")
         self.host = Found(host.name, _origin_of_host(lineage))
@@ -81,6 +83,19 @@ class Context:
     def follow_callers(self) -> Callers:
         """Return what tells whom each request is for."""
         return self.facts.follow_callers(self._sighting)
+
+    def read_host_environ(self) -> Mapping[str, str]:
+        """Return the host's own environment, as it was when it was first asked for.
+
+        A server that is started again later gets what it got before, whatever the host is by then.
+        """
+        if self._host_environ is None:
+            self._host_environ = self.facts.read_environ(self._sighting)
+        return self._host_environ
+
+    def imagine_host_environ(self, environ: Mapping[str, str]) -> None:
+        """Take an environment for the host's own, where no host starts anything."""
+        self._host_environ = {} if self.facts.adds_variables else environ
 
     def move(self, place: Found) -> None:
         """Take another directory for the session's."""

@@ -1,12 +1,20 @@
-"""Which inherited variables a server gets: all, all but the hosts' own secrets, or those named."""
+"""Which inherited variables a server gets: all, all but the hosts' own secrets, or those named.
+
+`safe` keeps back only what the host itself has. A variable of that list which the entry's own
+`env` gives is what the user wants. Our environment does not say which of the two it is; the
+host's does: a value that the host does not have can only come from the entry.
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 ALL, SAFE = "all", "safe"
+
+# Why a variable is kept back where names were given.
+NOT_NAMED = "it is not named there"
 
 # What hosts use to reach their models and each other: no business of a server's.
 SECRETS = (
@@ -39,14 +47,35 @@ SECRETS = (
 BASICS = ("HOME", "LANG", "LC_*", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
-def select(environ: Mapping[str, str], wanted: list[str]) -> dict[str, str]:
-    """Return the variables that go on to the server."""
+def list_kept_back(
+    environ: Mapping[str, str], wanted: list[str], judge: Callable[[str, str], str]
+) -> dict[str, str]:
+    """Return the variables that the server does not get, each with the reason.
+
+    `judge` is asked about secrets alone: why a value may be the host's own; empty if it is not.
+    """
     if wanted == [ALL]:
-        return dict(environ)
+        return {}
     if wanted == [SAFE]:
-        return {name: text for name, text in environ.items() if not _is_any(name, SECRETS)}
+        secrets = ((name, text) for name, text in environ.items() if is_secret(name))
+        return {name: why for name, text in secrets if (why := judge(name, text))}
     patterns = (*BASICS, *wanted)
-    return {name: text for name, text in environ.items() if _is_any(name, patterns)}
+    return {name: NOT_NAMED for name in environ if not _is_any(name, patterns)}
+
+
+def compare(name: str, text: str, environ: Mapping[str, str], title: str) -> str:
+    """Return why a value may be the host's own; empty if the host has none or another.
+
+    `environ` is the host's; empty when it cannot be read, which proves nothing.
+    """
+    if not environ:
+        return f"the environment of {title} cannot be read"
+    return f"{title} has it itself" if environ.get(name) == text else ""
+
+
+def is_secret(name: str) -> bool:
+    """Tell whether a variable is one of the hosts' own secrets."""
+    return _is_any(name, SECRETS)
 
 
 def _is_any(name: str, patterns: tuple[str, ...]) -> bool:

@@ -40,9 +40,10 @@ def decide_cwd(
     context: Context,
     is_directory: Callable[[str], bool] = os.path.isdir,
     *,
+    origin: str = "--cwd",
     is_strict: bool = False,
 ) -> Found:
-    """Return the server's directory.
+    """Return the server's directory; `origin` is where a directory was named.
 
     Raises:
         PlaceRefused: It does not exist, or is not the session's.
@@ -55,7 +56,7 @@ def decide_cwd(
     elif wanted == "project_root":
         cwd = _require_root(context)
     else:
-        cwd = Found(_expand(wanted, context), "--cwd or MCP_LAUNCH_CWD")
+        cwd = Found(_expand(wanted, context), origin)
     if cwd.value and note_home(wanted, cwd, context):
         _judge_home(cwd, context, is_strict=is_strict)
     if cwd.value and is_directory(cwd.value):

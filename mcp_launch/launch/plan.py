@@ -71,6 +71,7 @@ class Plan:
         "cwd",
         "environ",
         "held",
+        "kept_back",
         "place_note",
         "program",
         "set_variables",
@@ -86,6 +87,7 @@ class Plan:
         self.held = Held()
         self.set_variables: dict[str, str] = {}  # name: origin
         self.unset_variables: list[str] = []
+        self.kept_back: dict[str, str] = {}  # by --pass-env; name: why
 
 
 def decide(
@@ -102,8 +104,15 @@ def decide(
         SourceMissing: A source that was asked for has no value.
 
     """
-    cwd = place.decide_cwd(profile.cwd, context, is_directory, is_strict=profile.strict)
-    plan = Plan(profile.command, cwd, passed_variables.select(environ, profile.pass_env))
+    cwd = place.decide_cwd(
+        profile.cwd,
+        context,
+        is_directory,
+        origin=profile.cwd_origin,
+        is_strict=profile.strict,
+    )
+    plan = Plan(profile.command, cwd, dict(environ))
+    _keep_back(plan, profile, context)
     plan.place_note = place.note_home(profile.cwd, cwd, context)
     _drop_strangers(plan, context)
     named = any(variable.source == "dotenv" for variable in profile.env.values())
@@ -121,6 +130,15 @@ def decide(
     if cwd.value:
         _set(plan, "PWD", cwd)
     return plan
+
+
+def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
+    def judge(name: str, text: str) -> str:
+        return passed_variables.compare(name, text, context.read_host_environ(), context.host_title)
+
+    plan.kept_back = passed_variables.list_kept_back(plan.environ, profile.pass_env, judge)
+    for name in plan.kept_back:
+        del plan.environ[name]
 
 
 def _set_what_is_asked_for(

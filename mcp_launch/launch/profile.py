@@ -20,6 +20,7 @@ class Profile:
     __slots__ = (
         "command",
         "cwd",
+        "cwd_origin",
         "direct",
         "dotenv",
         "env",
@@ -54,6 +55,7 @@ class Profile:
         self.dotenv = list(values.get("--dotenv", []))
         self.pass_env = _split_passed(_last(values, "--pass-env") or "all")
         self.cwd = _last(values, "--cwd") or "session"
+        self.cwd_origin = "--cwd"  # where a directory was named
         self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
         self.when_unknown = _choose(values, "--when-unknown")
@@ -116,6 +118,9 @@ def load(
             server, lambda: profile_files.list_known(environ, find_place()), has_profile=has_profile
         )
     wanted = Profile(values, command, records)
+    if "--cwd" not in given:
+        twin = options.name_twin("--cwd")
+        wanted.cwd_origin = twin if twins.get("--cwd") else "the profile"
     if untrusted is not None:
         wanted.passed_over = untrusted.problem
         trace.note(f"goes on without the project's profile: {untrusted.problem}")

@@ -88,9 +88,11 @@ def _suggest(name: str, directories: list[str]) -> str:
     if name in _MANAGED:
         elsewhere = _find_managed(name)
         ways.append(
-            f"the host's PATH lacks the directory of {_MANAGED[name]}: "
-            + (f"use {elsewhere}" if elsewhere else f"use the absolute path (`command -v {name}`)")
-            + ", or add a PATH to the entry's `env`"
+            f"the host's PATH lacks the directory of {_MANAGED[name]}: use {elsewhere}, "
+            "or add a PATH to the entry's `env`"
+            if elsewhere
+            else f"install {_MANAGED[name]}; if it is installed, use the absolute path "
+            f"(`command -v {name}`), or add a PATH to the entry's `env`"
         )
     return " ".join(ways) or "install it, or give its absolute path"
 

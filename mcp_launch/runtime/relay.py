@@ -256,14 +256,23 @@ class Relay(Attendant):
             return
         if self.input_ended and not self.host_is_lost:
             self.extend_grace()
-        has_failed = self.failure is not None  # then the host hears from us alone
         self._is_reading = True
-        passed = data if self._recognise_answer(data) else self.guard.feed(data)
+        passed = data if self._recognise_answer(data) else self._sort(data)
         self._is_reading = False
-        if passed and not has_failed:
+        if passed:
             self._to_host.put(passed)
         if self._unsaid:
             self.say(b"")
+
+    def _sort(self, data: bytes) -> bytes:
+        """Return what of this is the host's: after a failure, nothing."""
+        if not self._is_strict:
+            return b"" if self.failure else self.guard.feed(data)
+        passed = b""
+        for line in data.splitlines(keepends=True):
+            # What comes behind the first noise is not looked at, so that we answer it.
+            passed += b"" if self.failure else self.guard.feed(line)
+        return passed
 
     def _end_output(self) -> None:
         self.unwatch(self._from_server)

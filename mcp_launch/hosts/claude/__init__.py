@@ -10,6 +10,7 @@ believed only when the nearest host is a claude.
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from mcp_launch.hosts.host import Callers, Host, Identity
@@ -18,6 +19,8 @@ from mcp_launch.values import Found, Missing, find_home_directory, is_same_direc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcp_launch.hosts.host import Caller, Sighting
     from mcp_launch.protocol.json_text import Json
 
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 # microseconds, so this is generous and still costs a launch nothing to speak of.
 _TORN_READS = 20
 _TORN_READ_INTERVAL = 0.001
+
+# Where an organisation keeps its settings.
+_MANAGED = {"darwin": "/Library/Application Support/ClaudeCode"}
 
 
 class _Callers(Callers):
@@ -92,6 +98,16 @@ class Claude(Host):
         """Return `~/.claude`, or where it was moved to."""
         return [_find_config_directory(sighting)]
 
+    def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
+        """Return what its process was started with, and what its settings set in its place."""
+        environ = dict(super().read_environ(sighting))
+        for path in _list_settings(sighting) if environ else ():
+            settings = _read_record(path) if os.path.exists(path) else None
+            own = settings.get("env") if settings else None
+            if isinstance(own, dict):
+                environ |= {name: str(text) for name, text in own.items()}
+        return environ
+
     def find_contradiction(self, sighting: Sighting, place: Found) -> Found | None:
         """Compare with the record of the host's process."""
         recorded = _find_recorded_directory(sighting)
@@ -115,6 +131,16 @@ class Claude(Host):
 def _find_config_directory(sighting: Sighting) -> str:
     moved = sighting.environ.get("CLAUDE_CONFIG_DIR")
     return moved or find_home_directory(sighting.environ) + "/.claude"
+
+
+def _list_settings(sighting: Sighting) -> tuple[str, ...]:
+    """Return the files whose `env` Claude Code takes into its own environment."""
+    moved = sighting.environ.get("CLAUDE_CONFIG_DIR")
+    return (
+        f"{moved or find_home_directory(sighting.environ)}/.claude.json",
+        f"{_find_config_directory(sighting)}/settings.json",
+        f"{_MANAGED.get(sys.platform, '/etc/claude-code')}/managed-settings.json",
+    )
 
 
 def _name_record(sighting: Sighting) -> str:
