@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from mcp_launch import __version__, slips
+from mcp_launch import __version__
+from mcp_launch.commands import usage_errors
+from mcp_launch.commands.screen import say
 from mcp_launch.errors import LaunchError, UsageError, tell
-from mcp_launch.screen import say
 
 app = typer.Typer(
     help="Start MCP servers in the right place, for the right session, and leave nothing behind.",
@@ -31,19 +32,25 @@ def run(arguments: list[str]) -> int:
             stream.reconfigure(errors="backslashreplace")  # a poor locale is no reason to fail
     commands = _list_commands()
     try:
-        slips.check_command(arguments, commands)
+        usage_errors.check_command(arguments, commands)
         at = len(arguments)
         if "".join(arguments[:1]) in {"env", "wrap"} and "--" in arguments:
             at = arguments.index("--")  # what follows are the words of a launch, none of ours
-        slips.check_wrap(arguments[:at])
+        usage_errors.check_wrap(arguments[:at])
         app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
     except LaunchError as error:
         tell(error, sys.stderr)
-        return slips.finish(error, arguments, commands)
+        return usage_errors.finish(error, arguments, commands)
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else 1
-        is_for_host = code == slips.USAGE and not slips.is_by_person(arguments, commands)
-        return slips.answer_host(slips.explain(arguments, commands)) if is_for_host else code
+        is_for_host = code == usage_errors.USAGE and not usage_errors.is_by_person(
+            arguments, commands
+        )
+        return (
+            usage_errors.answer_host(usage_errors.explain(arguments, commands))
+            if is_for_host
+            else code
+        )
     except Exception as fault:  # noqa: BLE001  # a fault of ours: reported, without a traceback
         from mcp_launch.state import crash
 
@@ -157,19 +164,19 @@ def _unwrap(  # noqa: PLR0913  # as many as it has options
 def _edit(
     narrowed: tuple[list[str] | None, ...], how: dict[str, Any], *, is_wrapping: bool
 ) -> None:
-    from mcp_launch import editing
+    from mcp_launch.commands import wrap
 
     names, hosts, files = (given or [] for given in narrowed)
-    request = editing.Request(names, hosts, files, **how)
-    raise typer.Exit(editing.run(request, os.environ, is_wrapping=is_wrapping))
+    request = wrap.Request(names, hosts, files, **how)
+    raise typer.Exit(wrap.run(request, os.environ, is_wrapping=is_wrapping))
 
 
 @app.command("uninstall")
 def _uninstall(*, yes: _Yes = False, dry_run: _Dry = False) -> None:
     """Take mcp-launch out of every file and remove its state, not the program itself."""
-    from mcp_launch import uninstalling
+    from mcp_launch.commands import uninstall
 
-    raise typer.Exit(uninstalling.run(os.environ, is_sure=yes, is_dry=dry_run))
+    raise typer.Exit(uninstall.run(os.environ, is_sure=yes, is_dry=dry_run))
 
 
 @app.command("trust")
@@ -182,24 +189,24 @@ def _trust(
     forget: Annotated[bool, typer.Option("--forget", help="Trust it no longer.")] = False,
 ) -> None:
     """Let a project's .mcp-launch.toml be used as it is now."""
-    from mcp_launch import trusting
+    from mcp_launch.commands import trust
 
     if forget:
-        path = trusting.locate_kept(path)
-        was_trusted = trusting.forget(path, os.environ)
+        path = trust.locate_kept(path)
+        was_trusted = trust.forget(path, os.environ)
         say(path)
         say("No longer trusted." if was_trusted else "It was not trusted: nothing was changed.")
         return
-    path = trusting.locate(path)
-    record = trusting.read(path, os.environ)
-    for line in (path, *trusting.describe(record)):
+    path = trust.locate(path)
+    record = trust.read(path, os.environ)
+    for line in (path, *trust.describe(record)):
         say(line)
     if record["trusted"]:
         say("Trusted already.")
         return
     if not yes and not (sys.stdin.isatty() and typer.confirm("Do you trust it?")):
         raise UsageError("nothing was changed", fix="answer yes, or add --yes")
-    trusting.decide(record, os.environ, is_trusted=True)
+    trust.decide(record, os.environ, is_trusted=True)
     say("Trusted until it changes.")
 
 
@@ -216,10 +223,10 @@ def _doctor(
 
     Exit code: 0 nothing is wrong, 1 something is, 2 it could not look.
     """
-    from mcp_launch.doctor import command
+    from mcp_launch.commands import doctor
 
-    request = command.Request(host or [], as_json, live, fix, yes)
-    raise typer.Exit(command.run(request, os.environ))
+    request = doctor.Request(host or [], as_json, live, fix, yes)
+    raise typer.Exit(doctor.run(request, os.environ))
 
 
 @app.command("ps")
@@ -229,7 +236,7 @@ def _ps(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, until q.")] = False,
 ) -> None:
     """Show which servers run, for which session of which host."""
-    from mcp_launch import ps
+    from mcp_launch.commands import ps
 
     raise typer.Exit(ps.run(os.environ, is_json=as_json, is_watching=watch))
 
@@ -244,9 +251,9 @@ def _reap(
     yes: _Yes = False,
 ) -> None:
     """End the servers that are proven to have no host any more."""
-    from mcp_launch import reaping
+    from mcp_launch.commands import reap
 
-    raise typer.Exit(reaping.run(os.environ, is_sure=yes, older_than=older_than))
+    raise typer.Exit(reap.run(os.environ, is_sure=yes, older_than=older_than))
 
 
 @app.command("env")
@@ -269,10 +276,10 @@ def _env(
     as_json: _Json = False,
 ) -> None:
     """Show what a server would get here and now, and where from."""
-    from mcp_launch import explaining
+    from mcp_launch.commands import env
 
-    request = explaining.Request(server, host or [], explain, as_json, context.obj)
-    raise typer.Exit(explaining.run(request, os.environ))
+    request = env.Request(server, host or [], explain, as_json, context.obj)
+    raise typer.Exit(env.run(request, os.environ))
 
 
 @app.command("logs")
@@ -289,7 +296,7 @@ def _logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what comes, too.")] = False,
 ) -> None:
     """Show what servers said on stderr, and what launches decided."""
-    from mcp_launch import logs
+    from mcp_launch.commands import logs
 
     wanted = logs.Wanted(server, session)
     raise typer.Exit(logs.run(wanted, os.environ, count=lines, is_following=follow))
@@ -298,6 +305,6 @@ def _logs(
 @app.command("demo")
 def _demo() -> None:
     """Show two sessions, and what is left when a host is killed."""
-    from mcp_launch.demo import show
+    from mcp_launch.commands.demo import show
 
     raise typer.Exit(show())

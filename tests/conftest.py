@@ -19,7 +19,7 @@ from sessions import claude, codex  # noqa: F401  # fixtures
 from stage import Stage
 from standins import Families
 
-from mcp_launch import population
+from mcp_launch.machine import process_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def families(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Families
 
     Everything is taken for old enough to be what it is.
     """
-    monkeypatch.setattr(population, "SETTLED", 0.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
     families = Families(stage)
     yield families
     families.clear()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from facts import FakeTable
 
-from mcp_launch.doctor.survey import Survey
 from mcp_launch.hosts.config import Site
+from mcp_launch.machine.survey import Survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

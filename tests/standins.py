@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage import HERE, LIMIT, python, wait_until_gone
 
-from mcp_launch import census
+from mcp_launch.machine import running
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from stage import Launch, Stage
 
-    from mcp_launch.census import Census, HostProcess
-    from mcp_launch.likeness import Configured
-    from mcp_launch.population import Server
+    from mcp_launch.machine.process_snapshot import Server
+    from mcp_launch.machine.recognize_server import Configured
+    from mcp_launch.machine.running import Census, HostProcess
     from mcp_launch.system import ProcessTable
 
 # Stays when its input ends, as many servers do; should nobody end it, it ends by itself.
@@ -175,7 +175,7 @@ def _start_of(pid: int) -> str | None:
 
 def take(state: Path, *configured: Configured) -> Census:
     """Look at what this test started."""
-    return census.take(enclose(), str(state), configured)
+    return running.take(enclose(), str(state), configured)
 
 
 def forget_seconds(text: str) -> str:

@@ -28,12 +28,13 @@ from standins import (
     write_session,
 )
 
-from mcp_launch import census, likeness, measures, population, ps
-from mcp_launch.doctor import allegiance
-from mcp_launch.endpoints import Endpoints
-from mcp_launch.likeness import Configured
-from mcp_launch.population import Population
-from mcp_launch.screen import Screen
+from mcp_launch.commands import ps
+from mcp_launch.commands.screen import Screen
+from mcp_launch.doctor.checks import identity_of_processes
+from mcp_launch.machine import process_snapshot, recognize_server, running, units
+from mcp_launch.machine.pipe_ends import Endpoints
+from mcp_launch.machine.process_snapshot import Population
+from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.state import leases
 from mcp_launch.system import linux, portable
 
@@ -240,7 +241,7 @@ def test_a_server_is_told_by_its_command(argv: list[str], name: str | None) -> N
         Configured("shelled", ("/bin/bash", "-lc", "start it")),
     ]
 
-    assert likeness.name_server(argv, configured) == name
+    assert recognize_server.name_server(argv, configured) == name
 
 
 @pytest.mark.parametrize(
@@ -268,8 +269,8 @@ def test_a_command_proves_a_server_only_if_it_is_the_same_everywhere(
 ) -> None:
     configured = [Configured("docs", tuple(words))]
 
-    assert likeness.name_server(words, configured) == "docs"
-    assert (likeness.name_server(words, configured, is_proof=True) == "docs") is is_one
+    assert recognize_server.name_server(words, configured) == "docs"
+    assert (recognize_server.name_server(words, configured, is_proof=True) == "docs") is is_one
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_a_command_proves_a_server_only_if_it_is_the_same_everywhere(
     ],
 )
 def test_a_host_is_a_server_only_where_it_serves(argv: list[str], name: str | None) -> None:
-    assert likeness.name_server(argv, [], is_host=True) == name
+    assert recognize_server.name_server(argv, [], is_host=True) == name
 
 
 # Servers of hosts that live.
@@ -350,7 +351,7 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
     assert f"started by an mcp-launch that keeps its files in {elsewhere}" in shown
     assert "not started" not in shown
     survey: Any = SimpleNamespace(table=linux)
-    assert list(allegiance.check(survey, seen.hosts[0])) == []
+    assert list(identity_of_processes.check(survey, seen.hosts[0])) == []
 
 
 def test_a_launch_of_a_host_that_nobody_knows_is_shown(stage: Stage, state: Path) -> None:
@@ -371,7 +372,7 @@ def test_a_launch_is_shown_where_there_is_no_proc(families: Families, state: Pat
     record |= {"boot": portable.boot_id(), "processes": parts}
     path.write_text(json.dumps(record), encoding="utf-8")
 
-    (host,) = census.take(table, str(state), []).hosts
+    (host,) = running.take(table, str(state), []).hosts
 
     assert (host.name, host.pid) == ("codex", family.host)
     assert [server.pid for server in host.servers] == [family.server]
@@ -517,7 +518,7 @@ def test_the_lease_of_a_dead_launch_is_not_shown(state: Path) -> None:
         state, processes={"launcher": 4_000_001, "guardian": 4_000_002, "server": 4_000_003}
     )
 
-    assert take(state) == census.Census([], [])
+    assert take(state) == running.Census([], [])
 
 
 def test_a_lease_that_makes_no_sense_hides_nothing(families: Families, state: Path) -> None:
@@ -705,7 +706,7 @@ def test_a_launch_is_not_ownerless_while_anybody_talks_to_it(
     stage: Stage, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shell may have started it and ended; who holds its stdin may be no host that we know."""
-    monkeypatch.setattr(population, "SETTLED", 0.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
     process = stage.start(STAYS)
     process.read_line()
     write_lease(state, processes={"launcher": process.pid, "host": 4_000_001})
@@ -768,6 +769,6 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(stage: Stage) -> None:
     parent = stage.start(python(code))
     child = int(parent.read_line())
 
-    both = [measures.measure(pid) for pid in (parent.pid, child)]
-    assert measures.add_up(both).kind == "PSS"
+    both = [units.measure(pid) for pid in (parent.pid, child)]
+    assert units.add_up(both).kind == "PSS"
     assert both[1].amount == 0

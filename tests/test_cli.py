@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from mcp_launch import __version__, cli, slips
-from mcp_launch.doctor import command
+from mcp_launch import __version__, cli
+from mcp_launch.commands import doctor, usage_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +29,8 @@ def mcp_launch(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_what_a_command_returns_is_no_misunderstanding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 2 of the doctor's own must not be answered to a host that is none."""
-    monkeypatch.setattr(command, "run", lambda *_: 2)
-    monkeypatch.setattr(slips, "answer_host", lambda _: pytest.fail("there is no host"))
+    monkeypatch.setattr(doctor, "run", lambda *_: 2)
+    monkeypatch.setattr(usage_errors, "answer_host", lambda _: pytest.fail("there is no host"))
 
     assert cli.run(["doctor"]) == 2
 
@@ -55,7 +55,7 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
     assert ": nothing. The other host's server goes on undisturbed." in shown.stdout
     assert list(own_home.iterdir()) == []
     names = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    assert not [argv for argv in names if "mcp_launch.demo.server" in argv]
+    assert not [argv for argv in names if "mcp_launch.commands.demo.server" in argv]
 
 
 def test_the_version_is_told() -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_launch import editing
+from mcp_launch.commands import wrap
+from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import diff, planned_changes
 from mcp_launch.config_files.document import Document, Kind
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.hosts.config import ANY_HOST, File
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.screen import Screen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,8 +175,8 @@ def test_nothing_of_a_command_is_cut_in_a_narrow_window(
     entry = {"command": "npx", "args": words}
     path.write_text(json.dumps({"mcpServers": {"a-server-of-a-long-name": entry}}), "utf-8")
 
-    request = editing.Request([], [], [], is_dry=True)
-    editing.run(request, os.environ, is_wrapping=True)
+    request = wrap.Request([], [], [], is_dry=True)
+    wrap.run(request, os.environ, is_wrapping=True)
 
     table = capsys.readouterr().out.partition("---")[0]
     assert "…" not in table

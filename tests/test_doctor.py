@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from mcp_launch.doctor import configuration, examining, wrapped
+from mcp_launch.doctor import registry
+from mcp_launch.doctor.checks import configuration, not_wrapped
 from mcp_launch.doctor.finding import CHECKS, Finding, Subject
-from mcp_launch.doctor.programs import Program
 from mcp_launch.doctor.report import Report
+from mcp_launch.machine.installed_hosts import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from doctoring import Machine
 
-    from mcp_launch.doctor.survey import Survey
+    from mcp_launch.machine.survey import Survey
 
 README = Path(__file__).parent.parent / "README.md"
 GIT = shutil.which("git") or "git"
@@ -139,11 +140,11 @@ def test_a_check_that_fails_is_told_and_hides_nothing(
         raise ZeroDivisionError(f"{survey.site.project and item}"[:0])
 
     monkeypatch.setattr(
-        examining, "_OF_ITEMS", (look_too_closely, *configuration.OF_ITEMS), raising=True
+        registry, "_OF_ITEMS", (look_too_closely, *configuration.OF_ITEMS), raising=True
     )
     machine.write("~/.codex/config.toml", UNWRAPPED)
 
-    codes = [finding.code for finding in examining.examine(machine.survey())]
+    codes = [finding.code for finding in registry.examine(machine.survey())]
 
     assert {"ML001", "ML108", "ML117"} <= set(codes)
 
@@ -167,9 +168,9 @@ def test_an_entry_that_cannot_be_looked_at_is_told_and_hides_nothing(
 
     servers = {"odd": {"command": "sh", "cwd": "/"}, "docs": {"command": "sh"}}
     machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": servers}))
-    monkeypatch.setattr("mcp_launch.doctor.survey.tell_why_not", stumble)
+    monkeypatch.setattr("mcp_launch.machine.survey.tell_why_not", stumble)
 
-    found = examining.examine(machine.survey("cursor"))
+    found = registry.examine(machine.survey("cursor"))
 
     told = {(one.code, one.subject.server) for one in found}
     assert {("ML001", "odd"), ("ML117", "docs")} <= told
@@ -227,7 +228,7 @@ def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: Machine) -> 
     entry = "[mcp_servers.server-{}]\ncommand = 'sh'\n"
     machine.write("~/.codex/config.toml", "".join(map(entry.format, range(30))))
     survey = machine.survey("codex")
-    findings = [one for item in survey.servers for one in wrapped.check_wrapped(survey, item)]
+    findings = [one for item in survey.servers for one in not_wrapped.check_wrapped(survey, item)]
 
     shown = show(survey, findings)
 

@@ -12,15 +12,15 @@ import pytest
 from doctoring import examine_module, list_codes
 from privileges import ask_as_anybody
 
-from mcp_launch.doctor import (
-    approval,
-    claudekeys,
-    codexkeys,
-    directories,
-    expansion,
-    files,
-    misplaced,
+from mcp_launch.doctor.checks import (
+    codex_keys,
+    directory,
+    misplaced_table,
+    not_approved,
+    unexpanded_variables,
+    unreadable_file,
 )
+from mcp_launch.machine import claude_keys
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -63,7 +63,7 @@ def test_a_file_that_does_not_parse_is_shown_with_its_place_and_what_it_breaks(
 ) -> None:
     file = machine.write(path, text)
 
-    [finding] = look(machine, files)
+    [finding] = look(machine, unreadable_file)
 
     assert finding.code == "ML101"
     assert (finding.subject.file, finding.subject.line) == (str(file), line)
@@ -77,14 +77,14 @@ def test_a_file_that_parses_is_all_right(machine: Machine) -> None:
     machine.write(".mcp.json", '{"mcpServers": {}}')
     machine.write(".vscode/mcp.json", '{"servers": {}, } // mine')
 
-    assert look(machine, files) == []
+    assert look(machine, unreadable_file) == []
 
 
 @pytest.mark.parametrize("text", ['{"mcpServers": {}} // mine', '{"mcpServers": {},\n}'])
 def test_claude_code_reads_less_than_other_hosts(machine: Machine, text: str) -> None:
     machine.write(".mcp.json", text)
 
-    [finding] = look(machine, files)
+    [finding] = look(machine, unreadable_file)
 
     assert finding.code == "ML101"
     assert "reads no comments and no trailing commas" in finding.message
@@ -96,7 +96,7 @@ def test_claude_code_reads_less_than_other_hosts(machine: Machine, text: str) ->
 def test_a_name_that_is_there_twice_is_told_as_such(machine: Machine) -> None:
     machine.write(".mcp.json", '{"mcpServers": {}, "mcpServers": {}}')
 
-    [finding] = look(machine, files)
+    [finding] = look(machine, unreadable_file)
 
     assert "mcpServers is there twice" in finding.message
     assert "takes the last of them" in finding.message
@@ -107,7 +107,7 @@ def test_a_file_that_is_none_is_told(machine: Machine) -> None:
     (machine.home / ".cursor").mkdir()
     (machine.home / ".cursor/mcp.json").write_bytes(b"{\xff}")
 
-    messages = [finding.message for finding in look(machine, files)]
+    messages = [finding.message for finding in look(machine, unreadable_file)]
 
     assert "is no file, or too large: Claude Code does not start" in messages[0]
     assert "is not UTF-8: Cursor does not get its servers" in messages[1]
@@ -116,7 +116,7 @@ def test_a_file_that_is_none_is_told(machine: Machine) -> None:
 def test_a_file_that_may_not_be_read_is_told(machine: Machine) -> None:
     machine.write(CODEX, PLAIN).chmod(0)
 
-    said = ask_as_anybody(lambda: "".join(one.message for one in look(machine, files)))
+    said = ask_as_anybody(lambda: "".join(one.message for one in look(machine, unreadable_file)))
 
     assert "cannot be read: Permission denied" in said
 
@@ -126,7 +126,7 @@ def test_a_link_to_nothing_is_told(machine: Machine, target: str) -> None:
     (machine.project / ".cursor").mkdir()
     (machine.project / ".cursor/mcp.json").symlink_to(target)
 
-    [finding] = look(machine, files)
+    [finding] = look(machine, unreadable_file)
 
     assert finding.code == "ML101"
     assert f"is a link to {target}, where there is no file: Cursor does" in finding.message
@@ -138,14 +138,14 @@ def test_a_link_to_a_file_is_all_right(machine: Machine) -> None:
     (machine.project / ".cursor").mkdir()
     (machine.project / ".cursor/mcp.json").symlink_to("../gone.json")
 
-    assert look(machine, files) == []
+    assert look(machine, unreadable_file) == []
     assert [item.name for item in machine.survey().items] == ["docs"]
 
 
 def test_a_file_in_toml_1_1_is_not_called_broken_for_certain(machine: Machine) -> None:
     machine.write(CODEX, 'mcp_servers.docs = { command = "x",\n}\n')
 
-    [finding] = look(machine, files)
+    [finding] = look(machine, unreadable_file)
 
     assert finding.message.startswith("mcp-launch cannot read it: ")
     assert "; unless that is TOML 1.1, nor can Codex: Codex does not start" in finding.message
@@ -173,7 +173,7 @@ def test_the_same_file_by_two_ways_is_looked_at_once(machine: Machine) -> None:
 def test_a_key_that_codex_does_not_know_is_told(machine: Machine, key: str, fix: str) -> None:
     machine.write(CODEX, f"{PLAIN}{key}\n")
 
-    [finding] = look(machine, codexkeys)
+    [finding] = look(machine, codex_keys)
 
     assert finding.code == "ML102"
     assert finding.subject.line == 3
@@ -218,7 +218,7 @@ auth = "oauth"
 """,
     )
 
-    assert look(machine, codexkeys) == []
+    assert look(machine, codex_keys) == []
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_what_codex_refuses_is_told_with_what_that_breaks(
 ) -> None:
     machine.write(CODEX, f"[mcp_servers.docs]\n{text}\n")
 
-    [finding] = look(machine, codexkeys)
+    [finding] = look(machine, codex_keys)
 
     assert finding.code == "ML120"
     assert finding.message.startswith("Codex refuses docs: ")
@@ -267,7 +267,7 @@ def test_what_codex_refuses_is_told_with_what_that_breaks(
 def test_an_entry_that_is_no_table_is_refused(machine: Machine) -> None:
     machine.write(CODEX, '[mcp_servers]\ndocs = "npx"\n')
 
-    [finding] = look(machine, codexkeys)
+    [finding] = look(machine, codex_keys)
 
     assert (finding.code, finding.subject.line) == ("ML120", 2)
 
@@ -276,7 +276,7 @@ def test_an_entry_that_is_no_table_is_refused(machine: Machine) -> None:
 def test_servers_that_are_no_table_are_refused(machine: Machine, text: str) -> None:
     machine.write(CODEX, f"{text}\n")
 
-    [finding] = look(machine, codexkeys)
+    [finding] = look(machine, codex_keys)
 
     assert (finding.code, finding.subject.line) == ("ML120", 1)
     assert "Codex refuses mcp_servers: it is no table" in finding.message
@@ -285,7 +285,7 @@ def test_servers_that_are_no_table_are_refused(machine: Machine, text: str) -> N
 def test_a_projects_entry_may_only_change_the_users(machine: Machine) -> None:
     machine.write(OF_PROJECT, "[mcp_servers.docs]\nenabled = false\n")
 
-    assert look(machine, codexkeys) == []
+    assert look(machine, codex_keys) == []
 
 
 SOURCES = PLAIN + 'env_vars = ["A", { name = "T", source = "thread" }] # mine\n'
@@ -294,14 +294,14 @@ SOURCES = PLAIN + 'env_vars = ["A", { name = "T", source = "thread" }] # mine\n'
 def test_a_source_that_codex_refuses_is_told_and_mended(machine: Machine) -> None:
     file = machine.write(CODEX, SOURCES)
 
-    [finding] = look(machine, codexkeys)
+    [finding] = look(machine, codex_keys)
 
     assert finding.code == "ML103"
     assert "Codex knows no source thread, only local and remote" in finding.message
     assert "mcp-launch wrap --host codex docs" in finding.fix
     assert finding.repair
     finding.repair.act()
-    assert look(machine, codexkeys) == []
+    assert look(machine, codex_keys) == []
     assert '"--env","T=thread"' in file.read_text("utf-8")
     assert "# mine" in file.read_text("utf-8")
 
@@ -309,7 +309,7 @@ def test_a_source_that_codex_refuses_is_told_and_mended(machine: Machine) -> Non
 def test_a_source_that_nobody_knows_is_not_mended(machine: Machine) -> None:
     machine.write(CODEX, SOURCES.replace("thread", "moon"))
 
-    [finding] = look(machine, codexkeys)
+    [finding] = look(machine, codex_keys)
 
     assert finding.code == "ML103"
     assert finding.repair is None
@@ -346,14 +346,14 @@ def test_an_entry_that_claude_code_skips_is_told_once(
 ) -> None:
     write_servers(machine, ".mcp.json", docs=entry, web={"command": "x"})
 
-    [finding] = look(machine, claudekeys)
+    [finding] = look(machine, claude_keys)
 
     assert finding.code == "ML122"
     assert finding.subject.line == 1
     assert finding.message.startswith(f"Claude Code skips docs: {problem}")
     survey = machine.survey()
     assert [item.name for item in survey.servers] == ["web"]
-    asked = [one.subject.server for one in approval.check_approval(survey)]
+    asked = [one.subject.server for one in not_approved.check_approval(survey)]
     assert asked == ["web"]  # it could not be approved
 
 
@@ -372,7 +372,7 @@ def test_an_entry_that_claude_code_takes_is_all_right(
 ) -> None:
     write_servers(machine, CLAUDE, docs=entry)
 
-    assert look(machine, claudekeys) == []
+    assert look(machine, claude_keys) == []
 
 
 @pytest.mark.parametrize(
@@ -387,14 +387,14 @@ def test_an_entry_that_claude_code_takes_is_all_right(
 def test_a_projects_file_without_servers_is_skipped(machine: Machine, text: str, fix: str) -> None:
     machine.write(".mcp.json", text)
 
-    [finding] = [*look(machine, claudekeys), *look(machine, misplaced)]
+    [finding] = [*look(machine, claude_keys), *look(machine, misplaced_table)]
 
     assert finding.code == "ML122"
     assert "skips the whole file" in finding.message
     assert fix in finding.fix
     machine.write(".mcp.json", '{"mcpServers": {}}')
     machine.write(CLAUDE, "{}")
-    assert look(machine, claudekeys) == []
+    assert look(machine, claude_keys) == []
 
 
 # Tables of servers that belong to another host.
@@ -419,19 +419,19 @@ def test_servers_below_a_key_that_the_host_ignores_are_told(
         machine.write(path, f'["{key}".docs]\ncommand = "x"\n' if path == CODEX else text)
 
     write(key)
-    [finding] = look(machine, misplaced)
+    [finding] = look(machine, misplaced_table)
     assert (finding.code, finding.subject.line) == ("ML102", 1)
     assert f"does not know the key {key}, and ignores the servers below it" in finding.message
     assert finding.fix == f"write {wanted} instead"
 
     write(wanted)
-    assert look(machine, misplaced) == []
+    assert look(machine, misplaced_table) == []
 
 
 def test_a_key_that_means_something_else_is_all_right(machine: Machine) -> None:
     machine.write("~/.gemini/settings.json", '{"mcp": {"allowed": ["x"]}, "servers": {"a": 1}}')
 
-    assert look(machine, misplaced) == []
+    assert look(machine, misplaced_table) == []
 
 
 # Directories.
@@ -441,7 +441,7 @@ def test_a_key_that_means_something_else_is_all_right(machine: Machine) -> None:
 def test_a_directory_that_the_host_ignores_is_told(machine: Machine, path: str) -> None:
     write_servers(machine, path, docs={"command": "npx", "cwd": "/work"})
 
-    [finding] = look(machine, directories)
+    [finding] = look(machine, directory)
 
     assert finding.code == "ML104"
     assert '"run", "--cwd", "/work", "--"' in finding.fix
@@ -451,13 +451,13 @@ def test_a_directory_that_counts_is_all_right(machine: Machine) -> None:
     write_servers(machine, "~/.gemini/settings.json", docs={"command": "npx", "cwd": "below"})
     machine.write(CODEX, PLAIN + 'cwd = "/work"\n')
 
-    assert look(machine, directories) == []
+    assert look(machine, directory) == []
 
 
 def test_a_relative_directory_is_told(machine: Machine) -> None:
     machine.write(CODEX, PLAIN + 'cwd = "below"\n')
 
-    [finding] = look(machine, directories)
+    [finding] = look(machine, directory)
 
     assert (finding.code, finding.subject.line) == ("ML105", 3)
     assert "relative cwd below" in finding.message
@@ -481,7 +481,7 @@ def test_a_variable_that_claude_code_does_not_replace_is_told(
 ) -> None:
     write_servers(machine, CLAUDE, docs={"command": "npx", **entry})
 
-    [finding] = look(machine, expansion)
+    [finding] = look(machine, unexpanded_variables)
 
     assert finding.code == "ML106"
     assert message in finding.message
@@ -501,7 +501,7 @@ def test_what_is_replaced_by_somebody_is_all_right(machine: Machine, entry: dict
     write_servers(machine, CLAUDE, docs={"command": "npx", **entry})
     machine.environ["NOPE2"] = "1"
 
-    assert look(machine, expansion) == []
+    assert look(machine, unexpanded_variables) == []
 
 
 def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: Machine) -> None:
@@ -510,7 +510,7 @@ def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: M
     machine.table.add(7, "claude")
     machine.table.variables[7] = {"PATH": "/bin"}
 
-    assert list_codes(look(machine, expansion)) == ["ML106"]
+    assert list_codes(look(machine, unexpanded_variables)) == ["ML106"]
 
 
 @pytest.mark.parametrize(
@@ -525,7 +525,7 @@ def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: M
 def test_codex_replaces_nothing(machine: Machine, line: str, written: str) -> None:
     machine.write(CODEX, PLAIN + line + "\n")
 
-    [finding] = look(machine, expansion)
+    [finding] = look(machine, unexpanded_variables)
 
     assert finding.code == "ML106"
     assert f"Codex hands {written} on to docs as it is written" in finding.message
@@ -535,10 +535,10 @@ def test_codex_replaces_nothing(machine: Machine, line: str, written: str) -> No
 def test_codex_leaves_scripts_to_the_shell(machine: Machine) -> None:
     machine.write(CODEX, '[mcp_servers.docs]\ncommand = "/bin/sh"\nargs = ["-lc", "$HOME/x"]\n')
 
-    assert look(machine, expansion) == []
+    assert look(machine, unexpanded_variables) == []
 
 
 def test_editors_have_ways_of_their_own(machine: Machine) -> None:
     write_servers(machine, "~/.cursor/mcp.json", docs={"command": "x", "args": ["${env:NOPE}"]})
 
-    assert look(machine, expansion) == []
+    assert look(machine, unexpanded_variables) == []

@@ -11,11 +11,17 @@ import pytest
 from doctoring import examine_module, list_codes
 from test_shared_files import track
 
-from mcp_launch.doctor import agents, configuration, packages, policies, wrapped
+from mcp_launch.doctor.checks import (
+    agent_timeouts,
+    allowlists,
+    configuration,
+    not_wrapped,
+    packages,
+)
 from mcp_launch.doctor.finding import CHECKS
-from mcp_launch.doctor.programs import Program
 from mcp_launch.errors import FileRefused
 from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.machine.installed_hosts import Program
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -168,7 +174,7 @@ def test_an_agent_that_is_not_waited_for_is_told(
 ) -> None:
     configure(machine, *command.split(), path=path, **entry)
 
-    found = look(machine, agents)
+    found = look(machine, agent_timeouts)
 
     assert list_codes(found) == (["ML112"] if told else [])
     assert all(one.message.startswith(told) for one in found)
@@ -177,7 +183,7 @@ def test_an_agent_that_is_not_waited_for_is_told(
 def test_an_agent_behind_the_launcher_is_one(machine: Machine) -> None:
     configure(machine, LAUNCHER, "run", "--", "claude", "mcp", "serve", path=CODEX)
 
-    assert list_codes(look(machine, agents)) == ["ML112"]
+    assert list_codes(look(machine, agent_timeouts)) == ["ML112"]
 
 
 # The launcher.
@@ -186,14 +192,14 @@ def test_an_agent_behind_the_launcher_is_one(machine: Machine) -> None:
 def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: Machine) -> None:
     file = configure(machine, "npx", "docs", path="~/.cursor/mcp.json")
 
-    [finding] = look(machine, wrapped)
+    [finding] = look(machine, not_wrapped)
 
     assert (finding.code, finding.level) == ("ML117", "note")
     assert finding.fix == "wrap it: mcp-launch wrap --host cursor docs"
     assert finding.repair
     assert finding.repair.what == f"wrap docs in {file}"
     finding.repair.act()
-    assert look(machine, wrapped) == []
+    assert look(machine, not_wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
     words = [LAUNCHER, "run", "--server", "docs", "--", "npx", "docs"]
     assert [entry["command"], *entry["args"]] == words
@@ -203,7 +209,7 @@ def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
     docs = {"mcpServers": {"docs": {"command": "x"}}}
     one, other = str(machine.project), str(machine.home)
     file = machine.write(CLAUDE, json.dumps({**docs, "projects": {one: docs, other: docs}}))
-    found = look(machine, wrapped)
+    found = look(machine, not_wrapped)
     [second] = [finding for finding in found if finding.subject.scope == f"local: {other}"]
     assert second.repair
     assert second.repair.what == f"wrap docs (local: {other}) in {file}"
@@ -212,7 +218,7 @@ def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
     file.write_text("\n" + file.read_text("utf-8"), "utf-8")
     second.repair.act()
 
-    scopes = sorted(finding.subject.scope for finding in look(machine, wrapped))
+    scopes = sorted(finding.subject.scope for finding in look(machine, not_wrapped))
     assert scopes == [f"local: {one}", "user"]
 
 
@@ -220,7 +226,7 @@ def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) ->
     configure(machine, "npx", path=".mcp.json")
     track(machine.project, ".mcp.json")
 
-    [finding] = look(machine, wrapped)
+    [finding] = look(machine, not_wrapped)
 
     assert finding.code == "ML117"
     assert finding.repair is None
@@ -230,7 +236,7 @@ def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) ->
 def test_a_file_above_the_project_is_offered_by_its_path_alone(machine: Machine) -> None:
     file = configure(machine, "npx", path="../.mcp.json").resolve()
 
-    [finding] = look(machine, wrapped)
+    [finding] = look(machine, not_wrapped)
 
     assert finding.repair is None
     assert finding.fix == f"wrap it: mcp-launch wrap --file {file} docs"
@@ -238,7 +244,7 @@ def test_a_file_above_the_project_is_offered_by_its_path_alone(machine: Machine)
 
 def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: Machine) -> None:
     file = configure(machine, "x")
-    [finding] = look(machine, wrapped)
+    [finding] = look(machine, not_wrapped)
     file.write_text("{}", "utf-8")
 
     assert finding.repair
@@ -260,7 +266,7 @@ def test_what_need_not_be_wrapped_is_not_noted(
 ) -> None:
     configure(machine, *command, **entry)
 
-    assert look(machine, wrapped) == []
+    assert look(machine, not_wrapped) == []
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["gone", "not executable"])
@@ -272,13 +278,13 @@ def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
         machine.write("~/old/mcp-launch", "").chmod(0o644)
     file = configure(machine, str(launcher), "run", "--strict", "--", "npx")
 
-    [finding] = look(machine, wrapped)
+    [finding] = look(machine, not_wrapped)
 
     assert (finding.code, finding.level) == ("ML116", "error")
     assert ("may not be executed" if is_there else "does not exist") in finding.message
     assert finding.repair
     finding.repair.act()
-    assert look(machine, wrapped) == []
+    assert look(machine, not_wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
     assert [entry["command"], *entry["args"]] == [
         *(LAUNCHER, "run", "--strict", "--server", "docs"),
@@ -305,12 +311,12 @@ def test_an_organisation_that_allows_commands_is_told_of(
     monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
     configure(machine, LAUNCHER, "run", "--", "npx")
 
-    found = look(machine, policies)
+    found = look(machine, allowlists)
 
     assert list_codes(found) == codes
     assert all(str(managed) in one.message for one in found)
     configure(machine, "npx")
-    assert look(machine, policies) == []
+    assert look(machine, allowlists) == []
 
 
 @pytest.mark.parametrize(("word", "codes"), [("docs", ["ML119"]), ("other", [])])
@@ -320,7 +326,7 @@ def test_a_plugin_that_brings_a_wrapped_server_is_told_of(
     plugin = configure(machine, "npx", word, path="~/.claude/plugins/shop/it/.mcp.json")
     configure(machine, LAUNCHER, "run", "--", "npx", "docs")
 
-    found = look(machine, policies)
+    found = look(machine, allowlists)
 
     assert list_codes(found) == codes
     assert all(str(plugin) in one.message for one in found)
@@ -351,9 +357,9 @@ def test_every_check_has_a_code_of_its_own() -> None:
 def test_several_entries_of_a_file_are_wrapped_at_once(machine: Machine) -> None:
     servers = {f"docs-{number}": {"command": "npx"} for number in range(3)}
     file = machine.write(CLAUDE, json.dumps({"mcpServers": servers | {"odd": {"command": 3}}}))
-    acts = [one.repair.act for one in look(machine, wrapped) if one.repair]
+    acts = [one.repair.act for one in look(machine, not_wrapped) if one.repair]
 
-    wrapped.wrap_all([act for act in acts if isinstance(act, wrapped.Wrapping)])
+    not_wrapped.wrap_all([act for act in acts if isinstance(act, not_wrapped.Wrapping)])
 
     entries = json.loads(file.read_text("utf-8"))["mcpServers"]
     assert [entry["command"] for entry in entries.values()] == [LAUNCHER] * 3 + [3]

@@ -13,11 +13,17 @@ import pytest
 from doctoring import list_codes
 
 from mcp_launch.config_files.planned_changes import Wish, look
-from mcp_launch.doctor import binaries, environment, executables, needs, surroundings
-from mcp_launch.doctor.binaries import System
-from mcp_launch.doctor.managers import tell_why_shim_fails
+from mcp_launch.doctor.checks import (
+    binary_format,
+    environment,
+    needed_variables,
+    program_not_runnable,
+)
+from mcp_launch.doctor.checks.binary_format import System
+from mcp_launch.doctor.checks.version_manager import tell_why_shim_fails
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import program
+from mcp_launch.machine import host_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,9 +104,9 @@ def plain_machine(machine: Machine) -> None:
 @pytest.fixture
 def mac(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the machine be a Mac, but for its programs, which are those that are here."""
-    here = binaries.look_at_system(sys.platform, os.uname().machine)
+    here = binary_format.look_at_system(sys.platform, os.uname().machine)
     machine.platform = "darwin"
-    monkeypatch.setattr(binaries, "look_at_system", lambda *_: here)
+    monkeypatch.setattr(binary_format, "look_at_system", lambda *_: here)
 
 
 # ML201
@@ -170,7 +176,7 @@ def test_claude_desktop_finds_what_nvm_installed(machine: Machine) -> None:
     configure(machine, "claude-desktop", command="npx-of-mine")
     assert check(machine) == []
     [item] = machine.survey().servers
-    first, second, *_ = surroundings.give(machine.survey(), item)["PATH"].split(":")
+    first, second, *_ = host_environment.give(machine.survey(), item)["PATH"].split(":")
     assert ("v9.0.0" in first, "v20.1.0" in second) == (True, True)  # as it does itself
 
 
@@ -584,25 +590,25 @@ LINUX, MAC = System("linux", "x86_64"), System("darwin", "x86_64")
     ],
 )
 def test_a_program_of_another_machine_is_told(head: bytes, system: System, told: str) -> None:
-    fault = binaries.find_fault("it", head, system)
+    fault = binary_format.find_fault("it", head, system)
     assert told in (fault.problem if fault else "")
     assert bool(fault) == bool(told)
 
 
 def test_this_machines_own_programs_are_in_order() -> None:
-    system = binaries.look_at_system(sys.platform, os.uname().machine)
+    system = binary_format.look_at_system(sys.platform, os.uname().machine)
     for file in (sys.executable, "/bin/sh", "/usr/bin/env"):
-        assert executables.find_fault(file, "", system, has_shell=False) is None
+        assert program_not_runnable.find_fault(file, "", system, has_shell=False) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ELF files are Linux's")
 def test_a_program_whose_loader_is_missing_is_told() -> None:
     with open("/bin/sh", "rb") as file:
-        head = file.read(binaries.HEAD)
+        head = file.read(binary_format.HEAD)
     begin = head.index(b"/lib")
     broken = head[:begin] + b"/gon" + head[begin + 4 :]
-    system = binaries.look_at_system("linux", os.uname().machine)._replace(has_emulators=False)
-    fault = binaries.find_fault("it", broken, system)
+    system = binary_format.look_at_system("linux", os.uname().machine)._replace(has_emulators=False)
+    fault = binary_format.find_fault("it", broken, system)
     assert fault
     assert "it needs /gon" in fault.problem
 
@@ -683,7 +689,7 @@ def test_claude_code_has_what_its_settings_set(
 
     survey = machine.survey()
     [item] = survey.servers
-    assert surroundings.give(survey, item)["KEY"] == "x"
+    assert host_environment.give(survey, item)["KEY"] == "x"
 
 
 def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: Machine) -> None:
@@ -693,9 +699,9 @@ def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: Mach
     survey = machine.survey()
     [item] = survey.servers
 
-    given = surroundings.give(survey, item)
+    given = host_environment.give(survey, item)
     assert (given["TOKEN"], given["KEY"]) == ("x", "${TOKEN}")
-    assert "TOKEN" not in surroundings.read_host(survey, item.host)
+    assert "TOKEN" not in host_environment.read_host(survey, item.host)
 
 
 def test_the_users_settings_of_claude_code_go_before_its_own_file(machine: Machine) -> None:
@@ -705,7 +711,7 @@ def test_the_users_settings_of_claude_code_go_before_its_own_file(machine: Machi
 
     survey = machine.survey("claude")
 
-    read = surroundings.read_host(survey, survey.hosts[0])
+    read = host_environment.read_host(survey, survey.hosts[0])
     assert (read["A"], read["B"]) == ("2", "1")
 
 
@@ -754,7 +760,7 @@ def test_a_script_of_the_shell_needs_what_it_uses(machine: Machine) -> None:
     ],
 )
 def test_what_a_container_needs_stands_before_its_image(words: str, names: list[str]) -> None:
-    assert [need.name for need in needs.list_of_command(words.split())] == names
+    assert [need.name for need in needed_variables.list_of_command(words.split())] == names
 
 
 @pytest.mark.parametrize(
@@ -768,7 +774,7 @@ def test_what_a_container_needs_stands_before_its_image(words: str, names: list[
     ],
 )
 def test_what_a_script_uses_is_told_from_what_it_makes(script: str, names: list[str]) -> None:
-    found = needs.list_of_command(["bash", "-c", script])
+    found = needed_variables.list_of_command(["bash", "-c", script])
     assert [need.name for need in found] == names
 
 
@@ -1029,7 +1035,7 @@ def test_each_host_strips_what_it_strips(machine: Machine, host: str, stripped: 
     machine.environ = dict(SHELL)
     configure(machine, host, command="/bin/sh")
     [item] = machine.survey().servers
-    assert set(SHELL) - set(surroundings.give(machine.survey(), item)) == stripped
+    assert set(SHELL) - set(host_environment.give(machine.survey(), item)) == stripped
 
 
 def test_gemini_cli_can_be_told_what_to_hand_on(machine: Machine) -> None:
@@ -1040,7 +1046,7 @@ def test_gemini_cli_can_be_told_what_to_hand_on(machine: Machine) -> None:
         "~/.gemini/settings.json", json.dumps({"security": settings, "mcpServers": servers})
     )
     [item] = machine.survey().servers
-    assert surroundings.give(machine.survey(), item) == {"MY_TOKEN": "x"}
+    assert host_environment.give(machine.survey(), item) == {"MY_TOKEN": "x"}
 
 
 @pytest.mark.parametrize(
@@ -1051,7 +1057,7 @@ def test_claude_code_can_be_told_to_be_sparing(machine: Machine, name: str, text
     machine.environ = SHELL | {name: text}
     configure(machine, "claude", command="/bin/sh")
     [item] = machine.survey().servers
-    assert set(surroundings.give(machine.survey(), item)) == {"HOME", "PATH"}
+    assert set(host_environment.give(machine.survey(), item)) == {"HOME", "PATH"}
 
 
 def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: Machine) -> None:
@@ -1061,4 +1067,4 @@ def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: Machine) -> 
         machine.table.argv[pid] = argv
         machine.table.variables[pid] = {"MINE": str(pid)}
     [item] = machine.survey().servers
-    assert surroundings.give(machine.survey(), item) == {"MINE": "8"}
+    assert host_environment.give(machine.survey(), item) == {"MINE": "8"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctoring import examine_module
 
-from mcp_launch.doctor import exposure
+from mcp_launch.doctor.checks import secret_in_git
 
 if TYPE_CHECKING:
     from doctoring import Machine
@@ -24,7 +24,7 @@ GITHUB = "ghp_" + "a1B2" * 9
 
 
 def look(machine: Machine) -> list[Finding]:
-    return examine_module(machine.survey(), exposure)
+    return examine_module(machine.survey(), secret_in_git)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from doctoring import list_codes
 from privileges import ask_as_anybody
 
-from mcp_launch import trusting
-from mcp_launch.doctor import installation
+from mcp_launch.commands import trust as trust_command
+from mcp_launch.doctor.checks import our_installation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def check(machine: Machine) -> list[Finding]:
     survey = machine.survey()
-    return [finding for check in installation.OF_ALL for finding in check(survey)]
+    return [finding for check in our_installation.OF_ALL for finding in check(survey)]
 
 
 def only(machine: Machine) -> Finding:
@@ -37,7 +37,9 @@ def installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
     launcher = machine.write("~/opt/mcp-launch/bin/mcp-launch", "#!/bin/sh\n")
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher.with_name("python3")))
-    monkeypatch.setattr("mcp_launch.whereabouts._CACHES", ("/.cache/",))  # not where tests are
+    monkeypatch.setattr(
+        "mcp_launch.machine.installation._CACHES", ("/.cache/",)
+    )  # not where tests are
     return launcher
 
 
@@ -63,7 +65,7 @@ def test_a_relative_home_is_looked_at_where_it_is(
     survey = machine.survey()
     survey.state = "nowhere/mcp-launch"
 
-    assert list(installation.check_state(survey)) == []
+    assert list(our_installation.check_state(survey)) == []
 
 
 def test_nothing_is_wrong_before_the_first_launch_and_nothing_is_made(machine: Machine) -> None:
@@ -173,12 +175,12 @@ def test_a_lease_that_is_not_believed_is_told(machine: Machine, state: Path) -> 
 )
 def test_a_full_disk_is_told(blocks: int, files: int, codes: list[str]) -> None:
     room = os.statvfs_result((4096, 4096, 1 << 20, blocks, blocks, 1000, files, files, 0, 255))
-    assert list_codes(installation.tell_room("/state", lambda _: room)) == codes
+    assert list_codes(our_installation.tell_room("/state", lambda _: room)) == codes
 
 
 def test_a_file_system_that_does_not_count_files_is_not_full() -> None:
     room = os.statvfs_result((4096, 4096, 1 << 20, 1 << 20, 1 << 20, 0, 0, 0, 0, 255))
-    assert list_codes(installation.tell_room("/state", lambda _: room)) == []
+    assert list_codes(our_installation.tell_room("/state", lambda _: room)) == []
 
 
 # ML013, ML014
@@ -224,8 +226,8 @@ def test_a_profile_that_is_no_file_is_told(machine: Machine) -> None:
 
 
 def trust(machine: Machine, file: Path) -> None:
-    record = trusting.read(str(file), machine.environ)
-    trusting.decide(record, machine.environ, is_trusted=True)
+    record = trust_command.read(str(file), machine.environ)
+    trust_command.decide(record, machine.environ, is_trusted=True)
 
 
 def list_state(machine: Machine) -> dict[str, bytes]:

@@ -14,8 +14,10 @@ from doctoring import list_codes
 from stage import HERE, Witness, wait_until_gone
 from standins import SERVER, Families, enclose
 
-from mcp_launch import trusting
-from mcp_launch.doctor import examining, limits, live, probing, processes
+from mcp_launch.commands import trust
+from mcp_launch.doctor import live, registry
+from mcp_launch.doctor.checks import processes
+from mcp_launch.doctor.live import client, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +44,7 @@ FILES = {
 @pytest.fixture(autouse=True)
 def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no server be too slow because the machine is busy, and wait for none without need."""
-    monkeypatch.setattr(probing, "SETTLING", 0.0)
+    monkeypatch.setattr(client, "SETTLING", 0.0)
     monkeypatch.setattr(limits, "CODEX_GRACE", 25.0)
     monkeypatch.setattr(limits, "CLAUDE_GRACE", 25.0)
 
@@ -180,10 +182,10 @@ def test_a_server_that_does_not_tell_its_tools_is_found(
 def test_a_server_that_says_nothing_is_found_in_bounded_time(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "ANSWER_LIMIT", 0.5)
-    monkeypatch.setattr(probing, "DISCOVER_GRACE", 0.1)
+    monkeypatch.setattr(client, "ANSWER_LIMIT", 0.5)
+    monkeypatch.setattr(client, "DISCOVER_GRACE", 0.1)
 
-    monkeypatch.setattr(probing, "SECOND_LIMIT", 0.2)
+    monkeypatch.setattr(client, "SECOND_LIMIT", 0.2)
 
     [finding] = look_at(machine, "claude", "silent")
 
@@ -195,15 +197,15 @@ def test_a_server_that_said_nothing_is_not_waited_for_as_long_again(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits_given: list[float] = []
-    monkeypatch.setattr(probing, "ANSWER_LIMIT", 0.5)
-    monkeypatch.setattr(probing, "SECOND_LIMIT", 0.2)
-    talk = probing.converse
+    monkeypatch.setattr(client, "ANSWER_LIMIT", 0.5)
+    monkeypatch.setattr(client, "SECOND_LIMIT", 0.2)
+    talk = client.converse
 
-    def note(*start: Any, limit: float, **more: Any) -> probing.Talk:
+    def note(*start: Any, limit: float, **more: Any) -> client.Talk:
         limits_given.append(limit)
         return talk(*start, limit=limit, **more)
 
-    monkeypatch.setattr(probing, "converse", note)
+    monkeypatch.setattr(client, "converse", note)
 
     look_at(machine, "codex", "silent")
 
@@ -214,7 +216,7 @@ def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(probing, "ANSWER_LIMIT", 3.0)
+    monkeypatch.setattr(client, "ANSWER_LIMIT", 3.0)
     configure(machine, "codex", docs=patient(f"shy={tmp_path / 'mark'}"))
 
     assert look(machine, told) == []
@@ -269,7 +271,7 @@ def test_a_server_that_is_too_slow_for_claude_code_is_found(
 def test_a_server_that_keeps_claude_code_waiting_for_an_answer_is_found(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "DISCOVER_GRACE", 0.2)
+    monkeypatch.setattr(client, "DISCOVER_GRACE", 0.2)
     monkeypatch.setattr(limits, "CLAUDE_GRACE", 0.2)
 
     [finding] = look_at(machine, "claude", "mute", "legacy")
@@ -400,8 +402,8 @@ def test_a_server_that_ends_over_what_it_does_not_know_and_stays_so_is_found(
 def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "ANSWER_LIMIT", 3.0)
-    monkeypatch.setattr(probing, "DISCOVER_GRACE", 0.1)
+    monkeypatch.setattr(client, "ANSWER_LIMIT", 3.0)
+    monkeypatch.setattr(client, "DISCOVER_GRACE", 0.1)
 
     [finding] = look_at(machine, "claude", "legacy", "stuck")
 
@@ -418,7 +420,7 @@ def test_an_entry_that_no_process_can_be_made_of_hides_no_other(machine: Machine
 def test_a_server_that_asks_something_before_the_end_does_not_seem_to_go_on(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "SETTLING", 3.0)
+    monkeypatch.setattr(client, "SETTLING", 3.0)
 
     assert look_at(machine, "claude", "anxious") == []
 
@@ -472,7 +474,7 @@ args = {spell(PATIENT[1:])}
 """,
     )
     environ = {"HOME": str(machine.home)}
-    trusting.decide(trusting.read(str(path), environ), environ, is_trusted=is_trusted)
+    trust.decide(trust.read(str(path), environ), environ, is_trusted=is_trusted)
     entry = {"command": "/opt/mcp-launch", "args": ["run", "--server", "docs"]}
     configure(machine, "claude", docs=entry)
 
@@ -666,7 +668,7 @@ def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
             begun.append(families.start("codex", command=SERVER))
 
     survey = machine.survey()
-    examining.examine(survey, go_on)
+    registry.examine(survey, go_on)
 
     (host,) = survey.census.hosts
     assert host.pid == begun[0].host

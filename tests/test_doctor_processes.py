@@ -22,9 +22,9 @@ from standins import (
     write_session,
 )
 
-from mcp_launch import population
-from mcp_launch.doctor import pools, processes
+from mcp_launch.doctor.checks import processes, shared_servers
 from mcp_launch.errors import LaunchError
+from mcp_launch.machine import process_snapshot
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ while True:
 @pytest.fixture(autouse=True)
 def grown_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take everything for old enough to be what it is."""
-    monkeypatch.setattr(population, "SETTLED", 0.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_what_was_left_a_moment_ago_is_no_finding(
 ) -> None:
     """It is probably ending."""
     families.start("claude", command=SERVER).kill_host()
-    monkeypatch.setattr(population, "SETTLED", 3600.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     assert check(real) == []
 
@@ -190,7 +190,7 @@ def test_a_second_server_may_be_a_second_entry(families: Families, real: Machine
 def test_hosts_start_servers_twice_for_a_moment(
     families: Families, real: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(population, "SETTLED", 100.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 100.0)
     start_next(families.start("claude", "--twice", command=SERVER))
 
     assert check(real) == []
@@ -286,7 +286,7 @@ def test_two_hosts_that_write_to_one_server_are_found(
 def test_servers_of_two_hosts_that_read_one_pipe_are_found(
     passing: Passing, real: Machine, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(population, "SETTLED", 100.0)  # who writes is not asked here
+    monkeypatch.setattr(process_snapshot, "SETTLED", 100.0)  # who writes is not asked here
     reading, writing = pipe
     passing.start("codex", reading, writing, command=SERVER)
     passing.start("claude", reading, writing, command=SERVER)
@@ -455,7 +455,7 @@ def pool(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def test_a_pool_that_runs_is_found(pool: socket.socket, machine: Machine, tmp_path: Path) -> None:
-    (finding,) = pools.check(machine.survey(), str(tmp_path / "pools"))
+    (finding,) = shared_servers.check(machine.survey(), str(tmp_path / "pools"))
 
     assert (finding.code, finding.subject.server) == ("ML406", "docs")
     assert finding.subject.file == pool.getsockname()
@@ -469,7 +469,7 @@ def test_who_is_connected_to_a_pool_is_counted(
     with socket.socket(socket.AF_UNIX) as session:
         session.connect(pool.getsockname())
         with pool.accept()[0]:
-            (finding,) = pools.check(machine.survey(), str(tmp_path / "pools"))
+            (finding,) = shared_servers.check(machine.survey(), str(tmp_path / "pools"))
 
     assert finding.message == "agent-deck's pool gives one docs to all sessions (1 connected)"
 
@@ -479,7 +479,7 @@ def test_a_socket_that_a_pool_left_is_no_pool(
 ) -> None:
     pool.close()
 
-    assert list(pools.check(machine.survey(), str(tmp_path / "pools"))) == []
+    assert list(shared_servers.check(machine.survey(), str(tmp_path / "pools"))) == []
 
 
 @pytest.mark.parametrize(
@@ -499,7 +499,7 @@ def test_an_entry_may_go_through_a_pool(
     entry = {"command": command[0], "args": command[1:]}
     file = machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
 
-    found = list(pools.check(machine.survey("claude"), str(tmp_path)))
+    found = list(shared_servers.check(machine.survey("claude"), str(tmp_path)))
 
     assert list_codes(found) == ["ML406"] * is_pooled
     assert [(one.subject.file, one.subject.server) for one in found] == [

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctoring import examine_module, list_codes
 
-from mcp_launch.doctor import approval, naming
+from mcp_launch.doctor.checks import names as name_checks
+from mcp_launch.doctor.checks import not_approved
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -61,7 +62,7 @@ def test_a_name_that_the_host_refuses_is_told(
     else:
         write_servers(machine, path, **{name: {"command": "x"}})
 
-    assert list_codes(look(machine, naming)) == codes
+    assert list_codes(look(machine, name_checks)) == codes
 
 
 def trust(directory: object, level: str = "trusted") -> str:
@@ -73,12 +74,12 @@ def test_codex_merges_what_is_in_both_files(machine: Machine) -> None:
     machine.write(CODEX, mine)
     machine.write(OF_PROJECT, '[mcp_servers.docs]\ncommand = "docs"\nenv = { B = "1" }\n')
 
-    [finding] = look(machine, naming)
+    [finding] = look(machine, name_checks)
 
     assert finding.code == "ML107"
     assert "with the project's command goes the user's args" in finding.message
     machine.write(OF_PROJECT, '[mcp_servers.docs]\nurl = "http://x"\n')
-    [finding] = look(machine, naming)
+    [finding] = look(machine, name_checks)
     assert "a command and a url, and Codex does not start" in finding.message
 
 
@@ -97,7 +98,7 @@ def test_what_codex_need_not_merge_is_all_right(
     machine.write(CODEX, PLAIN + (trust(machine.project) if is_trusted else ""))
     machine.write(OF_PROJECT, text)
 
-    assert look(machine, naming) == []
+    assert look(machine, name_checks) == []
 
 
 def approve(machine: Machine, **settings: Any) -> None:
@@ -110,22 +111,22 @@ def test_claude_code_takes_one_of_several(machine: Machine) -> None:
     machine.write(CLAUDE, json.dumps(own))
     write_servers(machine, ".mcp.json", docs={"command": "y"})
 
-    [finding] = look(machine, naming)
+    [finding] = look(machine, name_checks)
     assert finding.code == "ML107"
     assert "takes the one of user alone until you approve the project's" in finding.message
     assert "claude mcp remove docs -s project" in finding.fix
 
     approve(machine, enabledMcpjsonServers=["docs"])
-    [finding] = look(machine, naming)
+    [finding] = look(machine, name_checks)
     assert finding.message.endswith("Claude Code takes the one of project alone")
 
     own["projects"] = {str(machine.project): {"mcpServers": {"docs": entry}}}
     machine.write(CLAUDE, json.dumps(own))
-    [finding] = look(machine, naming)
+    [finding] = look(machine, name_checks)
     assert finding.message.endswith("Claude Code takes the one of local alone")
 
     approve(machine, disabledMcpjsonServers=["docs"])
-    [finding] = look(machine, naming)
+    [finding] = look(machine, name_checks)
     assert "local and user and project, and is the same there" in finding.message
 
 
@@ -134,7 +135,7 @@ def test_what_claude_code_keeps_for_another_project_does_not_count(machine: Mach
     own = {"mcpServers": docs, "projects": {"/elsewhere": {"mcpServers": docs}}}
     machine.write(CLAUDE, json.dumps(own))
 
-    assert look(machine, naming) == []
+    assert look(machine, name_checks) == []
 
 
 # Trust and approval.
@@ -143,17 +144,17 @@ def test_what_claude_code_keeps_for_another_project_does_not_count(machine: Mach
 def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: Machine) -> None:
     machine.write(OF_PROJECT, PLAIN)
 
-    [finding] = look(machine, approval)
+    [finding] = look(machine, not_approved)
     assert finding.code == "ML109"
     assert f"Codex does not trust {machine.project}" in finding.message
     assert "does not start docs" in finding.message
 
     machine.write(CODEX, trust(machine.project, "untrusted"))
-    [finding] = look(machine, approval)
+    [finding] = look(machine, not_approved)
     assert "is untrusted" in finding.message
 
     machine.write(CODEX, trust(machine.project))
-    assert look(machine, approval) == []
+    assert look(machine, not_approved) == []
 
 
 @pytest.mark.skipif(not GIT, reason="Git is not installed")
@@ -165,11 +166,11 @@ def test_a_worktree_is_trusted_with_its_repository(machine: Machine) -> None:
     subprocess.run([*git, "worktree", "add", "-q", str(machine.home / "tree")], check=True)
     machine.project = machine.home / "tree" / "below"
     machine.write(OF_PROJECT, PLAIN)
-    assert list_codes(look(machine, approval)) == ["ML109"]
+    assert list_codes(look(machine, not_approved)) == ["ML109"]
 
     machine.write(CODEX, trust(main))
 
-    assert look(machine, approval) == []
+    assert look(machine, not_approved) == []
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_servers_that_claude_code_asks_about_are_told(
     if path:
         machine.write(path, json.dumps(settings))
 
-    found = look(machine, approval)
+    found = look(machine, not_approved)
 
     assert list_codes(found) == codes
     assert all(finding.repair is None for finding in found)
@@ -219,7 +220,7 @@ def test_what_a_host_would_not_start_is_known(machine: Machine, host: str) -> No
         "claude": "you have not approved it in Claude Code",
         "cursor": "it came with the project, and only Cursor knows whether you trust that",
     }
-    assert approval.tell_why_not_started(survey, item) == why[host]
+    assert not_approved.tell_why_not_started(survey, item) == why[host]
 
 
 def test_what_a_host_would_start_is_known(machine: Machine) -> None:
@@ -232,7 +233,7 @@ def test_what_a_host_would_start_is_known(machine: Machine) -> None:
     survey = machine.survey()
 
     assert len(survey.items) == 5
-    assert [approval.tell_why_not_started(survey, item) for item in survey.items] == [""] * 5
+    assert [not_approved.tell_why_not_started(survey, item) for item in survey.items] == [""] * 5
 
 
 # What is switched off.
@@ -308,11 +309,11 @@ def test_claude_code_takes_the_nearest(package: Machine) -> None:
     started = [(item.name, item.words) for item in package.survey("claude").servers]
 
     assert started == [("docs", ["inner"]), ("web", ["x"])]
-    assert [one.subject.server for one in look(package, approval) if one.code == "ML110"] == [
+    assert [one.subject.server for one in look(package, not_approved) if one.code == "ML110"] == [
         "docs",
         "web",
     ]
-    assert look(package, naming) == []
+    assert look(package, name_checks) == []
 
 
 def test_codex_reads_no_higher_than_the_repository(package: Machine) -> None:
@@ -325,11 +326,11 @@ def test_codex_reads_no_higher_than_the_repository(package: Machine) -> None:
 def test_codex_trusts_each_directory_by_itself(package: Machine) -> None:
     package.write(OF_PROJECT, PLAIN)
     package.write(CODEX, trust(package.project))
-    [finding] = [one for one in look(package, approval) if one.code == "ML109"]
+    [finding] = [one for one in look(package, not_approved) if one.code == "ML109"]
     assert finding.subject.file == str(package.project.parent / OF_PROJECT)
 
     package.write(CODEX, trust(package.project.parent))
-    assert "ML109" not in list_codes(look(package, approval))
-    [finding] = look(package, naming)
+    assert "ML109" not in list_codes(look(package, not_approved))
+    [finding] = look(package, name_checks)
     assert finding.subject.file == str(package.project / OF_PROJECT)
     assert "with the project's command goes the outer project's args" in finding.message

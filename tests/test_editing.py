@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from stage import LIMIT, PROBE, Stage
 
-from mcp_launch import whereabouts
 from mcp_launch.config_files import backups, planned_changes, replace_file
 from mcp_launch.config_files.document import Document
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.hosts.config import ANY_HOST, File, Site, list_entries
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine import installation
 
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
 
@@ -338,7 +338,8 @@ def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
 def test_an_allowlist_of_commands_is_warned_of(
     own_home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcp_launch import consequences, editing
+    from mcp_launch.commands import wrap as wrap_command
+    from mcp_launch.commands import wrap_warnings
     from mcp_launch.hosts.claude import config as claude_config
 
     assert project.is_dir()
@@ -346,12 +347,12 @@ def test_an_allowlist_of_commands_is_warned_of(
     allowed = {"allowedMcpServers": [{"serverCommand": ["x"]}]}
     managed = write(tmp_path / "managed-settings.json", json.dumps(allowed))
     monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
-    site = editing.make_site(os.environ)
+    site = wrap_command.make_site(os.environ)
     host = HOSTS["claude"]
     [own] = [one for one in host.list_files(site) if one.path == str(file)]
     change = planned_changes.look(host, own, file.read_text(encoding="utf-8"), Wish(LAUNCHER))
 
-    [warning] = consequences.list_warnings(site, [change], "/opt/bin/mcp-launch")
+    [warning] = wrap_warnings.list_warnings(site, [change], "/opt/bin/mcp-launch")
 
     assert f"{managed} allows servers by their exact command" in warning
 
@@ -361,8 +362,8 @@ def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
     shim.parent.mkdir(parents=True)
     shim.symlink_to(LAUNCHER)
 
-    assert whereabouts.find({"PATH": ""}, str(tmp_path)) == str(shim)
-    assert whereabouts.find({"PATH": ""}, str(tmp_path / "elsewhere")) == LAUNCHER
+    assert installation.find({"PATH": ""}, str(tmp_path)) == str(shim)
+    assert installation.find({"PATH": ""}, str(tmp_path / "elsewhere")) == LAUNCHER
 
 
 @pytest.mark.parametrize(
@@ -374,17 +375,17 @@ def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_that_will_not_last_is_warned_of(path: str, why: str) -> None:
-    assert why in whereabouts.warn(path)
-    assert bool(whereabouts.warn(path)) is bool(why)
+    assert why in installation.warn(path)
+    assert bool(installation.warn(path)) is bool(why)
 
 
 def test_a_virtual_environment_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whereabouts, "_CACHES", ())
+    monkeypatch.setattr(installation, "_CACHES", ())
     write(tmp_path / "pyvenv.cfg", "")
 
-    assert "virtual environment" in whereabouts.warn(str(tmp_path / "bin" / "mcp-launch"))
+    assert "virtual environment" in installation.warn(str(tmp_path / "bin" / "mcp-launch"))
 
 
 def test_a_project_is_looked_at_where_its_files_are(project: Path, own_home: Path) -> None:

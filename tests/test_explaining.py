@@ -11,7 +11,7 @@ import pytest
 from facts import FakeTable
 from stage import LIMIT, PROBE, Stage, python
 
-from mcp_launch import explaining
+from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ THREAD = "0199f3a1-0000-7000-8000-000000000001"
 # Runs `env` with a request in JSON.
 ENV = """
 import json, os, sys
-from mcp_launch import explaining
+from mcp_launch.commands import env as explaining
 sys.exit(explaining.run(explaining.Request(*json.loads(sys.argv[1])), os.environ))
 """
 
@@ -79,8 +79,8 @@ class Desk:
 
     def _run(self, server: str, host: str, name: str, words: list[str], *, is_json: bool) -> str:
         self._capsys.readouterr()
-        request = explaining.Request(server, [host] if host else [], name, is_json, words)
-        self.code = explaining.run(request, self.environ, table=self.table)
+        request = env.Request(server, [host] if host else [], name, is_json, words)
+        self.code = env.run(request, self.environ, table=self.table)
         return self._capsys.readouterr().out
 
 

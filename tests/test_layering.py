@@ -23,7 +23,7 @@ CIRCLES = {
             "broker.roots",
         }
     ),
-    frozenset({"doctor.survey", "doctor.permission", "doctor.claudekeys"}),
+    frozenset({"machine.survey", "machine.permission", "machine.claude_keys"}),
 }
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import MEMORY, PROBE, RUN, Stage, call, python, request, wait_for_lease
 
-from mcp_launch.logs import Reader
+from mcp_launch.commands.logs import Reader
 from mcp_launch.state import launch_log
 from mcp_launch.state.launch_log import Log
 

@@ -11,10 +11,10 @@ import pytest
 from hosts.programs import read_pins
 from stage import LIMIT
 
-from mcp_launch.doctor import programs
-from mcp_launch.doctor.programs import TRIED, find_all, read_version, tell_tried
 from mcp_launch.hosts.config import Site
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine import installed_hosts
+from mcp_launch.machine.installed_hosts import TRIED, find_all, read_version, tell_tried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,7 +199,7 @@ def test_the_version_of_a_bundle_is_read_from_it(own_home: Path) -> None:
 
 
 def test_what_our_tests_run_against_is_what_they_install() -> None:
-    packages = {package: name for name, package in programs.PACKAGES.items()}
+    packages = {package: name for name, package in installed_hosts.PACKAGES.items()}
     pinned: dict[str, set[str]] = {}
     for pin in read_pins().values():
         if pin.package in packages:

@@ -31,9 +31,10 @@ from standins import (
     write_session,
 )
 
-from mcp_launch import census, measures, population, ps
-from mcp_launch.census import HostProcess, Session
+from mcp_launch.commands import ps
 from mcp_launch.errors import UsageError
+from mcp_launch.machine import process_snapshot, running, units
+from mcp_launch.machine.running import HostProcess, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from standins import Family
 
-    from mcp_launch.likeness import Configured
+    from mcp_launch.machine.recognize_server import Configured
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
     families: Families, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family = families.start("claude", command=SERVER).kill_host()
-    monkeypatch.setattr(population, "SETTLED", 3600.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     title, server = show(state)
 
@@ -227,7 +228,7 @@ def test_a_process_below_two_servers_counts_once(stage: Stage, state: Path) -> N
     launch = stage.launch_below("codex", command=[*RUN, "--server", "outer", "--", *host])
     launch.greet()
 
-    seen = census.take(enclose(), str(state), [])
+    seen = running.take(enclose(), str(state), [])
 
     servers = [server for one in seen.hosts for server in one.servers]
     pids = {pid for server in servers for pid in server.processes}
@@ -235,7 +236,7 @@ def test_a_process_below_two_servers_counts_once(stage: Stage, state: Path) -> N
     assert sum(len(server.processes) for server in servers) > len(pids)
     [outer] = find_hosts(seen, "codex")
     both = HostProcess(*outer[:-1], [Session("", "", servers)])
-    whole = measures.add_up(measures.measure(pid) for pid in pids)
+    whole = units.add_up(units.measure(pid) for pid in pids)
     assert both.memory.amount == pytest.approx(whole.amount, rel=0.2)
 
 
@@ -251,7 +252,7 @@ def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.Monkey
 WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})
-from mcp_launch import population, ps
+from mcp_launch.machine import process_snapshot as population, ps
 from standins import enclose
 population.SETTLED = 0.0
 sys.exit(ps.run(os.environ, is_watching=True, table=enclose(int(sys.argv[1]))))

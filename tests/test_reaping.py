@@ -25,10 +25,11 @@ from standins import (
     write_lease,
 )
 
-from mcp_launch import measures, population, reaping
-from mcp_launch.doctor.survey import open_survey
-from mcp_launch.endpoints import Endpoints
+from mcp_launch.commands import reap as reap_command
 from mcp_launch.errors import LaunchError, UsageError
+from mcp_launch.machine import process_snapshot, units
+from mcp_launch.machine.pipe_ends import Endpoints
+from mcp_launch.machine.survey import open_survey
 from mcp_launch.system import linux
 from mcp_launch.system.identity import ProcessIdentity
 
@@ -38,13 +39,13 @@ if TYPE_CHECKING:
 
     from stage import Stage
 
-    from mcp_launch.population import Server
+    from mcp_launch.machine.process_snapshot import Server
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait for servers that are known to ignore SIGTERM."""
-    monkeypatch.setattr(reaping, "TERMINATED_GRACE", 0.3)
+    monkeypatch.setattr(reap_command, "TERMINATED_GRACE", 0.3)
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def state(tmp_path: Path) -> Path:
 
 def reap(**options: Any) -> int:
     """Run the command on what this test started."""
-    return reaping.run(os.environ, table=enclose(), **{"is_sure": True, **options})
+    return reap_command.run(os.environ, table=enclose(), **{"is_sure": True, **options})
 
 
 def is_there(pid: int) -> bool:
@@ -282,7 +283,7 @@ def test_what_was_started_a_moment_ago_is_left_alone(
     families: Families, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     family = families.start("codex", command=SERVER).kill_host()
-    monkeypatch.setattr(population, "SETTLED", 3600.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     assert reap() == 0
 
@@ -297,7 +298,7 @@ def test_a_launch_that_was_made_a_moment_ago_is_left_alone(
     family = families.start("codex", command=STAYS)
     write_lease(state, processes={"launcher": family.server, "host": family.host})
     family.kill_host()
-    monkeypatch.setattr(population, "SETTLED", 3600.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     assert reap() == 0
 
@@ -313,7 +314,7 @@ JOB = '(true | "$@" | true &)\nwhile :; do sleep 1; done'
 def test_a_shells_background_job_is_left_alone(
     shell: str, stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(population, "SETTLED", 0.0)
+    monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
     job_code = STAYS[-1].replace("os.write(1, b'ready\\n')", "os.write(2, b'%d\\n' % os.getpid())")
     lead = python("import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])")
     init = [link(stage, "init"), "-S", "-E", str(HERE / "actors" / "adopter.py")]
@@ -374,7 +375,9 @@ def test_another_users_server_and_our_own_ancestor_are_left_alone(
     assert take_ownerless()  # else this would prove nothing
 
     # As if we were somebody else, or were run by the server itself.
-    monkeypatch.setattr(f"mcp_launch.strangers.os.{what}", lambda: value or family.server)
+    monkeypatch.setattr(
+        f"mcp_launch.machine.other_servers.os.{what}", lambda: value or family.server
+    )
 
     assert not take_ownerless()
 
@@ -441,7 +444,7 @@ def test_an_age_that_makes_no_sense_is_refused() -> None:
     ("text", "seconds"), [("45s", 45), ("30m", 1800), ("2h", 7200), ("1d", 86400)]
 )
 def test_ages_are_understood(text: str, seconds: float) -> None:
-    assert measures.read_age(text) == seconds
+    assert units.read_age(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -457,28 +460,28 @@ def test_ages_are_understood(text: str, seconds: float) -> None:
     ],
 )
 def test_ages_are_said(seconds: float | None, said: str) -> None:
-    assert measures.tell_age(seconds) == said
+    assert units.tell_age(seconds) == said
 
 
 @pytest.mark.parametrize(
     ("amount", "said"), [(12, "12 bytes"), (4200, "4.2 kB"), (45_000_000, "45 MB")]
 )
 def test_sizes_are_said(amount: int, said: str) -> None:
-    assert measures.tell_size(amount) == said
+    assert units.tell_size(amount) == said
 
 
 def test_one_part_in_rss_makes_the_sum_rss() -> None:
-    parts = [measures.Memory(1), measures.Memory(2, "RSS")]
+    parts = [units.Memory(1), units.Memory(2, "RSS")]
 
-    assert measures.add_up(parts) == measures.Memory(3, "RSS")
-    assert measures.add_up(parts[:1]) == measures.Memory(1, "PSS")
+    assert units.add_up(parts) == units.Memory(3, "RSS")
+    assert units.add_up(parts[:1]) == units.Memory(1, "PSS")
 
 
 def test_what_could_not_be_ended_is_told(
     families: Families, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     family = families.start("codex", command=SERVER).kill_host()
-    monkeypatch.setattr(reaping, "KILLED_GRACE", 0.0)
+    monkeypatch.setattr(reap_command, "KILLED_GRACE", 0.0)
 
     def refuse(*_: object) -> None:
         raise PermissionError
@@ -499,7 +502,7 @@ def test_a_server_that_has_an_owner_by_now_is_left_alone(families: Families, sta
     write_lease(state, processes={"launcher": family.server, "host": os.getpid()})
 
     with pytest.raises(LaunchError) as left:
-        reaping.reap(open_survey(os.environ, enclose()), server)
+        reap_command.reap(open_survey(os.environ, enclose()), server)
 
     assert left.value.problem == (
         f"docs (process {family.server}) is not proven ownerless any more, and was left alone"
@@ -513,7 +516,7 @@ def test_a_server_that_ended_by_itself_is_no_failure(families: Families, state: 
     family.end()
     wait_until_gone(family.server)
 
-    reaping.reap(open_survey(os.environ, enclose()), server)
+    reap_command.reap(open_survey(os.environ, enclose()), server)
 
 
 def test_another_process_with_the_same_pid_is_never_signalled(
@@ -524,7 +527,7 @@ def test_another_process_with_the_same_pid_is_never_signalled(
     earlier = ProcessIdentity(family.server, "ticks:1")
     object.__setattr__(server, "roots", (earlier,))
 
-    assert reaping.end(enclose(), server) == []
+    assert reap_command.end(enclose(), server) == []
     assert is_there(family.server)
 
 

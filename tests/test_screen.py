@@ -17,8 +17,8 @@ from rich.text import Text
 
 import mcp_launch
 from mcp_launch import cli, trace
+from mcp_launch.commands.screen import Screen, make_lines_printable
 from mcp_launch.errors import LaunchError, printable, tell
-from mcp_launch.screen import Screen, make_lines_printable
 from mcp_launch.state import launch_log
 
 if TYPE_CHECKING:
@@ -85,16 +85,16 @@ def test_lines_stay_lines() -> None:
 
 # Modules that may write to a terminal or a pipe themselves, and what they write there.
 DOORS = {
-    "screen.py": "the door itself",
+    "commands/screen.py": "the door itself",
     "errors.py": "printable",
     "trace.py": "printable",
     "runtime/failed_launch.py": "JSON",
     "launch/__init__.py": "its own usage",
-    "demo/server.py": "JSON",
-    "demo/standin.py": "JSON, between its own processes",
+    "commands/demo/server.py": "JSON",
+    "commands/demo/stand_in_host.py": "JSON, between its own processes",
 }
 # `sys.stdout.write(json.dumps(…))`: ASCII, in which json.dumps escapes every control character.
-JSON_TOO = {"ps.py", "doctor/command.py", "explaining/__init__.py"}
+JSON_TOO = {"commands/ps.py", "commands/doctor.py", "commands/env.py"}
 
 
 def list_doors(source: Path) -> set[str]:
@@ -206,7 +206,7 @@ def test_what_we_say_of_a_servers_noise_is_only_text(stage: Stage) -> None:
 def test_a_fault_of_our_own_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mcp_launch import ps
+    from mcp_launch.commands import ps
 
     def fail(*_: object, **__: object) -> int:
         raise ZeroDivisionError(ALL)

@@ -16,17 +16,18 @@ import pytest
 from doctoring import list_codes
 from privileges import ask_as_anybody
 
-from mcp_launch import editing, trusting
+from mcp_launch.commands import doctor, trust
+from mcp_launch.commands import wrap as wrap_command
+from mcp_launch.commands.screen import Screen
+from mcp_launch.commands.wrap import Request
 from mcp_launch.config_files import backups, planned_changes, replace_file, write_file
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.doctor import command, installation, wrapped
+from mcp_launch.doctor.checks import not_wrapped, our_installation
 from mcp_launch.doctor.report import Report
-from mcp_launch.doctor.survey import open_survey
-from mcp_launch.editing import Request
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.hosts.config import ANY_HOST, File
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.screen import Screen
+from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def unwrap(**request: object) -> int:
 def edit(*, is_wrapping: bool, **request: object) -> int:
     whole: dict[str, object] = {"names": [], "hosts": [], "files": [], "is_sure": True}
     asked = Request(**(whole | request))  # type: ignore[arg-type]
-    return editing.run(asked, os.environ, is_wrapping=is_wrapping)
+    return wrap_command.run(asked, os.environ, is_wrapping=is_wrapping)
 
 
 def read_command(path: Path) -> str:
@@ -160,7 +161,7 @@ def test_the_doctor_offers_to_wrap_no_tracked_file_and_says_how_to(machine: Mach
 def look_at_wrapping(machine: Machine) -> list[Finding]:
     survey = machine.survey("cursor")
     survey.launcher = LAUNCHER
-    return [one for item in survey.servers for one in wrapped.check_wrapped(survey, item)]
+    return [one for item in survey.servers for one in not_wrapped.check_wrapped(survey, item)]
 
 
 def test_a_copy_is_kept_in_our_own_directory_for_the_user_alone(
@@ -328,7 +329,7 @@ def test_the_doctor_names_wrapped_files_that_are_gone(machine: Machine, tmp_path
     path = str(tmp_path / "other" / ".mcp.json")
     wrapped_files.note(survey.state, HOSTS["claude"], File(path, "project"))
 
-    [finding] = installation.check_elsewhere(survey)
+    [finding] = our_installation.check_elsewhere(survey)
 
     assert list_codes([finding]) == ["ML017"]
     assert f"are gone: {path}" in finding.message
@@ -357,7 +358,7 @@ def test_a_deleted_working_directory_is_said(
     with pytest.raises(UsageError, match="the directory that you are in was deleted"):
         act()
     with pytest.raises(UsageError, match="the directory that you are in was deleted"):
-        trusting.locate("")
+        trust.locate("")
     with pytest.raises(UsageError, match="the directory that you are in was deleted"):
         open_survey(os.environ, needs_project=True)
     # Whoever asks only what runs need not be anywhere.
@@ -397,7 +398,7 @@ def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Pa
     here = machine.write("~/.cursor/mcp.json", TEXT)
     wrapped_files.note(survey.state, HOSTS["cursor"], File(str(here), "user"))
 
-    [finding] = installation.check_elsewhere(survey)
+    [finding] = our_installation.check_elsewhere(survey)
 
     assert list_codes([finding]) == ["ML017"]
     assert finding.level == "note"
@@ -405,7 +406,7 @@ def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Pa
     assert str(here) not in finding.message
     assert "unwrap --all" in finding.fix
     write(Path(file.path))
-    assert list(installation.check_elsewhere(survey)) == []
+    assert list(our_installation.check_elsewhere(survey)) == []
 
 
 def note(state: Path, path: str = "/p/.mcp.json") -> None:
@@ -710,7 +711,7 @@ def test_the_doctor_keeps_apart_what_wrapping_changes_for_everyone(
     track(machine.project, ".mcp.json")
     survey = machine.survey("claude")
     survey.launcher = LAUNCHER
-    found = [one for item in survey.items for one in wrapped.check_wrapped(survey, item)]
+    found = [one for item in survey.items for one in not_wrapped.check_wrapped(survey, item)]
 
     Report(survey, found).show(Screen())
 
@@ -728,7 +729,7 @@ def test_doctor_says_that_the_other_findings_are_left_to_the_user(
     path = machine.write(".cursor/mcp.json", TEXT.replace("it", "team"))
     track(machine.project, str(path))
 
-    command.run(command.Request(["cursor"], is_fixing=True), os.environ)
+    doctor.run(doctor.Request(["cursor"], is_fixing=True), os.environ)
 
     said = capsys.readouterr().out
     assert "would wrap it in" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from facts import FakeTable
 
-from mcp_launch import titles
+from mcp_launch.machine import process_titles
 
 NODE = "/usr/bin/node"
 
@@ -59,8 +59,8 @@ def test_a_process_is_called(name: str, executable: str, argv: list[str], title:
     process = table.add(10, name)
     table.executables[10], table.argv[10] = executable, argv
 
-    assert titles.name_process(table, process) == title
+    assert process_titles.name_process(table, process) == title
 
 
 def test_a_process_that_has_ended_is_a_program() -> None:
-    assert titles.name_pid(FakeTable(), 10) == "a program"
+    assert process_titles.name_pid(FakeTable(), 10) == "a program"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from stage import PROBE, Stage, wait_for_lease
 
-from mcp_launch import cli, trusting
+from mcp_launch import cli
+from mcp_launch.commands import trust as trust_command
 from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
 from mcp_launch.launch import profile, profile_files
 from mcp_launch.state import profile_cache
@@ -36,8 +37,8 @@ def trusted(tmp_path: Path) -> Path:
 
 
 def trust(file: Path) -> None:
-    record = trusting.read(trusting.locate(str(file)), os.environ)
-    trusting.decide(record, os.environ, is_trusted=True)
+    record = trust_command.read(trust_command.locate(str(file)), os.environ)
+    trust_command.decide(record, os.environ, is_trusted=True)
 
 
 def load(place: Path, *words: str) -> profile.Profile:
@@ -58,7 +59,7 @@ def test_a_link_to_a_trusted_file_of_another_project_is_not_trusted(
 
     assert refused.value.fix == "replace the link by a file of the project's own"
     with pytest.raises(ProfileRefused, match=r"is a link to .*outside of the project"):
-        trusting.locate(str(project))
+        trust_command.locate(str(project))
 
 
 def test_a_link_inside_of_the_project_may_be_trusted(project: Path) -> None:
@@ -152,8 +153,8 @@ def test_trust_belongs_to_the_content_whatever_the_files_times_say(
 
 
 def test_trust_that_was_taken_back_is_as_if_it_had_never_been(trusted: Path) -> None:
-    record = trusting.read(str(trusted), os.environ)
-    trusting.decide(record, os.environ, is_trusted=False)
+    record = trust_command.read(str(trusted), os.environ)
+    trust_command.decide(record, os.environ, is_trusted=False)
 
     assert load(trusted.parent, "--", "own").command == ["own"]
 
@@ -262,7 +263,7 @@ def test_trust_in_a_file_that_is_gone_or_broken_can_be_taken_back(
 
     assert "No longer trusted." in capsys.readouterr().out
     trusted.write_bytes(content)
-    assert not trusting.read(str(trusted), os.environ)["trusted"]
+    assert not trust_command.read(str(trusted), os.environ)["trusted"]
 
 
 def test_a_file_that_was_not_trusted_is_not_said_to_have_been(

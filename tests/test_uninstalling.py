@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from test_shared_files import TEXT, track, wrap, write
 
-from mcp_launch import uninstalling
+from mcp_launch.commands import uninstall as uninstall_command
 from mcp_launch.errors import UsageError
 from mcp_launch.state import wrapped_files
 
@@ -25,7 +25,7 @@ OLD = "0123456789abcdef012345"
 
 
 def uninstall(**answers: bool) -> int:
-    return uninstalling.run(os.environ, **({"is_sure": True} | answers))
+    return uninstall_command.run(os.environ, **({"is_sure": True} | answers))
 
 
 @pytest.fixture
@@ -250,4 +250,4 @@ def test_how_to_remove_the_program_is_said_as_it_was_installed(
 ) -> None:
     write(tmp_path / mark, "")
 
-    assert uninstalling.tell_how_to_remove(str(tmp_path), "/x/bin/python") == how
+    assert uninstall_command.tell_how_to_remove(str(tmp_path), "/x/bin/python") == how

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch import masking
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.config_files.document import Document
 from mcp_launch.errors import printable
 from mcp_launch.hosts.config import TRACKED, list_entries
+from mcp_launch.machine import masking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,19 +10,20 @@ from rich.padding import Padding
 from rich.text import Text
 
 from mcp_launch import __version__
-from mcp_launch.doctor import processes, programs, secrets
+from mcp_launch.doctor.checks import processes
+from mcp_launch.doctor.checks.not_wrapped import FOR_EVERYONE, SHARED
 from mcp_launch.doctor.finding import LEVELS, Finding, Subject
-from mcp_launch.doctor.wrapped import FOR_EVERYONE, SHARED
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine import installed_hosts, known_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
 
-    from mcp_launch.doctor.processes import Share
-    from mcp_launch.doctor.survey import Survey
+    from mcp_launch.doctor.checks.processes import Share
+    from mcp_launch.machine.survey import Survey
 
 # The form of what programs read.
 VERSION = 1
@@ -37,7 +38,7 @@ class Report:
         self._survey = survey
         self.state = survey.state
         self._findings = findings
-        self._scrubber = secrets.make_scrubber(survey)
+        self._scrubber = known_secrets.make_scrubber(survey)
 
     def describe(self) -> dict[str, Any]:
         """Return all of it for programs."""
@@ -81,7 +82,7 @@ class Report:
                     "title": host.title,
                     "program": program.path if program else None,
                     "version": version or None,
-                    "tried": programs.tell_tried(host.name, version),
+                    "tried": installed_hosts.tell_tried(host.name, version),
                     "servers": len([item for item in items if not item.why_not]),
                 }
 

@@ -20,7 +20,8 @@ from hosts.models import LIMIT
 from stage import Witness, wait_until_gone
 from standins import enclose
 
-from mcp_launch import population, reaping
+from mcp_launch.commands import reap
+from mcp_launch.machine import process_snapshot
 
 PROGRAM = LAUNCHER[0]
 
@@ -181,7 +182,7 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(population, "SETTLED", 0.0)  # nothing here is ten seconds old
+    monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)  # nothing here is ten seconds old
     desk = bare_desk
     project = desk.make_project("project")
     init = desk.place / "init"
@@ -198,7 +199,7 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     wait_until_gone(killed.pid)
 
     # Only at what this test has started: a developer may have leftovers of his own.
-    assert reaping.run(desk.environment(), is_sure=True, table=enclose()) == 0
+    assert reap.run(desk.environment(), is_sure=True, table=enclose()) == 0
 
     assert str(left["server"]) in capsys.readouterr().out
     assert all(psutil.Process(pid).is_running() for pid in living.values())

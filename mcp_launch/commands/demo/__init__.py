@@ -1,0 +1,283 @@
+"""`mcp-launch demo`: two hosts, two projects, calls that are told whose they are, nothing left.
+
+Needs no host and touches nothing outside a temporary directory. The hosts are stand-ins
+(`standin`) that behave towards a server as Codex and Claude Code do; everything below
+them, launcher, guardian and server, is the real thing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import psutil
+from rich.markup import escape
+from rich.table import Table
+
+from mcp_launch.commands.screen import Screen
+from mcp_launch.errors import LaunchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+# A stand-in has answered within a second on any machine; so long means that it never will.
+_ANSWER_LIMIT = 30.0
+
+# A server that ignores the end of its input gets 2 s, and 2 s more after SIGTERM.
+_END_LIMIT = 10.0
+
+
+PARTS = {
+    "host": "the stand-in, killed",
+    "launcher": "between host and server",
+    "keeper": "stands in for either of its neighbours",
+    "guardian": "adopts and ends what is below it",
+    "server": "ignores the end of its input",
+    "child": "of the server",
+    "own session": "a child that left the server's session",
+    "daemon": "forked twice, its environment emptied",
+}
+
+
+def show() -> int:
+    """Run the demo and return 0 when it showed what it promises."""
+    console = Screen(soft_wrap=False)
+    with tempfile.TemporaryDirectory(prefix="mcp-launch-demo-") as directory:
+        hosts: list[StandIn] = []
+        try:
+            return _tell_story(console, Path(directory), hosts)
+        finally:
+            for host in hosts:
+                host.end()
+
+
+class StandIn:
+    """A host process of ours, and what the server behind it saw."""
+
+    def __init__(self, kind: str, top: Path, *, is_wrapped: bool = True) -> None:
+        self.kind = kind
+        self.is_wrapped = is_wrapped
+        self.top = top / (kind if is_wrapped else f"{kind}-alone")
+        self.project = self.top / "project"
+        (self.project / ".git").mkdir(parents=True)
+        # The host is known by its name: a link to Python that is called like it.
+        program = self.top / kind
+        program.symlink_to(os.path.realpath(sys.executable))
+        script = Path(__file__).with_name("stand_in_host.py")
+        prefix = [sys.executable, "-m", "mcp_launch", "run", "--"] if is_wrapped else []
+        server = [sys.executable, "-m", "mcp_launch.commands.demo.server"]
+        self.process = subprocess.Popen(
+            [program, "-S", "-E", script, kind, self.project, *prefix, *server],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=self.top,
+            env=self._make_environment(),
+            start_new_session=True,
+        )
+        self.seen: dict[str, Any] = {}
+        self.lease: dict[str, Any] = {}
+
+    def _make_environment(self) -> dict[str, str]:
+        kept = ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV")
+        environ = {name: os.environ[name] for name in kept if name in os.environ}
+        return environ | {
+            "HOME": str(self.top / "home"),
+            "MCP_LAUNCH_HOME": str(self.top / "state"),
+        }
+
+    def hear(self) -> None:
+        """Wait for what the server behind it saw."""
+        line = _read_line(self.process.stdout)
+        if not line:
+            raise LaunchError(
+                f"the stand-in for {self.kind} gave no answer",
+                fix="run `mcp-launch run --trace -- cat` and look at what it says",
+            )
+        self.seen = json.loads(line)
+        if not self.is_wrapped:
+            return
+        launch = self.seen["environment"]["MCP_LAUNCH_ID"]
+        lease = self.top / "state" / "leases" / f"{launch}.json"
+        self.lease = json.loads(lease.read_text(encoding="utf-8"))
+
+    def do(self, what: str) -> dict[str, Any]:
+        """Have the stand-in do something, and return what its server saw, or the error."""
+        assert self.process.stdin  # noqa: S101  # for the type checker: it was asked for
+        self.process.stdin.write(f"{what}\n".encode())
+        self.process.stdin.flush()
+        if what == "clear":
+            return {}
+        seen = json.loads(_read_line(self.process.stdout) or b'{"error": "no answer"}')
+        assert isinstance(seen, dict)  # noqa: S101  # ditto
+        if "processes" in seen:
+            self.seen = seen
+        return seen
+
+    def list_processes(self) -> dict[str, psutil.Process]:
+        """Return everything of this host that runs, by the part it plays."""
+        pids = {"host": self.process.pid, **self.seen["processes"]}
+        if self.is_wrapped:
+            # Not from the lease: it is written a little after a server was replaced.
+            pids["guardian"] = psutil.Process(pids["server"]).ppid()
+            pids["keeper"] = psutil.Process(pids["guardian"]).ppid()
+            pids["launcher"] = psutil.Process(pids["keeper"]).ppid()
+        return {part: psutil.Process(pids[part]) for part in PARTS if part in pids}
+
+    def kill(self) -> None:
+        """Kill it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        """End it as a host ends by itself."""
+        if self.process.stdin and not self.process.stdin.closed:
+            self.process.stdin.close()
+        try:
+            self.process.wait(_END_LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+        if not self.is_wrapped and self.seen:
+            _end_by_hand(self.seen["processes"].values())
+
+
+def _tell_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
+    console.print("Two stand-in hosts start a server each, at the same time, behind mcp-launch:")
+    hosts += [StandIn("codex", top), StandIn("claude", top)]
+    hosts.append(StandIn("codex", top, is_wrapped=False))
+    for host in hosts:
+        host.hear()
+    killed, survivor, alone = hosts
+    console.print(_tabulate_sight([killed, survivor]))
+
+    console.print("\nEvery call is told whose it is, and a server that dies is replaced:")
+    calls, are_right = _tabulate_calls(killed, survivor)
+    console.print(calls)
+
+    console.print(
+        "\nNow codex is killed with SIGKILL, and beside it a codex whose server was started "
+        "without mcp-launch. Both servers ignore the end of their input, and hide children:"
+    )
+    below, others, unguarded = (host.list_processes() for host in hosts)
+    killed.kill()
+    alone.kill()
+    started = time.monotonic()
+    left = _wait_for_all(below)
+    took = time.monotonic() - started
+    console.print(_tabulate_processes(below, unguarded))
+    lives = all(_lives(process) for process in others.values())
+    console.print(
+        f"\nLeft after {took:.1f} s: [bold]{', '.join(left) or 'nothing'}[/bold]. "
+        f"The other host's server {'goes on undisturbed' if lives else 'WAS DISTURBED'}."
+    )
+    return 1 if left or not lives or not are_right else 0
+
+
+def _tabulate_sight(hosts: list[StandIn]) -> Table:
+    table = Table("the server saw")
+    for host in hosts:
+        table.add_column(f"behind {host.kind}", overflow="fold")
+    for fact in ("host", "session", "thread", "cwd"):
+        table.add_row(fact, *(_describe(host, fact) for host in hosts))
+    return table
+
+
+def _tabulate_calls(codex: StandIn, claude: StandIn) -> tuple[Table, bool]:
+    """Make some calls; return what came of them, and whether that is what is promised."""
+    table = Table("what happens")
+    table.add_column("what comes of it", overflow="fold")
+    before = dict(claude.seen)
+    stray = codex.do("stray").get("error", "DELIVERED").partition(" — ")[0]
+    table.add_row("codex sends a call of another thread down this connection", escape(stray))
+    claude.do("clear")
+    after = claude.do("call")
+    was, now = before["told"]["sessionId"], after.get("told", {}).get("sessionId")
+    is_same = after.get("processes") == before["processes"]
+    table.add_row(
+        "claude changes its session (/clear) and calls",
+        f"the call says session {now}, the environment still {was}; "
+        f"{'the same process' if is_same else 'ANOTHER PROCESS'}",
+    )
+    server = psutil.Process(claude.seen["processes"]["server"])
+    server.kill()
+    _wait_for_all({"server": server})
+    again = claude.do("call")
+    is_new = "processes" in again and again["processes"] != after["processes"]
+    table.add_row(
+        "claude's server is killed, and claude calls again",
+        f"answered by {'a new process' if is_new else 'NOBODY'}, "
+        f"for session {again.get('told', {}).get('sessionId')}",
+    )
+    is_right = "it was not delivered" in stray and now not in {None, was}
+    return table, is_right and is_same and is_new
+
+
+def _describe(host: StandIn, fact: str) -> str:
+    names = {
+        "host": "MCP_LAUNCH_HOST",
+        "session": "MCP_LAUNCH_SESSION_ID",
+        "thread": "MCP_LAUNCH_THREAD_ID",
+    }
+    seen = host.seen["cwd"] if fact == "cwd" else host.seen["environment"].get(names[fact])
+    if seen is None:
+        return "[dim]none[/dim]"
+    origin = host.lease["context"][fact]["origin"]
+    return f"{seen}\n[dim]from: {origin}[/dim]".replace(f"{host.top.parent}/", "…/")
+
+
+def _tabulate_processes(
+    with_us: dict[str, psutil.Process], without: dict[str, psutil.Process]
+) -> Table:
+    table = Table("process", "what it is", "with mcp-launch", "without")
+    for part, what in PARTS.items():
+        columns = (_describe_process(processes.get(part)) for processes in (with_us, without))
+        table.add_row(part, what, *columns)
+    return table
+
+
+def _describe_process(process: psutil.Process | None) -> str:
+    if process is None:
+        return ""
+    return "[red]alive[/red]" if _lives(process) else "gone"
+
+
+def _end_by_hand(pids: Iterable[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # it ended by itself after all
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        # A zombie has ended; it waits for init, which takes its time on some systems.
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait_for_all(processes: dict[str, psutil.Process]) -> list[str]:
+    """Return the parts that are still there when everything should be over."""
+    deadline = time.monotonic() + _END_LIMIT
+    while time.monotonic() < deadline and any(_lives(one) for one in processes.values()):
+        time.sleep(0.02)
+    return [part for part, process in processes.items() if _lives(process)]
+
+
+def _read_line(stream: IO[bytes] | None) -> bytes:
+    if stream is None or not select.select([stream], [], [], _ANSWER_LIMIT)[0]:
+        return b""
+    return stream.readline()

@@ -1,0 +1,328 @@
+"""`mcp-launch uninstall`: out of every file, then our own state, then how to remove the program.
+
+Nothing is removed that is not known to be ours by its name, its kind and its owner; what else
+lies in our directories stays, and is named. Copies go last, and only when every file could be
+unwrapped: until then they are the way back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import stat
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from mcp_launch import state, system
+from mcp_launch.commands import confirm, wrap_warnings
+from mcp_launch.commands import wrap as wrap_command
+from mcp_launch.commands.screen import Screen
+from mcp_launch.config_files import backups, diff, planned_changes, replace_file, wrap
+from mcp_launch.config_files.planned_changes import Wish
+from mcp_launch.errors import LaunchError, tell
+from mcp_launch.launch import profile_files
+from mcp_launch.state import leases, wrapped_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
+
+    from mcp_launch.config_files.planned_changes import Change
+    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.system import ProcessTable
+
+
+class _Place(NamedTuple):
+    """A directory of ours, and what files of ours are called in it."""
+
+    name: str  # below our state directory; empty: that directory itself
+    files: re.Pattern[str]
+
+
+_LAUNCH = r"[0-9a-f]{16,40}"
+_DRAFT = r"draft-[0-9a-f]{32}"
+
+_PLACES = (
+    _Place("leases", re.compile(rf"{_LAUNCH}\.json|\.{_LAUNCH}\.json\.\d+")),
+    _Place("logs", re.compile(rf"{_LAUNCH}\.log(\.1)?")),
+    _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.json|tmp[a-z0-9_]{8}")),
+    _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
+)
+_OWN = _Place("", re.compile(r"crash-\d+\.txt"))
+_LAST = (
+    _Place("backups", backups.NAME),
+    _Place("", re.compile(rf"wrap\.lock|wrapped\.json(\.unreadable|\.{_DRAFT})?")),
+)
+
+
+def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> int:
+    """Unwrap everything, remove our state, say how to remove the rest; 1 if something is left."""
+    console = Screen()
+    site, directory = wrap_command.make_site(environ), state.find_directory(environ)
+    everything = wrap_command.Request([], [], [], is_everywhere=True)
+    files = wrap_command.list_files(everything, site, directory)
+    changes, refusals, notes = _look_at_files(files, directory)
+    for refused in refusals:
+        tell(refused, sys.stderr)
+    wanted = [change for change in changes if change.is_any]
+    diff.show(console, wanted, is_wrapping=False)
+    notes += wrap_warnings.list_warnings(site, wanted, "")
+    notes += _tell_gone(directory)
+    for note in notes:
+        console.print(Text(f"Note: {note}", "yellow"))
+    launches = _look_at_launches(system.open_table(), directory)
+    obstacles = [*_tell_stuck(changes), *_tell_unreachable(directory)]
+    obstacles += _tell_living(launches.living)
+    if is_dry or not is_sure:  # else it is said in the end
+        _show_obstacles(console, obstacles)
+    has_state = _announce(console, directory, is_clean=not (refusals or obstacles))
+    if is_dry:
+        console.print("Nothing was changed (--dry-run).")
+        return 0
+    if not wanted and not has_state:
+        console.print("There is nothing to undo.")
+    elif not confirm.is_agreed(console, _ask(len(wanted), has_state=has_state), is_sure=is_sure):
+        console.print("Nothing was changed.")
+        return 0
+    if wanted:
+        refusals += wrap_command.write(console, wanted, directory)
+    _forget_gone(console, directory)
+    wrap_command.tidy(console, changes, directory)
+    launches = _look_at_launches(system.open_table(), directory)
+    stays = [*_tell_still_wrapped(changes), *_tell_unreachable(directory)]
+    is_clean = not (stays or refusals or [*wrapped_files.list_files(directory)])
+    if os.path.isdir(directory):
+        _remove_state(console, directory, launches, is_clean=is_clean)
+    stays += _tell_living(launches.living)
+    return _conclude(console, environ, stays, is_done=is_clean)
+
+
+class _Looked(NamedTuple):
+    """What there is in the hosts' files."""
+
+    changes: list[Change]
+    refusals: list[LaunchError]  # files that may be wrapped, and cannot be read
+    notes: list[str]  # of others that cannot be read
+
+
+def _look_at_files(files: list[tuple[HostConfig, File]], directory: str) -> _Looked:
+    looked = _Looked([], [], [])
+    recorded = {os.path.realpath(file.path) for _, file in wrapped_files.list_files(directory)}
+    for host, file in files:
+        refusals: list[LaunchError] = []
+        looked.changes.extend(
+            planned_changes.look_at_all([(host, file)], Wish(""), refusals.append)
+        )
+        path = os.path.realpath(file.path)
+        has_copy = os.path.lexists(backups.name_copy(directory, path))
+        if path in recorded or has_copy or _mentions_us(path):
+            looked.refusals.extend(refusals)
+        else:
+            looked.notes.extend(
+                f"{refused.problem}. mcp-launch has not changed this file, so it is skipped"
+                for refused in refusals
+            )
+    return looked
+
+
+def _mentions_us(path: str) -> bool:
+    """Tell whether a file may have been wrapped by hand, or before there was a record."""
+    try:
+        return "mcp-launch" in planned_changes.read_file(path)
+    except LaunchError:
+        return False  # nobody can say; nothing of ours says that we changed it
+
+
+def _tell_gone(directory: str) -> Iterator[str]:
+    for path in wrapped_files.list_gone(directory):
+        copy = backups.name_copy(directory, path)
+        also = f", and its copy {copy} is removed" if os.path.lexists(copy) else ""
+        yield f"{replace_file.describe_gone(path)}. Otherwise it is forgotten with this{also}"
+
+
+def _forget_gone(console: Console, directory: str) -> None:
+    for path in replace_file.forget_gone(directory, is_everywhere=True):
+        if copy := backups.drop(directory, path):
+            console.print(Text(f"Removed {copy}, a copy of {path}, which is gone"))
+
+
+def _tell_stuck(changes: list[Change]) -> Iterator[str]:
+    """Name the entries that start us and cannot be unwrapped."""
+    for change in changes:
+        for entry in change.entries:
+            if entry.why_not and _names_us(entry.words):
+                yield f"{entry.name} in {change.file.path} starts mcp-launch: {entry.why_not}"
+
+
+def _tell_unreachable(directory: str) -> Iterator[str]:
+    """Name the recorded files of which nobody can say whether they are there."""
+    for _, file in wrapped_files.list_files(directory):
+        if not os.path.exists(file.path) and not wrapped_files.is_gone(os.path.realpath(file.path)):
+            yield f"{file.path} was wrapped and cannot be reached: see who may open its directory"
+
+
+def _show_obstacles(console: Console, obstacles: list[str]) -> None:
+    for obstacle in obstacles:
+        console.print(Text(obstacle, "red"))
+
+
+def _announce(console: Console, directory: str, *, is_clean: bool) -> bool:
+    """Say what will become of our state; False if there is none."""
+    if not os.path.isdir(directory):
+        return False
+    if is_clean:
+        told = f"{directory} will be removed (logs, leases, trust, copies of files)."
+    else:
+        told = (
+            f"Logs, leases and trust in {directory} will be removed as far as no launch needs "
+            "them; copies of files stay until every file is unwrapped."
+        )
+    console.print(Text(told))
+    return True
+
+
+def _ask(count: int, *, has_state: bool) -> str:
+    files = f"{count} file{'' if count == 1 else 's'}"
+    if not has_state:
+        return f"Unwrap {files}?"
+    return f"Unwrap {files} and remove that?" if count else "Remove that?"
+
+
+class _Launches(NamedTuple):
+    """What the leases say, as far as it matters here."""
+
+    living: set[str]  # a process of theirs is there
+    kept: set[str]  # those, and whatever is not proven dead
+
+
+def _look_at_launches(table: ProcessTable, directory: str) -> _Launches:
+    launches = _Launches(set(), set())
+    for path, record in leases.read_all(os.path.join(directory, "leases")).items():
+        launch = os.path.basename(path).removesuffix(".json")
+        if not leases.is_stale(table, record):
+            launches.kept.add(launch)
+        parts = record.get("processes")
+        recorded = parts.values() if isinstance(parts, dict) else ()
+        if launch in launches.kept and "same" in [leases.judge(table, one) for one in recorded]:
+            launches.living.add(launch)
+    return launches
+
+
+def _tell_still_wrapped(changes: list[Change]) -> Iterator[str]:
+    """Name the entries that will not start without us."""
+    for change in changes:
+        if not change.is_any and not any(_names_us(entry.words) for entry in change.entries):
+            continue
+        try:
+            now = planned_changes.look(
+                change.host, change.file, planned_changes.read_file(change.file.path), Wish("")
+            )
+        except LaunchError as error:
+            yield error.problem
+            continue
+        for entry in now.entries:
+            if _names_us(entry.words):
+                why = entry.why_not or "it could not be unwrapped"
+                yield f"{entry.name} in {change.file.path} still starts mcp-launch: {why}"
+
+
+def _names_us(words: list[str]) -> bool:
+    return wrap.find_run(words) is not None
+
+
+def _tell_living(living: set[str]) -> Iterator[str]:
+    if living:
+        are = "1 launch is" if len(living) == 1 else f"{len(living)} launches are"
+        yield (
+            f"{are} still running (mcp-launch ps): close those sessions, then run this again "
+            "before you remove the program"
+        )
+
+
+def _remove_state(console: Console, directory: str, launches: _Launches, *, is_clean: bool) -> None:
+    """Remove what is ours, but nothing of the living, and no copy that may be needed."""
+    places = [*_PLACES, _OWN, *(_LAST if is_clean else ())]
+    for place in places:
+        where = os.path.join(directory, place.name) if place.name else directory
+        _empty(where, place, launches.kept)
+    for name in (*(place.name for place in places if place.name), ""):
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(directory, name) if name else directory)
+    left = _list_left(directory)
+    if not left:
+        console.print(Text(f"Removed {directory}"))
+    elif is_clean and not launches.living:
+        told = f"{directory} stays: these are not known to be needless: {', '.join(left)}"
+        console.print(Text(told, "yellow"))
+    else:
+        console.print(Text(f"{directory} stays, with what is still needed", "yellow"))
+
+
+def _empty(directory: str, place: _Place, kept: set[str]) -> None:
+    for entry in _list_own(directory):
+        launch = entry.name.lstrip(".").partition(".")[0]
+        if place.files.fullmatch(entry.name) and launch not in kept:
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _list_own(directory: str) -> list[os.DirEntry[str]]:
+    """Return the plain files of this user in a directory that is this user's, and no link."""
+    try:
+        if not stat.S_ISDIR(os.lstat(directory).st_mode) or not _is_own(os.lstat(directory)):
+            return []
+        with os.scandir(directory) as entries:
+            return [
+                entry
+                for entry in entries
+                if entry.is_file(follow_symlinks=False)
+                and _is_own(entry.stat(follow_symlinks=False))
+            ]
+    except OSError:
+        return []  # there is none
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+
+
+def _list_left(directory: str) -> list[str]:
+    found = []
+    for here, directories, files in os.walk(directory):
+        names = files if here == directory else files or ([] if directories else [""])
+        found += [os.path.relpath(os.path.join(here, name), directory) for name in names]
+    return sorted(found)
+
+
+def _conclude(
+    console: Console, environ: Mapping[str, str], stays: list[str], *, is_done: bool
+) -> int:
+    for problem in stays:
+        console.print(Text(problem, "red"))
+    config = profile_files.locate_user_file(environ)
+    if os.path.lexists(config):
+        console.print(Text(f"Your own profiles stay: {config}"))
+    if stays or not is_done:
+        told = "mcp-launch is not to be removed yet: see above, then run mcp-launch uninstall again"
+        console.print(Text(told, "red"))
+        return 1
+    console.print(Text(f"To remove the program: {tell_how_to_remove()}"))
+    return 0
+
+
+def tell_how_to_remove(prefix: str = sys.prefix, executable: str = sys.executable) -> str:
+    """Return the command that removes the program, as it was installed."""
+    if os.path.exists(os.path.join(prefix, "uv-receipt.toml")):
+        return "uv tool uninstall mcp-launch"
+    if os.path.exists(os.path.join(prefix, "pipx_metadata.json")):
+        return "pipx uninstall mcp-launch"
+    python = shlex.quote(executable)
+    if find_spec("pip") is None:
+        return f"uv pip uninstall --python {python} mcp-launch"
+    return f"{python} -m pip uninstall mcp-launch"

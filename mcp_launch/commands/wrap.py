@@ -1,0 +1,315 @@
+"""`wrap` and `unwrap`: show what would change, ask, and do it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from mcp_launch import state
+from mcp_launch.commands import confirm, wrap_warnings
+from mcp_launch.commands.screen import Screen
+from mcp_launch.config_files import (
+    backups,
+    diff,
+    git_tracking,
+    leftovers,
+    planned_changes,
+    replace_file,
+    run_options,
+)
+from mcp_launch.config_files.planned_changes import Change, Wish
+from mcp_launch.errors import LaunchError, UsageError, suggest, tell
+from mcp_launch.hosts.config import ANY_HOST, TRACKED, File, HostConfig, Site
+from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.launch.context import find_project
+from mcp_launch.machine import installation
+from mcp_launch.state import wrapped_files
+from mcp_launch.values import find_home_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rich.console import Console
+
+    from mcp_launch.config_files.replace_file import Outcome
+
+_ANY_SERVERS = tuple(
+    {
+        servers: None
+        for host in HOSTS.values()
+        for file in host.list_files(Site("/", "/", {}))
+        for servers in file.servers
+        if servers
+    }
+)
+_KINDS = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+
+
+class Request(NamedTuple):
+    """What the user asked for."""
+
+    names: list[str]
+    hosts: list[str]
+    files: list[str]
+    is_sure: bool = False  # do not ask
+    is_dry: bool = False  # only show
+    options: tuple[str, ...] = ()  # of `run`, to be written into the entries
+    is_shared: bool = False  # files that Git tracks, too
+    is_everywhere: bool = False  # every file that was ever wrapped, too
+
+
+def make_site(environ: Mapping[str, str]) -> Site:
+    """Return where to look for configuration: this user, this project.
+
+    Raises:
+        UsageError: The working directory was deleted.
+
+    """
+    return Site(find_home_directory(environ), find_project(environ), environ, sys.platform)
+
+
+def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
+    """Wrap or unwrap, and return the exit code."""
+    run_options.check([*request.options])
+    site = make_site(environ)
+    directory = state.find_directory(environ)
+    console = Screen()
+    launcher = installation.find(environ, site.home) if is_wrapping else ""
+    refusals: list[LaunchError] = []
+    files = list_files(request, site, directory)
+    wish = Wish(launcher, tuple(request.names), request.options)
+    changes = planned_changes.look_at_all(files, wish, refusals.append)
+    changes = [_mind_others(change, request) for change in changes]
+    for refused in refusals:
+        tell(refused, sys.stderr)
+    _check_names(request, files, changes)
+    diff.show(console, changes, is_wrapping=is_wrapping)
+    wanted = [change for change in changes if change.is_any]
+    for warning in wrap_warnings.list_warnings(site, wanted, launcher):
+        console.print(Text(f"Note: {warning}", "yellow"))
+    is_declined = False
+    if not wanted:
+        console.print("There is nothing to change.")
+    elif _is_agreed(console, request, wanted):
+        refusals += write(console, wanted, directory)
+    elif not request.is_dry:
+        is_declined = True
+        console.print("Nothing was changed.")
+    if not is_wrapping:
+        _tidy_as_asked(console, request, changes, directory, is_declined=is_declined)
+        _tell_others(console, request, files, directory)
+    elif not request.is_dry:
+        _note_wrapped(changes, directory)
+    return 1 if refusals else 0
+
+
+def list_files(request: Request, site: Site, directory: str) -> list[tuple[HostConfig, File]]:
+    """Return the files that a request is about.
+
+    Raises:
+        UsageError: A host or a file that was named is not there.
+
+    """
+    check_hosts(request.hosts)
+    known = [
+        (host, file)
+        for host in HOSTS.values()
+        if not request.hosts or host.name in request.hosts
+        for file in host.list_files(site)
+    ]
+    if request.files and request.is_everywhere:
+        raise UsageError("--all and --file exclude each other", fix="leave out one of them")
+    if request.files:
+        return [_find_file(path, known, directory) for path in request.files]
+    found = [(host, file) for host, file in known if not file.is_outside]
+    if request.is_everywhere:
+        recorded = list_elsewhere(found, directory)
+        found += [one for one in recorded if not request.hosts or one[0].name in request.hosts]
+    return found
+
+
+def list_elsewhere(
+    here: Iterable[tuple[HostConfig, File]], directory: str
+) -> list[tuple[HostConfig, File]]:
+    """Return the recorded files that are not among those that are found from here."""
+    seen = {os.path.realpath(file.path) for _, file in here}
+    recorded = wrapped_files.list_files(directory)
+    return [one for one in recorded if os.path.realpath(one[1].path) not in seen]
+
+
+def check_hosts(names: list[str]) -> None:
+    """See that all these hosts are known.
+
+    Raises:
+        UsageError: One is not.
+
+    """
+    for name in names:
+        if name not in HOSTS:
+            raise UsageError(
+                f"there is no host {name}",
+                fix=f"{suggest(name, HOSTS)}the hosts are {', '.join(HOSTS)}",
+            )
+
+
+def _find_file(
+    path: str, known: list[tuple[HostConfig, File]], directory: str
+) -> tuple[HostConfig, File]:
+    if os.path.realpath(path) in wrapped_files.list_gone(directory):
+        raise UsageError(
+            f"{path} was wrapped and is gone",
+            fix="if you moved it, unwrap it where it is now: mcp-launch unwrap --file NEWPATH; "
+            "if not, mcp-launch unwrap --all forgets it",
+        )
+    if not os.path.isfile(path):
+        raise UsageError(f"there is no file {path}", fix="name one that is there")
+    for host, file in known:
+        if os.path.realpath(file.path) == os.path.realpath(path):
+            return host, file
+    kind = _KINDS.get(os.path.splitext(path)[1], "json")
+    host = HOSTS["goose"] if kind == "yaml" else ANY_HOST
+    return host, File(path, "file", kind, _ANY_SERVERS)  # type: ignore[arg-type]
+
+
+def _check_names(
+    request: Request, files: list[tuple[HostConfig, File]], changes: list[Change]
+) -> None:
+    known = {entry.name for change in changes for entry in change.entries}
+    for name in request.names:
+        if name not in known:
+            everything = planned_changes.look_at_all(files, Wish("", ()), lambda _: None)
+            names = {entry.name for change in everything for entry in change.entries}
+            raise UsageError(
+                f"no file has a server {name}",
+                fix=f"{suggest(name, names)}mcp-launch wrap --dry-run lists them all",
+            )
+
+
+def _mind_others(change: Change, request: Request) -> Change:
+    """Return what becomes of a file that others may get, too.
+
+    A path of this machine is of no use to them, and that they start servers through a launcher
+    is not decided by the way. So such a file is wrapped only when that was asked for, and by
+    the launcher's name alone. What was wrapped may always be undone.
+    """
+    is_asked_for = request.is_shared or bool(request.files)
+    host, file, wish = change.host, change.file, change.wish
+    if not wish.launcher or not (change.is_any or is_asked_for):
+        return change
+    if not git_tracking.is_tracked(file.path):
+        return change
+    if is_asked_for:
+        return planned_changes.look(
+            host, file, change.before, wish._replace(launcher=installation.NAME)
+        )
+    return planned_changes.look(host, file._replace(why_not=TRACKED), change.before, wish)
+
+
+def _is_agreed(console: Console, request: Request, changes: list[Change]) -> bool:
+    if request.is_dry:
+        console.print("Nothing was changed (--dry-run).")
+        return False
+    count = len(changes)
+    question = f"Change {count} file{'s' if count > 1 else ''}?"
+    return confirm.is_agreed(console, question, is_sure=request.is_sure)
+
+
+def write(console: Console, changes: list[Change], directory: str) -> list[LaunchError]:
+    """Write every file that can be; return why others could not."""
+    refusals: list[LaunchError] = []
+    is_any_changed = False
+    for change in changes:
+        host, file = change.host, change.file
+        make = partial(_make, host, file, change.wish)  # from what is there by then
+        try:
+            outcome = replace_file.replace(host, file, make, directory)
+        except LaunchError as error:
+            refusals.append(error)
+            continue
+        if outcome is not None:
+            is_any_changed = True
+            for line in _tell_outcome(file, outcome):
+                console.print(Text(line))
+    for refused in refusals:
+        tell(refused, sys.stderr)
+    if is_any_changed:
+        console.print("Restart the hosts' sessions so that they notice.")
+    return refusals
+
+
+def _make(host: HostConfig, file: File, wish: Wish, text: str) -> str:
+    return planned_changes.look(host, file, text, wish).after
+
+
+def _tell_outcome(file: File, outcome: Outcome) -> Iterator[str]:
+    names = f" in place: it has {outcome.names} names (hard links)" if outcome.names > 1 else ""
+    yield f"Changed {file.path}{names}"
+    if outcome.copy:
+        yield f"  a copy of it as it was is in {outcome.copy}"
+    for copy in outcome.removed:
+        yield f"  nothing of mcp-launch is left in it; removed its copy {copy}"
+
+
+def _note_wrapped(changes: list[Change], directory: str) -> None:
+    """Record what was wrapped before there was a record, or by hand."""
+    for change in changes:
+        if leftovers.is_wrapped_now(change.host, change.file):
+            # Without a record, it is unwrapped as before: from where it is.
+            with contextlib.suppress(OSError), replace_file.keep_others_out(directory):
+                wrapped_files.note(directory, change.host, change.file)
+
+
+def _tidy_as_asked(
+    console: Console, request: Request, changes: list[Change], directory: str, *, is_declined: bool
+) -> None:
+    # Only who unwraps everything means the files that are gone, too.
+    is_everywhere = request.is_everywhere and not (request.names or request.hosts)
+    if not request.is_dry:
+        tidy(console, changes, directory, is_everywhere=is_everywhere and not is_declined)
+    elif is_everywhere:
+        for path in wrapped_files.list_gone(directory):
+            console.print(Text(f"Note: {replace_file.describe_gone(path)}", "yellow"))
+
+
+def tidy(
+    console: Console, changes: list[Change], directory: str, *, is_everywhere: bool = False
+) -> None:
+    """Remove what was kept for files in which nothing of ours is any more, whoever took it out.
+
+    With `is_everywhere`, files that are gone are forgotten even if their project is gone too.
+    """
+    for change in changes:
+        if leftovers.is_wrapped_now(change.host, change.file):
+            continue
+        if copy := replace_file.let_go(change.file, directory):
+            console.print(Text(f"Removed {copy}, a copy of {change.file.path}"))
+        old = os.path.realpath(change.file.path) + replace_file.OLD_COPY
+        if os.path.lexists(old):
+            told = (
+                f"Note: {old} is a copy that mcp-launch 0.1.0 made. It may differ from the file: "
+            )
+            console.print(Text(f"{told}look at it, then remove it", "yellow"))
+    for path in replace_file.forget_gone(directory, is_everywhere=is_everywhere):
+        copy = backups.name_copy(directory, path)
+        kept = f". A copy of it as it was is left in {copy}" if os.path.exists(copy) else ""
+        note = f"Note: {replace_file.describe_gone(path)}. It is forgotten here{kept}"
+        console.print(Text(note, "yellow"))
+
+
+def _tell_others(
+    console: Console, request: Request, files: list[tuple[HostConfig, File]], directory: str
+) -> None:
+    """Say what stays wrapped elsewhere, to who wanted to unwrap everything."""
+    if request.names or request.hosts or request.files or request.is_everywhere:
+        return
+    elsewhere = list_elsewhere(files, directory)
+    left = [file.path for host, file in elsewhere if leftovers.is_wrapped_now(host, file)]
+    if left:
+        count = "1 other file is" if len(left) == 1 else f"{len(left)} other files are"
+        told = f"{count} still wrapped: {', '.join(left)}. To unwrap everything: "
+        console.print(Text(f"{told}mcp-launch unwrap --all", "yellow"))

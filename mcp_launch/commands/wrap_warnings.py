@@ -1,0 +1,116 @@
+"""What wrapping and unwrapping bring about besides, for others and in Claude Code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch.config_files import git_tracking, jsonc, planned_changes, wrap
+from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.planned_changes import Wish
+from mcp_launch.config_files.positions import Unreadable
+from mcp_launch.errors import LaunchError
+from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.config import list_entries
+from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine import installation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.config_files.planned_changes import Change
+    from mcp_launch.hosts.config import Site
+
+
+def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
+    """Tell what changing these may bring about."""
+    shared = [change for change in changes if git_tracking.is_tracked(change.file.path)]
+    if not launcher:
+        for change in shared:
+            yield (
+                f"Git tracks {change.file.path}: if it was committed with mcp-launch in it, "
+                "others lose mcp-launch when you commit this"
+            )
+        for change in changes:
+            yield from _warn_of_sources(change)
+        return
+    if len(shared) < len(changes) and (reason := installation.warn(launcher)):
+        yield reason
+    for change in changes:
+        yield from change.warnings
+    for change in shared:
+        yield (
+            f"{change.file.path} is tracked by Git: it names mcp-launch without a path, which "
+            "everybody who uses it needs on PATH"
+        )
+    if any(change.host.name == "claude" for change in changes):
+        yield from _warn_of_claude(site, changes)
+
+
+def _warn_of_sources(change: Change) -> Iterator[str]:
+    """Tell of sources that Codex refuses, and that only wrapping had taken out of its way."""
+    if change.host.name != "codex":
+        return
+    before, after = (
+        Document(change.file.kind, text, change.file.path) for text in (change.before, change.after)
+    )
+    for path in list_entries(after, change.file):
+        refused = wrap.list_refused_sources(after, path)
+        if refused and not wrap.list_refused_sources(before, path):
+            yield (
+                f"{path[-1]}: its env_vars are as before, with the source {', '.join(refused)}: "
+                f"Codex does not start with that. Take it out of {change.file.path}"
+            )
+
+
+def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:
+    for path in find_allowlists(site):
+        yield f"{path} allows servers by their exact command: wrapped ones may be refused"
+    wrapped = {
+        tuple(entry.words): entry.name
+        for change in changes
+        for entry in change.entries
+        if not entry.why_not
+    }
+    for words, path in list_plugin_commands(site).items():
+        if name := wrapped.get(words):
+            yield (
+                f"{name}: a plugin brings the same command ({path}); "
+                "Claude Code started only one of the two, and will start both"
+            )
+
+
+def find_allowlists(site: Site) -> dict[str, list[Any]]:
+    """Return the managed settings that allow servers by their exact command, with the commands."""
+    found = {}
+    for path in claude_config.list_managed_settings(site):
+        allowed = read_json(path).get("allowedMcpServers")
+        rules = allowed if isinstance(allowed, list) else []
+        commands = [
+            rule["serverCommand"]
+            for rule in rules
+            if isinstance(rule, dict) and "serverCommand" in rule
+        ]
+        if commands:
+            found[path] = commands
+    return found
+
+
+def list_plugin_commands(site: Site) -> dict[tuple[str, ...], str]:
+    """Return the commands that plugins bring, and the file of each."""
+    host = HOSTS["claude"]
+    plugins = [(host, file) for file in host.list_files(site) if file.scope == "plugin"]
+    return {
+        tuple(entry.words): change.file.path
+        for change in planned_changes.look_at_all(plugins, Wish("", ()), lambda _: None)
+        for entry in change.entries
+        if entry.words
+    }
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """Return what a file of settings says; nothing if it cannot be read."""
+    try:
+        value, _ = jsonc.read(planned_changes.read_file(path))
+    except (LaunchError, Unreadable):
+        return {}
+    return value if isinstance(value, dict) else {}

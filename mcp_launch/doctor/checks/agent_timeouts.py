@@ -1,0 +1,62 @@
+"""Servers that are agents themselves: what they are asked takes minutes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.checks import packages
+from mcp_launch.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.survey import Item, Survey
+
+# What an agent may take for one answer, in seconds.
+_ENOUGH = 600
+
+# What Codex gives any tool, if the entry does not say.
+_DEFAULT_OF_CODEX = 300
+
+# Packages that hand a task to an agent, and wait.
+_AGENTS = {
+    *("@steipete/claude-code-mcp", "claude-mcp", "codex-mcp-server", "gemini-mcp-tool"),
+}
+
+
+def check_time(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for agents that are not waited for (ML112)."""
+    del survey
+    if not is_agent(item.command):
+        return
+    if item.host.name == "codex":
+        given = item.entry.get("tool_timeout_sec", _DEFAULT_OF_CODEX)
+        yield from _tell(item, "tool_timeout_sec", given, 1)
+    elif item.host.name == "claude" and "timeout" in item.entry:
+        yield from _tell(item, "timeout", item.entry["timeout"], 1000)
+
+
+def is_agent(command: list[str]) -> bool:
+    """Tell whether a command starts an agent."""
+    package = packages.find_package(command)
+    return (
+        packages.is_codex_server(command)
+        or packages.is_claude_server(command)
+        or (package is not None and package.name in _AGENTS)
+    )
+
+
+def _tell(item: Item, key: str, given: object, unit: int) -> Iterator[Finding]:
+    if not isinstance(given, int | float) or given >= _ENOUGH * unit:
+        return
+    by_itself = "" if key in item.entry else " by itself"
+    yield Finding(
+        "ML112",
+        item.point(key),
+        f"{item.host.title} waits{by_itself} {given / unit:g} s for an answer, and {item.name} "
+        "is an agent, whose answers take minutes",
+        f"set {key} to {_ENOUGH * unit} or more",
+    )
+
+
+OF_ITEMS = (check_time,)

@@ -1,0 +1,51 @@
+"""What else wrapping an entry of Claude Code has brought about."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from mcp_launch.commands import wrap_warnings
+from mcp_launch.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.survey import Item, Survey
+
+
+def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for an organisation that allows other commands only (ML118)."""
+    if item.host.name != "claude" or not item.is_wrapped:
+        return
+    for path, commands in wrap_warnings.find_allowlists(survey.site).items():
+        if item.words not in commands:
+            yield Finding(
+                "ML118",
+                item.point(),
+                f"{path} allows servers by their exact command, and that of {item.name} with "
+                "mcp-launch before it is not in it: Claude Code does not start it",
+                f"have it allowed, or take the launcher out: {_tell_how(item)}",
+            )
+
+
+def check_plugins(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for a plugin that brings the server that was wrapped (ML119)."""
+    if item.host.name != "claude" or not item.is_wrapped or not item.command:
+        return
+    path = wrap_warnings.list_plugin_commands(survey.site).get(tuple(item.command))
+    if path:
+        yield Finding(
+            "ML119",
+            item.point(),
+            f"a plugin ({path}) brings the command of {item.name}: since one of them is wrapped "
+            "Claude Code takes them for two, and starts both",
+            f"disable the plugin's (/mcp in Claude Code), or remove yours, or {_tell_how(item)}",
+        )
+
+
+def _tell_how(item: Item) -> str:
+    return f"mcp-launch unwrap --host claude {shlex.quote(item.name)}"
+
+
+OF_ITEMS = (check_allowed, check_plugins)

@@ -1,0 +1,40 @@
+"""What the hosts' files say, and what the hosts make of it."""
+
+from __future__ import annotations
+
+from mcp_launch.doctor.checks import (
+    agent_timeouts,
+    allowlists,
+    codex_keys,
+    directory,
+    misplaced_table,
+    names,
+    not_approved,
+    not_wrapped,
+    packages,
+    secret_in_git,
+    unexpanded_variables,
+    unreadable_file,
+)
+from mcp_launch.machine import claude_keys
+
+# Checks of one server that a host starts.
+OF_ITEMS = (
+    *directory.OF_ITEMS,
+    *unexpanded_variables.OF_ITEMS,
+    *packages.OF_ITEMS,
+    *agent_timeouts.OF_ITEMS,
+    *not_wrapped.OF_ITEMS,
+    *allowlists.OF_ITEMS,
+)
+
+# Checks of everything, also of what is disabled or only connected to.
+OF_ALL = (
+    *unreadable_file.OF_ALL,
+    *codex_keys.OF_ALL,
+    *claude_keys.OF_ALL,
+    *misplaced_table.OF_ALL,
+    *not_approved.OF_ALL,
+    *names.OF_ALL,
+    *secret_in_git.OF_ALL,
+)

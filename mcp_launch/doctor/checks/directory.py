@@ -1,0 +1,55 @@
+"""A `cwd` in an entry that is not where the server starts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.checks import not_wrapped
+from mcp_launch.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.survey import Item, Survey
+
+# Hosts that have no such key, and drop it without a word.
+_IGNORE = ("claude", "claude-desktop")
+
+
+def check_ignored(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for a directory that the host does not mind (ML104)."""
+    del survey
+    cwd = item.entry.get("cwd")
+    if item.host.name not in _IGNORE or not isinstance(cwd, str) or not cwd:
+        return
+    if "--cwd" in item.options:
+        fix = "remove cwd: the --cwd in its args is what counts"
+    elif item.is_wrapped:
+        fix = f'remove cwd, and write "--cwd", "{cwd}" behind "run" in its args'
+    else:
+        how = not_wrapped.tell_how(item)
+        fix = f'{how}, then begin its args with "run", "--cwd", "{cwd}", "--" and remove cwd'
+    message = f"{item.host.title} ignores cwd: {item.name} does not start in {cwd}"
+    yield Finding("ML104", item.point("cwd"), message, fix)
+
+
+def check_relative(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for a directory that depends on where Codex's daemon was started (ML105)."""
+    del survey
+    cwd = item.entry.get("cwd")
+    if item.host.name != "codex" or not isinstance(cwd, str) or not cwd:
+        return
+    # What is meant to be expanded is told as such.
+    if os.path.isabs(cwd) or cwd[0] in "~$":
+        return
+    yield Finding(
+        "ML105",
+        item.point("cwd"),
+        f"Codex takes {item.name}'s relative cwd {cwd} from where its daemon was started, which "
+        "is the first terminal's directory",
+        "write an absolute path, or remove cwd: without one a server starts in its thread's",
+    )
+
+
+OF_ITEMS = (check_ignored, check_relative)

@@ -1,0 +1,123 @@
+"""Whether a server works for whom it was told to: by its pipes, and by its environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_launch import hosts
+from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.errors import printable
+from mcp_launch.machine import process_titles
+from mcp_launch.system import list_ancestors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.process_snapshot import Server
+    from mcp_launch.machine.running import HostProcess
+    from mcp_launch.machine.survey import Survey
+
+_CLAUDES = "CLAUDE_CODE_SESSION_ID"
+_CODEXES = "CODEX_THREAD_ID"
+
+
+def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
+    """Look at the servers of one host's process."""
+    for server in host.servers:
+        yield from _check_stdin(survey, host, server)
+        if server.state:
+            continue  # its launcher decides what the server gets of what its own process shows
+        if server.launch is None:
+            environ = survey.table.read_environ(server.pid)
+            yield from _check_strangers(host, server, environ)
+            yield from _check_own(survey, host, server, environ)
+        else:
+            yield from _check_ours(survey, host, server)
+
+
+def name_process(survey: Survey, pid: int) -> str:
+    """Return what a host's process is called in a message."""
+    return f"{printable(process_titles.name_pid(survey.table, pid))} (process {pid})"
+
+
+def _check_stdin(survey: Survey, host: HostProcess, server: Server) -> Iterator[Finding]:
+    above = {one.identity.pid for one in list_ancestors(survey.table, server.contact)}
+    if server.stdin.holders and above.isdisjoint(server.stdin.holders):
+        holders = " and ".join(name_process(survey, pid) for pid in server.stdin.holders)
+        yield Finding(
+            "ML404",
+            Subject(host.name, server.name, pid=server.pid),
+            f"{holders} talks to {server}, which {host} started",
+            f"end process {server.contact}, and start it from the host that talks to it",
+        )
+
+
+def _check_strangers(
+    host: HostProcess, server: Server, environ: dict[str, str]
+) -> Iterator[Finding]:
+    """Find variables by which another host tells its own servers whom they serve."""
+    foreign = hosts.list_foreign_variables(host.name)
+    for owner, names in hosts.IDENTITY_VARIABLES.items():
+        told = [
+            name for name in names if name in foreign and name.endswith("_ID") and environ.get(name)
+        ]
+        if owner != host.name and told:
+            yield _contradict(
+                host,
+                server,
+                f"{told[0]}={printable(environ[told[0]])}, a session of {hosts.load(owner).title}",
+            )
+
+
+def _check_own(
+    survey: Survey, host: HostProcess, server: Server, environ: dict[str, str]
+) -> Iterator[Finding]:
+    """Compare what a host told a server with what it says of itself now."""
+    thread, session = environ.get(_CODEXES), environ.get(_CLAUDES)
+    if host.name == "codex" and thread and host.threads and thread not in host.threads:
+        told = f"{_CODEXES}={printable(thread)}, which is no thread that is open there"
+        yield _contradict(host, server, told)
+    if host.name != "claude" or not session or not host.session or session == host.session:
+        return
+    # An id that the host itself was started with is of the one in whose shell that was.
+    if survey.table.read_variable(host.pid, _CLAUDES) == session:
+        told = f"{_CLAUDES}={printable(session)}, the session in which {host.title} was started"
+        yield _contradict(host, server, told)
+    else:
+        yield _report_change(host, server, _CLAUDES, session, host.session)
+
+
+def _contradict(host: HostProcess, server: Server, told: str) -> Finding:
+    return Finding(
+        "ML404",
+        Subject(host.name, server.name, pid=server.pid),
+        f"{server} runs for {host}, but its environment has {told}",
+        f"mcp-launch wrap {printable(server.name)}: then it is told only of its own host",
+    )
+
+
+def _check_ours(survey: Survey, host: HostProcess, server: Server) -> Iterator[Finding]:
+    environ = survey.table.read_environ(server.launch.server) if server.launch else {}
+    for name, now in (
+        ("MCP_LAUNCH_SESSION_ID", server.session),
+        ("MCP_LAUNCH_THREAD_ID", server.thread),
+    ):
+        at_start = environ.get(name)
+        if at_start and now and at_start != now:
+            yield _report_change(host, server, name, at_start, now)
+            return
+
+
+def _report_change(
+    host: HostProcess, server: Server, variable: str, at_start: str, now: str
+) -> Finding:
+    command = "mcp-launch run --env NAME=session"
+    fix = f'read _meta["mcp-launch/context"] of each call, or start the server with {command}'
+    wrap = "" if server.launch else f"mcp-launch wrap {printable(server.name)}, then "
+    return Finding(
+        "ML405",
+        Subject(host.name, server.name, pid=server.pid),
+        f"{server} works for {printable(now)} now, but was started with "
+        f"{variable}={printable(at_start)}",
+        wrap + fix,
+    )

@@ -1,0 +1,143 @@
+"""Variables that a server needs and does not get, and those that it gets and does not need."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.checks import needed_variables
+from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.launch import passed_variables, profile_files
+from mcp_launch.machine import foresight, host_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcp_launch.doctor.checks.needed_variables import Need
+    from mcp_launch.hosts.config import HostConfig
+    from mcp_launch.machine.foresight import Launch
+    from mcp_launch.machine.survey import Item, Survey
+
+# Anything else behind -e is no variable of ours, or a slip that a host will tell.
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+# What an entry calls its variables, where it is not `env`.
+_TABLES = {"opencode": "environment", "goose": "envs"}
+
+# How many servers a message names.
+_SERVERS_SHOWN = 5
+
+
+def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for variables that a server needs and its host does not give (ML205)."""
+    launch = foresight.foresee(survey, item)
+    secret = item.entry.get("env_keys")  # Goose takes these from the system's keyring
+    known = {str(name) for name in secret} if isinstance(secret, list) else set()
+    for need in needed_variables.list_of_command(launch.command):
+        if need.name not in known and need.name not in launch.environ:
+            yield from _tell(survey, item, launch, need)
+    yield from _check_kept_back(survey, item, launch)
+    if launch.profile is not None:
+        for need in needed_variables.list_of_profile(launch.profile):
+            if need.name not in known and need.name not in launch.given:
+                yield from _tell(survey, item, launch, need)
+
+
+def _tell(survey: Survey, item: Item, launch: Launch, need: Need) -> Iterator[Finding]:
+    if not _NAME.fullmatch(need.name):
+        return
+    title, name = item.host.title, need.name
+    subject = item.point()
+    known = {**survey.environ, **host_environment.read_host(survey, item.host)}
+    if name in launch.given:
+        message = f"--pass-env (or a profile's pass_env) takes {name} out, and {need.why}"
+        yield Finding("ML205", subject, message, _tell_how_to_pass(launch, name))
+    elif name in known and not host_environment.passes(item, name, known):
+        message = f"{title} does not hand {name} on, and {need.why}"
+        yield Finding("ML205", subject, message, _explain(item, name))
+    elif name in known:
+        message = f"the {title} that runs now was started without {name}, and {need.why}"
+        yield Finding("ML205", subject, message, f"start {title} anew where {name} is set")
+    elif need.is_sure:
+        message = f"{name} is not set anywhere, and {need.why}"
+        fix = f"set {name} where {title} is started, or in {_name_table(item)}"
+        yield Finding("ML205", subject, message, fix)
+
+
+def _check_kept_back(survey: Survey, item: Item, launch: Launch) -> Iterator[Finding]:
+    """Look for variables that the entry itself gives, and that do not reach the server."""
+    if launch.profile is None:
+        return
+    kept_back = foresight.list_kept_back(survey, item, launch.profile, launch.given)
+    needed = {
+        need.name for need in needed_variables.list_of_command(launch.command)
+    }  # already reported
+    for name in (*item.variables, *_list_named(item)):
+        if name in kept_back and name not in launch.environ and name not in needed:
+            option = f"--pass-env {','.join(launch.profile.pass_env)}"
+            message = f"the entry gives {name}, but {option} keeps it back: {kept_back[name]}"
+            fix = _tell_how_to_pass(launch, name)
+            yield Finding("ML205", item.point(), message, fix)
+
+
+def _list_named(item: Item) -> list[str]:
+    return host_environment.list_named(item) if item.host.name == "codex" else []
+
+
+def _tell_how_to_pass(launch: Launch, name: str) -> str:
+    is_safe = launch.profile is not None and launch.profile.pass_env == [passed_variables.SAFE]
+    return f"write --env {name}=local behind run in its args" if is_safe else f"add {name} to it"
+
+
+def _explain(item: Item, name: str) -> str:
+    if item.host.name == "codex":
+        return f'add "{name}" to env_vars in [mcp_servers.{item.name}]: env_vars = ["{name}"]'
+    borrowed = {"claude": f"${{{name}}}", "gemini": f"${name}"}.get(item.host.name)
+    if borrowed:
+        return f'add it to the entry: "env": {{"{name}": "{borrowed}"}}'
+    return f"set it in {_name_table(item)}"
+
+
+def _name_table(item: Item) -> str:
+    return f"the `{_TABLES.get(item.host.name, 'env')}` of the entry"
+
+
+def check_credentials(survey: Survey) -> Iterator[Finding]:
+    """Look for hosts whose own credentials go to every server (ML206)."""
+    for host in survey.hosts:
+        servers = [item for item in survey.servers if item.host.name == host.name]
+        if host.name in host_environment.HAND_ALL_ON and servers:
+            yield from _tell_credentials(survey, host, servers)
+
+
+def _tell_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> Iterator[Finding]:
+    inherited = host_environment.read_host(survey, host)
+    got: dict[str, None] = {}
+    getting = []
+    for item in servers:
+        names = _list_credentials(survey, item, inherited)
+        got |= dict.fromkeys(names)
+        getting += [item.name] if names else []
+    if not got:
+        return
+    shown = ", ".join(getting[:_SERVERS_SHOWN])
+    more = f" and {len(getting) - _SERVERS_SHOWN} more" if len(getting) > _SERVERS_SHOWN else ""
+    yield Finding(
+        "ML206",
+        Subject(host.name),
+        f"{host.title} hands its credentials on to {len(getting)} of its servers "
+        f"({shown}{more}): {', '.join(got)}",
+        f"run: mcp-launch wrap --host {host.name} -- --pass-env safe; or write "
+        f'pass_env = "safe" below [defaults] in ~/{profile_files.USER_FILE}',
+    )
+
+
+def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) -> list[str]:
+    """Return the credentials that a server gets although its entry does not name them."""
+    launch = foresight.foresee(survey, item)
+    return [
+        name
+        for name in inherited
+        if name in launch.environ and name not in item.variables and launch.environ[name]
+        if passed_variables.is_secret(name)
+    ]

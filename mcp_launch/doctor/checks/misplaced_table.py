@@ -1,0 +1,62 @@
+"""Servers below a key that another host looks at, and this one does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.finding import Finding
+from mcp_launch.errors import FileRefused
+from mcp_launch.machine import claude_keys
+from mcp_launch.machine.survey import point
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.machine.survey import Survey
+
+# What hosts, and people, call the table of all servers.
+_TABLES = ("mcpServers", "mcp_servers", "mcp-servers", "servers", "context_servers", "mcp")
+
+# What a server has, and a table of something else has not.
+_OF_SERVERS = ("command", "url")
+
+
+def check(survey: Survey) -> Iterator[Finding]:
+    """Look for tables of servers that a host does not know (ML102)."""
+    for host, file in survey.files:
+        # Of Copilot CLI it is not known what it ignores.
+        if not file.why_not and host.name != "copilot":
+            yield from _look(survey, host, file)
+
+
+def _look(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
+    try:
+        document = survey.read(file)
+    except FileRefused:
+        return  # which is told of the file
+    if claude_keys.is_skipped(host, file, document):
+        return  # the whole of it, which is told as such
+    found = document.get(())
+    wanted = [str(pattern[0]) for pattern in file.servers if pattern]
+    for key, table in found.items() if isinstance(found, dict) else ():
+        servers = _list_servers(table) if key in _TABLES and key not in wanted else []
+        if servers:
+            yield Finding(
+                "ML102",
+                point(host, file, document, (key, servers[0])),
+                f"{host.title} does not know the key {key}, and ignores the servers below it",
+                f"write {wanted[0]} instead",
+            )
+
+
+def _list_servers(table: object) -> list[str]:
+    """Return the names of what looks like a server."""
+    return [
+        name
+        for name, entry in (table.items() if isinstance(table, dict) else ())
+        if isinstance(entry, dict) and any(key in entry for key in _OF_SERVERS)
+    ]
+
+
+OF_ALL = (check,)

@@ -1,0 +1,129 @@
+"""Names of servers: those that a host refuses, and those that several servers have."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.finding import Finding
+from mcp_launch.machine import permission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.survey import Item, Survey
+
+# What Codex 0.166 says of a name when it starts a server; before, it was less.
+_OF_CODEX = re.compile(r"[a-zA-Z0-9_:@/.-]+")
+
+# What Claude Code 2.1.325 does not load; any other name in a file is all right with it.
+_RESERVED_BY_CLAUDE = {
+    *("Claude_Browser", "Claude_Preview", "Claude_in_Chrome", "ccr-email", "claude-code-remote"),
+    *("claude-device", "claude-in-chrome", "claude_ai", "computer-use", "hearthbot"),
+    *("remote-devices", "webagent", "workspace"),
+}
+
+
+def check_names(survey: Survey) -> Iterator[Finding]:
+    """Look for names that a host refuses (ML108)."""
+    for item in survey.items:
+        if item.file.why_not:
+            continue
+        if item.host.name == "codex" and not _OF_CODEX.fullmatch(item.name):
+            message = f"Codex does not start a server whose name is {item.name!r}"
+            fix = "use letters, digits and - _ . : @ / only"
+            yield Finding("ML108", item.point(), message, fix)
+        elif item.host.name == "claude" and item.name in _RESERVED_BY_CLAUDE:
+            message = f"Claude Code keeps the name {item.name} for itself, and leaves the entry out"
+            yield Finding("ML108", item.point(), message, "give it another name")
+
+
+def check_scopes(survey: Survey) -> Iterator[Finding]:
+    """Look for servers that are in several scopes of one host (ML107)."""
+    of_codex: dict[str, list[Item]] = {}
+    of_claude: dict[str, list[Item]] = {}
+    for item in survey.items:
+        if item.file.why_not or item.why_not == permission.HIDDEN:
+            continue
+        if item.host.name == "codex" and _is_read(survey, item):
+            of_codex.setdefault(item.name, []).append(item)
+        elif item.host.name == "claude" and _is_for_project(survey, item):
+            of_claude.setdefault(item.name, []).append(item)
+    for items in of_codex.values():
+        for below, above in pairwise(_order(items)):
+            yield from _tell_of_codex(below, above)
+    for items in of_claude.values():
+        if len(items) > 1:
+            yield from _tell_of_claude(survey, items)
+
+
+def _is_read(survey: Survey, item: Item) -> bool:
+    """Tell whether Codex reads an entry's file."""
+    return not item.is_of_project or permission.read_trust(survey, item.file) == "trusted"
+
+
+def _order(items: list[Item]) -> list[Item]:
+    """Return entries of Codex as it lays them over each other: the nearest project's at last."""
+    users = [item for item in items if not item.is_of_project]
+    projects = [item for item in items if item.is_of_project]
+    return users + projects[::-1]
+
+
+def _is_for_project(survey: Survey, item: Item) -> bool:
+    """Tell whether an entry counts in this project; others have private ones of their own."""
+    if not item.scope.startswith("local: "):
+        return True
+    return os.path.realpath(str(item.path[1])) == os.path.realpath(survey.site.project)
+
+
+def _tell_of_codex(below: Item, above: Item) -> Iterator[Finding]:
+    """Say what Codex makes of two entries: one, key by key."""
+    if not {"command", "url"} & set(above.entry):
+        return  # it is there to change the other
+    taken = [key for key in below.entry if key not in above.entry]
+    name = below.name
+    whose = "the outer project's" if below.is_of_project else "the user's"
+    if below.entry == above.entry:
+        made = "they are the same"
+    elif {"command", "url"} <= {*below.entry, *above.entry}:
+        made = "the result has a command and a url, and Codex does not start"
+    elif taken:
+        made = f"with the project's command goes {whose} {', '.join(taken)}"
+    else:
+        made = f"the project's counts, and from {whose} env what it lacks"
+    how = "" if below.is_of_project else f": codex mcp remove {shlex.quote(name)}"
+    yield Finding(
+        "ML107",
+        above.point(),
+        f"{name} is in {below.file.path} too, and Codex merges both by key: {made}",
+        f"give one another name, or remove {whose}{how}",
+    )
+
+
+def _tell_of_claude(survey: Survey, items: list[Item]) -> Iterator[Finding]:
+    """Say which entry Claude Code takes: it merges nothing."""
+    name = items[0].name
+    state = permission.find_state(survey, name)
+    waiting = {"approved": 1, "pending": 3, "rejected": 4}[state]
+    order = {"project": waiting, "user": 2}
+    used, *rest = sorted(items, key=lambda item: order.get(item.scope, 0))
+    hidden = rest[0]
+    if state == "rejected" and hidden.scope == "project":
+        return
+    scopes = [item.scope.partition(":")[0] for item in (used, *rest)]
+    is_same = ", and is the same there" if used.entry == hidden.entry else ""
+    is_waiting = scopes[:2] == ["user", "project"]
+    until = " until you approve the project's" if is_waiting else ""
+    yield Finding(
+        "ML107",
+        hidden.point(),
+        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: Claude Code takes the one of "
+        f"{scopes[0]} alone{until}",
+        f"remove what you do not want: claude mcp remove {shlex.quote(name)} -s {scopes[1]}",
+    )
+
+
+OF_ALL = (check_names, check_scopes)

@@ -1,0 +1,94 @@
+"""Whether a project's servers may be started: Codex trusts projects, Claude Code each server."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.machine import permission
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.survey import Item, Survey
+
+
+def check_trust(survey: Survey) -> Iterator[Finding]:
+    """Look for servers of a project that Codex does not trust (ML109)."""
+    user = permission.find_own(survey.site, "codex").path
+    found: dict[str, list[Item]] = {}
+    for item in survey.items:
+        if item.host.name == "codex" and item.is_of_project and item.entry.get("enabled", True):
+            found.setdefault(item.file.path, []).append(item)
+    if any(refusal.file.path == user for refusal in survey.refusals):
+        return  # nobody knows
+    for path, items in found.items():
+        level = permission.read_trust(survey, items[0].file)
+        if level == "trusted":
+            continue
+        root = _find_root(items[0])
+        names = ", ".join(item.name for item in items)
+        said = f"{user} says that {root} is untrusted" if level else f"Codex does not trust {root}"
+        yield Finding(
+            "ML109",
+            Subject("codex", "", "project", path),
+            f"{said}: it does not read this file, and does not start {names}",
+            f"if you trust it, run codex in {root} and say so; that writes "
+            f'[projects."{root}"] trust_level = "trusted" into {user}',
+        )
+
+
+def _find_root(item: Item) -> str:
+    """Return the directory by which Codex comes to trust an entry of a project."""
+    return permission.list_roots(os.path.dirname(os.path.dirname(item.file.path)))[-1]
+
+
+def check_approval(survey: Survey) -> Iterator[Finding]:
+    """Look for servers of a project that Claude Code asks about (ML110)."""
+    for item in survey.items:
+        is_asked = item.host.name == "claude" and item.is_of_project
+        if is_asked and item.why_not not in {permission.HIDDEN, permission.SKIPPED}:
+            yield from _tell(survey, item)
+
+
+def tell_why_not_started(survey: Survey, item: Item) -> str:
+    """Return why a host would not start a project's server; nothing if it would."""
+    if not item.is_of_project:
+        return ""
+    if item.host.name == "claude":
+        state = permission.find_state(survey, item.name)
+        said = {"pending": "you have not approved it in Claude Code", "rejected": permission.OFF}
+        return said.get(state, "")
+    if item.host.name == "codex":
+        is_trusted = permission.read_trust(survey, item.file) == "trusted"
+        return "" if is_trusted else f"Codex does not trust {_find_root(item)}"
+    title = item.host.title
+    return f"it came with the project, and only {title} knows whether you trust that"
+
+
+def _tell(survey: Survey, item: Item) -> Iterator[Finding]:
+    sources = survey.approvals
+    approving = [
+        path for path, settings in sources.items() if permission.approves(settings, item.name)
+    ]
+    project = survey.site.project
+    state = permission.find_state(survey, item.name)
+    if state == "rejected" and approving:
+        [rejecting, *_] = [
+            path
+            for path, settings in sources.items()
+            if permission.has(settings, "disabledMcpjsonServers", item.name)
+        ]
+        message = f"{approving[0]} approves {item.name}, and {rejecting} disables it, which counts"
+        fix = f"take it out of disabledMcpjsonServers in {rejecting}, if you want it"
+        yield Finding("ML110", item.point(), message, fix)
+    elif state == "pending" and item.why_not != permission.OFF:
+        message = f"Claude Code does not start {item.name} in a terminal before you approve it"
+        if approving:
+            message += f"; {approving[0]} does, but counts only once you trust {project}"
+        fix = f"look at it, then run claude in {project} and answer what it asks"
+        yield Finding("ML110", item.point(), message, fix)
+
+
+OF_ALL = (check_trust, check_approval)

@@ -1,0 +1,218 @@
+"""The launcher itself: where it is, where it keeps its files, and what its profiles say."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcp_launch.commands import wrap
+from mcp_launch.config_files import leftovers
+from mcp_launch.doctor.finding import Finding, Repair, Subject
+from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
+from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.launch import profile_files
+from mcp_launch.machine import installation
+from mcp_launch.state import own_files, profile_cache, profile_reader, wrapped_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcp_launch.machine.survey import Survey
+
+# With less left, a lease or a log may end in the middle.
+_ROOM = 1 << 20
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_launcher(survey: Survey) -> Iterator[Finding]:
+    """See that hosts can find the launcher, and for how long (ML010, ML011)."""
+    try:
+        launcher = installation.find(survey.environ, survey.site.home)
+    except UsageError as error:
+        yield Finding("ML010", Subject(), error.problem, error.fix)
+        return
+    if reason := installation.warn(launcher):
+        problem, _, fix = reason.rpartition(": ")
+        yield Finding("ML011", Subject(file=launcher), problem, fix)
+
+
+def check_state(survey: Survey) -> Iterator[Finding]:
+    """See that leases and logs can be kept, and that nobody else reads them (ML012)."""
+    if not hasattr(os, "geteuid"):
+        return  # Windows, where there are neither
+    directory = survey.state
+    if not os.path.isdir(directory):
+        yield from _tell_missing(directory)
+        return
+    if refused := _tell_owner(directory):
+        yield from refused
+        return
+    yield from _tell_mode(directory, is_private=False)
+    inner = [entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
+    for one in sorted(inner):
+        yield from _tell_owner(one) or _tell_mode(one, is_private=True)
+    yield from _tell_unbelieved(os.path.join(directory, "leases"))
+    yield from tell_room(directory)
+
+
+def _tell_unbelieved(directory: str) -> Iterator[Finding]:
+    """See that every lease is one that only this user can have written."""
+    if not own_files.is_own_directory(directory):
+        return  # which is told of the directory, if there is one
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+        is_plain = entry.is_file(follow_symlinks=False)
+        if not is_plain or not own_files.is_own(entry.stat(follow_symlinks=False)):
+            yield Finding(
+                "ML012",
+                Subject(file=entry.path),
+                f"{entry.path} may have been written by another user: it is not believed",
+                f"remove it: rm {profile_files.quote(entry.path)}",
+            )
+
+
+def _tell_missing(directory: str) -> Iterator[Finding]:
+    """See whether a directory that is not there could be made."""
+    above = os.path.abspath(directory)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        problem = f"{directory} cannot be made: {above} is no directory"
+        yield _refuse(directory, problem, f"move {above} away")
+    elif not os.access(above, os.W_OK | os.X_OK):
+        problem = f"{directory} cannot be made: you may not write into {above}"
+        yield _refuse(directory, problem, f"let yourself write there: {profile_files.quote(above)}")
+
+
+def _refuse(directory: str, problem: str, fix: str) -> Finding:
+    return Finding("ML012", Subject(file=directory), f"{problem}; launches leave no lease", fix)
+
+
+def _tell_owner(directory: str) -> list[Finding]:
+    owner = os.stat(directory).st_uid
+    if owner != os.geteuid():
+        fix = f"run: sudo chown -R $(id -u) {profile_files.quote(directory)}"
+        return [_refuse(directory, f"{directory} belongs to another user (uid {owner})", fix)]
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        fix = f"run: chmod u+rwx {profile_files.quote(directory)}"
+        return [_refuse(directory, f"you may not write into {directory}", fix)]
+    return []
+
+
+def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
+    """See that nobody else can read what is private, or write into any of it."""
+    forbidden = _OTHERS if is_private else own_files.OTHERS_CAN_WRITE
+    mode = stat.S_IMODE(os.stat(directory).st_mode)
+    if not mode & forbidden:
+        return []
+    return [
+        Finding(
+            "ML012",
+            Subject(file=directory),
+            f"{directory} is open to other users (mode {mode:o})",
+            f"run: chmod 700 {profile_files.quote(directory)}",
+            Repair(f"make {directory} private", partial(_make_private, directory)),
+        )
+    ]
+
+
+def _make_private(directory: str) -> None:
+    try:
+        os.chmod(directory, stat.S_IRWXU)
+    except OSError as error:
+        raise FileRefused(
+            f"{directory} cannot be made private: {error.strerror}", fix="see whose it is"
+        ) from None
+
+
+def tell_room(
+    directory: str, look: Callable[[str], os.statvfs_result] | None = None
+) -> Iterator[Finding]:
+    """See that there is room for a lease."""
+    room = (look or os.statvfs)(directory)
+    is_full = room.f_bavail * room.f_frsize < _ROOM or (room.f_files > 0 and not room.f_favail)
+    if is_full:
+        yield _refuse(directory, f"the disk of {directory} is full", "make room (df shows where)")
+
+
+def check_user_profile(survey: Survey) -> Iterator[Finding]:
+    """See that the user's profiles can be used (ML013)."""
+    path = profile_files.locate_user_file(survey.environ)
+    if survey.site.platform == "win32" or not os.path.lexists(path):
+        return
+    try:
+        profile_reader.read(path, None, is_projects=False)
+        profile_files.refuse_if_others_can_write(path, os.stat(path))
+    except ProfileRefused as refused:
+        yield _tell_refused("ML013", path, refused)
+
+
+def check_project_profile(survey: Survey) -> Iterator[Finding]:
+    """See that a project's profiles can be used, and are trusted (ML013, ML014)."""
+    path = os.path.join(os.path.realpath(survey.site.project), profile_files.PROJECT_FILE)
+    if survey.site.platform == "win32" or not os.path.lexists(path):
+        return
+    before = profile_cache.read(path, survey.environ)
+    how = f"mcp-launch trust {profile_files.quote(path)}"
+    try:
+        profile_files.refuse_foreign(path)
+        record = profile_reader.read(path, before, is_projects=True)
+    except ProfileRefused as refused:
+        if before and before["trusted"]:
+            yield _tell_refused("ML013", path, refused)
+        else:
+            told = _tell_refused("ML014", path, refused)
+            message = f"it is not trusted, and could not be: {told.message}"
+            yield told._replace(message=message, fix=f"{told.fix}; then run: {how}")
+        return
+    # One without servers only marks the project's root.
+    if record["servers"] and not record["trusted"]:
+        since = " since it was changed" if record["was_trusted"] else ""
+        names = ", ".join(record["servers"])
+        effect = "do not start" if since else "start without it, or not at all if they need it"
+        message = f"{path} is not trusted{since}: servers named {names} {effect}"
+        yield Finding("ML014", Subject(file=path), message, f"read it, then run: {how}")
+
+
+def check_elsewhere(survey: Survey) -> Iterator[Finding]:
+    """Name the wrapped files that are not looked at from here, or are gone (ML017)."""
+    here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
+    found = wrap.list_elsewhere(here, survey.state)
+    paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]
+    if paths:
+        yield Finding(
+            "ML017",
+            Subject(),
+            f"these files outside this project are wrapped, too: {', '.join(paths)}",
+            "leave them so, or unwrap all files at once: mcp-launch unwrap --all",
+        )
+    if gone := wrapped_files.list_gone(survey.state):
+        yield Finding(
+            "ML017",
+            Subject(),
+            f"these files were wrapped and are gone: {', '.join(gone)}",
+            "if you moved them, unwrap each where it is now: mcp-launch unwrap --file NEWPATH; "
+            "if not, forget them: mcp-launch unwrap --all",
+        )
+
+
+def _tell_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
+    """Return a finding that points where the text says."""
+    place = re.match(rf"{re.escape(path)}:(\d+)(?::(\d+))?: ", refused.problem)
+    if not place:
+        return Finding(code, Subject(file=path), refused.problem, refused.fix)
+    line, column = int(place.group(1)), int(place.group(2) or 0)
+    subject = Subject(file=path, line=line, column=column)
+    return Finding(code, subject, refused.problem[place.end() :], refused.fix)
+
+
+OF_ALL = (
+    check_launcher,
+    check_state,
+    check_user_profile,
+    check_project_profile,
+    check_elsewhere,
+)

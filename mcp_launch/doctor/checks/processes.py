@@ -1,0 +1,187 @@
+"""What is wrong with what runs now: left servers, too many of them, shared pipes, stale leases."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch.commands import reap
+from mcp_launch.doctor.checks import identity_of_processes, shared_servers
+from mcp_launch.doctor.finding import Finding, Repair, Subject
+from mcp_launch.errors import printable
+from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine.process_snapshot import is_settled
+from mcp_launch.machine.units import tell_age
+from mcp_launch.state import leases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.process_snapshot import Server
+    from mcp_launch.machine.running import Census, HostProcess
+    from mcp_launch.machine.survey import Survey
+    from mcp_launch.machine.units import Memory
+
+
+class Share(NamedTuple):
+    """What one server holds, and for whom."""
+
+    host: str
+    session: str
+    server: str
+    memory: Memory
+
+
+def check(survey: Survey) -> Iterator[Finding]:
+    """Look at everything that runs."""
+    census = survey.census
+    for server in census.ownerless:
+        yield _report_ownerless(survey, server)
+    wanted = {host.name for host in survey.hosts}
+    for host in census.hosts:
+        # Hosts whose files are not known cannot be asked for, or left out, by name.
+        if host.name in wanted or host.name not in HOSTS:
+            yield from _check_generations(survey, host)
+            yield from _check_writers(survey, host)
+            yield from identity_of_processes.check(survey, host)
+            yield from _check_places(host)
+    yield from _check_readers(census)
+    yield from shared_servers.check(survey)
+    yield from _check_leases(survey)
+
+
+def list_memory(survey: Survey) -> list[Share]:
+    """Return what every server holds, by host and session."""
+    census = survey.census
+    # Who holds nothing has ended since it was looked at.
+    shares = [
+        Share(
+            str(host),
+            printable(session.thread or session.session),
+            str(server),
+            server.memory,
+        )
+        for host in census.hosts
+        for session in host.sessions
+        for server in session.servers
+        if server.memory.amount
+    ]
+    left = [
+        Share("no host", "", str(one), one.memory) for one in census.ownerless if one.memory.amount
+    ]
+    return shares + left
+
+
+def _report_ownerless(survey: Survey, server: Server) -> Finding:
+    return Finding(
+        "ML401",
+        Subject(server=server.name, pid=server.pid),
+        f"{server} has run for {tell_age(server.age)} and holds {server.memory}, "
+        f"but nobody needs it: {printable(server.why_ownerless)}",
+        "mcp-launch reap ends it",
+        Repair(f"end {server}", partial(reap.reap, survey, server)),
+    )
+
+
+def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
+    settled = [one for one in host.servers if is_settled(one.age)]
+    for name in dict.fromkeys(server.name for server in settled):
+        same = [server for server in settled if server.name == name]
+        most = _count_expected(survey, host, name)
+        ages = ", ".join(f"process {one.pid} ({tell_age(one.age)})" for one in same)
+        if most and len(same) > most:
+            yield Finding(
+                "ML402",
+                Subject(host.name, name),
+                f"{host} needs {most} of {printable(name)} and runs {len(same)}: {ages}",
+                f"start {host.title} anew when no session of it is at work",
+            )
+        elif twice := _find_thread_served_twice(same):
+            yield Finding(
+                "ML402",
+                Subject(host.name, name),
+                f"more than one {printable(name)} serves thread {printable(twice)} "
+                f"of {host}: {ages}",
+                f"start {host.title} anew when no session of it is at work",
+            )
+
+
+def _count_expected(survey: Survey, host: HostProcess, name: str) -> int:
+    """Return how many of a server a host should run; 0 where that cannot be told."""
+    if host.name == "codex":
+        return len(host.threads)  # none: ephemeral threads, or Codex before its locks
+    if host.name != "claude":
+        return 0
+    configured = survey.configured
+    commands = {one.words for one in configured if one.name == name}
+    # Entries of other names with the same command cannot be told from this one.
+    return max(1, len({one.name for one in configured if one.words in commands}))
+
+
+def _find_thread_served_twice(servers: list[Server]) -> str:
+    threads = [one.thread for one in servers if one.launch and one.launch.state == "confirmed"]
+    return next((thread for thread in threads if thread and threads.count(thread) > 1), "")
+
+
+def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
+    """Find servers to which several processes of hosts can write."""
+    for server in host.servers:
+        ages = {pid: survey.table.started_seconds_ago(pid) for pid in server.stdin.holders}
+        settled = [pid for pid, age in ages.items() if is_settled(age)]
+        if len(settled) > 1:
+            writers = " and ".join(
+                identity_of_processes.name_process(survey, pid) for pid in settled
+            )
+            yield Finding(
+                "ML403",
+                Subject(host.name, server.name, pid=server.pid),
+                f"{writers} can write to the stdin of {server}",
+                f"end process {server.contact}, and have one host alone start it anew",
+            )
+
+
+def _check_places(host: HostProcess) -> Iterator[Finding]:
+    """Note servers that run in a home or in `/`, without anybody having asked for it."""
+    for server in host.servers:
+        home = server.launch.place_note if server.launch else ""
+        if home:
+            yield Finding(
+                "ML408",
+                Subject(host.name, server.name, pid=server.pid),
+                f"{server} of {host} runs in {printable(home)}, not in a project",
+                f"start {host.title} in a project, or name a directory with --cwd DIR, if the "
+                "server works on files",
+            )
+
+
+def _check_readers(census: Census) -> Iterator[Finding]:
+    """Find servers of different hosts that read from one pipe."""
+    hosted = [(host, server) for host in census.hosts for server in host.servers]
+    for (host, server), (other_host, other) in combinations(hosted, 2):
+        if host.pid != other_host.pid and server.stdin.name == other.stdin.name != "":
+            yield Finding(
+                "ML403",
+                Subject(host.name, server.name, pid=server.pid),
+                f"{server} of {host} and {other} of {other_host} read from the same pipe",
+                f"end processes {server.contact} and {other.contact}, and start both anew",
+            )
+
+
+def _check_leases(survey: Survey) -> Iterator[Finding]:
+    directory = f"{survey.state}/leases"
+    repair = Repair(f"remove the stale leases in {directory}", partial(_reclaim, survey, directory))
+    for path, record in leases.read_all(directory).items():
+        if leases.is_stale(survey.table, record):
+            server = record.get("server")
+            yield Finding(
+                "ML407",
+                Subject(server=server if isinstance(server, str) else "", file=path),
+                "the launch of this lease is over, and could not remove it",
+                "mcp-launch reap removes it",
+                repair,
+            )
+
+
+def _reclaim(survey: Survey, directory: str) -> None:
+    leases.reclaim_stale(survey.table, directory)

@@ -1,0 +1,169 @@
+"""Find the program of an entry as its host would, and see whether it could be run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.checks import binary_format, program_not_runnable, version_manager
+from mcp_launch.doctor.finding import Finding
+from mcp_launch.errors import CommandNotFound, LaunchError, NotExecutable
+from mcp_launch.launch import program
+from mcp_launch.machine import foresight
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcp_launch.doctor.finding import Subject
+    from mcp_launch.machine.survey import Item, Survey
+
+# Hosts that start a program without a shell's help; the launcher, and hosts written for Node,
+# hand a text without #! to the shell. Seen on Codex 0.125 and 0.166, Claude Code 2.1.325.
+_WITHOUT_SHELL = ("codex", "claude")
+
+# Programs whose first argument is a file, if it is one at all.
+_TAKE_A_FILE = re.compile(r"(python[\d.]*|node|nodejs|ruby|perl|sh|bash|zsh)$")
+
+# What Node adds to a name.
+_ENDINGS = ("", ".js", ".mjs", ".cjs", "/package.json", "/index.js")
+
+
+def check(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for the launcher of an entry and for its server (ML201, ML202, ML203, ML204)."""
+    if survey.site.platform == "win32":
+        return  # where what runs is decided by its ending
+    launch = foresight.foresee(survey, item)
+    if item.is_wrapped and not os.path.isabs(item.words[0]):
+        places = foresight.list_places(survey, item)
+        found = _Search(survey, item, launch.given, places, item.point("command"))
+        yield from found.look(item.words[0])
+    if launch.command:
+        key = "args" if item.is_wrapped and item.command else "command"
+        search = _Search(survey, item, launch.environ, launch.places, item.point(key))
+        yield from search.look(launch.command[0])
+        yield from search.look_at_file(launch.command)
+
+
+class _Search:
+    """One look for a program: for whom, where, and with which PATH."""
+
+    def __init__(
+        self,
+        survey: Survey,
+        item: Item,
+        environ: Mapping[str, str],
+        places: list[str],
+        subject: Subject,
+    ) -> None:
+        self.survey = survey
+        self.item = item
+        self.environ = environ
+        self.path = environ.get("PATH", "")
+        self.places = places
+        self.subject = subject
+        self.system = binary_format.look_at_system(survey.site.platform, platform.machine())
+
+    def look(self, name: str) -> Iterator[Finding]:
+        """Look for a program and at it."""
+        if not name.strip():
+            fix = "write the program that starts the server"
+            yield Finding("ML201", self.subject, "the command is empty", fix)
+            return
+        if "/" in name and not os.path.isabs(name) and not self.places:
+            return
+        refused: LaunchError | None = None
+        for place in self.places or ["/"]:
+            try:
+                file = program.find(name, self.path, place)
+            except LaunchError as error:
+                refused = refused if isinstance(refused, NotExecutable) else error
+            else:
+                yield from self._judge(name, file, place)
+                return
+        if refused is not None:
+            yield self._refuse(name, refused)
+
+    def look_at_file(self, words: list[str]) -> Iterator[Finding]:
+        """Look for the file that an interpreter is to run."""
+        file = _find_argument(words)
+        if not file or not (os.path.isabs(file) or self.places):
+            return
+        found = [os.path.join(place, file) for place in self.places or ["/"]]
+        if not any(os.path.exists(one + ending) for one in found for ending in _ENDINGS):
+            problem = f"{os.path.basename(words[0])} is to run {file}, which does not exist"
+            where = "" if os.path.isabs(file) else f" in {' or '.join(self.places)}"
+            yield Finding("ML201", self.subject, problem + where, "correct the path, or build it")
+
+    def _judge(self, name: str, file: str, place: str) -> Iterator[Finding]:
+        """Say what is wrong with a file that is there."""
+        has_shell = self.item.is_wrapped or self.item.host.name not in _WITHOUT_SHELL
+        fault = program_not_runnable.find_fault(file, self.path, self.system, has_shell=has_shell)
+        if fault:
+            yield Finding("ML204", self.subject, fault.problem, fault.fix)
+        why = version_manager.tell_why_shim_fails(file, place, self.environ, self.survey.site.home)
+        if why:
+            fix = f"install it there, or write the path of the program itself instead of {name}"
+            yield Finding("ML201", self.subject, f"{file} would find nothing: {why}", fix)
+        pinned = version_manager.find_pinned(name)
+        if pinned and pinned.version:
+            yield Finding(
+                "ML202",
+                self.subject,
+                f"{name} is {pinned.version} of {pinned.manager}: the server stays with it when "
+                "you change to another, and does not start once you remove it",
+                "write the new path here when you upgrade, or use one that stays the same",
+            )
+        elif pinned:
+            yield Finding(
+                "ML202",
+                self.subject,
+                f"{name} is a directory that fnm made for one shell, and is gone with it",
+                f"write {os.path.realpath(name)} instead, or a path that stays the same",
+            )
+
+    def _refuse(self, name: str, refused: LaunchError) -> Finding:
+        """Say why nothing was found, or nothing that may be run."""
+        if isinstance(refused, NotExecutable):
+            is_file = "/" not in name or any(
+                os.path.isfile(os.path.join(place, name)) for place in self.places or ["/"]
+            )
+            code = "ML203" if is_file else "ML204"
+            return Finding(code, self.subject, refused.problem, refused.fix)
+        title = self.item.host.title
+        if name[0] == "~" or "$" in name:
+            problem = f"{title} takes {name} as it is written, and there is no such file"
+            whole = name.replace("~", self.survey.site.home, 1) if name[0] == "~" else "its path"
+            return Finding("ML201", self.subject, problem, f"write {whole}")
+        elsewhere = self._find_in_shell(name)
+        if elsewhere:
+            problem = f"{name} is not on the PATH that {title} gives ({self.path})"
+            problem += f"; your shell finds {elsewhere}"
+            return Finding("ML201", self.subject, problem, self._explain(name, elsewhere))
+        return Finding("ML201", self.subject, refused.problem, refused.fix)
+
+    def _find_in_shell(self, name: str) -> str:
+        if "/" in name:
+            return ""
+        try:
+            return program.find(name, self.survey.environ.get("PATH"), self.survey.site.project)
+        except (CommandNotFound, NotExecutable):
+            return self.survey.launcher if name == "mcp-launch" else ""
+
+    def _explain(self, name: str, elsewhere: str) -> str:
+        # npx by its path alone would not find its node.
+        fault = program_not_runnable.find_fault(elsewhere, self.path, self.system, has_shell=True)
+        if fault:
+            directory = os.path.dirname(elsewhere)
+            return f"set PATH in the entry's variables to {directory}:{self.path}"
+        return f"write {elsewhere} instead of {name}"
+
+
+def _find_argument(words: list[str]) -> str:
+    """Return the file that an interpreter is to run; nothing if that is not certain."""
+    if not _TAKE_A_FILE.match(os.path.basename(words[0])):
+        return ""
+    first = next((word for word in words[1:] if word not in {"-u", "-E", "-s", "-S", "-I"}), "")
+    is_path = "/" in first and first[0] not in "-~" and not {"$", "\0"} & set(first)
+    return first if is_path else ""

@@ -1,0 +1,117 @@
+"""Secrets that stand in a file which goes wherever its repository goes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mcp_launch.config_files import git_tracking
+from mcp_launch.doctor.finding import Finding
+from mcp_launch.machine import masking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.config_files.git_index import Answer
+    from mcp_launch.config_files.positions import Path
+    from mcp_launch.machine.survey import Item, Survey
+
+_HEADERS = ("headers", "http_headers", "requestOptions")
+_ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
+
+# A secret's name ends so: AUTH_METHOD and MAX_TOKENS are no secrets.
+_ENDING = re.compile(
+    "(key|token|secret|password|passwd|passphrase|credentials?|authorization|cookie|dsn)$",
+    re.IGNORECASE,
+)
+
+# What stands where a secret is to come: a variable, or words that ask for one.
+_PLACEHOLDER = re.compile(
+    r"""\$\{|\{env:|\{\{|(?:^|\s)\$\w+$|^%\w+%$|^<.*>$|^\[.*\]$|^\W*$
+    |your|xxx|change.?me|replace|insert|placeholder|example(?!\.)|dummy|todo|redacted|\.\.\.
+    |:(?:pass|password|postgres|root|secret)@""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# What is called a secret but is none: a number, a path, a few letters.
+_PLAIN = re.compile(r"[\d.]+|[.~]?/.*|.{0,5}", re.DOTALL)
+_CHOSEN_BY_PEOPLE = re.compile("(password|passwd|passphrase|secret)$", re.IGNORECASE)
+
+# An assignment among the arguments: --api-key=…, TOKEN=…, "Authorization: …".
+_ASSIGNMENT = re.compile(r"(-*[\w.-]+)\s*[=:]\s*(.+)", re.DOTALL)
+
+
+def check_secrets(survey: Survey) -> Iterator[Finding]:
+    """Look for literal secrets in files that Git tracks (ML111)."""
+    known: dict[str, Answer] = {}
+    for item in survey.items:
+        for keys, name in _list_secrets(item):
+            path = item.file.path
+            if path not in known:
+                known[path] = git_tracking.judge(path)
+            if known[path] != "no":
+                may = "" if known[path] == "yes" else " may track: its index does not show it"
+                yield Finding(
+                    "ML111",
+                    item.point(*keys),
+                    f"{name} of {item.name} is written out in a file that Git{may or ' tracks'}",
+                    _explain(item, name),
+                )
+
+
+def _list_secrets(item: Item) -> Iterator[tuple[Path, str]]:
+    """Return where secrets are, and what they are called."""
+    for name, text in item.variables.items():
+        if _is_secret(name, text):
+            yield ("env", name), name
+    for table in _HEADERS:
+        headers = item.entry.get(table)
+        for name, text in headers.items() if isinstance(headers, dict) else ():
+            if _is_secret(str(name), str(text)):
+                yield (table, name), f"the header {name}"
+    for key in _ADDRESSES:
+        address = item.entry.get(key)
+        if isinstance(address, str) and _is_secret("", address):
+            yield (key,), "a secret in the address"
+    yield from _list_in_words(item)
+
+
+def _list_in_words(item: Item) -> Iterator[tuple[Path, str]]:
+    for at, (before, word) in enumerate(zip(["", *item.words], item.words, strict=False)):
+        keys: Path = ("args", at - 1) if at else ("command",)
+        assigned = _ASSIGNMENT.fullmatch(word)
+        if assigned and _is_secret(assigned[1], assigned[2]):
+            yield keys, assigned[1]
+        elif re.fullmatch(r"-+[\w-]+", before) and _is_secret(before, word):
+            yield keys, before
+        elif _is_secret("", word):
+            yield keys, "a secret in the arguments"
+
+
+def _is_secret(name: str, text: str) -> bool:
+    if _PLACEHOLDER.search(text):
+        return False
+    if masking.looks_secret(text):
+        return True
+    is_named = masking.is_secret_name(name) and bool(_ENDING.search(name))
+    # Keys of tables and of maps are words; what is made by a machine has digits.
+    is_likely = bool(_CHOSEN_BY_PEOPLE.search(name) or re.search(r"\d", text))
+    return is_named and is_likely and not _PLAIN.fullmatch(text) and text[0] != "-"
+
+
+def _explain(item: Item, name: str) -> str:
+    variable = name if name.isidentifier() else "NAME"
+    ways = {
+        "codex": f'set it where Codex is started, and write env_vars = ["{variable}"]',
+        "claude": f"set it where Claude Code is started, and write ${{{variable}}}",
+        "vscode": "write ${input:an-id}, and let VS Code ask for it",
+        "cursor": f"set it where Cursor is started, and write ${{env:{variable}}}",
+        "windsurf": f"set it where Windsurf is started, and write ${{env:{variable}}}",
+        "gemini": f"set it where Gemini CLI is started, and write ${variable}",
+        "opencode": f"set it where opencode is started, and write {{env:{variable}}}",
+    }
+    way = ways.get(item.host.name, "move it into the environment, or a file that Git ignores")
+    return f"revoke it (it is in the history), then {way}"
+
+
+OF_ALL = (check_secrets,)

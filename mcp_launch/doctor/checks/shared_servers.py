@@ -1,0 +1,92 @@
+"""Servers that several sessions share through agent-deck's pool.
+
+Its sessions get each other's progress and requests (agent-deck#324 and after), and all of them
+work in the pool's directory.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.errors import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.survey import Item, Survey
+
+# Where agent-deck puts its sockets, whatever TMPDIR says.
+_DIRECTORY = "/tmp"  # noqa: S108  # not ours to choose
+_PREFIX, _SUFFIX = "agentdeck-mcp-", ".sock"
+
+# A pool that lives accepts at once; one that hangs must not hold up the rest.
+_CONNECT_LIMIT = 0.5
+
+_FIX = (
+    "add it to exclude_mcps under [mcp_pool] in ~/.agent-deck/config.toml (or set enabled = false "
+    "there), then start its sessions anew"
+)
+
+
+def check(survey: Survey, directory: str = _DIRECTORY) -> Iterator[Finding]:
+    """Find the sockets of a pool that runs, and the entries that go through one."""
+    for path in sorted(glob.glob(f"{glob.escape(directory)}/{_PREFIX}*{_SUFFIX}")):
+        connections = _count_connections(path)
+        if _is_own(path) and (connections or _accepts(path)):
+            server = os.path.basename(path)[len(_PREFIX) : -len(_SUFFIX)]
+            told = f" ({connections} connected)" if connections else ""
+            yield Finding(
+                "ML406",
+                Subject(server=server, file=path),
+                f"agent-deck's pool gives one {printable(server)} to all sessions{told}",
+                _FIX,
+            )
+    for item in survey.servers:
+        if _is_pooled(item):
+            yield Finding(
+                "ML406",
+                item.point(),
+                f"{printable(item.name)} is agent-deck's pooled server, not one of its own",
+                _FIX,
+            )
+
+
+def _count_connections(path: str) -> int:
+    """Return how many are connected to a socket, as far as the kernel tells."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.split(maxsplit=7) for line in file]
+    except OSError:
+        return 0  # not Linux
+    connected = "03"
+    return sum(row[7:] == [f"{path}\n"] and row[5] == connected for row in rows)
+
+
+def _is_own(path: str) -> bool:
+    try:
+        return os.stat(path).st_uid == os.getuid()
+    except OSError:
+        return False  # removed just now
+
+
+def _accepts(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as ours:
+        ours.settimeout(_CONNECT_LIMIT)
+        try:
+            ours.connect(path)
+        except OSError:
+            return False  # left by a pool that ended
+        return True
+
+
+def _is_pooled(item: Item) -> bool:
+    words = item.command
+    program = os.path.basename(words[0]) if words else ""
+    if program == "agent-deck":
+        return words[1:2] == ["mcp-proxy"]
+    named = [os.path.basename(word) for word in words]
+    return program in {"nc", "ncat", "socat"} and any(_PREFIX in name for name in named)

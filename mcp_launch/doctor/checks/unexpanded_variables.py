@@ -1,0 +1,123 @@
+"""Variables in an entry that reach the server as they are written.
+
+Claude Code replaces `${NAME}` and `${NAME:-default}` by what its own environment has, and
+leaves alone what is not set; Codex replaces nothing. Neither knows `$NAME` or `~/`. Seen on
+Claude Code 2.1.325 and Codex 0.166.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.finding import Finding
+from mcp_launch.machine import host_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.config_files.positions import Path
+    from mcp_launch.machine.survey import Item, Survey
+
+_BRACED = r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
+_OF_CLAUDE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
+
+# What only a shell replaces. Small letters behind a dollar are more often in a password.
+_BARE = r"(?<![\w$\\])\$[A-Z_][A-Z0-9_]*(?!\w)"
+_TILDE = r"(?:^|(?<==))~/"
+_OF_SHELLS = {
+    "codex": re.compile(f"{_BRACED}|{_BARE}|{_TILDE}"),
+    "claude": re.compile(f"{_BARE}|{_TILDE}"),
+}
+
+_SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish"}
+_SCRIPT = re.compile(r"-\w*c")
+
+# Servers that know by themselves what ~/ is.
+_KNOW_TILDE = ("server-filesystem",)
+
+
+def check_unset(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for variables that Claude Code would replace, were they set (ML106)."""
+    if item.host.name != "claude":
+        return
+    known = host_environment.read_host(survey, item.host)
+    missing: dict[str, Path] = {}
+    for keys, text in [*_list_words(item, item.words), *_list_variables(item)]:
+        for name, default in _OF_CLAUDE.findall(text):
+            if not default and name not in known:
+                missing.setdefault(name, keys)
+    if missing:
+        names = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
+        first = next(iter(missing))
+        yield Finding(
+            "ML106",
+            item.point(*missing[first]),
+            f"{names} not set where Claude Code runs: {item.name} gets ${{{first}}} as it is "
+            "written",
+            f"set it before you start claude, or write ${{{first}:-a default}}",
+        )
+
+
+def check_literal(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Look for what is written for a shell, where there is none (ML106)."""
+    pattern = _OF_SHELLS.get(item.host.name)
+    if pattern is None:
+        return
+    found: dict[str, Path] = {}
+    cwd = item.entry.get("cwd")
+    texts = [*_list_arguments(item), *_list_variables(item)]
+    if item.host.name == "codex" and isinstance(cwd, str):
+        texts.append((("cwd",), cwd))
+    for keys, text in texts:
+        for written in pattern.findall(text):
+            if written != "~/" or not _knows_tilde(item) or keys[0] != "args":
+                found.setdefault(written, keys)
+    if found:
+        first = next(iter(found))
+        yield Finding(
+            "ML106",
+            item.point(*found[first]),
+            f"{item.host.title} hands {', '.join(found)} on to {item.name} as it is written: "
+            "there is no shell that would replace it",
+            _explain(survey, item, first),
+        )
+
+
+def _list_words(item: Item, words: list[str]) -> list[tuple[Path, str]]:
+    """Return the last words of a command, with their places in the entry."""
+    before = len(item.words) - len(words)
+    return [
+        (("args", at - 1) if at else ("command",), word)
+        for at, word in enumerate(words, start=before)
+    ]
+
+
+def _list_arguments(item: Item) -> list[tuple[Path, str]]:
+    """Return the server's arguments; those of a shell are a shell's."""
+    program = os.path.basename(item.command[0]) if item.command else ""
+    if program in _SHELLS and any(_SCRIPT.fullmatch(word) for word in item.command):
+        return []
+    return _list_words(item, item.command[1:])
+
+
+def _list_variables(item: Item) -> list[tuple[Path, str]]:
+    return [(("env", name), text) for name, text in item.variables.items()]
+
+
+def _knows_tilde(item: Item) -> bool:
+    return any(name in word for name in _KNOW_TILDE for word in item.command)
+
+
+def _explain(survey: Survey, item: Item, written: str) -> str:
+    is_claude = item.host.name == "claude"
+    if written == "~/":
+        return "write ${HOME}/" if is_claude else f"write {survey.site.home}/"
+    name = written.strip("${}").partition(":-")[0]
+    if is_claude:
+        return f"write ${{{name}}}"
+    return f'write its value; a server that reads {name} itself gets it by env_vars = ["{name}"]'
+
+
+OF_ITEMS = (check_unset, check_literal)

@@ -1,0 +1,83 @@
+"""Files that a host cannot read, and what it does then.
+
+Seen on Codex 0.166 and Claude Code 2.1.325.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch.config_files import planned_changes
+from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.errors import FileRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.machine.survey import Survey
+
+_LOSSES = {
+    ("codex", "user"): "Codex does not start, neither in a terminal nor in an editor",
+    ("codex", "project"): "Codex does not start in this project if it trusts it",
+    ("claude", "user"): "Claude Code does not start",
+    ("claude", "project"): "Claude Code goes on without its servers",
+}
+
+
+def check_files(survey: Survey) -> Iterator[Finding]:
+    """Look for files that cannot be read (ML101)."""
+    for host, file in survey.files:
+        try:
+            document = survey.read(file)
+        except FileRefused as refused:
+            yield _tell(host, file, refused)
+        else:
+            if host.name == "claude":
+                yield from _read_strictly(host, file, document.text)
+
+
+def tell_loss(host: HostConfig, file: File) -> str:
+    """Return what a host does when it cannot make sense of a file."""
+    return _LOSSES.get((host.name, file.scope), f"{host.title} does not get its servers")
+
+
+def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
+    subject = Subject(host.name, "", file.scope, file.path, refused.line, refused.column)
+    if os.path.islink(file.path) and not os.path.exists(file.path):
+        message = f"{file.path} is a link to {os.readlink(file.path)}, where there is no file"
+        fix = "remove the link, or put the file where it points"
+        return Finding("ML101", subject, f"{message}: {host.title} does not get its servers", fix)
+    problem = refused.problem.removeprefix(f"{file.path}:{refused.line}:{refused.column}: ")
+    if not refused.line:
+        return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", refused.fix)
+    if file.kind == "json" and not _find_fault(planned_changes.read_file(file.path)):
+        # A name that is there twice: only we do not choose.
+        message = f"{problem}: {host.title} takes the last of them, and nothing of the others"
+        return Finding("ML101", subject, message, "make one of them")
+    if file.kind == "toml":
+        # Which Codex reads, and Python does not.
+        problem = f"mcp-launch cannot read it: {problem}; unless that is TOML 1.1, nor can Codex"
+    return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "mend it")
+
+
+def _read_strictly(host: HostConfig, file: File, text: str) -> Iterator[Finding]:
+    """Look for what other hosts allow."""
+    fault = _find_fault(text)
+    if fault:
+        subject = Subject(host.name, "", file.scope, file.path, fault.lineno, fault.colno)
+        message = f"{host.title} reads no comments and no trailing commas: {tell_loss(host, file)}"
+        yield Finding("ML101", subject, message, "take them out")
+
+
+def _find_fault(text: str) -> json.JSONDecodeError | None:
+    try:
+        json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        return error
+    return None
+
+
+OF_ALL = (check_files,)

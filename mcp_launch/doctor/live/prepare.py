@@ -1,0 +1,167 @@
+"""Start servers as their hosts would, but in a session that is thrown away.
+
+What a launch needs of a host is not there: who asks for its thread gets the launch's own id,
+and who refuses to start without a host is not asked to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch import hosts
+from mcp_launch.errors import LaunchError
+from mcp_launch.launch import options, profile
+from mcp_launch.machine import foresight, host_environment
+
+if TYPE_CHECKING:
+    from mcp_launch.machine.survey import Item, Survey
+
+# How the launch differs from the one that the entry asks for, whatever a profile says: all
+# that it decides is told, all that the server does is seen, and no host is needed.
+_TWINS = {
+    "--trace": "1",
+    "--strict": "0",
+    "--direct": "0",
+    "--stdout": "auto",
+    "--restart": "off",
+    "--when-unknown": "placeholder",
+}
+
+# What only a host can fill in; for the first of these it asks the user.
+_QUESTION = re.compile(r"\$\{input:[^}]*\}")
+_FILLED_IN = {
+    "vscode": re.compile(r"\$\{(?:command|config):[^}]*\}"),
+    "opencode": re.compile(r"\{file:[^}]*\}"),
+}
+
+# Stands for a session's id where a host would tell it; the same for all, as they are one session.
+_SESSION = "00000000-0000-4000-8000-000000000000"
+_TELLS_SESSION = {
+    "claude": "CLAUDE_CODE_SESSION_ID",
+    "goose": "AGENT_SESSION_ID",
+    "copilot": "COPILOT_AGENT_SESSION_ID",
+}
+
+
+class Start(NamedTuple):
+    """A launch that can be made; equal ones are made once."""
+
+    words: tuple[str, ...]  # after `run`
+    environ: tuple[tuple[str, str], ...]
+    project: str
+
+
+def prepare(survey: Survey, item: Item, home: str) -> Start:
+    """Return how an entry is started; `home` holds what the launch leaves in the file system."""
+    project = foresight.find_project(survey, item)
+    places = foresight.list_places(survey, item) or [project]
+    environ = host_environment.give(survey, item)
+    environ |= _introduce(item, places[-1])
+    environ |= {options.name_twin(option): text for option, text in _TWINS.items()}
+    environ["MCP_LAUNCH_HOME"] = home
+    given = _list_options(item)
+    command = [host_environment.expand(survey, item, word) for word in item.command]
+    command = ["--", *command] if command else []
+    told = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
+    given += _adapt([*given, *command], environ, places[-1], told)
+    return Start((*given, *command), tuple(sorted(environ.items())), project)
+
+
+def tell_why_not(survey: Survey, item: Item) -> str:
+    """Return what a server cannot be started without, and only its host has; nothing if none."""
+    title, texts = item.host.title, [*item.words, *item.variables.values()]
+    for text in texts:
+        if question := _QUESTION.search(text):
+            return f"{title} would ask for {question[0]}"
+        filled_in = _FILLED_IN.get(item.host.name)
+        if found := filled_in and filled_in.search(text):
+            return f"only {title} can fill in {found[0]}"
+    keys = item.entry.get("env_keys") if item.host.name == "goose" else []
+    for name in keys if isinstance(keys, list) else []:
+        if name not in host_environment.give(survey, item):
+            return f"{title} would take {name} from the system's keyring"
+    return ""
+
+
+def bring_trust(state: str, home: str) -> None:
+    """Let a launch in the other home know which profiles are trusted."""
+    kept = os.path.join(state, "profiles")
+    if os.path.isdir(kept):
+        shutil.copytree(kept, os.path.join(home, "profiles"))
+
+
+def _introduce(item: Item, cwd: str) -> dict[str, str]:
+    """Return what a host tells every server of itself and the session, unless the entry does."""
+    told = host_environment.list_added(item, cwd)
+    if item.host.name in _TELLS_SESSION:
+        told[_TELLS_SESSION[item.host.name]] = _SESSION
+    return {name: text for name, text in told.items() if name not in item.variables}
+
+
+def _list_options(item: Item) -> list[str]:
+    words = []
+    for name, values in item.options.items():
+        if name not in _TWINS:
+            # Joined: a server's name may look like an option.
+            words += [f"{name}={value}" for value in values] or [name]
+    return words
+
+
+def _adapt(words: list[str], environ: dict[str, str], cwd: str, of_host: list[str]) -> list[str]:
+    """Return the options that stand in for what only a host could tell."""
+    try:
+        wanted = profile.load(words, environ, lambda: cwd)
+    except LaunchError:
+        return []  # the launch will say the same
+    threads = [name for name, variable in wanted.env.items() if variable.source == "thread"]
+    told = [word for name in threads for word in ("--env", f"{name}=launch")]
+    # The launcher has another host, or none, and takes what this one tells for a stranger's.
+    for name in of_host:
+        told += ["--env", f"{name}=local"] if name not in wanted.env else []
+    return [*told, "--cwd", cwd] if wanted.cwd == "session" else told
+
+
+class Ward:
+    """All launches that are on their way; none is left when it is closed."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def start(self, start: Start) -> subprocess.Popen[bytes] | None:
+        """Start a launch; None when it is too late for that."""
+        # The project, and what its servers' variables say to Python, must not change the launcher.
+        launcher = [sys.executable, "-P", "-E", "-m", "mcp_launch", "run"]
+        with self._lock:
+            if self._is_closed:
+                return None
+            process = subprocess.Popen(
+                [*launcher, *start.words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=start.project,
+                env=dict(start.environ),
+                bufsize=0,
+            )
+            self._running.add(process)
+        return process
+
+    def discharge(self, process: subprocess.Popen[bytes]) -> None:
+        """Forget a launch that has ended."""
+        with self._lock:
+            self._running.discard(process)
+
+    def close(self) -> None:
+        """Start nothing more, and end what runs: a launcher takes all below it with it."""
+        with self._lock:
+            self._is_closed = True
+            for process in self._running:
+                process.terminate()

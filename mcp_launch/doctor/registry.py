@@ -1,0 +1,83 @@
+"""Make every check, each by itself: one that fails hides nothing of the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.checks import configuration, environment, our_installation, processes
+from mcp_launch.doctor.finding import LEVELS, Finding, Subject, tell_failure
+from mcp_launch.hosts.configured import HOSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from mcp_launch.machine.survey import Survey
+
+_OF_ALL = (
+    *our_installation.OF_ALL,
+    *configuration.OF_ALL,
+    *environment.OF_ALL,
+)
+# That such a server does not start, when it is tried, is no news.
+_EXPLAIN_NO_START = {
+    *("ML114", "ML116", "ML121", "ML122"),
+    *("ML201", "ML203", "ML204", "ML205", "ML207"),
+}
+
+_OF_ITEMS = (*configuration.OF_ITEMS, *environment.OF_ITEMS)
+
+
+def examine(survey: Survey, tell: Callable[[str], None] | None = None) -> list[Finding]:
+    """Return all that is wrong, in the order in which it is shown.
+
+    With `tell` the servers are started too, and it is called with what becomes of each.
+    """
+    found: list[Finding] = []
+    for check in _OF_ALL:
+        found += _make(check, Subject(), survey)
+    for item in survey.servers:
+        for check_item in _OF_ITEMS:
+            found += _make(check_item, item.point(), survey, item)
+    found += survey.failures
+    if tell is not None:
+        from mcp_launch.doctor import live
+
+        known = {_whose(finding) for finding in found if finding.code in _EXPLAIN_NO_START}
+        alive = _make(live.check, Subject(), survey, tell)
+        found += [one for one in alive if one.code != "ML301" or _whose(one) not in known]
+    # Last: that may have taken a minute, and what runs is to be shown as it is afterwards.
+    found += _make(processes.check, Subject(), survey)
+    return sorted(_keep_first(found), key=_rank)
+
+
+def _whose(finding: Finding) -> tuple[str, str, str]:
+    subject = finding.subject
+    return subject.host, subject.server, subject.file
+
+
+def _make(
+    check: Callable[..., Iterable[Finding]], subject: Subject, *arguments: object
+) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        found.extend(check(*arguments))
+    except Exception as error:  # noqa: BLE001  # whatever lies there, the other checks are made
+        found.append(tell_failure(subject, f"{check.__module__}.{check.__name__}", error))
+    return found
+
+
+def _keep_first(found: list[Finding]) -> Iterator[Finding]:
+    seen = set()
+    for finding in found:
+        key = finding[:3]
+        if key not in seen:
+            seen.add(key)
+            yield finding
+
+
+def _rank(finding: Finding) -> tuple[int, str, int, str]:
+    order = list(HOSTS)
+    host = finding.subject.host
+    place = order.index(host) if host in order else len(order)
+    level = LEVELS.index(finding.level)
+    return (place if host else -1, finding.subject.server, level, finding.code)

@@ -1,0 +1,51 @@
+"""The variables that Claude Code's settings set: for itself, and for what a project starts.
+
+Seen on Claude Code 2.1.325: those of the user and of an organisation replace what its process
+was started with, so that it expands entries and finds commands by them, and servers get them.
+Those of a project's own settings only reach the servers.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch.errors import FileRefused
+from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.config import File
+from mcp_launch.machine import permission
+
+if TYPE_CHECKING:
+    from mcp_launch.machine.survey import Survey
+
+
+def read_own(survey: Survey) -> dict[str, str]:
+    """Return what Claude Code sets in its own environment; what comes later wins."""
+    site = survey.site
+    settings = os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
+    own = permission.find_own(site, "claude").path
+    return _read(survey, own, settings, *claude_config.list_managed_settings(site))
+
+
+def read_projects(survey: Survey, project: str) -> dict[str, str]:
+    """Return what a project's settings add for servers."""
+    directory = os.path.join(project, ".claude")
+    if os.path.realpath(project) == os.path.realpath(survey.site.home):
+        return {}  # they are the user's own
+    return _read(
+        survey,
+        os.path.join(directory, "settings.json"),
+        os.path.join(directory, "settings.local.json"),
+    )
+
+
+def _read(survey: Survey, *paths: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            table = survey.read(File(path, "settings")).get(("env",))
+        except FileRefused:
+            continue  # most are not there; what is wrong with one, Claude Code tells
+        if isinstance(table, dict):
+            found |= {str(name): str(text) for name, text in table.items()}
+    return found

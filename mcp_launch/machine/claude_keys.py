@@ -1,0 +1,93 @@
+"""What Claude Code wants of an entry, and of a project's file: what it does not like, it skips.
+
+Found out from Claude Code 2.1.325 key by key; only `claude mcp list` says a word of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_launch.doctor.checks.key_types import NAMED_STRINGS, STRING, STRINGS, SWITCH, Kind
+from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.errors import FileRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.config_files.document import Document
+    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.machine.survey import Survey
+
+# For the servers that it connects to; one that it starts needs no type.
+_REMOTE = ("http", "sse", "ws", "streamable-http")
+_TYPES = ("stdio", *_REMOTE)
+
+_OF_BOTH = {
+    "timeout": Kind(
+        "a whole number above 0",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
+    ),
+    "alwaysLoad": SWITCH,
+}
+_OF_STDIO = {"command": STRING, "args": STRINGS, "env": NAMED_STRINGS, **_OF_BOTH}
+_OF_REMOTE = {"url": STRING, "headers": NAMED_STRINGS, **_OF_BOTH}
+
+
+def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
+    """Return the keys for which an entry is skipped, why, and what to do."""
+    if not isinstance(entry, dict):
+        yield "", "it is no table", 'write a table with a "command"'
+        return
+    kind = entry.get("type", "stdio")
+    if kind not in _TYPES:
+        shown = f"there is no type {kind}" if isinstance(kind, str) else "type has to be a string"
+        yield "type", shown, f"write one of {', '.join(_TYPES)}, or remove type if it is a command"
+        return
+    if "type" not in entry and "url" in entry and "command" not in entry:
+        yield "url", "it has a url, but no type", 'add "type": "http" (or "sse", or "ws")'
+        return
+    needed, known = ("url", _OF_REMOTE) if kind in _REMOTE else ("command", _OF_STDIO)
+    if needed not in entry:
+        yield "", f"it has no {needed}", f"add its {needed}, or remove the entry"
+    elif entry[needed] == "" and needed == "command":
+        yield needed, "its command is empty", "write the program that starts the server"
+    for key, value in entry.items():
+        if key in known and not known[key].fits(value):
+            yield key, f"{key} has to be {known[key].title}", f"write {known[key].title}"
+
+
+def check_skipped(survey: Survey) -> Iterator[Finding]:
+    """Look for entries and files that Claude Code skips (ML122)."""
+    for item in survey.items:
+        if item.host.name == "claude" and not item.file.why_not:
+            for key, problem, fix in list_faults(item.document.get(item.path)):
+                subject = item.point(*([key] if key else []))
+                message = f"Claude Code skips {item.name}: {problem}"
+                yield Finding("ML122", subject, message, fix)
+    for host, file in survey.files:
+        yield from _look_at_file(survey, host, file)
+
+
+def _look_at_file(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
+    try:
+        document = survey.read(file)
+    except FileRefused:
+        return  # which is told of the file
+    if is_skipped(host, file, document):
+        found = document.get(())
+        instead = " in place of servers" if isinstance(found, dict) and "servers" in found else ""
+        yield Finding(
+            "ML122",
+            Subject("claude", "", file.scope, file.path),
+            "Claude Code skips the whole file: it has no table mcpServers",
+            f'write "mcpServers"{instead}, and the servers below it',
+        )
+
+
+def is_skipped(host: HostConfig, file: File, document: Document) -> bool:
+    """Tell whether a project's file lacks the table that Claude Code wants, be it empty."""
+    is_read = host.name == "claude" and file.scope == "project"
+    return is_read and not isinstance(document.get(("mcpServers",)), dict)
+
+
+OF_ALL = (check_skipped,)

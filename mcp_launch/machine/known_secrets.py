@@ -1,0 +1,55 @@
+"""Every secret that the doctor could come across: of users, hosts, entries, and their profiles."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch.machine import foresight, host_environment, masking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.foresight import Launch
+    from mcp_launch.machine.survey import Item, Survey
+
+
+def make_scrubber(survey: Survey) -> masking.Scrubber:
+    """Return what takes them out of all that is shown."""
+    return masking.Scrubber(_list_all(survey))
+
+
+def _list_all(survey: Survey) -> Iterator[str]:
+    for environ in (os.environ, survey.environ):
+        yield from masking.list_in_variables(environ)
+    for host in survey.hosts:
+        yield from masking.list_in_variables(host_environment.read_host(survey, host))
+    for item in survey.items:
+        yield from masking.list_in_value(item.entry)
+        try:
+            yield from _list_of_launch(survey, item)
+        except Exception:  # noqa: BLE001, S112  # told as ML001, by the check that fails of it, too
+            continue
+
+
+def _list_of_launch(survey: Survey, item: Item) -> Iterator[str]:
+    """Return what is in neither file nor environment as it is, but is what a server gets."""
+    launch = foresight.foresee(survey, item)
+    words = [host_environment.expand(survey, item, word) for word in item.words]
+    for command in (words, launch.command):
+        yield from masking.list_in_words(command)
+    for environ in (launch.given, launch.environ, _read_dotenv(survey, launch)):
+        yield from masking.list_in_variables(environ)
+
+
+def _read_dotenv(survey: Survey, launch: Launch) -> dict[str, str]:
+    """Return what a launch may take from files, wherever it takes place."""
+    if launch.profile is None:
+        return {}
+    found: dict[str, str] = {}
+    for place in (survey.site.project, *launch.places):
+        for file in launch.profile.dotenv or [".env"]:
+            is_at_home = file == "~" or file.startswith("~/")
+            path = survey.site.home + file[1:] if is_at_home else os.path.join(place, file)
+            found |= host_environment.read_variables(path)
+    return found

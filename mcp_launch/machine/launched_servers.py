@@ -1,0 +1,141 @@
+"""The servers that we started, as their leases tell them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcp_launch.machine import masking
+from mcp_launch.machine.process_snapshot import Launch, Server, is_settled
+from mcp_launch.machine.recognize_server import prefer
+from mcp_launch.protocol import get_member
+from mcp_launch.state import leases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.pipe_ends import End
+    from mcp_launch.machine.process_snapshot import Population
+    from mcp_launch.machine.recognize_server import Configured
+    from mcp_launch.protocol.json_text import Json
+    from mcp_launch.system.identity import ProcessIdentity
+
+_PARTS = ("launcher", "keeper", "guardian", "server")
+
+
+def find_all(
+    population: Population, directory: str, configured: list[Configured]
+) -> Iterator[tuple[int, str, Server]]:
+    """Return every server that runs, with its host's process and the host's name."""
+    for record in leases.read_all(directory).values():
+        if leases.is_stale(population.table, record):
+            continue
+        roots = dict(_list_roots(population, record))
+        if roots:
+            host = get_member(record, "processes", "host", "pid")
+            name = _text(get_member(record, "context", "host", "value"))
+            server = _describe(population, record, roots, configured)
+            yield host if isinstance(host, int) else 0, name, server
+
+
+def _list_roots(
+    population: Population, record: dict[str, Json]
+) -> Iterator[tuple[str, ProcessIdentity]]:
+    """Return those of a launch's processes that are proven to be there, by their parts."""
+    for part in _PARTS:
+        recorded = get_member(record, "processes", part)
+        pid = get_member(recorded, "pid")
+        if isinstance(pid, int) and leases.judge(population.table, recorded) == "same":
+            process = population.processes.get(pid)
+            if process is not None:
+                yield part, process.identity
+
+
+def _describe(
+    population: Population,
+    record: dict[str, Json],
+    roots: dict[str, ProcessIdentity],
+    configured: list[Configured],
+) -> Server:
+    table, launch = population.table, _read_launch(record)
+    pids = {part: root.pid for part, root in roots.items()}
+    # Between two servers there is only the launcher; a guardian alone is all that is left.
+    pid = pids.get("server") or next(iter(pids.values()))
+    launcher = pids.get("launcher", 0)
+    ends = population.look_at_ends(launcher or pid)
+    root = _text(get_member(record, "context", "project_root", "value"))
+    return Server(
+        name=_find_name(record, configured),
+        pid=pid,
+        roots=tuple(roots.values()),
+        processes=population.list_tree(roots.values()),
+        command=tuple(masking.mask(table.read_argv(launch.server))),
+        project=root or _text(get_member(record, "context", "cwd", "value")),
+        age=table.started_seconds_ago(pid),
+        stdin=ends[0],
+        stdout=ends[1],
+        session=_text(get_member(record, "binding", "session")),
+        thread=_text(get_member(record, "binding", "thread")),
+        launcher=launcher,
+        launch=launch,
+        why_ownerless=_prove_ownerless(population, record, list(roots.values()), ends),
+    )
+
+
+def _read_launch(record: dict[str, Json]) -> Launch:
+    last_call = record.get("last_call")
+    return Launch(
+        id=_text(record.get("launch")),
+        server=_number(get_member(record, "processes", "server", "pid")),
+        state=_text(get_member(record, "binding", "state")),
+        evidence=_text(get_member(record, "binding", "evidence")),
+        calls=_number(record.get("calls")),
+        last_call=float(last_call) if isinstance(last_call, (int, float)) else None,
+        restarts=_number(record.get("restarts")),
+        refusals=_number(record.get("refusals")),
+        noise=_number(record.get("noise")),
+        place_note=_text(record.get("place_note")),
+        outer=os.path.basename(_text(record.get("outer"))).removesuffix(".json"),
+    )
+
+
+def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:
+    """Return the name in the host's file: a lease may know no more than the program's."""
+    mark, told = record.get("mark"), _text(record.get("server"))
+    known = prefer(configured, _text(get_member(record, "context", "host", "value")))
+    names = [one.name for one in known if leases.mark_command(list(one.words)) == mark]
+    return told if told in names or not names else names[0]
+
+
+def _prove_ownerless(
+    population: Population,
+    record: dict[str, Json],
+    roots: list[ProcessIdentity],
+    ends: tuple[End, End],
+) -> str:
+    """Return the proof that the host is gone, and that nobody has taken its place.
+
+    A lease may name a shell that started us and has ended, while who talks to us lives: only
+    that nobody holds the other ends of stdin and stdout is proof.
+    """
+    host = get_member(record, "processes", "host")
+    if leases.judge(population.table, host) != "different":
+        return ""
+    ages = [population.table.started_seconds_ago(root.pid) for root in roots]
+    if not all(map(is_settled, ages)):
+        return ""
+    if any(population.has_host_above(root.pid) for root in roots):
+        return ""
+    # Where the kernel does not say (outside Linux), the lease and the parents have to do.
+    excused = set() if os.path.exists("/proc/self/fd") else {"unknown"}
+    if any(end.state not in {"gone", *excused} for end in ends):
+        return ""
+    return f"its host, process {get_member(host, 'pid')}, is gone"
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,115 @@
+"""Which of the hosts that run now would start a server here: not somebody else's, nor elsewhere.
+
+A session is taken for the one that is meant only if it is this user's, with this home, and its
+directory is the current one or above it in the same project.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch import hosts
+from mcp_launch.hosts import codex
+from mcp_launch.launch import context
+from mcp_launch.values import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.machine.survey import Survey
+    from mcp_launch.system import ProcessTable
+
+# Who has another of these reads other files: the entry is not its own.
+_MOVING = ("CODEX_HOME", "CLAUDE_CONFIG_DIR")
+
+# Codex's daemon, which serves the threads of all directories.
+_DAEMON = "app-server"
+
+
+def select(survey: Survey, line: Lineage, here: str) -> dict[int, str]:
+    """Return the running hosts that may start a server here, the one above us first."""
+    above = _list_above(line)
+    found = {pid: name for pid, name in survey.running_hosts.items() if _is_own(survey, pid)}
+    near = [pid for pid in found if pid in above]
+    near += [
+        pid
+        for pid, name in found.items()
+        if pid not in above and _may_work_here(survey.table, pid, name, here)
+    ]
+    return {pid: found[pid] for pid in near}
+
+
+def _is_own(survey: Survey, pid: int) -> bool:
+    environ = survey.table.read_environ(pid)
+    is_same_home = environ.get("HOME", survey.site.home) == survey.site.home
+    is_unmoved = all(environ.get(name) == survey.environ.get(name) for name in _MOVING)
+    return survey.table.read_owner(pid) == os.getuid() and is_same_home and is_unmoved
+
+
+def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:
+    # An editor has windows anywhere, and tells no session.
+    if hosts.load(name).carries == "many sessions" or _is_daemon(table, pid):
+        return True
+    return is_place(table.read_cwd(pid), here)
+
+
+def is_place(directory: str, here: str) -> bool:
+    """Tell whether a session in a directory is one of this place: of its project, and above it."""
+    if not directory or not here:
+        return False
+    if os.path.realpath(directory) == os.path.realpath(here):
+        return True
+    root = context.find_project_root(os.path.realpath(here))
+    is_above = context.is_inside(here, [directory])
+    return is_above and isinstance(root, Found) and context.is_inside(directory, [root.value])
+
+
+def hide_threads(table: ProcessTable, line: Lineage, real: Lineage, here: str) -> ProcessTable:
+    """Return a table in which a Codex has only those threads open that work here."""
+    pid = line.process.identity.pid if line.process else 0
+    if line.host.name != "codex" or pid in _list_above(real):
+        return table
+    is_daemon = _is_daemon(table, pid)
+    hidden = {
+        thread.id
+        for thread in codex.list_open_threads(table.list_open_files(pid))
+        if not (is_place(thread.cwd, here) if thread.cwd else not is_daemon)
+    }
+    view: Any = _View(table, hidden)
+    return view  # type: ignore[no-any-return]
+
+
+def list_notes(table: ProcessTable, line: Lineage, title: str) -> Iterator[str]:
+    """Say that there is no session to take values from, of a host that would have told."""
+    process = line.process
+    is_told = process is not None
+    if process is not None and line.host.name == "codex":
+        is_told = bool(codex.list_open_threads(table.list_open_files(process.identity.pid)))
+    if line.host.told_later and not is_told:
+        yield f"no session of {title} runs here: the values are those of a new one"
+
+
+def _list_above(line: Lineage) -> set[int]:
+    return {process.identity.pid for process in line.ancestors}
+
+
+def _is_daemon(table: ProcessTable, pid: int) -> bool:
+    return _DAEMON in table.read_argv(pid)
+
+
+class _View:
+    """A process table without the files of some threads."""
+
+    def __init__(self, table: ProcessTable, hidden: set[str]) -> None:
+        self._table = table
+        self._hidden = hidden
+
+    def list_open_files(self, pid: int) -> list[str]:
+        paths = self._table.list_open_files(pid)
+        return [path for path in paths if not any(one in path for one in self._hidden)]
+
+    def __getattr__(self, name: str) -> object:
+        found: object = getattr(self._table, name)
+        return found

@@ -1,0 +1,205 @@
+"""The servers that somebody else started: below a host, or left by one.
+
+No sign is trusted alone, for `reap` ends what is found to be left. A host's server is a child
+of a host, hosts hold the other ends of its stdin and stdout, and its command is a server's.
+One that was left has been adopted, nobody holds these ends, and its command is a server's; and
+nothing speaks against it: it is not young, not a shell's job, and nobody can reach it or
+anything below it in another way.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psutil
+
+from mcp_launch import state
+from mcp_launch.config_files import wrap
+from mcp_launch.errors import UsageError
+from mcp_launch.launch import options
+from mcp_launch.machine import masking, open_channels, process_titles
+from mcp_launch.machine.process_snapshot import Server, is_settled
+from mcp_launch.machine.recognize_server import name_server, prefer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.machine.pipe_ends import End
+    from mcp_launch.machine.process_snapshot import Population
+    from mcp_launch.machine.recognize_server import Configured
+
+
+def find_hosted(
+    population: Population, taken: set[int], configured: list[Configured]
+) -> Iterator[tuple[int, Server]]:
+    """Return the servers of hosts, with their hosts' processes."""
+    for host, facts in population.hosts.items():
+        known = prefer(configured, facts.name)
+        for pid in population.children.get(host, []):
+            name = None if pid in taken else _find_name(population, pid, known)
+            if name and _is_own(pid):
+                ends = population.look_at_ends(pid)
+                if all(end.state == "held" for end in ends):
+                    yield host, _describe(population, pid, name, ends)
+
+
+def find_left(
+    population: Population, taken: set[int], configured: list[Configured]
+) -> Iterator[Server]:
+    """Return the servers that their hosts left, each with the proof, or with what it lacks."""
+    found = list(_find_left(population, taken, configured))
+    below = {pid for server in found for pid in server.processes if pid != server.pid}
+    for server in found:
+        if not server.doubt or server.pid not in below:
+            yield server
+
+
+def _find_left(
+    population: Population, taken: set[int], configured: list[Configured]
+) -> Iterator[Server]:
+    named = _list_named(population, configured)
+    for pid, process in population.processes.items():
+        if pid in taken or pid in population.hosts or not _may_be_left(population, pid):
+            continue
+        tree = population.list_tree([process.identity])
+        if named.isdisjoint(tree) or not _is_own(pid):
+            continue
+        ends = population.look_at_ends(pid)
+        if any(end.state != "gone" for end in ends) or _is_anothers(population, pid, ends):
+            continue
+        if os.getpid() in tree or not population.hosts.keys().isdisjoint(tree):
+            continue  # somebody works below it
+        name = _find_name_behind(population, pid, ends, configured)
+        if name:
+            adopter = _name_adopter(population, process.parent)
+            why = (
+                f"process {process.parent} ({adopter}) adopted it, and nobody holds "
+                "the other ends of its stdin and stdout"
+            )
+            doubt = _find_doubt(population, pid, tree)
+            server = _describe(population, pid, name, ends)
+            yield replace(server, why_ownerless="" if doubt else why, doubt=doubt)
+
+
+def _list_named(population: Population, configured: list[Configured]) -> set[int]:
+    """Return the processes that are servers by their command."""
+    pids = population.processes
+    return {pid for pid in pids if _find_name(population, pid, configured, is_proof=True)}
+
+
+def _may_be_left(population: Population, pid: int) -> bool:
+    """Tell whether a process was adopted, or may have been.
+
+    Any program can adopt: as the first process of a container, or by asking the kernel. Linux
+    does not show who has asked.
+    """
+    if population.is_adopted(pid):
+        return True
+    return population.processes[pid].parent in population.processes and not (
+        population.has_host_above(pid)
+    )
+
+
+def _is_anothers(population: Population, pid: int, ends: tuple[End, End]) -> bool:
+    """Tell whether a process has its ends from its parent, which is looked at instead."""
+    if population.is_adopted(pid):
+        return False
+    theirs = population.look_at_ends(population.processes[pid].parent)
+    return [end.name for end in theirs] == [end.name for end in ends]
+
+
+def _find_doubt(population: Population, pid: int, tree: tuple[int, ...]) -> str:
+    """Return what speaks against ending a server that seems to be left; empty: nothing does."""
+    if not population.is_adopted(pid):
+        parent = population.processes[pid].parent
+        name = _name_adopter(population, parent)
+        return f"its parent, process {parent} ({name}), may have started it"
+    if not is_settled(population.table.started_seconds_ago(pid)):
+        return "it was started a moment ago"
+    jobs = filter(None, map(open_channels.find_shell, tree))
+    return next(jobs, "") or population.channels.find_way(tree)
+
+
+def _name_adopter(population: Population, pid: int) -> str:
+    process = population.processes[pid]
+    if population.is_adopter(process):
+        return process.name
+    return process_titles.name_process(population.table, process)
+
+
+def _find_name(
+    population: Population, pid: int, configured: list[Configured], *, is_proof: bool = False
+) -> str | None:
+    argv = population.table.read_argv(pid)
+    if launched := _name_launched(argv):
+        return launched
+    return name_server(argv, configured, is_host=pid in population.hosts, is_proof=is_proof)
+
+
+def _name_launched(argv: list[str]) -> str:
+    """Return the name of the server that a launcher runs; empty if this is not a launcher."""
+    at = wrap.find_run(argv)
+    if at is None:
+        return ""
+    try:
+        given, words = options.split(argv[at:])
+    except UsageError:
+        return ""  # it is about to end
+    names = given.get("--server") or [os.path.basename(word) for word in words[:1]]
+    return names[-1] if names else ""
+
+
+def _find_state(population: Population, pid: int) -> str:
+    """Return where a launcher whose lease is not among ours keeps its files."""
+    if not _name_launched(population.table.read_argv(pid)):
+        return ""
+    environ = population.table.read_environ(pid)
+    return state.find_directory(environ) if environ else "a directory that cannot be read"
+
+
+def _is_own(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).uids().real == os.getuid()
+    except (psutil.Error, AttributeError):
+        return False  # gone; or Windows, which has neither
+
+
+def _describe(population: Population, pid: int, name: str, ends: tuple[End, End]) -> Server:
+    roots = (population.processes[pid].identity,)
+    return Server(
+        name=masking.mask_text(name),
+        pid=pid,
+        roots=roots,
+        processes=population.list_tree(roots),
+        command=tuple(masking.mask(population.table.read_argv(pid))),
+        project=_read_cwd(pid),
+        age=population.table.started_seconds_ago(pid),
+        stdin=ends[0],
+        stdout=ends[1],
+        state=_find_state(population, pid),
+    )
+
+
+def _read_cwd(pid: int) -> str:
+    try:
+        return psutil.Process(pid).cwd()
+    except psutil.Error:
+        return ""
+
+
+def _find_name_behind(
+    population: Population, pid: int, ends: tuple[End, End], configured: list[Configured]
+) -> str | None:
+    """Return the name of the server that uses these ends, a process or what it runs.
+
+    A runner (npx, a shell) hands its own stdin and stdout on to the server. A child with other
+    ones is not looked at: its parent may be a host that we do not know.
+    """
+    name = _find_name(population, pid, configured, is_proof=True)
+    for child in population.children.get(pid, []):
+        theirs = population.look_at_ends(child)
+        if not name and [end.name for end in theirs] == [end.name for end in ends]:
+            name = _find_name_behind(population, child, ends, configured)
+    return name

@@ -1,0 +1,213 @@
+"""What a launcher would be started with: here and now, or by the host that has the server.
+
+Nothing is started. Of a host's start we know what its file says, what its process shows, and
+that it would take place where we are.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch import hosts, launch, state
+from mcp_launch.commands.wrap import check_hosts, make_site
+from mcp_launch.config_files import run_options, wrap
+from mcp_launch.errors import ProfileRefused, UsageError, suggest
+from mcp_launch.launch import context, lineage, options, profile, profile_files
+from mcp_launch.launch.lineage import Lineage
+from mcp_launch.machine import foresight, host_environment, nearby_session
+from mcp_launch.machine.survey import Survey
+from mcp_launch.state import profile_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcp_launch.machine.survey import Item
+    from mcp_launch.system import ProcessTable
+
+# Stands for the server's command where none was given.
+NO_COMMAND = "COMMAND"
+
+# Of several entries of one name, a host uses the one of the narrowest scope.
+_SCOPES = ("plugin", "user", "workspace", "project", "local", "managed")
+
+
+class Situation(NamedTuple):
+    """All that a launch would find."""
+
+    table: ProcessTable
+    arguments: list[str]  # the words after `run`
+    environ: dict[str, str]
+    line: Lineage
+    cwd: str
+    item: Item | None = None  # the entry, if a host would start it
+    origins: Mapping[str, str] = {}  # of variables that are not just inherited
+    withheld: Mapping[str, str] = {}  # what the host has and does not hand on, and why
+    around: Mapping[str, str] = {}  # all that the host has
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_launched(self) -> bool:
+        """Tell whether the launcher comes into it at all: an entry may not be wrapped."""
+        return self.item is None or wrap.find_run(self.item.words) is not None
+
+
+def look_here(words: list[str], environ: Mapping[str, str], table: ProcessTable) -> Situation:
+    """Return the situation of a launch that this very process would be."""
+    own = dict(environ)
+    launch.forget_locale(table, own)
+    line = lineage.trace_back(table, os.getpid())
+    return Situation(table, _complete(words, own), own, line, context.read_cwd(own))
+
+
+def look_at_server(server: str, only: list[str], words: list[str], here: Situation) -> Situation:
+    """Return the situation of a server that a host or a profile has.
+
+    Raises:
+        UsageError: Nobody has it, or several hosts have.
+
+    """
+    check_hosts(only)
+    directory = state.find_directory(here.environ)
+    survey = Survey(make_site(here.environ), here.table, directory, only)
+    # Of several processes of a host, the one above us is the one that is meant.
+    survey.running_hosts = nearby_session.select(survey, here.line, here.cwd)
+    found = [item for item in survey.items if item.name == server]
+    if found:
+        return _enter(survey, _choose(server, found, here.cwd), words, here)
+    sighting = context.look(here.table, here.line, here.environ)
+    in_profiles = (
+        [] if only else list(_list_profiles(here, here.line.host.find_place(sighting).value))
+    )
+    if server in in_profiles or "" in in_profiles:
+        return here._replace(arguments=["--server", server, *words])
+    known = [*(item.name for item in survey.items), *in_profiles]
+    who = f"none of {', '.join(only)} has" if only else "no host and no profile has"
+    raise UsageError(
+        f"{who} a server {server}",
+        fix=f"{suggest(server, known)}mcp-launch wrap --dry-run lists those of all hosts",
+    )
+
+
+def _complete(words: list[str], environ: Mapping[str, str]) -> list[str]:
+    """Add what stands for a command, unless there is one, or a profile may have it."""
+    given, command = split(words)
+    if command or profile.name_server(given, environ):
+        return words
+    return [*(word for word in words if word != "--"), "--", NO_COMMAND]
+
+
+def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return options and command; of words that make no sense, neither."""
+    try:
+        return options.split(words)
+    except UsageError:
+        return {}, []  # what is wrong is told where the words are used
+
+
+def _list_profiles(here: Situation, place: str) -> Iterator[str]:
+    """Return the servers of all profiles; an empty name for a file that cannot be read."""
+    files = (profile_files.locate_user_file(here.environ), profile_files.locate_project_file(place))
+    for at, path in enumerate(files):
+        if os.path.exists(path):
+            try:
+                yield from profile_reader.read(path, None, is_projects=at > 0)["servers"]
+            except ProfileRefused:
+                yield ""
+
+
+def _choose(server: str, found: list[Item], here: str) -> Item:
+    names = {item.host.name for item in found}
+    if len(names) > 1:
+        raise UsageError(
+            f"several hosts have a server {server}: {', '.join(sorted(names))}",
+            fix=f"name one: mcp-launch env {server} --host {min(names)}",
+        )
+    chosen = max(found, key=lambda item: _rank(item, here))
+    if not chosen.words:
+        raise UsageError(
+            f"{server} in {chosen.file.path} has no command: "
+            + (chosen.why_not or "it cannot be understood"),
+            fix="name a server that is started by a command",
+        )
+    return chosen
+
+
+def _rank(item: Item, here: str) -> int:
+    scope = item.scope.partition(":")[0]
+    if scope == "local" and not context.is_inside(here, [str(item.path[1])]):
+        return -1  # another project's
+    return _SCOPES.index(scope) if scope in _SCOPES else 0
+
+
+def _enter(survey: Survey, item: Item, words: list[str], here: Situation) -> Situation:
+    """Return the situation in which a host starts an entry's command."""
+    title, own = item.host.title, item.variables
+    cwd = _find_cwd(survey, item, here.cwd)
+    host = host_environment.read_host(survey, item.host)
+    given = host_environment.give(survey, item)
+    origins = {
+        name: f"inherited from {title}" if name in host else "the entry's envFile" for name in given
+    }
+    origins |= dict.fromkeys(host_environment.read_projects(survey, item), "the project's settings")
+    withheld = dict.fromkeys(host.keys() - given.keys(), f"{title} does not hand it on to servers")
+    # Whatever stands there is another session's: the host says these anew for every server.
+    for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()):
+        if name not in own and given.pop(name, None) is not None:
+            withheld[name] = f"{title} sets its own when it starts a server"
+    added = host_environment.list_added(item, cwd)
+    origins |= dict.fromkeys(added, f"{title} sets it for every server")
+    origins |= dict.fromkeys(own, "the entry's env")
+    line = _imagine_lineage(survey, item)
+    table = nearby_session.hide_threads(here.table, line, here.line, here.cwd)
+    return Situation(
+        table,
+        _join(words, survey, item),
+        given | {name: text for name, text in added.items() if name not in own},
+        line,
+        cwd,
+        item,
+        origins,
+        {name: why for name, why in sorted(withheld.items()) if name not in added},
+        host,
+        (*_list_notes(survey, item, cwd), *nearby_session.list_notes(table, line, item.host.title)),
+    )
+
+
+def _find_cwd(survey: Survey, item: Item, here: str) -> str:
+    """Return where the host starts it; a host that starts servers where it runs, runs here."""
+    *_, place = (here, *foresight.list_places(survey, item))
+    return here if place == survey.site.project else place
+
+
+def _imagine_lineage(survey: Survey, item: Item) -> Lineage:
+    pids = host_environment.find_processes(survey, item.host)
+    process = survey.table.look(pids[0]) if pids else None
+    program = "vscode" if item.host.name == "cline" else item.host.name  # it lives in the other's
+    line = Lineage([process] if process else [], hosts.load(program), process)
+    line.evidence = "nothing is started, so there is no stdin to look at"
+    return line
+
+
+def _join(words: list[str], survey: Survey, item: Item) -> list[str]:
+    """Return the words after `run`: the entry's own, with those that were given before them."""
+    spelled = [host_environment.expand(survey, item, word) for word in item.words]
+    at = wrap.find_run(item.words)
+    # What is not wrapped is looked at as if it were.
+    own = [*run_options.name_server(item.name), "--", *spelled] if at is None else spelled[at:]
+    return words if split(words)[1] else [*(word for word in words if word != "--"), *own]
+
+
+def _list_notes(survey: Survey, item: Item, cwd: str) -> Iterator[str]:
+    for refusal in survey.refusals:
+        yield f"{refusal.error.problem}: {refusal.error.fix}"
+    if item.why_not:
+        yield f"{item.host.title} does not start {item.name}: {item.why_not}"
+    if wrap.find_run(item.words) is None:
+        yield (
+            f"{item.name} is not wrapped: mcp-launch adds nothing to it, and takes nothing out, "
+            f"until you run: mcp-launch wrap {item.name} --host {item.host.name}"
+        )
+    is_known = len(foresight.list_places(survey, item)) == 1
+    doubt = "" if is_known else ", which is not sure"
+    yield f"{item.host.title} is taken to start it in {cwd}{doubt}"

@@ -1,0 +1,122 @@
+"""Tell by its command line whether a process is a server, and which.
+
+Conservative: hosts run shells, linters and each other with pipes to them, too. A process is a
+server if its command is a configured one, or if the word "mcp" stands in the name of what it
+runs: its program, script, module, package or image, never a directory or an argument.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch.machine.command_line import (
+    CONTAINERS,
+    NPX_TITLE,
+    PACKAGE_RUNNERS,
+    RUNNERS,
+    SHELLS,
+    list_programs,
+    name_program,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# How many words (an interpreter and its options) may stand before a configured command.
+_WORDS_BEFORE = 3
+
+# A word of its own, so that `mcp23017-daemon` and `mcpelauncher` are something else.
+_SAYS_SO = re.compile(
+    r"(?<![a-z0-9])(fast)?mcp(servers?)?(?![a-z0-9])|modelcontextprotocol", re.IGNORECASE
+)
+
+# The same for people.
+EXPLANATION = (
+    "A server is known by its command, if a host's file has it, or by the word mcp in the name "
+    "of its program, script, module or package."
+)
+
+# What makes a host a server: `codex mcp-server`, `claude mcp serve`.
+_SERVING = {"mcp", "mcp-server"}
+
+# npx does not show these.
+_NPX_ANSWERS = {"-y", "--yes"}
+
+
+class Configured(NamedTuple):
+    """A server in a host's file."""
+
+    name: str
+    words: tuple[str, ...]  # its own command, without a launcher before it
+    host: str = ""
+
+
+def prefer(configured: Iterable[Configured], host: str) -> list[Configured]:
+    """Return all of them, those of one host first: others may call the same command otherwise."""
+    return sorted(configured, key=lambda one: one.host != host)
+
+
+def name_server(
+    argv: list[str],
+    configured: Iterable[Configured],
+    *,
+    is_host: bool = False,
+    is_proof: bool = False,
+) -> str | None:
+    """Return the name of the server that a process is; None if it is none.
+
+    With `is_proof` a configured command counts only if it means the same wherever it is run.
+    """
+    if not argv:
+        return None
+    for one in configured:
+        if is_same_command(argv, one.words) and (not is_proof or means_one_program(one.words)):
+            return one.name
+    if is_host:
+        return " ".join(argv[:2]) if argv[1:2] and argv[1] in _SERVING else None
+    names = (name_program(word) for word in list_programs(argv))
+    return next((name for name in names if _says_so(name)), None)
+
+
+def _says_so(name: str) -> bool:
+    # Of `@scope/name` both parts are the package's, of an image's only the last.
+    return bool(_SAYS_SO.search(name if name.startswith("@") else os.path.basename(name)))
+
+
+def is_same_command(argv: list[str], words: tuple[str, ...]) -> bool:
+    """Tell whether a command line is this command, or an interpreter's that runs it."""
+    if argv[0].startswith(NPX_TITLE):
+        argv = ["npx", *argv[0].split()[2:]]
+        words = tuple(word for word in words if word not in _NPX_ANSWERS)
+    before = len(argv) - len(words)
+    return (
+        bool(words)
+        and 0 <= before <= _WORDS_BEFORE
+        and tuple(argv[before + 1 :]) == words[1:]
+        and os.path.basename(argv[before]) == os.path.basename(words[0])
+        and _runs_what_follows(argv[:before])
+    )
+
+
+def _runs_what_follows(before: list[str]) -> bool:
+    """Tell whether words are an interpreter and its options: `tail -f server` is no server."""
+    if not before:
+        return True
+    first = os.path.basename(before[0])
+    is_runner = bool(RUNNERS.fullmatch(first)) or first in SHELLS or first == "env"
+    return is_runner and all(word.startswith("-") for word in before[1:])
+
+
+def means_one_program(words: tuple[str, ...]) -> bool:
+    """Tell whether a command runs the same wherever it is run: `python main.py` may be anything."""
+    program = os.path.basename(words[0])
+    *_, last = list_programs(list(words))
+    if program in {"npm", "pnpm", "yarn"}:
+        return words[1:2] in {("exec",), ("dlx",)}  # not a script of the project's
+    if program in PACKAGE_RUNNERS or program in CONTAINERS:
+        return True
+    if RUNNERS.fullmatch(program) or program in SHELLS:
+        return last.startswith("/") and last != words[0]
+    return os.path.isabs(words[0]) or "/" not in words[0]

@@ -1,0 +1,272 @@
+"""All that the checks look at, read once: files, entries, surroundings, processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_launch import hosts, state, system
+from mcp_launch.commands import wrap as wrap_command
+from mcp_launch.config_files import planned_changes, wrap
+from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.positions import locate
+from mcp_launch.doctor.finding import Subject, tell_failure
+from mcp_launch.errors import FileRefused, UsageError
+from mcp_launch.hosts.config import Site, list_entries, tell_why_not
+from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.launch import options
+from mcp_launch.machine import claude_keys, installation, installed_hosts, permission, running
+from mcp_launch.machine.recognize_server import Configured
+from mcp_launch.values import find_home_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mcp_launch.config_files.positions import Path
+    from mcp_launch.doctor.finding import Finding
+    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.machine.installed_hosts import Program
+    from mcp_launch.machine.running import Census
+    from mcp_launch.system import ProcessTable
+
+# Where the hosts' entries keep their variables.
+_VARIABLES = ("env", "environment", "envs")
+
+
+class Item(NamedTuple):
+    """One server in one file."""
+
+    host: HostConfig
+    file: File
+    document: Document
+    path: Path  # where it stands in the document
+    name: str
+    scope: str  # in the host's words; "local: /project" for Claude Code's private ones
+    entry: dict[str, Any]
+    words: list[str]  # its command as it is in the file; none if it cannot be understood
+    why_not: str  # why it is no server that this host starts; empty: it is one
+    is_wrapped: bool  # by a launcher of its own name
+    options: dict[str, list[str]]  # of `run`, if it is wrapped
+    command: list[str]  # the server's own command; none if a profile has it
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables that the entry sets."""
+        found: dict[str, str] = {}
+        command = self.entry.get("command")
+        tables = [self.entry.get(key) for key in _VARIABLES]
+        # Zed's entries of old have all of it in one place.
+        tables += [command.get("env")] if isinstance(command, dict) else []
+        for table in tables:
+            if isinstance(table, dict):
+                found |= {str(name): str(text) for name, text in table.items() if text is not None}
+        return found
+
+    @property
+    def is_of_project(self) -> bool:
+        """Tell whether the entry lies in a project, where others may see it."""
+        return self.scope in {"project", "workspace", "repository"}
+
+    def point(self, *keys: str | int) -> Subject:
+        """Return the place of the entry, or of something in it, as a subject."""
+        place = point(self.host, self.file, self.document, self.path + keys)
+        return place._replace(server=self.name, scope=self.scope)
+
+
+def point(host: HostConfig, file: File, document: Document, path: Path) -> Subject:
+    """Return the place of something in a file as a subject."""
+    while path and path not in document.spots:
+        path = path[:-1]
+    spot = document.spots.get(path)
+    line, column = locate(document.text, spot.key[0]) if spot else (0, 0)
+    return Subject(host.name, "", file.scope, file.path, line, column)
+
+
+class Refusal(NamedTuple):
+    """A file that could not be read, and why."""
+
+    host: HostConfig
+    file: File
+    error: FileRefused
+
+
+class Survey:
+    """What there is. Nothing in it is looked at before it is asked for."""
+
+    def __init__(
+        self, site: Site, table: ProcessTable, directory: str, only: Sequence[str] = ()
+    ) -> None:
+        self.site = site
+        self.environ: Mapping[str, str] = site.environ
+        self.table = table
+        self.state = directory  # where leases and logs are
+        self.hosts = [host for host in HOSTS.values() if not only or host.name in only]
+        self.refusals: list[Refusal] = []
+        self.failures: list[Finding] = []  # entries that could not be looked at
+        self._documents: dict[str, Document] = {}
+
+    @cached_property
+    def files(self) -> list[tuple[HostConfig, File]]:
+        """Return every file that is there, once: a project may be the home."""
+        found: dict[tuple[str, str], tuple[HostConfig, File]] = {}
+        for host in self.hosts:
+            for file in host.list_files(self.site):
+                if os.path.lexists(file.path):
+                    found.setdefault((host.name, os.path.realpath(file.path)), (host, file))
+        return list(found.values())
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """Return every server of every file; a file that cannot be read is in `refusals`."""
+        found: list[Item] = []
+        for host, file in self.files:
+            try:
+                document = self.read(file)
+            except FileRefused as error:
+                self.refusals.append(Refusal(host, file, error))
+                continue
+            for path in list_entries(document, file):
+                try:
+                    item = _describe(host, file, document, path)
+                    found.append(item._replace(why_not=self._tell_why_not(item, found)))
+                except Exception as error:  # noqa: BLE001  # whatever it is, the others are seen
+                    subject = Subject(host.name, str(path[-1]), file.scope, file.path)
+                    self.failures.append(tell_failure(subject, "reading the entry", error))
+        return found
+
+    def _tell_why_not(self, item: Item, before: list[Item]) -> str:
+        """Return why an entry is no server that its host starts; nothing if it is one."""
+        entry = item.document.get(item.path)
+        if item.file.why_not:
+            return item.file.why_not
+        if item.host.name == "claude" and any(claude_keys.list_faults(entry)):
+            return permission.SKIPPED
+        if any(_hides(one, item) for one in before):
+            return permission.HIDDEN
+        return tell_why_not(item.host, entry) or permission.tell_why_off(self, item)
+
+    @cached_property
+    def servers(self) -> list[Item]:
+        """Return the servers that hosts do start."""
+        return [item for item in self.items if not item.why_not]
+
+    @cached_property
+    def approvals(self) -> dict[str, dict[str, Any]]:
+        """Return all that may approve or forbid Claude Code's servers, by the files it is in."""
+        return permission.read_settings(self)
+
+    @cached_property
+    def launcher(self) -> str:
+        """Return the launcher's own path; nothing if it is not installed."""
+        try:
+            return installation.find(self.environ, self.site.home)
+        except UsageError:
+            return ""
+
+    @cached_property
+    def running_hosts(self) -> dict[int, str]:
+        """Return the processes of hosts that run now, with their names in `hosts`."""
+        found = {}
+        for pid in self.table.list_pids():
+            process = self.table.look(pid)
+            host = hosts.recognise(self.table, process) if process else None
+            if host is not None:
+                found[pid] = host.name
+        return found
+
+    @cached_property
+    def configured(self) -> list[Configured]:
+        """Return the servers whose own commands are in the hosts' files."""
+        return [
+            Configured(item.name, tuple(item.command), item.host.name)
+            for item in self.items
+            if item.command
+        ]
+
+    @cached_property
+    def census(self) -> Census:
+        """Tell who runs for whom."""
+        return self.take_census()
+
+    def take_census(self) -> Census:
+        """Tell who runs for whom at this very moment."""
+        return running.take(self.table, self.state, self.configured)
+
+    @cached_property
+    def programs(self) -> dict[str, Program]:
+        """Return the hosts that are installed, with their versions."""
+        return installed_hosts.find_all(self.site)
+
+    def read(self, file: File) -> Document:
+        """Return one file, read once.
+
+        Raises:
+            FileRefused: It cannot be read.
+
+        """
+        if file.path not in self._documents:
+            text = planned_changes.read_file(file.path)
+            self._documents[file.path] = Document(file.kind, text, file.path)
+        return self._documents[file.path]
+
+
+def open_survey(
+    environ: Mapping[str, str],
+    table: ProcessTable | None = None,
+    only: Sequence[str] = (),
+    *,
+    needs_project: bool = False,
+) -> Survey:
+    """Look at what this user has, in this project; at some hosts only, if so asked.
+
+    Raises:
+        UsageError: The project is needed, and the working directory was deleted.
+
+    """
+    try:
+        site = wrap_command.make_site(environ)
+    except UsageError:
+        if needs_project:
+            raise
+        # What runs can be seen from anywhere; the user's own files are in the home.
+        home = find_home_directory(environ)
+        site = Site(home, home, environ, sys.platform)
+    return Survey(site, table or system.open_table(), state.find_directory(environ), only)
+
+
+def _describe(host: HostConfig, file: File, document: Document, path: Path) -> Item:
+    entry = document.get(path)
+    shape = planned_changes.find_shape(document, host, path)
+    words = wrap.list_words(document, path, shape) if shape else []
+    is_wrapped = bool(shape) and wrap.is_wrapped(document, path, shape or host.shapes[0])
+    given: dict[str, list[str]] = {}
+    command = words
+    if is_wrapped:
+        try:
+            given, command = options.split(words[2:])
+        except UsageError:
+            command = []
+    return Item(
+        host,
+        file,
+        document,
+        path,
+        str(path[-1]),
+        # Deeper than others are Claude Code's own servers of one project.
+        file.scope if path[0] != "projects" else f"local: {path[1]}",
+        entry if isinstance(entry, dict) else {},
+        words,
+        "",
+        is_wrapped,
+        given,
+        command,
+    )
+
+
+def _hides(nearer: Item, item: Item) -> bool:
+    """Tell whether Claude Code takes another entry of a project instead, from nearer by."""
+    is_same = (nearer.host.name, nearer.name) == ("claude", item.name)
+    is_other_file = nearer.file.path != item.file.path
+    return is_same and is_other_file and nearer.scope == item.scope == "project"
