@@ -13,7 +13,18 @@ from mcp_launch.errors import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.state.launch_log import Log
+    from typing import Protocol
+
+    class Log(Protocol):
+        """Where decisions are kept."""
+
+        @property
+        def descriptor(self) -> int:
+            """Return its file's, or -1."""
+
+        def note(self, text: str, moment: float | None = None) -> None:
+            """Keep one decision."""
+
 
 _is_on = False
 _is_kept = True

@@ -28,6 +28,24 @@ class Missing:
         self.searched = searched
 
 
+class Variable:
+    """One variable that the server is to get, and from where."""
+
+    __slots__ = ("default", "is_required", "sought", "source")
+
+    def __init__(
+        self,
+        source: str,
+        sought: str,
+        default: str | None = None,
+        is_required: bool = True,  # noqa: FBT001, FBT002  # a record's fields, in order
+    ) -> None:
+        self.source = source
+        self.sought = sought  # its name there, where it has one
+        self.default = default
+        self.is_required = is_required
+
+
 def name_home(directory: str, home: str, own: list[str], title: str) -> str:
     """Return which home a directory is, or that it is `/`; nothing for any other.
 

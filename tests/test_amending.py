@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from test_wrapping import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
 
 from mcp_launch.config_files import run_options
-from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.host_config import File, HostConfig
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
+from mcp_launch.documents.document import Document
 from mcp_launch.errors import UsageError
-from mcp_launch.hosts.config import File, HostConfig
 from mcp_launch.launch import options
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.document import Kind
+    from mcp_launch.documents.document import Kind
 
 
 def change(kind: Kind, text: str, wish: Wish) -> str:

@@ -12,9 +12,8 @@ import pytest
 from facts import make_context
 from stage import PROBE, RUN, Stage
 
-from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, UsageError
-from mcp_launch.launch import plan, profile
+from mcp_launch.launch import plan, profile, profile_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ import pytest
 from mcp_launch.commands import wrap
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import diff, planned_changes
-from mcp_launch.config_files.document import Document, Kind
+from mcp_launch.config_files.host_config import ANY_HOST, File
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.hosts.config import ANY_HOST, File
+from mcp_launch.documents.document import Document, Kind
 from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:

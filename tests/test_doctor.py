@@ -16,9 +16,10 @@ from rich.console import Console
 
 from mcp_launch.doctor import registry
 from mcp_launch.doctor.checks import configuration, not_wrapped
-from mcp_launch.doctor.finding import CHECKS, Finding, Subject
+from mcp_launch.doctor.finding import CHECKS, Finding
 from mcp_launch.doctor.report import Report
 from mcp_launch.machine.installed_hosts import Program
+from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

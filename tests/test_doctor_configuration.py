@@ -20,7 +20,7 @@ from mcp_launch.doctor.checks import (
     unexpanded_variables,
     unreadable_file,
 )
-from mcp_launch.machine import claude_keys
+from mcp_launch.hosts.claude import keys
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -346,7 +346,7 @@ def test_an_entry_that_claude_code_skips_is_told_once(
 ) -> None:
     write_servers(machine, ".mcp.json", docs=entry, web={"command": "x"})
 
-    [finding] = look(machine, claude_keys)
+    [finding] = look(machine, keys)
 
     assert finding.code == "ML122"
     assert finding.subject.line == 1
@@ -372,7 +372,7 @@ def test_an_entry_that_claude_code_takes_is_all_right(
 ) -> None:
     write_servers(machine, CLAUDE, docs=entry)
 
-    assert look(machine, claude_keys) == []
+    assert look(machine, keys) == []
 
 
 @pytest.mark.parametrize(
@@ -387,14 +387,14 @@ def test_an_entry_that_claude_code_takes_is_all_right(
 def test_a_projects_file_without_servers_is_skipped(machine: Machine, text: str, fix: str) -> None:
     machine.write(".mcp.json", text)
 
-    [finding] = [*look(machine, claude_keys), *look(machine, misplaced_table)]
+    [finding] = [*look(machine, keys), *look(machine, misplaced_table)]
 
     assert finding.code == "ML122"
     assert "skips the whole file" in finding.message
     assert fix in finding.fix
     machine.write(".mcp.json", '{"mcpServers": {}}')
     machine.write(CLAUDE, "{}")
-    assert look(machine, claude_keys) == []
+    assert look(machine, keys) == []
 
 
 # Tables of servers that belong to another host.

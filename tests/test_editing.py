@@ -15,9 +15,9 @@ import pytest
 from stage import LIMIT, PROBE, Stage
 
 from mcp_launch.config_files import backups, planned_changes, replace_file
-from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.host_config import ANY_HOST, File, Site, list_entries
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.hosts.config import ANY_HOST, File, Site, list_entries
+from mcp_launch.documents.document import Document
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installation
 
@@ -338,16 +338,16 @@ def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
 def test_an_allowlist_of_commands_is_warned_of(
     own_home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcp_launch.commands import wrap as wrap_command
-    from mcp_launch.commands import wrap_warnings
     from mcp_launch.hosts.claude import config as claude_config
+    from mcp_launch.machine import wrap_warnings
+    from mcp_launch.machine.survey import make_site
 
     assert project.is_dir()
     file = write(own_home / ".claude.json", '{"mcpServers": {"it": {"command": "x"}}}')
     allowed = {"allowedMcpServers": [{"serverCommand": ["x"]}]}
     managed = write(tmp_path / "managed-settings.json", json.dumps(allowed))
     monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
-    site = wrap_command.make_site(os.environ)
+    site = make_site(os.environ)
     host = HOSTS["claude"]
     [own] = [one for one in host.list_files(site) if one.path == str(file)]
     change = planned_changes.look(host, own, file.read_text(encoding="utf-8"), Wish(LAUNCHER))

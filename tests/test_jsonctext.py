@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch.config_files import jsonc
-from mcp_launch.config_files.positions import Unreadable
+from mcp_launch.documents import jsonc
+from mcp_launch.documents.positions import Unreadable
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=6)

@@ -11,6 +11,38 @@ import mcp_launch
 
 PACKAGE = Path(mcp_launch.__file__).parent
 
+# Who may import whom, packages and the modules beside them; a package always knows itself.
+EVERYBODY = {"errors", "values"}
+LAUNCH_PATH = {"hosts", "launch", "protocol", "state", "system", "trace"}
+OFF_PATH = LAUNCH_PATH | {"config_files", "documents", "hosts.configuration", "masking"}
+MAY_IMPORT = {
+    "__init__": set(),
+    "values": set(),
+    "errors": set(),
+    "trace": set(),
+    "protocol": set(),
+    "system": {"trace"},
+    "state": {"protocol", "system", "trace"},
+    "hosts": {"protocol", "system"},
+    # `runtime` late, once: everything that only a running server needs.
+    "launch": {"documents", "hosts", "protocol", "runtime", "state", "system", "trace"},
+    "broker": LAUNCH_PATH | {"runtime"},
+    "runtime": LAUNCH_PATH | {"broker", "masking"},
+    "masking": {"launch"},
+    "documents": {"protocol"},
+    "config_files": {"documents", "launch", "masking", "state"},
+    # What is known of a host's files; what is known of its identity is on the launch path.
+    "hosts.configuration": {"config_files", "documents"},
+    "machine": OFF_PATH,
+    "doctor": OFF_PATH | {"machine"},
+    "commands": OFF_PATH | {"doctor", "machine", "runtime"},
+    "cli": {"commands", "state"},
+    "__main__": {"cli", "launch", "system"},
+}
+
+# Packages that know each other. The core is one knot, and `launch` calls what uses its plans.
+KNOTS = {frozenset({"broker", "runtime"}), frozenset({"launch", "runtime"})}
+
 # Modules that know each other in a circle. This list may only become shorter.
 CIRCLES = {
     frozenset(
@@ -23,8 +55,11 @@ CIRCLES = {
             "broker.roots",
         }
     ),
-    frozenset({"machine.survey", "machine.permission", "machine.claude_keys"}),
+    frozenset({"machine.survey", "machine.permission"}),
 }
+
+# What a reader of bytes and messages must not need.
+IMPURE = {"os", "select", "signal", "socket", "subprocess", "time"}
 
 
 def name_module(path: Path) -> str:
@@ -53,6 +88,23 @@ def list_imports(module: str) -> set[str]:
 GRAPH = {module: list_imports(module) for module in SOURCES}
 
 
+def name_package(module: str) -> str:
+    """Return what a module belongs to, in the table's words."""
+    if module in {"hosts.simple", "hosts.configured"} or module.endswith((".config", ".keys")):
+        return "hosts.configuration"
+    return module.partition(".")[0]
+
+
+def list_package_edges() -> set[tuple[str, str]]:
+    """Return which packages know which others."""
+    return {
+        (name_package(module), name_package(other))
+        for module, others in GRAPH.items()
+        for other in others
+        if module and name_package(module) != name_package(other)
+    }
+
+
 def find_circles() -> set[frozenset[str]]:
     """Return the groups of modules each of which leads to all of its group (Tarjan)."""
     numbers: dict[str, int] = {}
@@ -79,6 +131,39 @@ def find_circles() -> set[frozenset[str]]:
         if module not in numbers:
             visit(module)
     return circles
+
+
+@pytest.mark.parametrize("package", sorted({name_package(module) for module in SOURCES} - {""}))
+def test_a_package_knows_only_what_the_table_says(package: str) -> None:
+    known = {other for one, other in list_package_edges() if one == package}
+
+    assert known <= MAY_IMPORT[package] | EVERYBODY
+
+
+def test_no_packages_know_each_other_but_those_that_are_listed() -> None:
+    edges = list_package_edges()
+
+    assert {frozenset(edge) for edge in edges if edge[::-1] in edges} == KNOTS
+
+
+@pytest.mark.parametrize(
+    "module", sorted(one for one in SOURCES if name_package(one) == "protocol")
+)
+def test_the_protocol_is_pure(module: str) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module.partition(".")[0])
+
+    assert not imported & IMPURE
+
+
+def test_few_modules_lie_beside_the_packages() -> None:
+    beside = {module for module, path in SOURCES.items() if path.parent == PACKAGE}
+
+    assert len(beside) <= 8
 
 
 def test_no_modules_know_each_other_in_a_circle_but_those_that_are_listed() -> None:

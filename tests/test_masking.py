@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_launch.machine import masking
-from mcp_launch.machine.masking import Scrubber
+from mcp_launch import masking
+from mcp_launch.masking import Scrubber
 
 SECRET = "tango-Foxtrot-17"
 LONG = "0123456789abcdefABCDEF0123456789abcdef"

@@ -13,9 +13,8 @@ from facts import FakeTable, make_context, make_sighting
 from stage import PROBE, Stage, python
 
 from mcp_launch import hosts
-from mcp_launch.config_files import profile_file
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
-from mcp_launch.launch import literals, passed_variables, plan, profile
+from mcp_launch.launch import literals, passed_variables, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.values import Found
 

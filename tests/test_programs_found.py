@@ -11,7 +11,7 @@ import pytest
 from hosts.programs import read_pins
 from stage import LIMIT
 
-from mcp_launch.hosts.config import Site
+from mcp_launch.config_files.host_config import Site
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installed_hosts
 from mcp_launch.machine.installed_hosts import TRIED, find_all, read_version, tell_tried

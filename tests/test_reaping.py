@@ -27,7 +27,7 @@ from standins import (
 
 from mcp_launch.commands import reap as reap_command
 from mcp_launch.errors import LaunchError, UsageError
-from mcp_launch.machine import process_snapshot, units
+from mcp_launch.machine import end_server, process_snapshot, units
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.system import linux
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait for servers that are known to ignore SIGTERM."""
-    monkeypatch.setattr(reap_command, "TERMINATED_GRACE", 0.3)
+    monkeypatch.setattr(end_server, "TERMINATED_GRACE", 0.3)
 
 
 @pytest.fixture
@@ -481,7 +481,7 @@ def test_what_could_not_be_ended_is_told(
     families: Families, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     family = families.start("codex", command=SERVER).kill_host()
-    monkeypatch.setattr(reap_command, "KILLED_GRACE", 0.0)
+    monkeypatch.setattr(end_server, "KILLED_GRACE", 0.0)
 
     def refuse(*_: object) -> None:
         raise PermissionError
@@ -502,7 +502,7 @@ def test_a_server_that_has_an_owner_by_now_is_left_alone(families: Families, sta
     write_lease(state, processes={"launcher": family.server, "host": os.getpid()})
 
     with pytest.raises(LaunchError) as left:
-        reap_command.reap(open_survey(os.environ, enclose()), server)
+        end_server.reap(open_survey(os.environ, enclose()), server)
 
     assert left.value.problem == (
         f"docs (process {family.server}) is not proven ownerless any more, and was left alone"
@@ -516,7 +516,7 @@ def test_a_server_that_ended_by_itself_is_no_failure(families: Families, state: 
     family.end()
     wait_until_gone(family.server)
 
-    reap_command.reap(open_survey(os.environ, enclose()), server)
+    end_server.reap(open_survey(os.environ, enclose()), server)
 
 
 def test_another_process_with_the_same_pid_is_never_signalled(
@@ -527,7 +527,7 @@ def test_another_process_with_the_same_pid_is_never_signalled(
     earlier = ProcessIdentity(family.server, "ticks:1")
     object.__setattr__(server, "roots", (earlier,))
 
-    assert reap_command.end(enclose(), server) == []
+    assert end_server.end(enclose(), server) == []
     assert is_there(family.server)
 
 

@@ -20,15 +20,15 @@ from mcp_launch.commands import doctor, trust
 from mcp_launch.commands import wrap as wrap_command
 from mcp_launch.commands.screen import Screen
 from mcp_launch.commands.wrap import Request
-from mcp_launch.config_files import backups, planned_changes, replace_file, write_file
+from mcp_launch.config_files import backups, planned_changes, replace_file, wrapped_files
+from mcp_launch.config_files.host_config import ANY_HOST, File
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.checks import not_wrapped, our_installation
 from mcp_launch.doctor.report import Report
+from mcp_launch.documents import write_file
 from mcp_launch.errors import FileRefused, UsageError
-from mcp_launch.hosts.config import ANY_HOST, File
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine.survey import open_survey
-from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from doctoring import Machine
 
-    from mcp_launch.config_files.document import Kind
     from mcp_launch.doctor.finding import Finding
+    from mcp_launch.documents.document import Kind
 
 GIT = shutil.which("git") or "git"
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")

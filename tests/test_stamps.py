@@ -12,7 +12,7 @@ from facts import FakeTable, make_sighting
 
 from mcp_launch.broker import outer_launch
 from mcp_launch.hosts import load
-from mcp_launch.state import stamps
+from mcp_launch.system import stamps
 
 if TYPE_CHECKING:
     from pathlib import Path

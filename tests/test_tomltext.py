@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch.config_files import positions, toml
+from mcp_launch.documents import positions, toml
 
 B, L = '"' * 3, "'" * 3
 

@@ -13,8 +13,8 @@ import pytest
 from test_shared_files import TEXT, track, wrap, write
 
 from mcp_launch.commands import uninstall as uninstall_command
+from mcp_launch.config_files import wrapped_files
 from mcp_launch.errors import UsageError
-from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,11 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch.config_files import jsonc, wrap
-from mcp_launch.config_files.document import Document, Kind
+from mcp_launch.config_files import wrap
+from mcp_launch.config_files.host_config import ANY, File, HostConfig, list_entries
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
-from mcp_launch.hosts.config import ANY, File, HostConfig, list_entries
+from mcp_launch.documents import jsonc
+from mcp_launch.documents.document import Document, Kind
 
 LAUNCHER = "/opt/bin/mcp-launch"
 ONE_LIST = Shape(is_one_list=True)

@@ -12,8 +12,8 @@ import os
 from mcp_launch import protocol, state
 from mcp_launch.broker import context_record
 from mcp_launch.state import leases
-from mcp_launch.state.stamps import Stamp
 from mcp_launch.system import list_ancestors
+from mcp_launch.system.stamps import Stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

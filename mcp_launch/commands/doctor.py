@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch.commands import wrap
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import backups
 from mcp_launch.doctor.checks.not_wrapped import Wrapping, wrap_all
 from mcp_launch.doctor.registry import examine
 from mcp_launch.doctor.report import Report
 from mcp_launch.errors import LaunchError, UsageError, printable, tell
-from mcp_launch.machine.survey import open_survey
+from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,7 +44,7 @@ class Request(NamedTuple):
 
 def run(request: Request, environ: Mapping[str, str]) -> int:
     """Look at everything, show what is wrong, mend what can be; return the exit code."""
-    wrap.check_hosts(request.hosts)
+    check_hosts(request.hosts)
     if request.is_sure and not request.is_fixing:
         raise UsageError("--yes alone does nothing", fix="write --fix --yes to mend what can be")
     console: Console = Screen()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.machine import masking
+from mcp_launch import masking
 from mcp_launch.machine.preview_inputs import NO_COMMAND
 from mcp_launch.values import Found, Missing
 

@@ -19,22 +19,31 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mcp_launch import state, system
-from mcp_launch.commands import confirm, wrap_warnings
+from mcp_launch.commands import confirm
 from mcp_launch.commands import wrap as wrap_command
 from mcp_launch.commands.screen import Screen
-from mcp_launch.config_files import backups, diff, planned_changes, replace_file, wrap
+from mcp_launch.config_files import (
+    backups,
+    diff,
+    planned_changes,
+    replace_file,
+    wrap,
+    wrapped_files,
+)
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
 from mcp_launch.launch import profile_files
-from mcp_launch.state import leases, wrapped_files
+from mcp_launch.machine import wrap_warnings
+from mcp_launch.machine.survey import make_site
+from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rich.console import Console
 
+    from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.planned_changes import Change
-    from mcp_launch.hosts.config import File, HostConfig
     from mcp_launch.system import ProcessTable
 
 
@@ -64,7 +73,7 @@ _LAST = (
 def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> int:
     """Unwrap everything, remove our state, say how to remove the rest; 1 if something is left."""
     console = Screen()
-    site, directory = wrap_command.make_site(environ), state.find_directory(environ)
+    site, directory = make_site(environ), state.find_directory(environ)
     everything = wrap_command.Request([], [], [], is_everywhere=True)
     files = wrap_command.list_files(everything, site, directory)
     changes, refusals, notes = _look_at_files(files, directory)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mcp_launch import state
-from mcp_launch.commands import confirm, wrap_warnings
+from mcp_launch.commands import confirm
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import (
     backups,
@@ -21,18 +21,17 @@ from mcp_launch.config_files import (
     planned_changes,
     replace_file,
     run_options,
+    wrapped_files,
 )
+from mcp_launch.config_files.host_config import ANY_HOST, TRACKED, File, HostConfig, Site
 from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.errors import LaunchError, UsageError, suggest, tell
-from mcp_launch.hosts.config import ANY_HOST, TRACKED, File, HostConfig, Site
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.launch.context import find_project
-from mcp_launch.machine import installation
-from mcp_launch.state import wrapped_files
-from mcp_launch.values import find_home_directory
+from mcp_launch.machine import installation, wrap_warnings
+from mcp_launch.machine.survey import check_hosts, list_elsewhere, make_site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from rich.console import Console
 
@@ -61,16 +60,6 @@ class Request(NamedTuple):
     options: tuple[str, ...] = ()  # of `run`, to be written into the entries
     is_shared: bool = False  # files that Git tracks, too
     is_everywhere: bool = False  # every file that was ever wrapped, too
-
-
-def make_site(environ: Mapping[str, str]) -> Site:
-    """Return where to look for configuration: this user, this project.
-
-    Raises:
-        UsageError: The working directory was deleted.
-
-    """
-    return Site(find_home_directory(environ), find_project(environ), environ, sys.platform)
 
 
 def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
@@ -131,30 +120,6 @@ def list_files(request: Request, site: Site, directory: str) -> list[tuple[HostC
         recorded = list_elsewhere(found, directory)
         found += [one for one in recorded if not request.hosts or one[0].name in request.hosts]
     return found
-
-
-def list_elsewhere(
-    here: Iterable[tuple[HostConfig, File]], directory: str
-) -> list[tuple[HostConfig, File]]:
-    """Return the recorded files that are not among those that are found from here."""
-    seen = {os.path.realpath(file.path) for _, file in here}
-    recorded = wrapped_files.list_files(directory)
-    return [one for one in recorded if os.path.realpath(one[1].path) not in seen]
-
-
-def check_hosts(names: list[str]) -> None:
-    """See that all these hosts are known.
-
-    Raises:
-        UsageError: One is not.
-
-    """
-    for name in names:
-        if name not in HOSTS:
-            raise UsageError(
-                f"there is no host {name}",
-                fix=f"{suggest(name, HOSTS)}the hosts are {', '.join(HOSTS)}",
-            )
 
 
 def _find_file(

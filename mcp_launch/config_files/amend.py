@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from mcp_launch.config_files import run_options, wrap
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.document import Document, Edit
-    from mcp_launch.config_files.positions import Path
     from mcp_launch.config_files.wrap import Shape
+    from mcp_launch.documents.document import Document, Edit
+    from mcp_launch.documents.positions import Path
 
 
 def amend(

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from mcp_launch import masking
 from mcp_launch.config_files import planned_changes, wrap
-from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.host_config import TRACKED, list_entries
+from mcp_launch.documents.document import Document
 from mcp_launch.errors import printable
-from mcp_launch.hosts.config import TRACKED, list_entries
-from mcp_launch.machine import masking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
 
-    from mcp_launch.config_files.document import Edit
     from mcp_launch.config_files.planned_changes import Change
-    from mcp_launch.config_files.positions import Path
+    from mcp_launch.documents.document import Edit
+    from mcp_launch.documents.positions import Path
 
 # A longer line is not read but looked past: what changed in it is shown by itself.
 _LONGEST_LINE = 200

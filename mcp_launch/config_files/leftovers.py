@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch.config_files import planned_changes, wrap
-from mcp_launch.config_files.document import Document
+from mcp_launch.config_files.host_config import list_entries
+from mcp_launch.documents.document import Document
 from mcp_launch.errors import FileRefused
-from mcp_launch.hosts.config import list_entries
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.positions import Path
-    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.config_files.host_config import File, HostConfig
+    from mcp_launch.documents.positions import Path
 
 
 def holds_ours(host: HostConfig, file: File, text: str) -> bool:

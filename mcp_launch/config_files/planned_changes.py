@@ -6,18 +6,19 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.config_files import amend, run_options, wrap, yaml_aliases
-from mcp_launch.config_files.document import Document
+from mcp_launch.config_files import amend, run_options, wrap
+from mcp_launch.config_files.host_config import list_entries, tell_why_not
+from mcp_launch.documents import yaml_aliases
+from mcp_launch.documents.document import Document
 from mcp_launch.errors import FileRefused, LaunchError
-from mcp_launch.hosts.config import list_entries, tell_why_not
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcp_launch.config_files.document import Edit
-    from mcp_launch.config_files.positions import Path
+    from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.wrap import Shape
-    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.documents.document import Edit
+    from mcp_launch.documents.positions import Path
 
 
 # No configuration is; something else is meant.

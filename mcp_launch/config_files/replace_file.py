@@ -13,14 +13,14 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.config_files import backups, leftovers, write_file
+from mcp_launch.config_files import backups, leftovers, wrapped_files
+from mcp_launch.documents import write_file
 from mcp_launch.errors import FileRefused
-from mcp_launch.state import wrapped_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.config_files.host_config import File, HostConfig
 
 # What 0.1.0 called its copies, which it kept beside the files.
 OLD_COPY = ".before-mcp-launch"

@@ -19,13 +19,13 @@ import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.config_files import run_options
-from mcp_launch.config_files.document import Document
+from mcp_launch.documents.document import Document
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.document import Edit
-    from mcp_launch.config_files.positions import Path
+    from mcp_launch.documents.document import Edit
+    from mcp_launch.documents.positions import Path
 
 # Stands in a list of variables that Codex would refuse, and keeps what was there.
 _KEPT = "# mcp-launch unwrap: "

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcp_launch.machine.subject import Subject
+
 Level = Literal["error", "warning", "note"]
 
 # The worst first.
@@ -84,18 +86,6 @@ CHECKS: dict[str, Check] = {
     "ML407": Check("note", "a lease is stale"),
     "ML408": Check("note", "a server runs in a home or in /"),
 }
-
-
-class Subject(NamedTuple):
-    """What a finding is about, as far as it is about something in particular."""
-
-    host: str = ""  # its name in `settings`, or in `hosts`
-    server: str = ""
-    scope: str = ""
-    file: str = ""
-    line: int = 0  # counted from 1; 0: the file as a whole
-    column: int = 0
-    pid: int = 0
 
 
 class Repair(NamedTuple):

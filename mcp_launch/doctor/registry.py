@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.checks import configuration, environment, our_installation, processes
-from mcp_launch.doctor.finding import LEVELS, Finding, Subject, tell_failure
+from mcp_launch.doctor.finding import LEVELS, Finding, tell_failure
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +39,9 @@ def examine(survey: Survey, tell: Callable[[str], None] | None = None) -> list[F
     for item in survey.servers:
         for check_item in _OF_ITEMS:
             found += _make(check_item, item.point(), survey, item)
-    found += survey.failures
+    found += [
+        tell_failure(subject, "reading the entry", error) for subject, error in survey.failures
+    ]
     if tell is not None:
         from mcp_launch.doctor import live
 

@@ -11,11 +11,12 @@ from rich.text import Text
 
 from mcp_launch import __version__
 from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.checks.not_wrapped import FOR_EVERYONE, SHARED
-from mcp_launch.doctor.finding import LEVELS, Finding, Subject
+from mcp_launch.doctor.finding import LEVELS, Finding
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installed_hosts, known_secrets
+from mcp_launch.machine.subject import Subject
+from mcp_launch.machine.wrap_hint import FOR_EVERYONE, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

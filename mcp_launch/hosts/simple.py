@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from mcp_launch.config_files.host_config import File, HostConfig, in_home, in_project
 from mcp_launch.config_files.wrap import Shape
-from mcp_launch.hosts.config import File, HostConfig, in_home, in_project
 
 if TYPE_CHECKING:
-    from mcp_launch.hosts.config import Site
+    from mcp_launch.config_files.host_config import Site
 
 # Cline's file is in the storage that VS Code gives its extensions.
 _CLINE = ("Code", "User", "globalStorage", "saoudrizwan.claude-dev", "settings")

@@ -83,7 +83,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     pipes = None if wanted.direct else Pipes()
     wake, _ = signals.listen(signals.ENDING)  # from here on there is somebody to tell
     lease = state.name_lease(os.environ, found.launch.value)
-    starter = Starter(table, _list_hosts(line, parent), lease)
+    starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
     guardian = starter.begin(decided, pipes)
     # The server is on its way. What is imported from here on, is imported meanwhile.
     from mcp_launch.runtime import serve
@@ -132,6 +132,14 @@ def list_taken(
     pid = line.process.identity.pid
     directory = state.find_leases(environ)
     return leases.list_confirmed_threads(table, directory, pid, wanted.command)
+
+
+def _tidy(table: ProcessTable, directory: str) -> None:
+    """Clear up after launches that have died; done by the guardian, where nobody waits."""
+    from mcp_launch.state import launch_log, leases
+
+    leases.reclaim_stale(table, directory)
+    launch_log.prune(launch_log.find_directory(os.environ), directory)
 
 
 def _list_hosts(line: Lineage, parent: int) -> list[int]:

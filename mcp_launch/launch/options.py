@@ -83,24 +83,6 @@ _NO = ("", "0", "false", "no", "off")
 SHARED_TWINS = ("MCP_LAUNCH_TRACE", "MCP_LAUNCH_HOME")
 
 
-class Variable:
-    """One variable that the server is to get, and from where."""
-
-    __slots__ = ("default", "is_required", "sought", "source")
-
-    def __init__(
-        self,
-        source: str,
-        sought: str,
-        default: str | None = None,
-        is_required: bool = True,  # noqa: FBT001, FBT002  # a record's fields, in order
-    ) -> None:
-        self.source = source
-        self.sought = sought  # its name there, where it has one
-        self.default = default
-        self.is_required = is_required
-
-
 def list_own_words(arguments: list[str]) -> list[str]:
     """Return the words before the server's command, whether they make sense or not."""
     own: list[str] = []

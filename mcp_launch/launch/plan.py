@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mcp_launch.launch.context import Context
-    from mcp_launch.launch.options import Variable
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.values import Variable
 
     # Which kind of variable holds a wrong value; one that was asked for outweighs a default.
     Wrong = Literal["default", "requested"] | None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from mcp_launch import trace
 from mcp_launch.errors import ProfileUntrusted, UsageError, suggest
 from mcp_launch.launch import options
-from mcp_launch.launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS, Variable
+from mcp_launch.launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS
+from mcp_launch.values import Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

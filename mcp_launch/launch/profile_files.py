@@ -173,7 +173,7 @@ def _read(
     kept = profile_cache.read(path, environ)
     if kept and kept["digest"] == profile_cache.digest(profile_cache.read_file(path)):
         return kept
-    from mcp_launch.state import profile_reader
+    from mcp_launch.launch import profile_reader
 
     if is_launch:
         return profile_reader.keep(path, environ, kept, is_projects=is_projects)

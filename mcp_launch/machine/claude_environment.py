@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from mcp_launch.config_files.host_config import File
 from mcp_launch.errors import FileRefused
 from mcp_launch.hosts.claude import config as claude_config
-from mcp_launch.hosts.config import File
 from mcp_launch.machine import permission
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from mcp_launch import masking
 from mcp_launch.launch import passed_variables
-from mcp_launch.machine import claude_environment, masking
+from mcp_launch.machine import claude_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_launch.hosts.config import HostConfig, Site
+    from mcp_launch.config_files.host_config import HostConfig, Site
     from mcp_launch.machine.survey import Item, Survey
 
 # Hosts that hand on all they have, which is known of these; of others it is not.

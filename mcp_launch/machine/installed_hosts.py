@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mcp_launch.hosts.config import Site
+    from mcp_launch.config_files.host_config import Site
 
 # The releases that our own tests run against; see tests/hosts/versions.toml.
 TRIED: dict[str, tuple[str, ...]] = {"codex": ("0.125.0", "0.166.0"), "claude": ("2.1.325",)}

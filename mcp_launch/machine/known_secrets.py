@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.machine import foresight, host_environment, masking
+from mcp_launch import masking
+from mcp_launch.machine import foresight, host_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.machine import masking
+from mcp_launch import masking
 from mcp_launch.machine.process_snapshot import Launch, Server, is_settled
 from mcp_launch.machine.recognize_server import prefer
 from mcp_launch.protocol import get_member

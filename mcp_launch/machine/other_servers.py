@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from mcp_launch import state
+from mcp_launch import masking, state
 from mcp_launch.config_files import wrap
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
-from mcp_launch.machine import masking, open_channels, process_titles
+from mcp_launch.machine import open_channels, process_titles
 from mcp_launch.machine.process_snapshot import Server, is_settled
 from mcp_launch.machine.recognize_server import name_server, prefer
 

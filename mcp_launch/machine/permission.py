@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_launch.commands.wrap_warnings import read_json
 from mcp_launch.errors import FileRefused
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
+from mcp_launch.machine.wrap_warnings import read_json
 
 if TYPE_CHECKING:
-    from mcp_launch.hosts.config import File, Site
+    from mcp_launch.config_files.host_config import File, Site
     from mcp_launch.machine.survey import Item, Survey
 
     State = Literal["approved", "pending", "rejected"]

@@ -27,12 +27,12 @@ from mcp_launch.launch import (
     plan,
     profile,
     profile_files,
+    profile_reader,
     program,
 )
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.launch.profile import Profile
 from mcp_launch.machine.preview_inputs import NO_COMMAND, split
-from mcp_launch.state import profile_reader
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:

@@ -10,14 +10,12 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, launch, state
-from mcp_launch.commands.wrap import check_hosts, make_site
 from mcp_launch.config_files import run_options, wrap
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
-from mcp_launch.launch import context, lineage, options, profile, profile_files
+from mcp_launch.launch import context, lineage, options, profile, profile_files, profile_reader
 from mcp_launch.launch.lineage import Lineage
 from mcp_launch.machine import foresight, host_environment, nearby_session
-from mcp_launch.machine.survey import Survey
-from mcp_launch.state import profile_reader
+from mcp_launch.machine.survey import Survey, check_hosts, make_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts
+from mcp_launch import hosts, masking
 from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
-from mcp_launch.doctor.checks.not_wrapped import tell_how
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.launch import options, plan
-from mcp_launch.machine import masking
 from mcp_launch.machine.preview_inputs import split
+from mcp_launch.machine.wrap_hint import tell_how
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.launch.options import Variable
     from mcp_launch.machine.preview import Prospect
     from mcp_launch.machine.survey import Item
+    from mcp_launch.values import Variable
 
 
 class Step(NamedTuple):

@@ -8,25 +8,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import hosts, state, system
-from mcp_launch.commands import wrap as wrap_command
-from mcp_launch.config_files import planned_changes, wrap
-from mcp_launch.config_files.document import Document
-from mcp_launch.config_files.positions import locate
-from mcp_launch.doctor.finding import Subject, tell_failure
-from mcp_launch.errors import FileRefused, UsageError
-from mcp_launch.hosts.config import Site, list_entries, tell_why_not
+from mcp_launch.config_files import planned_changes, wrap, wrapped_files
+from mcp_launch.config_files.host_config import ANY_HOST, Site, list_entries, tell_why_not
+from mcp_launch.documents.document import Document
+from mcp_launch.documents.positions import locate
+from mcp_launch.errors import FileRefused, UsageError, suggest
+from mcp_launch.hosts.claude import keys as claude_keys
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
-from mcp_launch.machine import claude_keys, installation, installed_hosts, permission, running
+from mcp_launch.launch.context import find_project
+from mcp_launch.machine import installation, installed_hosts, permission, running
 from mcp_launch.machine.recognize_server import Configured
+from mcp_launch.machine.subject import Subject
 from mcp_launch.values import find_home_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from mcp_launch.config_files.positions import Path
-    from mcp_launch.doctor.finding import Finding
-    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.config_files.host_config import File, HostConfig
+    from mcp_launch.documents.positions import Path
     from mcp_launch.machine.installed_hosts import Program
     from mcp_launch.machine.running import Census
     from mcp_launch.system import ProcessTable
@@ -104,7 +104,7 @@ class Survey:
         self.state = directory  # where leases and logs are
         self.hosts = [host for host in HOSTS.values() if not only or host.name in only]
         self.refusals: list[Refusal] = []
-        self.failures: list[Finding] = []  # entries that could not be looked at
+        self.failures: list[tuple[Subject, Exception]] = []  # entries that could not be looked at
         self._documents: dict[str, Document] = {}
 
     @cached_property
@@ -133,7 +133,7 @@ class Survey:
                     found.append(item._replace(why_not=self._tell_why_not(item, found)))
                 except Exception as error:  # noqa: BLE001  # whatever it is, the others are seen
                     subject = Subject(host.name, str(path[-1]), file.scope, file.path)
-                    self.failures.append(tell_failure(subject, "reading the entry", error))
+                    self.failures.append((subject, error))
         return found
 
     def _tell_why_not(self, item: Item, before: list[Item]) -> str:
@@ -212,6 +212,44 @@ class Survey:
         return self._documents[file.path]
 
 
+def list_elsewhere(
+    here: Iterable[tuple[HostConfig, File]], directory: str
+) -> list[tuple[HostConfig, File]]:
+    """Return the wrapped files on record that are not among those that are found from here."""
+    seen = {os.path.realpath(file.path) for _, file in here}
+    return [
+        # One of a host that only a later version knows is still a file with servers in it.
+        (HOSTS.get(name, ANY_HOST), file)
+        for name, file in wrapped_files.list_files(directory)
+        if os.path.realpath(file.path) not in seen
+    ]
+
+
+def check_hosts(names: list[str]) -> None:
+    """See that all these hosts are known.
+
+    Raises:
+        UsageError: One is not.
+
+    """
+    for name in names:
+        if name not in HOSTS:
+            raise UsageError(
+                f"there is no host {name}",
+                fix=f"{suggest(name, HOSTS)}the hosts are {', '.join(HOSTS)}",
+            )
+
+
+def make_site(environ: Mapping[str, str]) -> Site:
+    """Return where to look for configuration: this user, this project.
+
+    Raises:
+        UsageError: The working directory was deleted.
+
+    """
+    return Site(find_home_directory(environ), find_project(environ), environ, sys.platform)
+
+
 def open_survey(
     environ: Mapping[str, str],
     table: ProcessTable | None = None,
@@ -226,7 +264,7 @@ def open_survey(
 
     """
     try:
-        site = wrap_command.make_site(environ)
+        site = make_site(environ)
     except UsageError:
         if needs_project:
             raise

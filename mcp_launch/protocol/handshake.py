@@ -7,7 +7,6 @@ from mcp_launch.protocol import json_edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.json_text import Message
 
 
@@ -58,10 +57,9 @@ class Opening:
         ids = [json_edit.read_raw(line, "id") for _, line in asked]
         return [protocol.make_error(one, code, "Method not found") for one in ids]
 
-    def leave_to(self, error: LaunchError, unfinished: bytes) -> None:
-        """Note in an error what is still to be answered, and the beginning of a line."""
-        error.pending = [line for _, line in self.pending.values()]
-        error.unfinished = unfinished
+    def list_pending(self) -> list[bytes]:
+        """Return the requests that are not answered yet, as lines."""
+        return [line for _, line in self.pending.values()]
 
     def hear_server(self, heard: Message) -> None:
         """Note an answer."""

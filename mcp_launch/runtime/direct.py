@@ -57,7 +57,7 @@ class Watch(Attendant):
             rest = opening.hear_lines(read(0))
         if opening.pending:
             failed = explain_early_end(self.server, code)
-            opening.leave_to(failed, rest)
+            failed.pending, failed.unfinished = opening.list_pending(), rest
             raise failed
 
     def _hang_up(self) -> None:

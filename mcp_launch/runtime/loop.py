@@ -255,7 +255,7 @@ def tell_end(code: int, when: str, last_words: bytes) -> str:
     lines = last_words.decode(errors="replace").splitlines()[-_LAST_LINES:]
     if not lines:
         return f"{how} {when}"
-    from mcp_launch.machine import masking
+    from mcp_launch import masking
 
     # The host hands it on to a model.
     said = masking.mask_text(" / ".join(line.strip() for line in lines))

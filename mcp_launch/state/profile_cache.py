@@ -13,9 +13,9 @@ from stat import S_ISREG
 
 from mcp_launch import state
 from mcp_launch.errors import ProfileRefused
-from mcp_launch.launch.options import Variable
 from mcp_launch.protocol import json_text
 from mcp_launch.state import own_files
+from mcp_launch.values import Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,14 @@ from mcp_launch.system.signals import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.launch.plan import Plan
+    from collections.abc import Callable
+
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.host_watch import HostWatch
+    from mcp_launch.system.spawn import ServerPlan
+
+    # Is given the process table and the directory of the leases.
+    Tidy = Callable[[ProcessTable, str], None]
 
     # When (monotonic), which signal, and whether to all that is left or to the server's group.
     Step = tuple[float, int, bool]
@@ -64,21 +69,23 @@ REPLACED_END = 2.0
 class Errand:
     """What a guardian is forked for."""
 
-    __slots__ = ("hosts", "input_is_ours", "launcher", "lease", "plan", "stdio")
+    __slots__ = ("hosts", "input_is_ours", "launcher", "lease", "plan", "stdio", "tidy")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # a record, always built by keyword
         self,
-        plan: Plan,
+        plan: ServerPlan,
         stdio: tuple[int, int, int],
         *,
         hosts: list[int],
         lease: str,
+        tidy: Tidy,
         input_is_ours: bool,
     ) -> None:
         self.plan = plan
         self.stdio = stdio
         self.hosts = hosts  # processes whose end is the host's
         self.lease = lease  # removed at the end, if the launcher could not
+        self.tidy = tidy  # clears up after launches that have died
         self.input_is_ours = input_is_ours  # the server's input ends when the launcher does
         self.launcher = os.getpid()
 
@@ -185,11 +192,7 @@ class Watch:
             return
         self.chores_at = 0.0
         try:
-            from mcp_launch.state import launch_log, leases
-
-            directory = os.path.dirname(self.errand.lease)
-            leases.reclaim_stale(self.table, directory)
-            launch_log.prune(launch_log.find_directory(os.environ), directory)
+            self.errand.tidy(self.table, os.path.dirname(self.errand.lease))
         except Exception:  # noqa: BLE001, S110  # whatever lies there, the server must not suffer
             pass
 

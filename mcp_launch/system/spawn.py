@@ -10,7 +10,17 @@ from mcp_launch.system import kernel, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.launch.plan import Plan
+    from typing import Protocol
+
+    from mcp_launch.values import Found
+
+    class ServerPlan(Protocol):
+        """What is to be started, where, and with which variables."""
+
+        argv: list[str]
+        program: str  # the file that is executed
+        cwd: Found
+        environ: dict[str, str]
 
 
 class Pipes:
@@ -34,7 +44,7 @@ class Pipes:
             os.close(fd)
 
 
-def check_environment(plan: Plan) -> None:
+def check_environment(plan: ServerPlan) -> None:
     """See that a program can be given these variables.
 
     Raises:
@@ -53,7 +63,7 @@ def check_environment(plan: Plan) -> None:
             )
 
 
-def start_server(plan: Plan, stdio: tuple[int, int, int]) -> tuple[int, str | None]:
+def start_server(plan: ServerPlan, stdio: tuple[int, int, int]) -> tuple[int, str | None]:
     """Fork and exec; return the pid, and what failed with its errno if something did."""
     reading, writing = os.pipe()  # closed by a successful exec, which is how we learn of it
     guardian = os.getpid()
@@ -82,7 +92,7 @@ class _StepFailed(Exception):
         self.errno = error.errno or 0
 
 
-def _become_server(plan: Plan, stdio: tuple[int, int, int], guardian: int) -> None:
+def _become_server(plan: ServerPlan, stdio: tuple[int, int, int], guardian: int) -> None:
     os.setpgid(0, 0)
     signals.restore_for_exec()
     kernel.die_with_parent(signals.SIGKILL)

@@ -12,33 +12,36 @@ from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.launch.plan import Plan
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.guardian_process import Tidy
+    from mcp_launch.system.spawn import ServerPlan
 
 
 class Starter:
     """What every server of one launch has in common."""
 
-    __slots__ = ("hosts", "lease", "table")
+    __slots__ = ("hosts", "lease", "table", "tidy")
 
-    def __init__(self, table: ProcessTable, hosts: list[int], lease: str) -> None:
+    def __init__(self, table: ProcessTable, hosts: list[int], lease: str, tidy: Tidy) -> None:
         self.table = table
         self.hosts = hosts  # processes whose end is the host's
         self.lease = lease
+        self.tidy = tidy  # what a guardian does when it has time for it
 
-    def begin(self, plan: Plan, pipes: Pipes | None) -> Guardian:
+    def begin(self, plan: ServerPlan, pipes: Pipes | None) -> Guardian:
         """Fork the guardian, which starts the server; do not wait for that."""
         errand = Errand(
             plan,
             pipes.servers if pipes else (0, 1, 2),
             hosts=self.hosts,
             lease=self.lease,
+            tidy=self.tidy,
             input_is_ours=pipes is not None,
         )
         return guardian.fork(errand, self.table)
 
-    def start(self, plan: Plan) -> tuple[Guardian, Pipes]:
+    def start(self, plan: ServerPlan) -> tuple[Guardian, Pipes]:
         """Start a server on the guarded wire.
 
         Raises:
@@ -56,7 +59,7 @@ class Starter:
         return started, pipes
 
 
-def wait_for(started: Guardian, plan: Plan) -> None:
+def wait_for(started: Guardian, plan: ServerPlan) -> None:
     """Return when the server has been started.
 
     Raises:

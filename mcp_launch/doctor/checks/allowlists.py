@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from mcp_launch.commands import wrap_warnings
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.machine import wrap_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

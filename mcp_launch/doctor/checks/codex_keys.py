@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
-from mcp_launch.doctor.checks import not_wrapped
-from mcp_launch.doctor.checks.key_types import (
+from mcp_launch import masking
+from mcp_launch.config_files.key_types import (
     LIST,
     NAMED_STRINGS,
     NUMBER,
@@ -23,11 +22,13 @@ from mcp_launch.doctor.checks.key_types import (
     choose_several,
     tabulate,
 )
+from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
+from mcp_launch.doctor.checks import not_wrapped
 from mcp_launch.doctor.checks.unreadable_file import tell_loss
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import FileRefused, suggest
-from mcp_launch.machine import masking
 from mcp_launch.machine.survey import point
+from mcp_launch.machine.wrap_hint import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +122,7 @@ def check_sources(survey: Survey) -> Iterator[Finding]:
                     item.point("env_vars", index),
                     f"Codex knows no source {_show(source)}, only local and remote: "
                     + tell_loss(item.host, item.file),
-                    f"mcp-launch knows it; wrap the entry: {not_wrapped.tell_how(item)}"
+                    f"mcp-launch knows it; wrap the entry: {tell_how(item)}"
                     if can_help
                     else "take the variable out of env_vars",
                     not_wrapped.offer_wrapping(survey, item) if can_help else None,

@@ -13,10 +13,10 @@ from mcp_launch.doctor.checks import (
     not_wrapped,
     packages,
     secret_in_git,
+    skipped_by_claude,
     unexpanded_variables,
     unreadable_file,
 )
-from mcp_launch.machine import claude_keys
 
 # Checks of one server that a host starts.
 OF_ITEMS = (
@@ -32,7 +32,7 @@ OF_ITEMS = (
 OF_ALL = (
     *unreadable_file.OF_ALL,
     *codex_keys.OF_ALL,
-    *claude_keys.OF_ALL,
+    *skipped_by_claude.OF_ALL,
     *misplaced_table.OF_ALL,
     *not_approved.OF_ALL,
     *names.OF_ALL,

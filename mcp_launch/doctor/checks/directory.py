@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks import not_wrapped
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.machine.wrap_hint import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def check_ignored(survey: Survey, item: Item) -> Iterator[Finding]:
     elif item.is_wrapped:
         fix = f'remove cwd, and write "--cwd", "{cwd}" behind "run" in its args'
     else:
-        how = not_wrapped.tell_how(item)
+        how = tell_how(item)
         fix = f'{how}, then begin its args with "run", "--cwd", "{cwd}", "--" and remove cwd'
     message = f"{item.host.title} ignores cwd: {item.name} does not start in {cwd}"
     yield Finding("ML104", item.point("cwd"), message, fix)

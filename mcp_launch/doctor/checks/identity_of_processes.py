@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch import hosts
-from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import printable
 from mcp_launch.machine import process_titles
+from mcp_launch.machine.subject import Subject
 from mcp_launch.system import list_ancestors
 
 if TYPE_CHECKING:

@@ -6,15 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.checks import needed_variables
-from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.doctor.finding import Finding
 from mcp_launch.launch import passed_variables, profile_files
 from mcp_launch.machine import foresight, host_environment
+from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from mcp_launch.config_files.host_config import HostConfig
     from mcp_launch.doctor.checks.needed_variables import Need
-    from mcp_launch.hosts.config import HostConfig
     from mcp_launch.machine.foresight import Launch
     from mcp_launch.machine.survey import Item, Survey
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import FileRefused
-from mcp_launch.machine import claude_keys
+from mcp_launch.hosts.claude import keys
 from mcp_launch.machine.survey import point
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.machine.survey import Survey
 
 # What hosts, and people, call the table of all servers.
@@ -35,7 +35,7 @@ def _look(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
         document = survey.read(file)
     except FileRefused:
         return  # which is told of the file
-    if claude_keys.is_skipped(host, file, document):
+    if keys.is_skipped(host, file, document):
         return  # the whole of it, which is told as such
     found = document.get(())
     wanted = [str(pattern[0]) for pattern in file.servers if pattern]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.doctor.finding import Finding
 from mcp_launch.machine import permission
+from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,15 +11,12 @@ from mcp_launch.config_files import git_tracking, planned_changes, replace_file,
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused
+from mcp_launch.machine.wrap_hint import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.machine.survey import Item, Survey
-
-# What the command has in it that changes a file for others, and what is said of that.
-SHARED = "--shared "
-FOR_EVERYONE = "Git tracks the file, so this changes it for everyone who uses it"
 
 
 def check_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
@@ -49,17 +45,6 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
         f"wrap it: {tell_how(item)}",
         offer_wrapping(survey, item),
     )
-
-
-def tell_how(item: Item) -> str:
-    """Return the command that wraps an entry, and whom else it concerns."""
-    name = shlex.quote(item.name)
-    is_tracked = git_tracking.is_tracked(item.file.path)
-    if item.file.is_outside:
-        how = f"mcp-launch wrap --file {shlex.quote(item.file.path)} {name}"
-    else:
-        how = f"mcp-launch wrap {SHARED if is_tracked else ''}--host {item.host.name} {name}"
-    return f"{how} ({FOR_EVERYONE})" if is_tracked else how
 
 
 def can_be_wrapped(survey: Survey, item: Item) -> bool:

@@ -8,14 +8,15 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch.commands import wrap
-from mcp_launch.config_files import leftovers
-from mcp_launch.doctor.finding import Finding, Repair, Subject
+from mcp_launch.config_files import leftovers, wrapped_files
+from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.launch import profile_files
+from mcp_launch.launch import profile_files, profile_reader
 from mcp_launch.machine import installation
-from mcp_launch.state import own_files, profile_cache, profile_reader, wrapped_files
+from mcp_launch.machine.subject import Subject
+from mcp_launch.machine.survey import list_elsewhere
+from mcp_launch.state import own_files, profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,7 +181,7 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
 def check_elsewhere(survey: Survey) -> Iterator[Finding]:
     """Name the wrapped files that are not looked at from here, or are gone (ML017)."""
     here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
-    found = wrap.list_elsewhere(here, survey.state)
+    found = list_elsewhere(here, survey.state)
     paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]
     if paths:
         yield Finding(

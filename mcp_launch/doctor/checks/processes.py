@@ -6,12 +6,13 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.commands import reap
 from mcp_launch.doctor.checks import identity_of_processes, shared_servers
-from mcp_launch.doctor.finding import Finding, Repair, Subject
+from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine import end_server
 from mcp_launch.machine.process_snapshot import is_settled
+from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.units import tell_age
 from mcp_launch.state import leases
 
@@ -80,7 +81,7 @@ def _report_ownerless(survey: Survey, server: Server) -> Finding:
         f"{server} has run for {tell_age(server.age)} and holds {server.memory}, "
         f"but nobody needs it: {printable(server.why_ownerless)}",
         "mcp-launch reap ends it",
-        Repair(f"end {server}", partial(reap.reap, survey, server)),
+        Repair(f"end {server}", partial(end_server.reap, survey, server)),
     )
 
 

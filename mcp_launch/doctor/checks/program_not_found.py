@@ -16,7 +16,7 @@ from mcp_launch.machine import foresight
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mcp_launch.doctor.finding import Subject
+    from mcp_launch.machine.subject import Subject
     from mcp_launch.machine.survey import Item, Survey
 
 # Hosts that start a program without a shell's help; the launcher, and hosts written for Node,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mcp_launch import masking
 from mcp_launch.config_files import git_tracking
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.machine import masking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.config_files.git_index import Answer
-    from mcp_launch.config_files.positions import Path
+    from mcp_launch.documents.positions import Path
     from mcp_launch.machine.survey import Item, Survey
 
 _HEADERS = ("headers", "http_headers", "requestOptions")

@@ -11,8 +11,9 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import printable
+from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from mcp_launch.machine import host_environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.config_files.positions import Path
+    from mcp_launch.documents.positions import Path
     from mcp_launch.machine.survey import Item, Survey
 
 _BRACED = r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"

@@ -10,13 +10,14 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch.config_files import planned_changes
-from mcp_launch.doctor.finding import Finding, Subject
+from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import FileRefused
+from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.hosts.config import File, HostConfig
+    from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.machine.survey import Survey
 
 _LOSSES = {

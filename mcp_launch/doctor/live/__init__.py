@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.doctor.live.client import Talk
-    from mcp_launch.machine.masking import Scrubber
     from mcp_launch.machine.survey import Survey
+    from mcp_launch.masking import Scrubber
 
 # More at once would make each of them slow, and seem so.
 _AT_ONCE = min(4, os.cpu_count() or 1)

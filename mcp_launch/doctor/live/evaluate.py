@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks.not_wrapped import tell_how
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.doctor.live import limits
 from mcp_launch.doctor.live.client import DISCOVER, DISCOVER_GRACE, INITIALIZE
 from mcp_launch.errors import printable
+from mcp_launch.machine.wrap_hint import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.live.client import Talk
     from mcp_launch.doctor.live.limits import Wait
     from mcp_launch.doctor.live.prepare import Start
-    from mcp_launch.machine.masking import Scrubber
     from mcp_launch.machine.survey import Item
+    from mcp_launch.masking import Scrubber
 
 # The protocols that Claude Code takes in an answer to `initialize`.
 _KNOWN_TO_CLAUDE = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"}

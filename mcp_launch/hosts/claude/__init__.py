@@ -39,7 +39,7 @@ class _Callers(Callers):
     is_in_request = False
 
     def __init__(self, sighting: Sighting) -> None:
-        from mcp_launch.state.stamps import Stamp  # the first call needs it, the start does not
+        from mcp_launch.system.stamps import Stamp  # the first call needs it, the start does not
 
         self._sighting = sighting
         self._path = _name_record(sighting)

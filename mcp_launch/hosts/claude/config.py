@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.hosts.config import (
+from mcp_launch.config_files.host_config import (
     ANY,
     MANAGED,
     PLUGIN,
@@ -17,7 +17,7 @@ from mcp_launch.hosts.config import (
 )
 
 if TYPE_CHECKING:
-    from mcp_launch.hosts.config import Site
+    from mcp_launch.config_files.host_config import Site
 
 _MANAGED = {
     "darwin": "/Library/Application Support/ClaudeCode",

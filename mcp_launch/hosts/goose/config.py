@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from mcp_launch.config_files.host_config import File, HostConfig
 from mcp_launch.config_files.wrap import Shape
-from mcp_launch.hosts.config import File, HostConfig
 
 if TYPE_CHECKING:
-    from mcp_launch.hosts.config import Site
+    from mcp_launch.config_files.host_config import Site
 
 
 def _list_files(site: Site) -> list[File]:

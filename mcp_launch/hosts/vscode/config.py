@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts.config import File, HostConfig, in_project
+from mcp_launch.config_files.host_config import File, HostConfig, in_project
 
 _SERVERS = (("servers",),)
 

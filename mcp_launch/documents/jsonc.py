@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.config_files.positions import Path, Repeated, Spot, Unreadable
+from mcp_launch.documents.positions import Path, Repeated, Spot, Unreadable
 
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json

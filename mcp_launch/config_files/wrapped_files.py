@@ -16,14 +16,13 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from mcp_launch.hosts.config import ANY_HOST, File
-from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.config_files.host_config import File
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.config_files.document import Kind
-    from mcp_launch.hosts.config import HostConfig
+    from mcp_launch.config_files.host_config import HostConfig
+    from mcp_launch.documents.document import Kind
 
 NAME = "wrapped.json"
 # What could not be understood is kept under this name when a new one is begun.
@@ -34,13 +33,12 @@ _KINDS = ("toml", "json", "yaml")
 _OTHERS_CAN_WRITE = 0o022
 
 
-def list_files(directory: str) -> Iterator[tuple[HostConfig, File]]:
-    """Return every recorded file, with all that is needed to change it."""
+def list_files(directory: str) -> Iterator[tuple[str, File]]:
+    """Return every recorded file, with the name of its host."""
     for path, entry in _read(directory)["files"].items():
         file = _make_file(path, entry)
         if file is not None:
-            # One that a later version knows is still a file with servers in it.
-            yield HOSTS.get(str(entry.get("host")), ANY_HOST), file
+            yield str(entry.get("host")), file
 
 
 def note(directory: str, host: HostConfig, file: File) -> None:

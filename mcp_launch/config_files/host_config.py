@@ -10,8 +10,8 @@ from mcp_launch.config_files.wrap import Shape
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mcp_launch.config_files.document import Document, Kind
-    from mcp_launch.config_files.positions import Path
+    from mcp_launch.documents.document import Document, Kind
+    from mcp_launch.documents.positions import Path
 
 # Stands in a path for every key there is.
 ANY = "*"

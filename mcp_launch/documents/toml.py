@@ -9,7 +9,7 @@ import re
 import tomllib
 from typing import Any
 
-from mcp_launch.config_files.positions import Path, Spot, Unreadable
+from mcp_launch.documents.positions import Path, Spot, Unreadable
 
 _BLANK = " \t"
 _SPACE = " \t\r\n"

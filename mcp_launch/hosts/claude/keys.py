@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks.key_types import NAMED_STRINGS, STRING, STRINGS, SWITCH, Kind
-from mcp_launch.doctor.finding import Finding, Subject
-from mcp_launch.errors import FileRefused
+from mcp_launch.config_files.key_types import NAMED_STRINGS, STRING, STRINGS, SWITCH, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.config_files.document import Document
-    from mcp_launch.hosts.config import File, HostConfig
-    from mcp_launch.machine.survey import Survey
+    from mcp_launch.config_files.host_config import File, HostConfig
+    from mcp_launch.documents.document import Document
 
 # For the servers that it connects to; one that it starts needs no type.
 _REMOTE = ("http", "sse", "ws", "streamable-http")
@@ -56,38 +53,7 @@ def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
             yield key, f"{key} has to be {known[key].title}", f"write {known[key].title}"
 
 
-def check_skipped(survey: Survey) -> Iterator[Finding]:
-    """Look for entries and files that Claude Code skips (ML122)."""
-    for item in survey.items:
-        if item.host.name == "claude" and not item.file.why_not:
-            for key, problem, fix in list_faults(item.document.get(item.path)):
-                subject = item.point(*([key] if key else []))
-                message = f"Claude Code skips {item.name}: {problem}"
-                yield Finding("ML122", subject, message, fix)
-    for host, file in survey.files:
-        yield from _look_at_file(survey, host, file)
-
-
-def _look_at_file(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
-    try:
-        document = survey.read(file)
-    except FileRefused:
-        return  # which is told of the file
-    if is_skipped(host, file, document):
-        found = document.get(())
-        instead = " in place of servers" if isinstance(found, dict) and "servers" in found else ""
-        yield Finding(
-            "ML122",
-            Subject("claude", "", file.scope, file.path),
-            "Claude Code skips the whole file: it has no table mcpServers",
-            f'write "mcpServers"{instead}, and the servers below it',
-        )
-
-
 def is_skipped(host: HostConfig, file: File, document: Document) -> bool:
     """Tell whether a project's file lacks the table that Claude Code wants, be it empty."""
     is_read = host.name == "claude" and file.scope == "project"
     return is_read and not isinstance(document.get(("mcpServers",)), dict)
-
-
-OF_ALL = (check_skipped,)

@@ -10,7 +10,7 @@ import tempfile
 from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.config_files import profile_file
+from mcp_launch.launch import profile_file
 from mcp_launch.state import own_files, profile_cache
 
 if TYPE_CHECKING:

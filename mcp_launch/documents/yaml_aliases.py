@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcp_launch.config_files.positions import Path
+    from mcp_launch.documents.positions import Path
 
 # How many parts a document may have with every alias written out: ten that hold ten that hold
 # ten… are a few lines of text, and more than any memory.

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.config_files import git_tracking, jsonc, planned_changes, wrap
-from mcp_launch.config_files.document import Document
+from mcp_launch.config_files import git_tracking, planned_changes, wrap
+from mcp_launch.config_files.host_config import list_entries
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.config_files.positions import Unreadable
+from mcp_launch.documents import jsonc
+from mcp_launch.documents.document import Document
+from mcp_launch.documents.positions import Unreadable
 from mcp_launch.errors import LaunchError
 from mcp_launch.hosts.claude import config as claude_config
-from mcp_launch.hosts.config import list_entries
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.host_config import Site
     from mcp_launch.config_files.planned_changes import Change
-    from mcp_launch.hosts.config import Site
 
 
 def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:

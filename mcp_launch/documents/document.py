@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_launch.config_files import jsonc, toml, yaml_text
-from mcp_launch.config_files.positions import Repeated, Unreadable, locate
+from mcp_launch.documents import jsonc, toml, yaml_text
+from mcp_launch.documents.positions import Repeated, Unreadable, locate
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.config_files.positions import Path, Spot
+    from mcp_launch.documents.positions import Path, Spot
 
 Kind = Literal["toml", "json", "yaml"]
 Edit = tuple[int, int, str]  # begin, end, what to put there

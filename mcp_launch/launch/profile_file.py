@@ -6,8 +6,8 @@ import os
 import re
 from typing import Any, TypeVar
 
-from mcp_launch.config_files import toml
-from mcp_launch.config_files.positions import Path, Spot, Unreadable, locate
+from mcp_launch.documents import toml
+from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
 from mcp_launch.launch import passed_variables
 from mcp_launch.launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from mcp_launch.config_files.positions import Path, Spot, Unreadable
+from mcp_launch.documents.positions import Path, Spot, Unreadable
 
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json

@@ -1,0 +1,26 @@
+"""The command with which a person wraps an entry, and whom else that concerns."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from mcp_launch.config_files import git_tracking
+
+if TYPE_CHECKING:
+    from mcp_launch.machine.survey import Item
+
+# What the command has in it that changes a file for others, and what is said of that.
+SHARED = "--shared "
+FOR_EVERYONE = "Git tracks the file, so this changes it for everyone who uses it"
+
+
+def tell_how(item: Item) -> str:
+    """Return the command that wraps an entry, and whom else it concerns."""
+    name = shlex.quote(item.name)
+    is_tracked = git_tracking.is_tracked(item.file.path)
+    if item.file.is_outside:
+        how = f"mcp-launch wrap --file {shlex.quote(item.file.path)} {name}"
+    else:
+        how = f"mcp-launch wrap {SHARED if is_tracked else ''}--host {item.host.name} {name}"
+    return f"{how} ({FOR_EVERYONE})" if is_tracked else how
