@@ -252,7 +252,8 @@ def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.Monkey
 WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})
-from mcp_launch.machine import process_snapshot as population, ps
+from mcp_launch.machine import process_snapshot as population
+from mcp_launch.commands import ps
 from standins import enclose
 population.SETTLED = 0.0
 sys.exit(ps.run(os.environ, is_watching=True, table=enclose(int(sys.argv[1]))))
