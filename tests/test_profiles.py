@@ -14,7 +14,7 @@ from stage import PROBE, Stage, python
 
 from mcp_launch import hosts
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
-from mcp_launch.launch import literals, passed_variables, plan, profile, profile_file
+from mcp_launch.launch import environment, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.values import Found
 
@@ -283,13 +283,13 @@ LITERALS = {
 def test_a_literal_is(text: str, value: str) -> None:
     environ = {"B": "b", "C": "c", "D": "${B}", "EMPTY": ""}
 
-    assert literals.expand(text, "A", environ) == value
+    assert environment.expand(text, "A", environ) == value
 
 
 @pytest.mark.parametrize("text", ["${NO}", "${B", "x ${}", "${NO:-${B}}"])
 def test_a_literal_without_a_value_stops_the_launch(text: str) -> None:
     with pytest.raises(SourceMissing, match="no value for A: "):
-        literals.expand(text, "A", {"B": "b"})
+        environment.expand(text, "A", {"B": "b"})
 
 
 ENVIRON = {
@@ -381,7 +381,7 @@ MATCHES = {
 
 @pytest.mark.parametrize(("pattern", "name"), list(MATCHES))
 def test_a_pattern_matches(pattern: str, name: str) -> None:
-    assert passed_variables.matches(name, pattern) is MATCHES[pattern, name]
+    assert environment.matches(name, pattern) is MATCHES[pattern, name]
 
 
 def test_what_was_not_passed_on_can_still_be_asked_for() -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mcp_launch.documents import toml
 from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
-from mcp_launch.launch import passed_variables
+from mcp_launch.launch import environment
 from mcp_launch.launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable
 
 _T = TypeVar("_T")
@@ -195,7 +195,7 @@ class _Checker:
         return text if is_place or not self._base else os.path.join(self._base, text)
 
     def _take_passed(self, where: Path, value: object) -> list[str]:
-        if value in (passed_variables.ALL, passed_variables.SAFE):
+        if value in (environment.ALL, environment.SAFE):
             return [str(value)]
         patterns = self._take(where, value, list, '"all", "safe", or a list of names')
         for index, one in enumerate(patterns):
@@ -205,7 +205,7 @@ class _Checker:
                     "this is no variable's name",
                     fix="write names, in which * may stand for anything",
                 )
-        if {passed_variables.ALL, passed_variables.SAFE} & set(patterns):
+        if {environment.ALL, environment.SAFE} & set(patterns):
             raise self.refuse(where, "all and safe stand alone", fix='write pass_env = "safe"')
         return patterns or ["PATH"]  # nothing but the basics
 

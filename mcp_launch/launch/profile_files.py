@@ -141,7 +141,7 @@ def refuse_foreign(path: str, place: str = "") -> None:
 
 def refuse_if_others_can_write(path: str, status: os.stat_result) -> None:
     """Refuse a file through which somebody else could run commands as this user."""
-    from mcp_launch.state.own_files import OTHERS_CAN_WRITE
+    from mcp_launch.state import OTHERS_CAN_WRITE
 
     if not hasattr(os, "geteuid"):
         return  # Windows, where nothing is launched

@@ -10,8 +10,9 @@ import tempfile
 from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
+from mcp_launch import state
 from mcp_launch.launch import profile_file
-from mcp_launch.state import own_files, profile_cache
+from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +69,7 @@ def _prune(directory: str) -> None:
             continue
         path = os.path.join(directory, name)
         try:
-            kept = json.loads(own_files.read(path) or b"")
+            kept = json.loads(state.read(path) or b"")
         except (ValueError, RecursionError):
             continue  # not one of ours
         of = kept.get("path") if isinstance(kept, dict) else None

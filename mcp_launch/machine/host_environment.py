@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking
-from mcp_launch.launch import passed_variables
+from mcp_launch.launch import environment
 from mcp_launch.machine import claude_environment
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def passes(item: Item, name: str, inherited: Mapping[str, str]) -> bool:
     if host in {"claude-desktop", "cline"} or (host == "claude" and _is_sparing(inherited)):
         return name in _LIBRARY_PASSES
     if host == "claude":
-        is_secret = passed_variables.is_secret(name)
+        is_secret = environment.is_secret(name)
         is_scrubbed = is_secret and bool(inherited.get("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"))
         return not _CLAUDE_STRIPS.match(name) and not is_scrubbed
     if host == "gemini":

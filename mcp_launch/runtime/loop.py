@@ -14,7 +14,7 @@ import time
 
 from mcp_launch import trace
 from mcp_launch.errors import ServerFailed
-from mcp_launch.system import guardian_process, signals
+from mcp_launch.system import guardian_process, kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Attendant:
 
     def _hear_signal(self) -> None:
         for number in os.read(self._wake, 64):
-            if number == signals.SIGALRM:
+            if number == kernel.SIGALRM:
                 self.rest()
                 continue
             trace.note(f"signal {number}: passed on to the server")

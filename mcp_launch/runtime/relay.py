@@ -17,9 +17,8 @@ from mcp_launch.broker.connection import Conversation
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol.server_lines import StdoutGuard
 from mcp_launch.runtime.loop import CHUNK, Attendant, explain_early_end, wait_for_input
-from mcp_launch.runtime.server_stderr import Complaints
-from mcp_launch.runtime.writer import Outlet, replace_by_nothing
-from mcp_launch.system.signals import SIGTERM
+from mcp_launch.runtime.streams import Complaints, Outlet, replace_by_nothing
+from mcp_launch.system.kernel import SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

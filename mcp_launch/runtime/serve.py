@@ -11,9 +11,9 @@ from mcp_launch import trace
 from mcp_launch.broker import outer_launch
 from mcp_launch.broker.calls import Calls
 from mcp_launch.state import launch_log, leases
-from mcp_launch.system import signals
+from mcp_launch.system import kernel
 from mcp_launch.system.host_watch import HostWatch
-from mcp_launch.system.identity import compare
+from mcp_launch.values import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from mcp_launch.launch.profile import Profile
     from mcp_launch.state.launch_log import Log
     from mcp_launch.state.leases import Lease
-    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.system.spawn import Pipes
-    from mcp_launch.system.starter import Starter
 
 
 class Running:
@@ -100,7 +99,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         return relay.carry()
     finally:
         log.finish_line()
-        signals.wake_after(0)  # Python lets go of its handlers before it ends
+        kernel.wake_after(0)  # Python lets go of its handlers before it ends
         running.guardian.leave()
         lease.remove()
 

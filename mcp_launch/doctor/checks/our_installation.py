@@ -8,6 +8,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mcp_launch import state
 from mcp_launch.config_files import leftovers, wrapped_files
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
@@ -16,7 +17,7 @@ from mcp_launch.launch import profile_files, profile_reader
 from mcp_launch.machine import installation
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.survey import list_elsewhere
-from mcp_launch.state import own_files, profile_cache
+from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,11 +63,11 @@ def check_state(survey: Survey) -> Iterator[Finding]:
 
 def _tell_unbelieved(directory: str) -> Iterator[Finding]:
     """See that every lease is one that only this user can have written."""
-    if not own_files.is_own_directory(directory):
+    if not state.is_own_directory(directory):
         return  # which is told of the directory, if there is one
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         is_plain = entry.is_file(follow_symlinks=False)
-        if not is_plain or not own_files.is_own(entry.stat(follow_symlinks=False)):
+        if not is_plain or not state.is_own(entry.stat(follow_symlinks=False)):
             yield Finding(
                 "ML012",
                 Subject(file=entry.path),
@@ -105,7 +106,7 @@ def _tell_owner(directory: str) -> list[Finding]:
 
 def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
     """See that nobody else can read what is private, or write into any of it."""
-    forbidden = _OTHERS if is_private else own_files.OTHERS_CAN_WRITE
+    forbidden = _OTHERS if is_private else state.OTHERS_CAN_WRITE
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     if not mode & forbidden:
         return []
