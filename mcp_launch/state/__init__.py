@@ -30,10 +30,33 @@ def name_lease(environ: Mapping[str, str], launch: str) -> str:
     return f"{find_leases(environ)}/{launch}.json"
 
 
+def make_directory(directory: str) -> None:
+    """Make our state directory so that nobody else can write into it, whatever the umask is."""
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        secure(directory)
+
+
+def secure(directory: str) -> None:
+    """Keep others from writing into our state directory, if it is there and ours.
+
+    A sticky one (/tmp) is open to everybody on purpose: that is left to whoever named it.
+    """
+    try:
+        status = os.stat(f"{directory}/")  # fails for what is not a directory
+        is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+        if is_own and status.st_mode & 0o022 and not status.st_mode & 0o1000:
+            os.chmod(directory, status.st_mode & 0o7755)
+    except OSError:
+        pass  # whoever reads from it sees that it is not to be believed
+
+
 def make_private(directory: str) -> None:
-    """Make a directory that nobody else can look into, unless it is there."""
+    """Make a directory of our state that nobody else can look into, unless it is there."""
     if not os.path.isdir(directory):
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        make_directory(os.path.dirname(directory))
         try:
             os.mkdir(directory, 0o700)
         except FileExistsError:

@@ -58,6 +58,9 @@ def check_state(survey: Survey) -> Iterator[Finding]:
     for one in sorted(inner):
         yield from _tell_owner(one) or _tell_mode(one, is_private=True)
     yield from _tell_unbelieved(os.path.join(directory, "leases"))
+    if state.is_own_directory(directory):  # else that is what is wrong with it
+        for doubt in wrapped_files.list_doubts(directory):
+            yield Finding("ML012", Subject(file=directory), doubt.problem, doubt.fix)
     yield from tell_room(directory)
 
 
