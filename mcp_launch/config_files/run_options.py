@@ -67,9 +67,8 @@ def check(words: list[str]) -> None:
     try:
         given, rest = options.split(words)
     except UsageError as error:
-        # Its fix is for who writes a whole launch; of that, only what was meant holds here.
-        meant = error.fix.partition("? ")[0] + "? " if error.fix.startswith("did you mean") else ""
-        raise UsageError(error.problem, fix=meant + _HOW) from None
+        # Its fix is for a whole launch; only the suggestion applies here.
+        raise UsageError(error.problem, fix=error.suggestion + _HOW) from None
     if rest:
         raise UsageError(f"{rest[0]} is not an option of run", fix=_HOW)
     if "--server" in given:

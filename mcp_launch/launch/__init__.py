@@ -200,6 +200,10 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
 
         error = crash.describe(failure)
     trace.record(f"the launch failed: {error.problem} — fix: {error.fix}")
+    if path := os.environ.get(state.OUTCOME):
+        from mcp_launch.state import outcome
+
+        outcome.append_failure(path, error)
     if trace.needs_log():
         _log_failure(arguments, launch)
     try:

@@ -64,14 +64,19 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ProfileRefused(f"{path}:{line}: this is not UTF-8", fix="save it as UTF-8") from None
+        raise ProfileRefused(
+            "this is not UTF-8", fix="save it as UTF-8", path=path, line=line
+        ) from None
     try:
         return text, *toml.read(text)
     except Unreadable as error:
         line, column = locate(text, error.offset)
         raise ProfileRefused(
-            f"{path}:{line}:{column}: this is no TOML: {error}",
-            fix="mend that line; strings need quotes, and every [table] its own heading",
+            f"this is not valid TOML: {error}",
+            fix="correct that line; strings need quotes, and every [table] its own heading",
+            path=path,
+            line=line,
+            column=column,
         ) from None
 
 
@@ -90,7 +95,7 @@ class _Checker:
             at = at[:-1]
         offset = self._spots[at].key[0] if at else 0
         line, column = locate(self._text, offset)
-        return ProfileRefused(f"{self._path}:{line}:{column}: {problem}", fix=fix)
+        return ProfileRefused(problem, fix=fix, path=self._path, line=line, column=column)
 
     def check_keys(self, where: Path, table: dict[str, Any], known: tuple[str, ...]) -> None:
         for key in table:

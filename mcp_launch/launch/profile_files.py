@@ -73,7 +73,13 @@ def look_at_projects(
             return None  # removed just now, or a link to nothing
         kept = _read(path, environ, is_projects=True, is_launch=is_launch)
     except ProfileRefused as refused:
-        raise refusal(refused.problem, fix=refused.fix) from None
+        raise refusal(
+            refused.without_place,
+            fix=refused.fix,
+            path=refused.path,
+            line=refused.line,
+            column=refused.column,
+        ) from None
     told = kept["servers"].get(server)
     if told and not kept["trusted"]:
         since = " since it was changed" if kept["was_trusted"] else ""

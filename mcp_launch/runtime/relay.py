@@ -59,7 +59,7 @@ class Relay(Attendant):
         self.failure: LaunchError | None = None
         self.host_is_lost = False
         self.reader_is_lost = False
-        self.is_out_of_time = False  # its input ended, and it did not
+        self.unanswered: set[str] = set()  # methods of requests over which a server ended
         self._mode = calls.profile.stdout
         self._is_strict = self._mode == "strict"
         self.input_is_lost = False
@@ -121,6 +121,14 @@ class Relay(Attendant):
             raise failure
         return 128 + self.signalled if code is None else code
 
+    def describe_outcome(self) -> dict[str, object]:
+        """Return what is known of the launch when it is over; see `state.outcome`."""
+        return super().describe_outcome() | {
+            "noise": self.guard.noise_count,
+            "first_noise": self.complaints.first_noise,
+            "unanswered": sorted(self.unanswered),
+        }
+
     @property
     def is_ending(self) -> bool:
         """Whether no server is needed any more."""
@@ -169,7 +177,7 @@ class Relay(Attendant):
         if self.talk.succession.is_away and not self.host_is_lost and self.has_grace_left():
             self.extend_grace()  # somebody is still waited for
         elif not self.is_gone:
-            self.is_out_of_time = True
+            self.is_out_of_time = True  # before its input closes: no other server is started
             self._to_server.close()
             super().end_grace()
 

@@ -201,6 +201,10 @@ def replace_by_nothing(fd: int) -> None:
 # nobody shows it, and the messages behind it must not wait for it.
 _NOISE_LIMIT = 1 << 18
 
+# How many lines of noise are kept for the launch's outcome, and how much of each.
+_FIRST_NOISE = 3
+_NOISE_WIDTH = 3000
+
 # The end of the server's stderr, kept for the error that says why it died.
 _LAST_WORDS = 2048
 
@@ -210,6 +214,7 @@ class Complaints:
 
     def __init__(self, attendant: Attendant, server: str, log: Log) -> None:
         self.last_words = b""
+        self.first_noise: list[str] = []
         self.source = -1
         self._attendant = attendant
         self._server = server
@@ -243,10 +248,12 @@ class Complaints:
         return loop.tell_end(code, "while it was at work", self.last_words)
 
     def mark(self, line: bytes) -> None:
-        """Tell a line that was on the server's stdout and is no message."""
+        """Show a line of the server's stdout that is not a message."""
         self._log.mark(line)
         if len(self._outlet.pending) < _NOISE_LIMIT:
             said = line.rstrip(b"\r\n").decode(errors="backslashreplace").expandtabs()
+            if len(self.first_noise) < _FIRST_NOISE:
+                self.first_noise.append(said[:_NOISE_WIDTH])
             told = f"{self._server} wrote this to stdout, it is no message: {said}"
             self._outlet.put(f"[mcp-launch] {printable(told)}\n".encode())
 

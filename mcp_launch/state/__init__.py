@@ -11,6 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Names the file that a launch writes its outcome to, if whoever starts it wants to know.
+OUTCOME = "MCP_LAUNCH_OUTCOME"
+
 
 def find_directory(environ: Mapping[str, str]) -> str:
     """Return the directory; not under XDG_*, which Codex does not pass on to its servers."""

@@ -75,6 +75,7 @@ class Guardian:
         "expect_end",
         "failure",
         "keeper",
+        "left_behind",
         "pid",
         "report",
         "server",
@@ -92,6 +93,7 @@ class Guardian:
         self.server: int | None = None
         self.failure: tuple[str, int] | None = None  # what failed, errno
         self.exit_code: int | None = None
+        self.left_behind = 0  # processes that were still there when the server had ended
         self._heard = b""
 
     def wait_for_start(self) -> None:
@@ -131,6 +133,7 @@ class Guardian:
                 self._expect_end(guardian_process.LEFT_BEHIND_GRACE)
             elif word == b"left":
                 count = int(numbers[0])
+                self.left_behind += count
                 trace.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
             else:
                 self.failure = (word.decode(), int(numbers[0]))

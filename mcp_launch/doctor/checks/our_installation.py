@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,9 +36,8 @@ def check_launcher(survey: Survey) -> Iterator[Finding]:
     except UsageError as error:
         yield Finding("ML010", Subject(), error.problem, error.fix)
         return
-    if reason := installation.warn(launcher):
-        problem, _, fix = reason.rpartition(": ")
-        yield Finding("ML011", Subject(file=launcher), problem, fix)
+    if warning := installation.warn(launcher):
+        yield Finding("ML011", Subject(file=launcher), warning.problem, warning.fix)
 
 
 def check_state(survey: Survey) -> Iterator[Finding]:
@@ -205,13 +203,9 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
 
 
 def _tell_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
-    """Return a finding that points where the text says."""
-    place = re.match(rf"{re.escape(path)}:(\d+)(?::(\d+))?: ", refused.problem)
-    if not place:
-        return Finding(code, Subject(file=path), refused.problem, refused.fix)
-    line, column = int(place.group(1)), int(place.group(2) or 0)
-    subject = Subject(file=path, line=line, column=column)
-    return Finding(code, subject, refused.problem[place.end() :], refused.fix)
+    """Return a finding that points at the place in the file."""
+    subject = Subject(file=path, line=refused.line, column=refused.column)
+    return Finding(code, subject, refused.without_place, refused.fix)
 
 
 OF_ALL = (
