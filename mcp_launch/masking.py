@@ -10,37 +10,29 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.launch.options import SOURCES, SPELLINGS
+from mcp_launch.launch.secret_names import ANYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 MASK = "***"
 
-# Names of what is nobody's business; `--pass-env` is an option of ours.
-_NAMES = (
-    r"(?:(?<!mon)key(?!board|map|word|pad)|token|secret|passw|passphrase|credential|cookie|dsn"
-    r"|auth(?!or(?!i[sz]))|bearer|(?<![a-z])(?:pat|jwt)(?![a-z])|pw(?![a-z])"
-    # SMTP_PASS and USERPASS; but neither BYPASS, COMPASS nor GIT_ASKPASS, which is a program.
-    r"|(?<!by)(?<!com)(?<!tres)(?<!multi)(?<!kee)(?<!ask)pass(?![a-z]|[_-]env)"
-    # MYSQL_PWD and DBPWD; but neither PWD nor OLDPWD.
-    r"|(?<=[a-z_;-])(?<!old)(?<!old_)pwd(?![a-z]))"
-)
-_NAME = re.compile(_NAMES, re.IGNORECASE)
+_NAME = re.compile(ANYWHERE, re.IGNORECASE)
 
 # Keys that say where a secret is, not what it is.
 _ELSEWHERE = re.compile(r"\w*_env_vars?|env_(?:http_headers|keys|vars)", re.IGNORECASE)
 
 # Where a secret stands in a text. Its end may be missing: what is long is cut. Names are no
 # longer than forty characters on either side, or texts without spaces would take forever.
-_OPTIONS = rf"(?:^|\s)--?(?!-?no-)(?i:[\w-]{{0,40}}{_NAMES}[\w-]{{0,40}})"
+_OPTIONS = rf"(?:^|\s)--?(?!-?no-)(?i:[\w-]{{0,40}}{ANYWHERE}[\w-]{{0,40}})"
 _PLACES = tuple(
     re.compile(pattern, re.VERBOSE | re.DOTALL)
     for pattern in (
         # In quotes behind its name: in an object, a table, a script. A KeyError has no secret.
-        rf"""(?i:{_NAMES}(?!\w{{0,40}}error|\w{{0,40}}_env_var)[\w-]{{0,40}})\\?["']?\s*[:=]\s*
+        rf"""(?i:{ANYWHERE}(?!\w{{0,40}}error|\w{{0,40}}_env_var)[\w-]{{0,40}})\\?["']?\s*[:=]\s*
              (?P<quote>\\?["'])(?P<secret>(?:(?!(?P=quote))(?:\\.|.))+)""",
         # Without quotes: in an address, a connection string, a shell's command line.
-        rf"""(?i:{_NAMES}(?!\w{{0,40}}_env_var)[\w-]{{0,40}}=)(?P<secret>[^\s"'\\&;][^\s"'&;]*)""",
+        rf"""(?i:{ANYWHERE}(?!\w{{0,40}}_env_var)[\w-]{{0,40}}=)(?P<secret>[^\s"'\\&;][^\s"'&;]*)""",
         # As the value of an option, in a script.
         rf"""{_OPTIONS}\s+(?P<quote>["'])(?P<secret>(?:(?!(?P=quote)).)+)""",
         rf"""{_OPTIONS}\s+(?P<secret>[^\s"'-][^\s"']*)""",
@@ -120,7 +112,7 @@ _PORT_OR_PACKAGE = re.compile(r"[\d.:\[\]-]+(?:/\w+)?|@?[\w.-]+(?:/[\w.-]+)+(?:@
 
 # In a comment names and values are not quoted.
 _COMMENT = re.compile(r"(?:^|\s)(?:\#|//|/\*).*", re.DOTALL)
-_NOTED = re.compile(rf"""(?i:{_NAMES}[\w-]{{0,40}})["']?\s*[:=]\s*(?P<secret>[^\s"',]+)""")
+_NOTED = re.compile(rf"""(?i:{ANYWHERE}[\w-]{{0,40}})["']?\s*[:=]\s*(?P<secret>[^\s"',]+)""")
 
 # What is hidden behind its name, but not looked for elsewhere: it is in too many other texts.
 _SHORTEST = 6

@@ -142,13 +142,22 @@ def test_a_link_to_a_file_is_all_right(machine: Machine) -> None:
     assert [item.name for item in machine.survey().items] == ["docs"]
 
 
-def test_a_file_in_toml_1_1_is_not_called_broken_for_certain(machine: Machine) -> None:
+def test_a_file_in_toml_1_1_is_read_as_codex_reads_it(machine: Machine) -> None:
     machine.write(CODEX, 'mcp_servers.docs = { command = "x",\n}\n')
+
+    assert look(machine, unreadable_file) == []
+    assert [item.name for item in machine.survey().items] == ["docs"]
+
+
+def test_what_is_wrong_in_toml_1_1_is_named_with_its_place(machine: Machine) -> None:
+    machine.write(CODEX, 'mcp_servers.docs = {\n  command = "x", # it\n  args = y\n}\n')
 
     [finding] = look(machine, unreadable_file)
 
-    assert finding.message.startswith("mcp-launch cannot read it: ")
-    assert "; unless that is TOML 1.1, nor can Codex: Codex does not start" in finding.message
+    assert (finding.subject.line, finding.subject.column) == (3, 10)
+    assert (
+        "this is not valid TOML: Unexpected character: 'y': Codex does not start" in finding.message
+    )
 
 
 def test_the_same_file_by_two_ways_is_looked_at_once(machine: Machine) -> None:

@@ -111,6 +111,8 @@ def test_npx_prefers_what_is_installed(machine: Machine) -> None:
         ("codex mcp-server", "0.166.0", "Codex 0.166.0, which is installed, has no mcp-server"),
         ("/opt/bin/codex -c a=b mcp-server", "0.154.0", "Codex 0.154.0"),
         ("codex mcp-server", "0.153.4", ""),
+        ("codex mcp-server", "0.154.0-alpha.2", "Codex 0.154.0-alpha.2"),
+        ("codex mcp-server", "0.153.5-alpha.1", ""),
         ("codex mcp-server", "", ""),
         ("codex app-server", "0.166.0", ""),
         ("npx -y @openai/codex mcp-server", "0.149.0", "the newest @openai/codex has no"),

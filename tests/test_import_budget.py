@@ -17,7 +17,7 @@ PACKAGE = Path(mcp_launch.__file__).parent
 TOO_HEAVY = ["argparse", "asyncio", "collections", "ctypes", "dataclasses", "enum", "functools"]
 TOO_HEAVY += ["json", "logging", "pathlib", "re", "selectors", "shutil", "signal", "socket"]
 TOO_HEAVY += ["subprocess", "tempfile", "threading", "traceback", "typing", "uuid"]
-TOO_HEAVY += ["hashlib", "tomllib", "dotenv", "psutil", "rich", "tomlkit", "typer"]
+TOO_HEAVY += ["hashlib", "tomllib", "dotenv", "packaging", "psutil", "rich", "tomlkit", "typer"]
 
 LAUNCH_AND_LIST_WHAT_IT_IMPORTED = """
 import sys

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mcp_launch import masking
+from mcp_launch.launch import secret_names
 from mcp_launch.masking import Scrubber
 
 SECRET = "tango-Foxtrot-17"
@@ -178,3 +181,17 @@ def test_what_was_seen_as_a_secret_is_known_everywhere(value: object) -> None:
 )
 def test_a_common_word_is_no_secret_wherever_it_is(value: object, text: str) -> None:
     assert Scrubber(masking.list_in_value(value)).clean(text) == text
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "COOKIE", "DSN"],
+)
+def test_a_name_that_ends_like_a_secrets_is_masked_as_well(word: str) -> None:
+    assert re.search(secret_names.AT_THE_END, f"MY_{word}", re.IGNORECASE)
+    assert masking.is_secret_name(f"MY_{word}")
+
+
+@pytest.mark.parametrize("name", ["AUTH_METHOD", "MAX_TOKENS", "KEYBOARD", "PATH"])
+def test_a_name_with_such_a_word_elsewhere_does_not_end_like_a_secrets(name: str) -> None:
+    assert not re.search(secret_names.AT_THE_END, name, re.IGNORECASE)

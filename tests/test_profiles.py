@@ -56,6 +56,16 @@ BROKEN = {
         "2:15: this is not valid TOML",
         "strings need quotes",
     ),
+    "no TOML 1.1 either": (
+        '[servers.a]\nenv = {\n  A = "b", # c\n}\ncommand = npx\n',
+        "5:11: this is not valid TOML: Unexpected character: 'n'",
+        "strings need quotes",
+    ),
+    "a number for a text, in TOML 1.1": (
+        '[servers.a]\nenv = {\n  A = "b", # c\n  B = 1,\n}\n',
+        "4:3: B takes a text",
+        "quotes",
+    ),
     "a strange table": ("[server.a]\n", "1:1: there is no key server", "did you mean servers?"),
     "servers is no table": ("servers = 1\n", "1:1: servers is no table", "[servers.servers]"),
     "a server is no table": ("[servers]\n a = 1\n", "2:2: a is no table", "write [servers.a]"),
@@ -129,6 +139,15 @@ BROKEN = {
     ),
     "a word to pass": ('[servers.a]\npass_env = "most"\n', "2:1: pass_env takes", "safe"),
 }
+
+
+def test_a_profile_may_be_written_in_toml_1_1() -> None:
+    text = '[servers.a]\ncommand = "\\x78"\nenv = {\n  A = "b", # c\n  D = "\\e",\n}\n'
+
+    server = profile_file.parse(text.encode(), "/p.toml")["servers"]["a"]
+
+    assert server["command"] == ["x"]
+    assert server["literals"] == {"A": "b", "D": "\x1b"}
 
 
 @pytest.mark.parametrize(("text", "problem", "fix"), BROKEN.values(), ids=list(BROKEN))

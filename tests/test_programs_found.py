@@ -218,10 +218,15 @@ def test_what_our_tests_run_against_is_what_they_install() -> None:
             "0.149.0",
             f"between {' and '.join(TRIED['codex'])}, which our tests run against",
         ),
+        (
+            "codex",
+            f"{TRIED['codex'][-1]}-alpha.3",
+            f"between {' and '.join(TRIED['codex'])}, which our tests run against",
+        ),
         ("codex", "", f"our tests run against {' and '.join(TRIED['codex'])}"),
         ("zed", "0.200.1", "our tests do not run against it"),
     ],
-    ids=["tried", "newer", "older", "between", "unknown", "never tried"],
+    ids=["tried", "newer", "older", "between", "before the newest", "unknown", "never tried"],
 )
 def test_a_person_is_told_what_our_tests_know_of_a_version(
     name: str, version: str, told: str

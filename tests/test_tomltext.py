@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
+import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
+from tomlkit.exceptions import TOMLKitError
 
 from mcp_launch.documents import positions, toml
 
@@ -25,8 +29,30 @@ TEXTS = {
         ["a = ''", f"b = {L}it''s{L}''", f'c = {B}say \\"{B}"', 'd = "\\\\"', f"e = {B}\\\\{B}"]
     ),
     "words": "a = 1979-05-27 07:32:00 # when\nb = +1_000\nc = -inf\nd=true\n",
+    "a heading further down": "[a.b]\nx = 1\n[c]\n[a.d]\ny.z = 2\n",
     "an entry": '[mcp_servers."a b"] # it\ncommand = "npx"\nargs = ["-y"]\nenv = { A = "#" }\n',
 }
+
+# What is new in TOML 1.1.
+NEWER = {
+    "an inline table in lines": 'a = {\n  b = 1, # "one" }\n  # {\n  c.d = [ 2 ]\n}\ne = 3\n',
+    "carriage returns in an inline table": 'a = {\r\n  b = "c", # d\r\n}\r\ne = 1\r\n',
+    "a comma behind the last": "a = { b = 1, }\nc = {d = {e = 2,},}\n",
+    "an inline table of nothing but a comment": "a = { # nothing\n}\n",
+    "inline tables in an array": 'a = [\n  { b = "}", # ]\n  },\n  {\n  c = 2 },\n]\n',
+    "a byte order mark, and lines": "\ufeffa = {\n  b = 1,\n}\n",
+    "escapes": f'a = "\\e[0m\\x41"\n"\\x62\\e" = {B}\n\\xe9\\e{B}\n',
+    "times without seconds": "a = 07:32 # when\nb = 1979-05-27T07:32\nc = 1979-05-27 07:32Z\n",
+    "an entry": (
+        '[mcp_servers."\\x61"] # it\ncommand = "npx"\nenv = {\n\tA = "#", # mine\n\tB = "c",\n}\n'
+        "[mcp_servers.b]\nurl = 'x'\nhttp_headers = {\n  X = 'y'\n  }\n"
+    ),
+}
+
+
+def load(text: str) -> Any:
+    """Read a text with the other reader, which knows both versions."""
+    return tomlkit.parse(text.removeprefix("\ufeff").replace("\r\n", "\n")).unwrap()
 
 
 def follow(document: Any, path: positions.Path) -> Any:
@@ -36,14 +62,15 @@ def follow(document: Any, path: positions.Path) -> Any:
 
 
 def check(text: str) -> None:
-    document = tomllib.loads(text.removeprefix("\ufeff"))
+    document = load(text)
     seen: dict[positions.Path, Any] = {}
-    for spot in toml.read(text)[1]:
+    value, spots = toml.read(text)
+    assert repr(value) == repr(document)  # nan is not even itself
+    for spot in spots:
         here = follow(document, spot.path)
         alone = text[slice(*spot.value)]
         if alone:
-            seen[spot.path] = tomllib.loads(f"value = {alone}")["value"]
-            # nan is not even itself
+            seen[spot.path] = load(f"value = {alone}")["value"]
             assert repr(seen[spot.path]) == repr(here)
         else:
             assert isinstance(here, dict)
@@ -61,7 +88,7 @@ def list_leaves(value: Any, path: positions.Path = ()) -> list[positions.Path]:
     return [] if isinstance(value, dict) else [path]
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
+@pytest.mark.parametrize("text", [*TEXTS.values(), *NEWER.values()], ids=[*TEXTS, *NEWER])
 def test_every_value_is_where_it_is_said_to_be(text: str) -> None:
     check(text)
 
@@ -81,23 +108,33 @@ long = st.sampled_from(
     ]
 )
 words = st.sampled_from(["1", "-2.5e3", "true", "inf", "nan", "1979-05-27", "07:32:00", "0xf"])
+newer = st.sampled_from(["07:32", "1979-05-27 07:32", '"\\x41\\e"', f"{B}\\e{B}"])
 
 
 def containers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     gap = st.sampled_from(["", " ", "\n", " # no ]\n  "])
+
+    def join(opening: str, members: list[tuple[str, str]], *, is_trailed: bool) -> str:
+        return opening + ",".join(v + g for v, g in members) + ("," if is_trailed else "")
+
     array = st.tuples(gap, st.lists(st.tuples(inner, gap), max_size=3), st.booleans()).map(
-        lambda t: (
-            "[" + t[0] + ",".join(v + g for v, g in t[1]) + ("," if t[2] and t[1] else "") + "]"
-        )
+        lambda t: join("[" + t[0], t[1], is_trailed=t[2] and bool(t[1])) + t[0] + "]"
     )
-    flat = inner.filter(lambda text: "\n" not in text)
-    table = st.lists(flat, max_size=3).map(
-        lambda values: "{" + ", ".join(f"k{i} = {v}" for i, v in enumerate(values)) + "}"
+    table = st.tuples(gap, st.lists(st.tuples(inner, gap), max_size=3), st.booleans()).map(
+        lambda t: (
+            join(
+                "{" + t[0],
+                [(f"{t[0]}k{index} = {value}", after) for index, (value, after) in enumerate(t[1])],
+                is_trailed=t[2] and bool(t[1]),
+            )
+            + t[0]
+            + "}"
+        )
     )
     return array | table
 
 
-values = st.recursive(basic | literal | long | words, containers, max_leaves=6)
+values = st.recursive(basic | literal | long | words | newer, containers, max_leaves=6)
 names = st.one_of(bare, basic, literal)
 
 
@@ -118,10 +155,46 @@ def documents(draw: st.DrawFn) -> str:
 @given(documents())
 def test_every_value_of_any_text_is_where_it_is_said_to_be(text: str) -> None:
     try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return  # two keys that clash, or a line end in an inline table
+        load(text)
+    except TOMLKitError:
+        return  # two keys that clash
     check(text)
+
+
+WRONG = {
+    "in 1.0": ("a = 1\nb = npx\n", (2, 5), "Invalid value"),
+    "below what is new": ('a = {\n  b = "c",\n}\nd = npx\n', (4, 5), "Unexpected character: 'n'"),
+    "a comma is missing": ("a = {\n  b = 1\n  c = 2 }\n", (3, 3), "Unexpected character: 'c'"),
+    "no end": ("a = {\n  b = 1", (2, 8), "Unexpected end of document"),
+    "a key twice": ("a = {\n  b = 1,\n  b = 2,\n}\n", (3, 3), 'Key "b" already exists.'),
+    "a key twice, and no value": ("a = {b = 1,\n b = 2}\nc = [}", (2, 2), 'Key "b" already'),
+    "no such escape": ('a = {\n}\nb = "\\q"\n', (3, 7), "Invalid character 'q' in string"),
+    "carriage returns": ("a = {\r\n}\r\nb = [1,,]\r\n", (3, 8), "Unexpected character: ','"),
+}
+
+
+@pytest.mark.parametrize(("text", "place", "problem"), WRONG.values(), ids=list(WRONG))
+def test_what_is_wrong_is_named_with_its_place(
+    text: str, place: tuple[int, int], problem: str
+) -> None:
+    with pytest.raises(positions.Unreadable, match="^" + re.escape(problem)) as caught:
+        toml.read(text)
+
+    assert positions.locate(text, caught.value.offset) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "is_needed"), [("a = {b = 1}", "False"), ("a = {b = 1,}", "True")]
+)
+def test_the_slow_reader_is_imported_only_where_the_other_gives_up(
+    text: str, is_needed: str
+) -> None:
+    script = "import sys; from mcp_launch.documents import toml; toml.read(sys.argv[1])"
+    script += "; print('tomlkit' in sys.modules)"
+
+    said = subprocess.check_output([sys.executable, "-c", script, text], encoding="utf-8")
+
+    assert said.strip() == is_needed
 
 
 def test_a_place_is_told_by_line_and_column() -> None:

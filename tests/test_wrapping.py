@@ -7,6 +7,7 @@ import tomllib
 from typing import Any
 
 import pytest
+import tomlkit
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,23 @@ TOML = {
     ),
     "only refused sources, inline": (
         'mcp_servers.a = { command = "x", env_vars = [{name="T",source="thread_id"}], cwd = "/" }\n'
+    ),
+    "1.1: an entry in lines": (
+        'mcp_servers.a = {\n  # mine\n  command = "x", # why\n  env = {\n    A = "b",\n  },\n}\n'
+    ),
+    "1.1: a command without a comma": '[mcp_servers]\na = {\n\tcommand = "x" # why }\n\t}\n',
+    "1.1: a comma behind the command": 'mcp_servers = { a = { command = "x", }, }\n',
+    "1.1: args in lines": (
+        "mcp_servers.a = {\r\n  args = [\r\n    '-y', # yes\r\n  ],\r\n  command = 'x',\r\n}\r\n"
+    ),
+    "1.1: variables in lines": (
+        '[mcp_servers.a]\ncommand = "x"\nenv = {\n  A = "b", # c\n  }\n\n[mcp_servers.b]\n'
+        'command = "y"\nat = 07:32\n'
+    ),
+    "1.1: escapes": '[mcp_servers."\\x61"]\ncommand = "\\x78"\nargs = ["\\e[0m"]\n',
+    "1.1: refused sources": (
+        'mcp_servers.a = {\n  command = "x",\n  env_vars = [\n    {\n      name = "T", # mine\n'
+        '      source = "thread",\n    },\n  ],\n}\n'
     ),
     "sources of Codex": (
         '[mcp_servers.a]\ncommand = "x"\nenv_vars = ["B", { name = "A", source = "local" }]\n'
@@ -151,7 +169,7 @@ def test_a_wrapped_file_is_what_other_readers_take_it_for(
 
     value: Any
     if kind == "toml":
-        value = tomllib.loads(wrapped.removeprefix("\ufeff"))
+        value = tomlkit.parse(wrapped.removeprefix("\ufeff")).unwrap()
     elif kind == "yaml":
         value = yaml.safe_load(wrapped)
     else:

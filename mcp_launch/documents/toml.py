@@ -1,11 +1,11 @@
 """Where everything stands in a TOML text, so that a value can be replaced or complained about.
 
-`tomllib` says what a text means and where it is wrong; we say where the rest of it is.
+`tomllib` says what a text means and where it is wrong, and `tomlkit` what is new in TOML 1.1,
+which Codex reads and Python before 3.15 does not. We say where the rest of it is.
 """
 
 from __future__ import annotations
 
-import re
 import tomllib
 from typing import Any
 
@@ -19,32 +19,81 @@ def read(text: str) -> tuple[dict[str, Any], list[Spot]]:
     """Return the value, and where every table, key and element of an array stands.
 
     Raises:
-        Unreadable: It is no TOML.
+        Unreadable: This is not TOML.
+
+    """
+    return loads(text), _Reader(text).read()
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Return what a text means, in TOML 1.0 or 1.1.
+
+    Raises:
+        Unreadable: It is neither.
 
     """
     try:
-        value = tomllib.loads(text.removeprefix("\ufeff"))
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         problem, _, where = str(error).partition(" (at ")
-        raise Unreadable(problem, _find_offset(text, re.findall(r"\d+", where))) from None
+        numbers = [
+            int(word) for word in where.strip(")").replace(",", "").split() if word.isdigit()
+        ]
+        refused = Unreadable(problem, _find_offset(text, *numbers) if numbers else len(text))
     except (RecursionError, ValueError):
         raise Unreadable("it is too deep, or has a number that is too long", 0) from None
-    return value, _Reader(text).read()
+    return _load_newer(text, refused)
 
 
-def _find_offset(text: str, numbers: list[str]) -> int:
-    if not numbers:
-        return len(text)  # "at end of document"
-    line, column = map(int, numbers)
+def _load_newer(text: str, refused: Unreadable) -> dict[str, Any]:
+    """Read what `tomllib` has refused; of two problems, raise the one further down.
+
+    Both read from the top. Where `tomlkit` gets further, `tomllib` stopped at something that is
+    right in TOML 1.1; elsewhere it has the better words.
+    """
+    import tomlkit  # takes longer than a whole launch: only for those who need it
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
+    try:
+        # A line ends with a line feed, in long strings too: as `tomllib` has it.
+        return tomlkit.parse(text.removeprefix("\ufeff").replace("\r\n", "\n")).unwrap()
+    except ParseError as error:
+        problem = str(error).removesuffix(f" at line {error.line} col {error.col}")
+        further = Unreadable(problem, _find_offset(text, error.line, error.col + 1))
+        if "'\\x00'" in problem and "\0" not in text:
+            further = Unreadable("Unexpected end of document", len(text))
+    except TOMLKitError as error:  # a key is there twice, and it does not say where
+        raise Unreadable(str(error), _find_repeated(text, refused.offset)) from None
+    except RecursionError:
+        further = Unreadable("it is too deep", refused.offset)
+    raise (further if further.offset > refused.offset else refused) from None
+
+
+def _find_offset(text: str, line: int, column: int) -> int:
     before = text.split("\n")[: line - 1]
     return sum(len(one) + 1 for one in before) + column - 1
+
+
+def _find_repeated(text: str, otherwise: int) -> int:
+    """Return where a key of an inline table stands for the second time."""
+    reader = _Reader(text)
+    try:
+        reader.read()
+    except (IndexError, RecursionError, Unreadable):
+        pass  # further down, something else is wrong as well
+    seen: set[Path] = set()
+    for spot in sorted(reader.spots, key=lambda spot: spot.key):
+        if spot.path in seen:
+            return spot.key[0]
+        seen.add(spot.path)
+    return otherwise
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 1 if text.startswith("\ufeff") else 0
-        self._spots: list[Spot] = []
+        self.spots: list[Spot] = []
         self._lengths: dict[Path, int] = {}  # of [[arrays of tables]]
 
     def read(self) -> list[Spot]:
@@ -54,7 +103,7 @@ class _Reader:
                 table = self._read_heading()
             else:
                 self._read_pair(table)
-        return self._spots
+        return self.spots
 
     def _skip(self, blank: str, *, comments: bool = False) -> bool:
         """Go to what comes next; False at the end."""
@@ -79,7 +128,7 @@ class _Reader:
         if width > 1:
             self._lengths[path] = self._lengths.get(path, -1) + 1
             path = (*path, self._lengths[path])
-        self._spots.append(Spot(path, (begin, self._at), (self._at, self._at)))
+        self.spots.append(Spot(path, (begin, self._at), (self._at, self._at)))
         return path
 
     def _resolve(self, names: Path) -> Path:
@@ -121,7 +170,7 @@ class _Reader:
         self._read_value((*table, *names), (begin, end))
 
     def _read_value(self, path: Path, key: tuple[int, int]) -> None:
-        begin, place = self._at, len(self._spots)
+        begin, place = self._at, len(self.spots)
         first = self._text[begin]
         if first in "\"'":
             self._pass_string()
@@ -131,7 +180,7 @@ class _Reader:
             self._read_members(path, "}")
         else:
             self._pass_word()
-        self._spots.insert(place, Spot(path, key, (begin, self._at)))
+        self.spots.insert(place, Spot(path, key, (begin, self._at)))
 
     def _read_members(self, path: Path, closing: str) -> None:
         self._at += 1
@@ -166,7 +215,9 @@ class _Reader:
             self._at += 1
         while self._text[self._at - 1] in _BLANK and self._at > begin:
             self._at -= 1
+        if self._at == begin:
+            raise Unreadable("there is no value", begin)  # or we would stay here forever
 
 
 def _unquote(text: str) -> str:
-    return next(iter(tomllib.loads(f"{text} = 0")))
+    return next(iter(loads(f"{text} = 0")))

@@ -8,6 +8,7 @@ host's does: a value that the host does not have can only come from the entry.
 from __future__ import annotations
 
 from mcp_launch.errors import SourceMissing
+from mcp_launch.launch.secret_names import HOSTS_OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,33 +18,6 @@ ALL, SAFE = "all", "safe"
 
 # Why a variable is kept back where names were given.
 NOT_NAMED = "it is not named there"
-
-# What hosts use to reach their models and each other: no business of a server's.
-SECRETS = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_CUSTOM_HEADERS",
-    "ANTHROPIC_FOUNDRY_API_KEY",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "AZURE_OPENAI_API_KEY",
-    "CLAUDE_CODE_MESSAGING_SOCKET",
-    "CLAUDE_CODE_MESSAGING_TOKEN",
-    "CLAUDE_CODE_OAUTH_*",
-    "CLAUDE_CODE_SESSION_ACCESS_TOKEN",
-    "CODEX_ACCESS_TOKEN",
-    "CODEX_API_KEY",
-    "COPILOT_GITHUB_TOKEN",
-    "CURSOR_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENAI_FEDERATION_RULE_ID",
-    "OPENAI_IDENTITY_TOKEN*",
-    "OPENAI_WORKLOAD_IDENTITY_CONTEXT",
-    "OPENROUTER_API_KEY",
-    "WINDSURF_API_KEY",
-    "XAI_API_KEY",
-)
 
 # What hardly any program runs without; Codex gives these to every server.
 BASICS = ("HOME", "LANG", "LC_*", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
@@ -77,7 +51,7 @@ def compare(name: str, text: str, environ: Mapping[str, str], title: str) -> str
 
 def is_secret(name: str) -> bool:
     """Tell whether a variable is one of the hosts' own secrets."""
-    return _is_any(name, SECRETS)
+    return _is_any(name, HOSTS_OWN)
 
 
 def _is_any(name: str, patterns: tuple[str, ...]) -> bool:

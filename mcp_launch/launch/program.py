@@ -129,13 +129,11 @@ def _find_managed(name: str) -> str | None:
 
 
 def _newest(directory: str, below: str) -> list[str]:
+    from mcp_launch.launch import releases
+
     try:
         versions = os.listdir(directory)
     except OSError:
         return []  # this manager is not installed
-    versions.sort(key=lambda version: [int(part) for part in _numbers(version)], reverse=True)
-    return [f"{directory}/{version}/{below}" for version in versions]
-
-
-def _numbers(version: str) -> list[str]:
-    return [part for part in version.lstrip("v").split(".") if part.isdigit()]
+    known = [(release, name) for name in versions if (release := releases.parse(name))]
+    return [f"{directory}/{name}/{below}" for _, name in sorted(known, reverse=True)]

@@ -17,6 +17,10 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.version import Version
+
+from mcp_launch.launch import releases
+
 if TYPE_CHECKING:
     from mcp_launch.config_files.host_config import Site
 
@@ -104,16 +108,13 @@ def tell_tried(name: str, version: str) -> str:
         return f"our tests run against {' and '.join(tried)}"
     if version in tried:
         return "our tests run against it"
-    oldest, newest = min(tried, key=_rank), max(tried, key=_rank)
-    if _rank(version) > _rank(newest):
+    oldest, newest = min(tried, key=Version), max(tried, key=Version)
+    release = releases.parse(version)
+    if release and release > Version(newest):
         return f"newer than {newest}, which our tests run against"
-    if _rank(version) < _rank(oldest):
+    if release and release < Version(oldest):
         return f"older than {oldest}, which our tests run against"
     return f"between {oldest} and {newest}, which our tests run against"
-
-
-def _rank(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)]
 
 
 def _find(name: str, site: Site) -> str:

@@ -34,9 +34,11 @@ def test_codex_is_content_with_what_wrap_and_unwrap_write(bare_desk: Desk) -> No
     project = desk.make_project("project")
     codex.configure(desk, SERVER)
     path = desk.home / ".codex" / "config.toml"
-    # What Codex itself refuses, and what its own editor would lose.
+    # What Codex itself refuses, what its own editor would lose, and what only TOML 1.1 has.
     text = path.read_text(encoding="utf-8").replace(
-        "args = ", '# mine\nenv_vars = [{ name = "THREAD", source = "thread" }]\nargs = '
+        "args = ",
+        '# mine\nenv_vars = [{ name = "THREAD", source = "thread" }]\n'
+        'env = {\n  MINE = "\\x41", # why\n}\nargs = ',
     )
     path.write_text(text, encoding="utf-8")
 
@@ -49,6 +51,7 @@ def test_codex_is_content_with_what_wrap_and_unwrap_write(bare_desk: Desk) -> No
     assert entry["transport"]["args"][:6] == ["run", *own, "--"]
     codex.run(desk, project).wait(LIMIT)
     [sight] = desk.wait_for_sights(1)
+    assert sight.env["MINE"] == "A"
     assert sight.env["THREAD"] == sight.context["threadId"] == sight.asker
     edit(desk, "unwrap")
     assert path.read_text(encoding="utf-8") == text

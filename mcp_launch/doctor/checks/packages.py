@@ -10,7 +10,10 @@ import re
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.version import Version
+
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.launch import releases
 from mcp_launch.machine import host_environment
 
 if TYPE_CHECKING:
@@ -59,8 +62,8 @@ _MISTAKEN = {
     ("PyPI", "mcp-server-memory"): ("empty", "@modelcontextprotocol/server-memory (with npx)"),
 }
 
-# The first Codex without `mcp-server`, and the last with it.
-_REMOVED = (0, 154, 0)
+# The first Codex without `mcp-server`, with what was tried before it; and the last with it.
+_REMOVED = Version("0.154.0.dev0")
 _LAST = "0.153.4"
 
 
@@ -180,8 +183,8 @@ def is_claude_server(command: list[str]) -> bool:
 
 def _is_older(version: str) -> bool:
     """Tell whether a release still has `mcp-server`; what has no number is the newest."""
-    numbers = [int(part) for part in re.findall(r"\d+", version)[:3]]
-    return bool(numbers) and tuple(numbers) < _REMOVED
+    release = releases.parse(version)
+    return release is not None and release < _REMOVED
 
 
 def check_cmd(survey: Survey, item: Item) -> Iterator[Finding]:

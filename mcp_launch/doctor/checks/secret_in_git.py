@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_launch import masking
 from mcp_launch.config_files import git_tracking
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.launch import secret_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
 _HEADERS = ("headers", "http_headers", "requestOptions")
 _ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
 
-# A secret's name ends so: AUTH_METHOD and MAX_TOKENS are no secrets.
-_ENDING = re.compile(
-    "(key|token|secret|password|passwd|passphrase|credentials?|authorization|cookie|dsn)$",
-    re.IGNORECASE,
-)
+_ENDING = re.compile(secret_names.AT_THE_END, re.IGNORECASE)
 
 # What stands where a secret is to come: a variable, or words that ask for one.
 _PLACEHOLDER = re.compile(
@@ -35,7 +32,7 @@ _PLACEHOLDER = re.compile(
 
 # What is called a secret but is none: a number, a path, a few letters.
 _PLAIN = re.compile(r"[\d.]+|[.~]?/.*|.{0,5}", re.DOTALL)
-_CHOSEN_BY_PEOPLE = re.compile("(password|passwd|passphrase|secret)$", re.IGNORECASE)
+_CHOSEN_BY_PEOPLE = re.compile(secret_names.CHOSEN_BY_PEOPLE, re.IGNORECASE)
 
 # An assignment among the arguments: --api-key=…, TOKEN=…, "Authorization: …".
 _ASSIGNMENT = re.compile(r"(-*[\w.-]+)\s*[=:]\s*(.+)", re.DOTALL)

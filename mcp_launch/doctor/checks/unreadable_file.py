@@ -58,9 +58,6 @@ def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
         # A name that is there twice: only we do not choose.
         message = f"{problem}: {host.title} takes the last of them, and nothing of the others"
         return Finding("ML101", subject, message, "make one of them")
-    if file.kind == "toml":
-        # Which Codex reads, and Python does not.
-        problem = f"mcp-launch cannot read it: {problem}; unless that is TOML 1.1, nor can Codex"
     return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "correct it")
 
 
