@@ -17,10 +17,10 @@ from mcp_launch.doctor.checks import (
     directory,
     misplaced_table,
     not_approved,
+    skipped_by_claude,
     unexpanded_variables,
     unreadable_file,
 )
-from mcp_launch.hosts.claude import keys
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -346,7 +346,7 @@ def test_an_entry_that_claude_code_skips_is_told_once(
 ) -> None:
     write_servers(machine, ".mcp.json", docs=entry, web={"command": "x"})
 
-    [finding] = look(machine, keys)
+    [finding] = look(machine, skipped_by_claude)
 
     assert finding.code == "ML122"
     assert finding.subject.line == 1
@@ -372,7 +372,7 @@ def test_an_entry_that_claude_code_takes_is_all_right(
 ) -> None:
     write_servers(machine, CLAUDE, docs=entry)
 
-    assert look(machine, keys) == []
+    assert look(machine, skipped_by_claude) == []
 
 
 @pytest.mark.parametrize(
@@ -387,14 +387,14 @@ def test_an_entry_that_claude_code_takes_is_all_right(
 def test_a_projects_file_without_servers_is_skipped(machine: Machine, text: str, fix: str) -> None:
     machine.write(".mcp.json", text)
 
-    [finding] = [*look(machine, keys), *look(machine, misplaced_table)]
+    [finding] = [*look(machine, skipped_by_claude), *look(machine, misplaced_table)]
 
     assert finding.code == "ML122"
     assert "skips the whole file" in finding.message
     assert fix in finding.fix
     machine.write(".mcp.json", '{"mcpServers": {}}')
     machine.write(CLAUDE, "{}")
-    assert look(machine, keys) == []
+    assert look(machine, skipped_by_claude) == []
 
 
 # Tables of servers that belong to another host.

@@ -17,50 +17,16 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch.hosts.configured import HOSTS
+
 if TYPE_CHECKING:
-    from mcp_launch.config_files.host_config import Site
-
-# The releases that our own tests run against; see tests/hosts/versions.toml.
-TRIED: dict[str, tuple[str, ...]] = {"codex": ("0.125.0", "0.166.0"), "claude": ("2.1.325",)}
-
-# What npm calls the hosts that it installs.
-PACKAGES = {
-    "codex": "@openai/codex",
-    "claude": "@anthropic-ai/claude-code",
-    "gemini": "@google/gemini-cli",
-    "opencode": "opencode-ai",
-    "copilot": "@github/copilot",
-}
-
-# What is called what, and which of these are asked: all others open a window.
-_COMMANDS = {
-    "codex": "codex",
-    "claude": "claude",
-    "claude-desktop": "claude-desktop",
-    "cursor": "cursor",
-    "vscode": "code",
-    "gemini": "gemini",
-    "opencode": "opencode",
-    "zed": "zed",
-    "windsurf": "windsurf",
-    "copilot": "copilot",
-    "goose": "goose",
-}
-_ASKED = ("codex", "claude", "gemini", "opencode", "copilot", "goose")
+    from mcp_launch.config_files.site import Site
 
 # Where programs are that PATH does not name; below the home.
 _PLACES = (
     *(".local/bin", ".claude/local", ".opencode/bin", ".npm-global/bin"),
     *(".bun/bin", ".volta/bin", "bin"),
 )
-
-_BUNDLES = {
-    "claude-desktop": "Claude",
-    "cursor": "Cursor",
-    "vscode": "Visual Studio Code",
-    "zed": "Zed",
-    "windsurf": "Windsurf",
-}
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:-(?!linux|darwin|win32)[\w.]+)?")
 _IN_PATH = re.compile(
@@ -82,11 +48,15 @@ class Program(NamedTuple):
 
 
 def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
-    """Return the hosts that are installed, by their names in `settings`."""
-    found = {name: _find(name, site) for name in _COMMANDS}
+    """Return the hosts that are installed, by their names."""
+    found = {name: _find(name, site) for name in HOSTS if HOSTS[name].quirks.program.command}
     paths = {name: path for name, path in found.items() if path}
     versions = {name: read_version(name, path) for name, path in paths.items()}
-    asked = [name for name in _ASKED if name in paths and not versions[name]]
+    asked = [
+        name
+        for name, version in versions.items()
+        if HOSTS[name].quirks.program.tells_version and not version
+    ]
     if asked and site.platform != "win32":  # where what is started cannot be ended for certain
         with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(len(asked)) as threads:
             environ = _make_environ(site, home)
@@ -97,7 +67,7 @@ def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
 
 def tell_tried(name: str, version: str) -> str:
     """Tell what our tests know of a version, for a person."""
-    tried = TRIED.get(name, ())
+    tried = HOSTS[name].quirks.program.tried
     if not tried:
         return "our tests do not run against it"
     if not version:
@@ -117,17 +87,18 @@ def _rank(version: str) -> list[int]:
 
 
 def _find(name: str, site: Site) -> str:
+    program = HOSTS[name].quirks.program
     places = [os.path.join(site.home, place) for place in _PLACES]
     if site.platform == "darwin":
         places += ["/opt/homebrew/bin", "/usr/local/bin"]
     path = os.pathsep.join([site.environ.get("PATH", ""), *places])
     # A relative part of PATH means the project, whose programs are not to be run here.
     path = os.pathsep.join(part for part in path.split(os.pathsep) if os.path.isabs(part))
-    if found := shutil.which(_COMMANDS[name], path=path):
+    if found := shutil.which(program.command, path=path):
         return found
     for directory in ("/Applications", os.path.join(site.home, "Applications")):
-        bundle = os.path.join(directory, f"{_BUNDLES.get(name)}.app")
-        if site.platform == "darwin" and os.path.isdir(bundle):
+        bundle = os.path.join(directory, f"{program.bundle}.app")
+        if program.bundle and site.platform == "darwin" and os.path.isdir(bundle):
             return bundle
     return ""
 
@@ -148,9 +119,10 @@ def read_version(name: str, path: str) -> str:
 
 def _read_package(name: str, directory: str) -> str:
     """Return what npm, or an editor, has written down beside a program."""
-    if name in PACKAGES:
+    package = HOSTS[name].quirks.program.package
+    if package:
         told = _read_json(os.path.join(directory, "package.json"))
-        is_it = str(told.get("name", "")).startswith(PACKAGES[name])
+        is_it = str(told.get("name", "")).startswith(package)
         return _pick(told.get("version")) if is_it else ""
     for below in ("resources/app", "Contents/Resources/app"):
         product = _read_json(os.path.join(directory, below, "product.json"))
@@ -163,7 +135,7 @@ def _read_package(name: str, directory: str) -> str:
 
 
 def _read_bundle(name: str, directory: str) -> str:
-    if name not in _BUNDLES:
+    if not HOSTS[name].quirks.program.bundle:
         return ""
     try:
         with open(os.path.join(directory, "Contents/Info.plist"), "rb") as file:
