@@ -53,6 +53,8 @@ class Program(NamedTuple):
     package: str = ""  # what npm calls it
     bundle: str = ""  # what macOS calls it
     tried: tuple[str, ...] = ()  # the releases that our own tests run against
+    litters: str = ""  # the variable for the directory in which it leaves files even then
+    calming: str = ""  # the variable that keeps it from updating itself
 
 
 class Environment(NamedTuple):
@@ -158,6 +160,7 @@ class HostQuirks(NamedTuple):
     """All that is asked of a host besides its files and its identity."""
 
     program: Program = Program()
+    home_variable: str = ""  # which moves the directory of its own files
     lives_in: str = ""  # the host in whose process this one runs
     environment: Environment = Environment()
     texts: Texts = Texts()

@@ -178,6 +178,10 @@ class HostIdentity:
         """Return what tells whom each request is for."""
         return Callers()
 
+    def is_daemon(self, table: ProcessTable, pid: int) -> bool:  # noqa: ARG002  # for others to use
+        """Tell whether a process of the host serves the sessions of all directories."""
+        return False
+
     def list_open_threads(
         self,
         table: ProcessTable,  # noqa: ARG002  # for others to use

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch import masking
+from mcp_launch import hosts, masking
 from mcp_launch.launch import passed_variables
 from mcp_launch.machine import claude_environment
 
@@ -117,8 +117,9 @@ def _read_running(survey: Survey, host: HostConfig) -> dict[str, str]:
 def find_processes(survey: Survey, host: HostConfig) -> list[int]:
     """Return the processes of a host that run now, those that start servers first."""
     found = [pid for pid, name in survey.running_hosts.items() if name == host.running_as]
-    # A terminal of Codex leaves its servers to a daemon, which may have been started elsewhere.
-    return sorted(found, key=lambda pid: "app-server" not in survey.table.read_argv(pid))
+    # A terminal may leave its servers to a daemon, which may have been started elsewhere.
+    facts = hosts.load(host.running_as)
+    return sorted(found, key=lambda pid: not facts.is_daemon(survey.table, pid))
 
 
 def expand(survey: Survey, item: Item, text: str) -> str:

@@ -60,7 +60,7 @@ def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
     if asked and site.platform != "win32":  # where what is started cannot be ended for certain
         with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(len(asked)) as threads:
             environ = _make_environ(site, home)
-            answers = threads.map(lambda name: _ask(paths[name], environ, patience), asked)
+            answers = threads.map(lambda name: _ask(paths[name], environ, home, patience), asked)
             versions |= dict(zip(asked, answers, strict=True))
     return {name: Program(path, versions[name]) for name, path in paths.items()}
 
@@ -160,12 +160,13 @@ def _pick(text: object) -> str:
 
 def _make_environ(site: Site, home: str) -> dict[str, str]:
     """Return what a program needs to say its version, and nothing that it could act upon."""
-    # Codex leaves files in its home even then.
+    programs = [host.quirks.program for host in HOSTS.values()]
     kept = {name: site.environ[name] for name in ("PATH", "HOME") if name in site.environ}
-    return {**kept, "CODEX_HOME": home, "DISABLE_AUTOUPDATER": "1"}
+    kept |= {program.litters: home for program in programs if program.litters}
+    return kept | {program.calming: "1" for program in programs if program.calming}
 
 
-def _ask(path: str, environ: dict[str, str], patience: float) -> str:
+def _ask(path: str, environ: dict[str, str], home: str, patience: float) -> str:
     try:
         process = subprocess.Popen(
             [path, "--version"],
@@ -173,7 +174,7 @@ def _ask(path: str, environ: dict[str, str], patience: float) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environ,
-            cwd=environ["CODEX_HOME"],
+            cwd=home,
             start_new_session=True,
         )
     except OSError:

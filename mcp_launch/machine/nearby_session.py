@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import hosts
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import context
 from mcp_launch.values import Found
 
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
 
 # Who has another of these reads other files: the entry is not its own.
-_MOVING = ("CODEX_HOME", "CLAUDE_CONFIG_DIR")
-
-# Codex's daemon, which serves the threads of all directories.
-_DAEMON = "app-server"
+_MOVING = [host.quirks.home_variable for host in HOSTS.values() if host.quirks.home_variable]
 
 
 def select(survey: Survey, line: Lineage, here: str) -> dict[int, str]:
@@ -49,7 +47,8 @@ def _is_own(survey: Survey, pid: int) -> bool:
 
 def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:
     # An editor has windows anywhere, and tells no session.
-    if hosts.load(name).carries == "many sessions" or _is_daemon(table, pid):
+    host = hosts.load(name)
+    if host.carries == "many sessions" or host.is_daemon(table, pid):
         return True
     return is_place(table.read_cwd(pid), here)
 
@@ -71,7 +70,7 @@ def hide_threads(table: ProcessTable, line: Lineage, real: Lineage, here: str) -
     threads = line.host.list_open_threads(table, pid)
     if not threads or pid in _list_above(real):
         return table
-    is_daemon = _is_daemon(table, pid)
+    is_daemon = line.host.is_daemon(table, pid)
     hidden = {
         thread.id
         for thread in threads
@@ -93,10 +92,6 @@ def list_notes(table: ProcessTable, line: Lineage, title: str) -> Iterator[str]:
 
 def _list_above(line: Lineage) -> set[int]:
     return {process.identity.pid for process in line.ancestors}
-
-
-def _is_daemon(table: ProcessTable, pid: int) -> bool:
-    return _DAEMON in table.read_argv(pid)
 
 
 class _View:

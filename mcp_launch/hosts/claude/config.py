@@ -149,8 +149,13 @@ CONFIG = HostConfig(
     _list_files,
     quirks=HostQuirks(
         program=Program(
-            "claude", tells_version=True, package="@anthropic-ai/claude-code", tried=("2.1.325",)
+            "claude",
+            tells_version=True,
+            package="@anthropic-ai/claude-code",
+            tried=("2.1.325",),
+            calming="DISABLE_AUTOUPDATER",
         ),
+        home_variable="CLAUDE_CONFIG_DIR",
         environment=Environment(
             hands_all_on=True,
             list_passed=_list_passed,

@@ -112,7 +112,7 @@ class Codex(HostIdentity):
             return None
         table, pid = sighting.table, process.identity.pid
         own = table.read_cwd(pid)
-        if "app-server" not in table.read_argv(pid) or not is_same_directory(own, place.value):
+        if not self.is_daemon(table, pid) or not is_same_directory(own, place.value):
             return None
         threads = self.list_open_threads(table, pid)
         # A thread without a record may be the one that we are for.
@@ -122,6 +122,10 @@ class Codex(HostIdentity):
         if newest is None or newest.cwd is None:
             return None
         return Found(newest.cwd, f"the record of Codex's thread {newest.id}")
+
+    def is_daemon(self, table: ProcessTable, pid: int) -> bool:
+        """Tell whether a process is an app server."""
+        return "app-server" in table.read_argv(pid)
 
     def list_open_threads(self, table: ProcessTable, pid: int) -> list[Thread]:
         """Return the threads whose locks a process holds."""

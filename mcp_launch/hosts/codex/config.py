@@ -110,8 +110,13 @@ CONFIG = HostConfig(
     _list_files,
     quirks=HostQuirks(
         program=Program(
-            "codex", tells_version=True, package="@openai/codex", tried=("0.125.0", "0.166.0")
+            "codex",
+            tells_version=True,
+            package="@openai/codex",
+            tried=("0.125.0", "0.166.0"),
+            litters="CODEX_HOME",
         ),
+        home_variable="CODEX_HOME",
         environment=Environment(list_passed=lambda _: _PASSES, has_env_vars=True),
         texts=Texts(
             replaces_nothing=True,
