@@ -13,9 +13,9 @@ def main(argv: list[str] | None = None) -> int:
     # command-line library would cost more than the whole rest of the launch.
     # tests/test_import_budget.py fails when this branch stops being first.
     if arguments[:1] == ["run"] and sys.platform != "win32":
-        from mcp_launch.system import signals
+        from mcp_launch.system import kernel
 
-        signals.make_audible()  # before the imports: SIGINT would show a traceback
+        kernel.make_audible()  # before the imports: SIGINT would show a traceback
         from mcp_launch import launch
 
         return launch.run(arguments[1:])

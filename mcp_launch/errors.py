@@ -20,6 +20,7 @@ class LaunchError(Exception):
     """
 
     exit_code = 125
+    is_servers = False  # the server was started, and ended
 
     def __init__(self, problem: str, *, fix: str) -> None:
         self.problem = printable(problem)
@@ -33,6 +34,8 @@ class LaunchError(Exception):
 class UsageError(LaunchError):
     """The words after `mcp-launch run`, or their environment twins, make no sense."""
 
+    suggestion = ""  # "did you mean …? ", if something similar exists; the fix begins with it
+
 
 class SourceMissing(LaunchError):
     """A source that was asked for gave no value."""
@@ -42,7 +45,21 @@ class PlaceRefused(LaunchError):
     """The server's directory is missing, or is no place for a session."""
 
 
-class ProfileRefused(LaunchError):
+class InFile(LaunchError):
+    """Something is wrong in a file, at a place in it if there is a line."""
+
+    def __init__(
+        self, problem: str, *, fix: str, path: str = "", line: int = 0, column: int = 0
+    ) -> None:
+        where = ":".join(str(part) for part in (path, line, column) if part)
+        super().__init__(f"{where}: {problem}" if line else problem, fix=fix)
+        self.path = path
+        self.line = line  # counted from 1, as is the column; 0: nowhere in particular
+        self.column = column
+        self.without_place = printable(problem)  # for a reader that shows the place itself
+
+
+class ProfileRefused(InFile):
     """A file with profiles makes no sense, or may not be used."""
 
 
@@ -50,11 +67,8 @@ class ProfileUntrusted(ProfileRefused):
     """A project's file may not be used, and never was: a launch that can do without it does."""
 
 
-class FileRefused(LaunchError):
+class FileRefused(InFile):
     """A host's configuration cannot be read or written."""
-
-    line = 0  # where it goes wrong, counted from 1; 0: nowhere in particular
-    column = 0
 
 
 class LineageContradicted(LaunchError):
@@ -75,6 +89,8 @@ class NotExecutable(LaunchError):
 
 class ServerFailed(LaunchError):
     """The server ended before it answered; the launch ends with its exit code."""
+
+    is_servers = True
 
     def __init__(self, problem: str, *, fix: str, exit_code: int) -> None:
         super().__init__(problem, fix=fix)

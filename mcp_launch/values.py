@@ -7,6 +7,9 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal
+
+    Verdict = Literal["same", "different", "unknown"]
 
 
 class Found:
@@ -78,3 +81,40 @@ def find_home_directory(environ: Mapping[str, str]) -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return "/"  # a container's bare uid: it has no home that could be mistaken for a place
+
+
+class ProcessIdentity:
+    """One process, told apart from any later process with the same pid."""
+
+    __slots__ = ("pid", "start")
+
+    def __init__(self, pid: int, start: str | None) -> None:
+        self.pid = pid
+        self.start = start  # None: this platform could not tell us
+
+
+class Process:
+    """One row of the process table."""
+
+    __slots__ = ("identity", "name", "parent")
+
+    def __init__(self, identity: ProcessIdentity, parent: int, name: str) -> None:
+        self.identity = identity
+        self.parent = parent  # its pid; 0 when there is none to be seen
+        self.name = name  # what the kernel calls it
+
+
+def compare(recorded: ProcessIdentity, seen: ProcessIdentity) -> Verdict:
+    """Tell whether two sightings are of one process.
+
+    "unknown" is not "different": callers that destroy something (reclaim a lease,
+    end a process) must require "different"; callers that trust something (accept
+    a parent as the host) must require "same".
+    """
+    if recorded.pid != seen.pid:
+        return "different"
+    if recorded.start is None or seen.start is None:
+        return "unknown"
+    if recorded.start.partition(":")[0] != seen.start.partition(":")[0]:
+        return "unknown"  # two readers, two spellings of the same moment
+    return "same" if recorded.start == seen.start else "different"

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from mcp_launch.hosts import load
 from mcp_launch.hosts.host import Identity, Sighting
 from mcp_launch.launch.context import Context
-from mcp_launch.system.identity import Process, ProcessIdentity
-from mcp_launch.values import Found, Missing
+from mcp_launch.values import Found, Missing, Process, ProcessIdentity
 
 if TYPE_CHECKING:
-    from mcp_launch.system.identity import Verdict
+    from mcp_launch.values import Verdict
 
 
 def make_context(**facts: Any) -> Context:

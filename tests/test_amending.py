@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_wrapping import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
 
-from mcp_launch.config_files import run_options
-from mcp_launch.config_files.host_config import File, HostConfig
+from mcp_launch.config_files import leftovers, run_options
+from mcp_launch.config_files.host_config import ANY_HOST, File, HostConfig
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.documents.document import Document
 from mcp_launch.errors import UsageError
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 
 if TYPE_CHECKING:
@@ -106,6 +107,48 @@ def test_an_entry_that_makes_no_sense_is_left_alone() -> None:
     assert change("json", text, Wish(LAUNCHER, options=SAFE)) == text
 
 
+LATER = {
+    "with a value": ["--server", "a", "--share", "user"],
+    "among others": ["--server=a", "--share", "user", "--cwd", "/", "--strict", "--more"],
+    "without a value, not by wrap": ["--quiet"],
+    "joined, not by wrap": ["--cwd", "/", "--share=user"],
+    "given twice": ["--cwd", "/", "--cwd", "/x"],
+}
+
+
+@pytest.mark.parametrize("own", LATER.values(), ids=list(LATER))
+def test_an_entry_with_options_of_a_later_version_is_unwrapped(own: list[str]) -> None:
+    words = ["run", *own, "--", "npx", "--", "x"]
+    text = json.dumps({"mcpServers": {"a": {"command": "mcp-launch", "args": words}}})
+
+    after = json.loads(change("json", text, Wish("")))["mcpServers"]["a"]
+
+    assert after == {"command": "npx", "args": ["--", "x"]}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        ["--quiet", "npx", "--", "x"],
+        ["--quiet", "npx", "-y", "--", "x"],
+        ["--server", "a", "--share", "user", "npx"],
+        ["--server", "a", "--share", "user", "npx", "--", "x"],
+        ["--server", "a", "--share", "user", "--"],
+        ["--share"],
+    ],
+)
+def test_an_entry_whose_command_nobody_can_tell_stays_and_is_ours(own: list[str]) -> None:
+    entry = {"command": "mcp-launch", "args": ["run", *own]}
+    text = json.dumps({"mcpServers": {"a": entry}})
+    file = File("file", "user", "json", SERVERS)
+
+    [looked] = look(ANY_HOST, file, text, Wish("")).entries
+
+    assert change("json", text, Wish("")) == text
+    assert "unknown option --" in looked.why_not
+    assert leftovers.holds_ours(ANY_HOST, file, text)
+
+
 def test_an_entry_that_was_wrapped_without_a_name_gets_one() -> None:
     text = '{"mcpServers": {"a": {"command": "mcp-launch", "args": ["run", "--", "x"]}}}'
 
@@ -113,6 +156,27 @@ def test_an_entry_that_was_wrapped_without_a_name_gets_one() -> None:
 
     assert read_args(after) == ["run", "--server", "a", "--", "x"]
     assert change("json", after, Wish(LAUNCHER)) == after
+
+
+@pytest.mark.parametrize("own", [[], ["--no-log"], ["--cwd", "keep"], ["--server", "b"], ["--"]])
+@pytest.mark.parametrize("host", ["claude", "cursor"])
+def test_an_entry_whose_command_is_elsewhere_changes_only_as_asked(
+    host: str, own: list[str]
+) -> None:
+    entry = {"command": "mcp-launch", "args": ["run", *own]}
+    text = json.dumps({"mcpServers": {"a": entry}})
+    file = File("file", "user", "json", SERVERS)
+
+    for wish in (Wish("mcp-launch"), Wish("")):
+        looked = look(HOSTS[host], file, text, wish)
+        assert looked.after == text
+        assert [one.why_not for one in looked.entries] == ["its command is in a profile"]
+
+    asked = look(HOSTS[host], file, text, Wish("mcp-launch", options=("--strict",))).after
+    rest = own.copy()
+    rest.insert(len(own) - ("--" in own), "--strict")
+    assert read_args(asked) == ["run", *rest]
+    assert look(HOSTS[host], file, asked, Wish("")).after == asked
 
 
 def test_a_name_that_was_given_is_kept() -> None:

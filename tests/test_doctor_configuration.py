@@ -68,7 +68,7 @@ def test_a_file_that_does_not_parse_is_shown_with_its_place_and_what_it_breaks(
     assert finding.code == "ML101"
     assert (finding.subject.file, finding.subject.line) == (str(file), line)
     assert finding.subject.column > 0
-    assert "this is no " in finding.message
+    assert "this is not valid " in finding.message
     assert loss in finding.message
 
 

@@ -204,7 +204,7 @@ def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: Machine) 
 @pytest.mark.parametrize(
     ("text", "mode", "told"),
     [
-        ("[servers", 0o600, "this is no TOML"),
+        ("[servers", 0o600, "this is not valid TOML"),
         ("", 0o622, "can be written by other users"),
         ("[servers.it]\ncommand = 'x'\n", 0o600, None),
         ("", 0o644, None),
@@ -272,7 +272,7 @@ def test_a_project_that_could_not_be_trusted_is_told_why(machine: Machine) -> No
     file = machine.write(".mcp-launch.toml", "[servers")
     finding = only(machine)
     assert finding.code == "ML014"
-    assert finding.message.startswith("it is not trusted, and could not be: this is no TOML")
+    assert finding.message.startswith("it is not trusted, and could not be: this is not valid TOML")
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
 
 

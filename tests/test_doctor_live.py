@@ -17,7 +17,7 @@ from standins import SERVER, Families, enclose
 from mcp_launch.commands import trust
 from mcp_launch.doctor import live, registry
 from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.live import client
+from mcp_launch.doctor.live import client, prepare
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
 
@@ -166,7 +166,7 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["dying"], "ML301", "docs does not tell its tools: python"),
+        (["dying"], "ML301", "docs ended with exit code 1 over `tools/list`"),
         (["dying"], "ML301", "out of memory"),
         (["refusing"], "ML302", "docs refuses `tools/list`: the database is locked"),
     ],
@@ -295,7 +295,7 @@ def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
     assert list_codes(findings) == codes
     for finding in findings:
         assert finding.message == (
-            "docs prints 2 lines, no messages, to stdout: Welcome to the patient!"
+            "docs prints 2 lines that are not messages to stdout: Welcome to the patient!"
         )
 
 
@@ -362,6 +362,35 @@ def test_what_outlives_its_host_is_found_unless_the_launcher_ends_it(
     for finding in findings:
         assert finding.message == message
         assert finding.fix.endswith("mcp-launch wrap --host codex docs")
+
+
+def test_no_finding_depends_on_how_the_launcher_words_what_it_says(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("dies", "dying", "littering", "noisy", "refusing", "stubborn")
+    absent = {"command": "no-such-server", "args": []}
+    configure(machine, "codex", absent=absent, **{word: patient(word) for word in words})
+    found = look(machine)
+    monkeypatch.setattr(
+        prepare, "LAUNCHER", (sys.executable, "-P", str(HERE / "actors" / "reworded_launcher.py"))
+    )
+
+    reworded = look(machine)
+
+    assert [(one.subject.server, one.code) for one in found] == [
+        ("absent", "ML301"),
+        ("dies", "ML301"),
+        ("dying", "ML301"),
+        ("littering", "ML308"),
+        ("noisy", "ML304"),
+        ("refusing", "ML302"),
+        ("stubborn", "ML307"),
+    ]
+    assert reworded == found
+
+
+def test_a_server_that_talks_like_the_launcher_is_healthy(machine: Machine) -> None:
+    assert look_at(machine, "codex", "imitating") == []
 
 
 @pytest.mark.parametrize(

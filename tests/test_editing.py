@@ -235,7 +235,7 @@ def test_a_broken_file_is_told_with_its_place_and_hides_no_other(
     done = edit("wrap", "--yes")
 
     assert done.returncode == 1
-    assert f"{broken}:2:7: this is no JSON: a colon is missing" in done.stderr
+    assert f"{broken}:2:7: this is not valid JSON: a colon is missing" in done.stderr
     assert broken.read_text(encoding="utf-8") == '{"mcpServers": {\n  "a" 1}}'
     assert LAUNCHER in codex_file.read_text(encoding="utf-8")
 
@@ -376,8 +376,10 @@ def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_that_will_not_last_is_warned_of(path: str, why: str) -> None:
-    assert why in installation.warn(path)
-    assert bool(installation.warn(path)) is bool(why)
+    warning = installation.warn(path)
+
+    assert why in (warning.problem if warning else "")
+    assert bool(warning) is bool(why)
 
 
 def test_a_virtual_environment_is_warned_of(
@@ -386,7 +388,10 @@ def test_a_virtual_environment_is_warned_of(
     monkeypatch.setattr(installation, "_CACHES", ())
     write(tmp_path / "pyvenv.cfg", "")
 
-    assert "virtual environment" in installation.warn(str(tmp_path / "bin" / "mcp-launch"))
+    warning = installation.warn(str(tmp_path / "bin" / "mcp-launch"))
+
+    assert warning
+    assert "virtual environment" in warning.problem
 
 
 def test_a_project_is_looked_at_where_its_files_are(project: Path, own_home: Path) -> None:

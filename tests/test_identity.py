@@ -14,8 +14,7 @@ from stage import HERE, MEMORY, PROBE, RUN, Stage
 from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing, UsageError
 from mcp_launch.launch import options, plan, profile
-from mcp_launch.system.identity import ProcessIdentity, compare
-from mcp_launch.values import Found, Missing
+from mcp_launch.values import Found, Missing, ProcessIdentity, compare
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from mcp_launch.launch import lineage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_launch.system.identity import Verdict
+    from mcp_launch.values import Verdict
 
 
 # Passes the first line of its stdin on to a descriptor, and stays.

@@ -13,7 +13,7 @@ from spelling import make_message
 
 from mcp_launch import protocol
 from mcp_launch.broker.meta_template import Familiar
-from mcp_launch.protocol import json_edit, json_text, long_lines
+from mcp_launch.protocol import json_edit, json_text, server_lines
 
 if TYPE_CHECKING:
     from random import Random
@@ -321,10 +321,10 @@ def test_an_answer_is_known_by_its_ends(random: Random) -> None:
         if not isinstance(said, dict):
             continue
         short = random.randrange(1, len(line) + 1)
-        key = long_lines.read_answered(line[:short], line[-short:])
+        key = server_lines.read_answered(line[:short], line[-short:])
         if key and len(list_names(line)) == len(said):  # names that come twice are another matter
             assert key == protocol.spell(said.get("id")), (line, short)
-        kind = long_lines.tell_kind(line[:short])
+        kind = server_lines.tell_kind(line[:short])
         assert kind != "question" or "method" in said, line
         assert kind != "answer" or "result" in said or "error" in said, line
 
@@ -350,8 +350,8 @@ def list_names(line: bytes) -> list[str]:
 def test_a_long_line_tells_at_its_ends_what_it_is(line: bytes, answered: bytes, kind: str) -> None:
     line %= b'"\\"id\\":1,",' * 1000 + b"0" if b"[%b]" in line else b"x" * 9999
 
-    assert long_lines.read_answered(line[:512], line[-512:]) == answered
-    assert long_lines.tell_kind(line[:512]) == kind
+    assert server_lines.read_answered(line[:512], line[-512:]) == answered
+    assert server_lines.tell_kind(line[:512]) == kind
 
 
 def test_a_path_that_leads_nowhere_changes_nothing() -> None:

@@ -13,7 +13,7 @@ from stage import Stage, python
 
 from mcp_launch import system
 from mcp_launch.system import kernel, linux, portable
-from mcp_launch.system.identity import compare
+from mcp_launch.values import compare
 
 if TYPE_CHECKING:
     from pathlib import Path

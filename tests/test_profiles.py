@@ -14,7 +14,7 @@ from stage import PROBE, Stage, python
 
 from mcp_launch import hosts
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
-from mcp_launch.launch import literals, passed_variables, plan, profile, profile_file
+from mcp_launch.launch import environment, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.values import Found
 
@@ -46,8 +46,16 @@ def spell(command: list[str]) -> str:
 
 
 BROKEN = {
-    "no TOML": ("[servers.a]\ncommand = npx\n", "2:11: this is no TOML", "strings need quotes"),
-    "no end": ('[servers.a]\ncommand = "npx', "2:15: this is no TOML", "strings need quotes"),
+    "no TOML": (
+        "[servers.a]\ncommand = npx\n",
+        "2:11: this is not valid TOML",
+        "strings need quotes",
+    ),
+    "no end": (
+        '[servers.a]\ncommand = "npx',
+        "2:15: this is not valid TOML",
+        "strings need quotes",
+    ),
     "a strange table": ("[server.a]\n", "1:1: there is no key server", "did you mean servers?"),
     "servers is no table": ("servers = 1\n", "1:1: servers is no table", "[servers.servers]"),
     "a server is no table": ("[servers]\n a = 1\n", "2:2: a is no table", "write [servers.a]"),
@@ -114,7 +122,11 @@ BROKEN = {
         "n",
     ),
     "a secret": ('[servers.a]\nenv_vars = ["K=sk-1"]\n', "2:13: this is no variable's", "digits"),
-    "a number that is too long": ("x = " + "1" * 5000, "1:1: this is no TOML: it is too", ""),
+    "a number that is too long": (
+        "x = " + "1" * 5000,
+        "1:1: this is not valid TOML: it is too",
+        "",
+    ),
     "a word to pass": ('[servers.a]\npass_env = "most"\n', "2:1: pass_env takes", "safe"),
 }
 
@@ -283,13 +295,13 @@ LITERALS = {
 def test_a_literal_is(text: str, value: str) -> None:
     environ = {"B": "b", "C": "c", "D": "${B}", "EMPTY": ""}
 
-    assert literals.expand(text, "A", environ) == value
+    assert environment.expand(text, "A", environ) == value
 
 
 @pytest.mark.parametrize("text", ["${NO}", "${B", "x ${}", "${NO:-${B}}"])
 def test_a_literal_without_a_value_stops_the_launch(text: str) -> None:
     with pytest.raises(SourceMissing, match="no value for A: "):
-        literals.expand(text, "A", {"B": "b"})
+        environment.expand(text, "A", {"B": "b"})
 
 
 ENVIRON = {
@@ -381,7 +393,7 @@ MATCHES = {
 
 @pytest.mark.parametrize(("pattern", "name"), list(MATCHES))
 def test_a_pattern_matches(pattern: str, name: str) -> None:
-    assert passed_variables.matches(name, pattern) is MATCHES[pattern, name]
+    assert environment.matches(name, pattern) is MATCHES[pattern, name]
 
 
 def test_what_was_not_passed_on_can_still_be_asked_for() -> None:
@@ -576,7 +588,7 @@ env_vars = [{ name = "A", source = "local", from = "B" }]
     assert "A from local (B)" in said
 
 
-@pytest.mark.parametrize("text", ["this is no TOML", "x = " + "[" * 3000, "x" * 300_000])
+@pytest.mark.parametrize("text", ["this is not valid TOML", "x = " + "[" * 3000, "x" * 300_000])
 def test_a_file_that_nobody_trusts_cannot_stop_other_servers(
     text: str, project_file: Path, stage: Stage
 ) -> None:
@@ -669,16 +681,16 @@ def test_a_broken_record_is_made_again(
 
 
 def test_without_a_name_no_file_of_a_project_is_looked_at(project_file: Path, stage: Stage) -> None:
-    write(project_file, "this is no TOML")
+    write(project_file, "this is not valid TOML")
 
     assert stage.launch("--strict", "--", *PROBE).ask("look")["argv"] == []
 
 
 def test_a_users_file_that_makes_no_sense_stops_every_launch(user_file: Path, stage: Stage) -> None:
     """It may say what a server is not to get; nobody can know."""
-    write(user_file, "this is no TOML")
+    write(user_file, "this is not valid TOML")
 
     code, _, err = stage.launch("--", *PROBE).finish()
 
     assert code == 125
-    assert f"{user_file}:1:6: this is no TOML".encode() in err
+    assert f"{user_file}:1:6: this is not valid TOML".encode() in err

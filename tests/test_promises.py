@@ -390,3 +390,72 @@ def parent_of(pid: int) -> int:
 
 def test_waits_in_this_suite_are_bounded() -> None:
     assert LIMIT < 60
+
+
+TAKES_ITS_TIME = """
+import os, signal, sys, time
+def finish(*_):
+    time.sleep(0.3)
+    open(sys.argv[1], "w").close()
+    os._exit(9)
+signal.signal(signal.SIGTERM, finish)
+os.write(1, b'{"jsonrpc":"2.0","id":1,"result":{}}\\n')
+while True: signal.pause()
+"""
+
+
+def test_a_server_that_is_asked_to_end_has_time_to_finish(
+    stage: Stage, tmp_path: Path, wire: list[str]
+) -> None:
+    """SIGKILL follows SIGTERM after two seconds, not at once."""
+    finished = tmp_path / "finished"
+    launch = stage.launch(*wire, "--", *python(TAKES_ITS_TIME), str(finished))
+    launch.answer()
+
+    launch.close()
+
+    assert launch.wait() == 9
+    assert finished.exists()
+
+
+STARTS_AND_STAYS = """
+import subprocess, sys
+subprocess.Popen(sys.argv[1:]).wait()
+"""
+
+
+def test_the_launcher_itself_notices_the_end_of_its_host(stage: Stage, wire: list[str]) -> None:
+    """Somebody else holds its stdin open, so that nothing but the host's process tells."""
+    command = [*RUN, *wire, "--trace", "--", *PROBE]
+    host = stage.start([*python(STARTS_AND_STAYS), *command])
+    host.send(request("ping"))
+    host.answer()
+
+    host.process.kill()
+
+    host.wait_for_complaint(b"the host has ended")
+
+
+PRINTS_NOISE_THE_SECOND_TIME = """
+import os, sys
+if os.path.exists(sys.argv[1]):
+    print("welcome back", flush=True)
+open(sys.argv[1], "w").close()
+for line in sys.stdin:
+    if "die" in line: os._exit(5)
+    print('{"jsonrpc":"2.0","id":1,"result":{}}', flush=True)
+"""
+
+
+def test_strict_is_strict_with_the_next_server_too(stage: Stage, tmp_path: Path) -> None:
+    server = [*python(PRINTS_NOISE_THE_SECOND_TIME), str(tmp_path / "started")]
+    launch = stage.launch("--stdout", "strict", "--", *server)
+    launch.send(request("initialize"))
+    launch.answer()
+
+    launch.send(request("die", 2))
+    assert launch.answer()["id"] == 2
+    launch.send(request("ping", 3))
+
+    assert "--stdout strict" in launch.answer()["error"]["message"]
+    assert launch.finish()[0] == 125

@@ -31,7 +31,7 @@ from mcp_launch.machine import end_server, process_snapshot, units
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.system import linux
-from mcp_launch.system.identity import ProcessIdentity
+from mcp_launch.values import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

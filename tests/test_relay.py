@@ -10,9 +10,11 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from stage import LIMIT, RUN, Stage, python, request
+
+from mcp_launch import protocol
 
 if TYPE_CHECKING:
     from stage import Launch
@@ -72,6 +74,9 @@ def read_all(launch: Launch, chunk: int) -> bytes:
 def test_any_bytes_in_any_chunks_arrive_as_they_were_sent(
     chunks: list[bytes], stage: Stage
 ) -> None:
+    # What some reader could take for a message is not passed on unless we can read it, too.
+    lines = b"".join(chunks).split(b"\n")
+    assume(not any(protocol.may_hide_a_message(line) for line in lines))
     launch = stage.launch("--stdout", "off", "--", *CAT)
     for chunk in chunks:
         launch.write(chunk)

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import pytest
 from doctoring import list_codes
 from privileges import ask_as_anybody
 
+from mcp_launch import state as state_directory
 from mcp_launch.commands import doctor, trust
 from mcp_launch.commands import wrap as wrap_command
 from mcp_launch.commands.screen import Screen
@@ -28,10 +30,13 @@ from mcp_launch.doctor.report import Report
 from mcp_launch.documents import write_file
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.launch import profile_reader
 from mcp_launch.machine.survey import open_survey
+from mcp_launch.state import profile_cache
+from mcp_launch.state.leases import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from io import FileIO
 
     from doctoring import Machine
@@ -279,6 +284,8 @@ def test_a_recorded_file_that_is_gone_is_named_and_forgotten(
     assert wrap() == 0
     [copy] = list_copies(state)
     path.unlink()
+    assert unwrap() == 0
+    assert wrapped_files.list_gone(str(state)) == [str(path)]
 
     assert unwrap(is_everywhere=True) == 0
 
@@ -286,6 +293,27 @@ def test_a_recorded_file_that_is_gone_is_named_and_forgotten(
     assert f"{path} was wrapped and is gone" in said
     assert f"A copy of it as it was is left in {copy}" in said
     assert list(wrapped_files.list_files(str(state))) == []
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_wrapped_file_that_was_away_for_a_while_is_still_known(
+    everywhere: bool, project: Path, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(project / ".mcp.json")
+    assert wrap() == 0
+    [copy] = list_copies(state)
+    (tmp_path / "here" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    away = path.rename(tmp_path / "stash")
+
+    assert unwrap(is_everywhere=everywhere) == 0
+    away.rename(path)
+
+    assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(path)]
+    assert copy.exists()
+    assert unwrap(is_everywhere=True) == 0
+    assert path.read_text(encoding="utf-8") == TEXT
+    assert list_copies(state) == []
 
 
 @pytest.fixture
@@ -442,6 +470,94 @@ def test_a_damaged_record_is_no_reason_to_fail(text: str, state: Path) -> None:
     assert [file.path for _, file in wrapped_files.list_files(str(state))] == ["/p/.mcp.json"]
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"files": []}'])
+def test_a_damaged_record_is_set_aside_and_named(text: str, state: Path) -> None:
+    write(state / wrapped_files.NAME, text)
+    [doubt] = wrapped_files.list_doubts(str(state))
+    assert "is damaged" in doubt.problem
+
+    note(state)
+
+    aside = state / wrapped_files.UNREADABLE
+    assert aside.read_text(encoding="utf-8") == text
+    [doubt] = wrapped_files.list_doubts(str(state))
+    assert str(aside) in doubt.problem
+
+
+@pytest.fixture
+def _shared_group() -> Iterator[None]:
+    """Have a umask as where each user has a group of their own."""
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_shared_group")
+@pytest.mark.parametrize("first", ["nothing", "a launch", "a profile", "an older version"])
+def test_files_are_remembered_whatever_the_umask_is(
+    first: str, state: Path, project: Path, own_home: Path
+) -> None:
+    if first == "a launch":
+        Lease(str(state / "leases" / "x.json"), {}).write()
+    elif first == "a profile":
+        profile = write(project / ".mcp-launch.toml", "")
+        assert profile_reader.write(
+            profile_reader.read(str(profile), None, is_projects=True), os.environ
+        )
+        assert profile_cache.read(str(profile), os.environ)
+    elif first == "an older version":
+        state.mkdir()
+        assert state.stat().st_mode & 0o020
+    paths = [write(project / ".mcp.json"), write(own_home / ".cursor" / "mcp.json")]
+
+    assert wrap() == 0
+
+    recorded = [file.path for _, file in wrapped_files.list_files(str(state))]
+    assert sorted(recorded) == sorted(map(str, paths))
+    assert not state.stat().st_mode & 0o022
+    assert unwrap(is_everywhere=True) == 0
+    assert [path.read_text(encoding="utf-8") for path in paths] == [TEXT, TEXT]
+
+
+def test_a_directory_that_is_open_to_everybody_on_purpose_stays_so(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+
+    state_directory.make_directory(str(tmp_path))
+
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
+
+
+def test_nothing_is_written_over_a_record_that_is_not_believed(
+    project: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note(state)
+    name = state / wrapped_files.NAME
+    name.chmod(0o666)
+    before = name.read_text(encoding="utf-8")
+    path = write(project / ".mcp.json")
+
+    assert wrap() == 1
+
+    assert f"chmod go-w {name}" in capsys.readouterr().err
+    assert path.read_text(encoding="utf-8") == TEXT
+    assert name.read_text(encoding="utf-8") == before
+    assert list_copies(state) == []
+    assert unwrap(is_everywhere=True) == 1
+    assert f"chmod go-w {name}" in capsys.readouterr().err
+
+
+def test_the_doctor_names_a_record_that_is_not_believed(machine: Machine) -> None:
+    survey = machine.survey()
+    wrapped_files.note(survey.state, HOSTS["claude"], File("/p/.mcp.json", "project"))
+    name = Path(survey.state) / wrapped_files.NAME
+    name.chmod(0o666)
+
+    [finding] = our_installation.check_state(survey)
+
+    assert list_codes([finding]) == ["ML012"]
+    assert f"chmod go-w {name}" in finding.fix
+
+
 @pytest.mark.parametrize("how", ["a link", "writable by others", "a pipe"])
 def test_a_record_that_may_be_anothers_is_not_believed(how: str, state: Path) -> None:
     note(state)
@@ -455,6 +571,9 @@ def test_a_record_that_may_be_anothers_is_not_believed(how: str, state: Path) ->
         name.chmod(0o666)
 
     assert list(wrapped_files.list_files(str(state))) == []
+    assert len(wrapped_files.list_doubts(str(state))) == 1
+    with pytest.raises(FileRefused, match="the record of what was wrapped"):
+        note(state, "/q/.mcp.json")
 
 
 def test_our_own_profile_and_other_peoples_files_survive_beside_a_file(project: Path) -> None:
@@ -537,6 +656,35 @@ def test_a_file_with_two_names_is_put_back_when_it_cannot_be_written(
         replace_file.replace(ANY_HOST, File(str(path), "file"), str.upper, str(state))
 
     assert path.read_text(encoding="utf-8") == TEXT
+
+
+@pytest.mark.parametrize("was_wrapped", [False, True])
+def test_the_text_of_a_file_that_was_damaged_is_kept_and_named(
+    was_wrapped: bool, project: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(project / ".mcp.json")
+    (project / "other").hardlink_to(path)
+    if was_wrapped:
+        assert wrap() == 0
+    before = path.read_text(encoding="utf-8")
+    copies = list_copies(state)
+    whole = write_file._overwrite  # noqa: SLF001
+
+    def fail_half_way(file: FileIO, data: bytes) -> None:
+        whole(file, data[:5])
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(write_file, "_overwrite", fail_half_way)
+    file = File(str(path), "project")
+    make = partial(wrap_command._make, ANY_HOST, file, Wish("" if was_wrapped else LAUNCHER))
+
+    with pytest.raises(FileRefused, match="may be damaged") as caught:
+        replace_file.replace(ANY_HOST, file, make, str(state))
+
+    [copy] = set(list_copies(state)) - set(copies)
+    assert copy.read_text(encoding="utf-8") == before
+    assert str(copy) in caught.value.fix
+    assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(path)]
 
 
 ALIASES = {

@@ -229,6 +229,18 @@ def test_a_server_keeps_its_state_when_the_session_changes(claude: Callable[...,
     assert (second["pid"], second["calls"]) == (first["pid"], 2)
 
 
+def test_a_server_that_has_nothing_to_finish_is_replaced_at_once(
+    claude: Callable[..., Claude],
+) -> None:
+    session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=3600.0))
+    session.host.greet()
+    session.host.call("look")
+
+    session.switch("s-2")
+
+    assert session.host.call("look", 2)["env"]["SESSION"] == "s-2"
+
+
 def test_a_server_that_asked_for_its_session_is_replaced(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session")
     session.host.greet()

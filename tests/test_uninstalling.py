@@ -10,8 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from test_shared_files import TEXT, track, wrap, write
+from test_shared_files import TEXT, track, unwrap, wrap, write
 
+from mcp_launch.commands import confirm
 from mcp_launch.commands import uninstall as uninstall_command
 from mcp_launch.config_files import wrapped_files
 from mcp_launch.errors import UsageError
@@ -126,6 +127,38 @@ def test_copies_stay_as_long_as_something_could_not_be_unwrapped(
     assert not state.exists()
 
 
+@pytest.mark.parametrize("how", ["not believed", "damaged", "set aside", "lost"])
+def test_nothing_is_done_as_long_as_it_is_not_known_what_was_wrapped(
+    how: str, elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = state / wrapped_files.NAME
+    kept = record.read_text(encoding="utf-8")
+    [copy] = (state / "backups").iterdir()
+    if how == "not believed":
+        record.chmod(0o666)
+    elif how == "damaged":
+        record.write_text(kept[:-9], encoding="utf-8")
+    elif how == "set aside":
+        record.rename(state / wrapped_files.UNREADABLE)
+    else:
+        record.unlink()
+
+    assert uninstall(is_dry=True) == 0
+    assert f"\n{state} will be removed" not in capsys.readouterr().out
+    assert uninstall() == 1
+
+    said = capsys.readouterr().out
+    assert f"{copy} is a copy of a file that was wrapped" in said
+    assert (str(record) in said) is (how != "lost")
+    assert copy.exists()
+    assert "To remove the program" not in said
+    assert unwrap(files=[str(elsewhere)]) == 0
+    assert not copy.exists()
+    for name in (wrapped_files.NAME, wrapped_files.UNREADABLE):
+        (state / name).unlink(missing_ok=True)
+    assert uninstall() == 0
+
+
 def test_an_entry_that_will_not_start_without_us_is_named(
     elsewhere: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +169,23 @@ def test_an_entry_that_will_not_start_without_us_is_named(
     assert uninstall() == 1
 
     assert f"it in {path} still starts mcp-launch" in capsys.readouterr().out
+
+
+def test_an_entry_with_an_option_that_is_not_known_stands_in_the_way(
+    elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = elsewhere.read_text(encoding="utf-8")
+    text = text.replace('"--", "x"', '"--share", "user", "x"')
+    elsewhere.write_text(text, encoding="utf-8")
+
+    assert unwrap(is_everywhere=True) == 0
+    assert "profile" not in capsys.readouterr().out
+    assert uninstall() == 1
+
+    assert "unknown option --share" in capsys.readouterr().out
+    assert elsewhere.read_text(encoding="utf-8") == text
+    assert [one.read_text(encoding="utf-8") for one in (state / "backups").iterdir()] == [TEXT]
+    assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(elsewhere)]
 
 
 def test_a_launch_that_lives_keeps_its_lease_and_its_log(
@@ -185,6 +235,42 @@ def test_a_wrapped_project_that_is_gone_does_not_stand_in_the_way(
     said = capsys.readouterr().out
     assert said.index(told) < said.index(f"Removed {copy}") < said.index(f"Removed {state}\n")
     assert not state.exists()
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_the_copy_of_a_file_that_is_gone_is_named_before_it_is_removed(
+    is_forgotten: bool, elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere.unlink()  # its project is there
+    [copy] = (state / "backups").iterdir()
+    if is_forgotten:
+        assert unwrap(is_everywhere=True) == 0
+    capsys.readouterr()
+
+    assert uninstall(is_dry=True) == 0
+
+    said = capsys.readouterr().out
+    assert "on another branch or in a stash, bring it back first" in said
+    assert f"its copy {copy} is removed" in said
+    assert copy.exists()
+    assert uninstall() == 0
+    assert not state.exists()
+
+
+def test_a_copy_stays_whose_file_went_away_after_the_user_was_asked(
+    elsewhere: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [copy] = (state / "backups").iterdir()
+
+    def agree_late(*_: object, **__: object) -> bool:
+        elsewhere.unlink()
+        return True
+
+    monkeypatch.setattr(confirm, "is_agreed", agree_late)
+
+    assert uninstall() == 1
+
+    assert copy.exists()
 
 
 def test_a_broken_file_that_was_never_wrapped_does_not_stand_in_the_way(

@@ -14,7 +14,7 @@ from mcp_launch.broker.server_messages import Hearing
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.handshake import Opening
 from mcp_launch.protocol.requests import Ledger
-from mcp_launch.system import signals
+from mcp_launch.system import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class Conversation:
         """Have the lease written soon, once for all that happens until then."""
         if not self._has_news:
             self._has_news = True
-            signals.wake_after(_SOON)
+            kernel.wake_after(_SOON)
 
     def write_lease(self) -> None:
         """Write what has been learned, if anything has."""

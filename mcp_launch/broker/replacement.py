@@ -244,6 +244,7 @@ class Succession:
         for method, line in ledger.take_unfinished():
             problem = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
             text = f"{problem} — fix: ask again; what it did so far may have had its effect"
+            relay.unanswered.add(method)
             relay.say(protocol.make_refusal(line, text))
         for request_id in ledger.take_wanted():
             gone: Message = {"reason": "the server that asked is gone"}
@@ -256,6 +257,8 @@ class Succession:
         self._requeue_unread()
         self._close_open_requests(what_happened)
         for line in self.list_waiting():
+            request = protocol.read_request(line)
+            self._relay.unanswered |= {request[1]} if request else set()
             text = f"[mcp-launch] {self._relay.server} {what_happened}; it did not read this"
             self._relay.say(protocol.make_refusal(line, f"{text} — fix: ask again"))
         self._queue.clear()

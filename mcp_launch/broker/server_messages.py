@@ -7,7 +7,7 @@ server that took another's place get ids of ours, for both count from the same n
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.protocol import json_edit, long_lines
+from mcp_launch.protocol import json_edit, server_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Hearing:
 
     def heed_ends(self, head: bytes, tail: bytes) -> None:
         """Take note of a long line that has passed."""
-        self._ledger.note_answer(long_lines.read_answered(head, tail))
+        self._ledger.note_answer(server_lines.read_answered(head, tail))
         self._succession.note_answer()
 
     def _heed_answer(self, key: bytes, said: Message, line: bytes) -> bytes:

@@ -74,6 +74,7 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     """Unwrap everything, remove our state, say how to remove the rest; 1 if something is left."""
     console = Screen()
     site, directory = make_site(environ), state.find_directory(environ)
+    state.secure(directory)
     everything = wrap_command.Request([], [], [], is_everywhere=True)
     files = wrap_command.list_files(everything, site, directory)
     changes, refusals, notes = _look_at_files(files, directory)
@@ -82,11 +83,13 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     wanted = [change for change in changes if change.is_any]
     diff.show(console, wanted, is_wrapping=False)
     notes += wrap_warnings.list_warnings(site, wanted, "")
-    notes += _tell_gone(directory)
+    gone = [*wrapped_files.list_gone(directory), *wrapped_files.list_forgotten(directory)]
+    notes += _tell_gone(directory, gone)
     for note in notes:
         console.print(Text(f"Note: {note}", "yellow"))
     launches = _look_at_launches(system.open_table(), directory)
     obstacles = [*_tell_stuck(changes), *_tell_unreachable(directory)]
+    obstacles += _tell_unknown(directory, changes, gone)
     obstacles += _tell_living(launches.living)
     if is_dry or not is_sure:  # else it is said in the end
         _show_obstacles(console, obstacles)
@@ -101,10 +104,11 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
         return 0
     if wanted:
         refusals += wrap_command.write(console, wanted, directory)
-    _forget_gone(console, directory)
+    _forget_gone(console, directory, gone)
     wrap_command.tidy(console, changes, directory)
     launches = _look_at_launches(system.open_table(), directory)
     stays = [*_tell_still_wrapped(changes), *_tell_unreachable(directory)]
+    stays += _tell_unknown(directory, changes, gone)
     is_clean = not (stays or refusals or [*wrapped_files.list_files(directory)])
     if os.path.isdir(directory):
         _remove_state(console, directory, launches, is_clean=is_clean)
@@ -148,15 +152,16 @@ def _mentions_us(path: str) -> bool:
         return False  # nobody can say; nothing of ours says that we changed it
 
 
-def _tell_gone(directory: str) -> Iterator[str]:
-    for path in wrapped_files.list_gone(directory):
+def _tell_gone(directory: str, gone: list[str]) -> Iterator[str]:
+    for path in gone:
         copy = backups.name_copy(directory, path)
         also = f", and its copy {copy} is removed" if os.path.lexists(copy) else ""
         yield f"{replace_file.describe_gone(path)}. Otherwise it is forgotten with this{also}"
 
 
-def _forget_gone(console: Console, directory: str) -> None:
-    for path in replace_file.forget_gone(directory, is_everywhere=True):
+def _forget_gone(console: Console, directory: str, gone: list[str]) -> None:
+    """Forget the files that are still gone, and remove the copies that the user was told of."""
+    for path in replace_file.forget_gone(directory, gone):
         if copy := backups.drop(directory, path):
             console.print(Text(f"Removed {copy}, a copy of {path}, which is gone"))
 
@@ -174,6 +179,21 @@ def _tell_unreachable(directory: str) -> Iterator[str]:
     for _, file in wrapped_files.list_files(directory):
         if not os.path.exists(file.path) and not wrapped_files.is_gone(os.path.realpath(file.path)):
             yield f"{file.path} was wrapped and cannot be reached: see who may open its directory"
+
+
+def _tell_unknown(directory: str, changes: list[Change], gone: list[str]) -> Iterator[str]:
+    """Name what shows that files may be wrapped of which there is no record."""
+    for doubt in wrapped_files.list_doubts(directory):
+        yield f"{doubt.problem}. {doubt.fix}"
+    recorded = [file for _, file in wrapped_files.list_files(directory)]
+    known = {os.path.realpath(file.path) for file in (*recorded, *(one.file for one in changes))}
+    copies = {backups.name_copy(directory, path) for path in (*known, *gone)}
+    for copy in backups.list_copies(directory):
+        if copy not in copies:
+            yield (
+                f"{copy} is a copy of a file that was wrapped and is not on record. If that file "
+                "still is, run mcp-launch unwrap --file FILE; if not, remove the copy"
+            )
 
 
 def _show_obstacles(console: Console, obstacles: list[str]) -> None:

@@ -26,7 +26,7 @@ from mcp_launch.config_files import (
 from mcp_launch.config_files.host_config import ANY_HOST, TRACKED, File, HostConfig
 from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.config_files.site import Site
-from mcp_launch.errors import LaunchError, UsageError, suggest, tell
+from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest, tell
 from mcp_launch.hosts.configured import HOSTS, WRITTEN_IN
 from mcp_launch.machine import installation, wrap_warnings
 from mcp_launch.machine.survey import check_hosts, list_elsewhere, make_site
@@ -68,6 +68,7 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     run_options.check([*request.options])
     site = make_site(environ)
     directory = state.find_directory(environ)
+    state.secure(directory)
     console = Screen()
     launcher = installation.find(environ, site.home) if is_wrapping else ""
     refusals: list[LaunchError] = []
@@ -75,6 +76,8 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     wish = Wish(launcher, tuple(request.names), request.options)
     changes = planned_changes.look_at_all(files, wish, refusals.append)
     changes = [_mind_others(change, request) for change in changes]
+    if not is_wrapping and _is_about_all(request):
+        refusals += wrapped_files.list_doubts(directory)
     for refused in refusals:
         tell(refused, sys.stderr)
     _check_names(request, files, changes)
@@ -96,6 +99,10 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     elif not request.is_dry:
         _note_wrapped(changes, directory)
     return 1 if refusals else 0
+
+
+def _is_about_all(request: Request) -> bool:
+    return not (request.names or request.hosts or request.files)
 
 
 def list_files(request: Request, site: Site, directory: str) -> list[tuple[HostConfig, File]]:
@@ -226,31 +233,34 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
     for change in changes:
         if leftovers.is_wrapped_now(change.host, change.file):
             # Without a record, it is unwrapped as before: from where it is.
-            with contextlib.suppress(OSError), replace_file.keep_others_out(directory):
+            with contextlib.suppress(OSError, FileRefused), replace_file.keep_others_out(directory):
                 wrapped_files.note(directory, change.host, change.file)
 
 
 def _tidy_as_asked(
     console: Console, request: Request, changes: list[Change], directory: str, *, is_declined: bool
 ) -> None:
-    # Only who unwraps everything means the files that are gone, too.
-    is_everywhere = request.is_everywhere and not (request.names or request.hosts)
     if not request.is_dry:
-        tidy(console, changes, directory, is_everywhere=is_everywhere and not is_declined)
-    elif is_everywhere:
-        for path in wrapped_files.list_gone(directory):
-            console.print(Text(f"Note: {replace_file.describe_gone(path)}", "yellow"))
+        tidy(console, changes, directory)
+    # Only who unwraps everything means the files that are gone, too.
+    if not request.is_everywhere or not _is_about_all(request):
+        return
+    gone = wrapped_files.list_gone(directory)
+    for path in gone:
+        console.print(Text(f"Note: {replace_file.describe_gone(path)}", "yellow"))
+    if request.is_dry or is_declined:
+        return
+    for path in replace_file.forget_gone(directory, gone):
+        copy = backups.name_copy(directory, path)
+        kept = f". A copy of it as it was is left in {copy}" if os.path.exists(copy) else ""
+        told = f"Note: {path} is not named again unless it comes back{kept}"
+        console.print(Text(told, "yellow"))
 
 
-def tidy(
-    console: Console, changes: list[Change], directory: str, *, is_everywhere: bool = False
-) -> None:
-    """Remove what was kept for files in which nothing of ours is any more, whoever took it out.
-
-    With `is_everywhere`, files that are gone are forgotten even if their project is gone too.
-    """
+def tidy(console: Console, changes: list[Change], directory: str) -> None:
+    """Remove what was kept for files in which nothing of ours is any more, whoever took it out."""
     for change in changes:
-        if leftovers.is_wrapped_now(change.host, change.file):
+        if not leftovers.is_free_now(change.host, change.file):
             continue
         if copy := replace_file.let_go(change.file, directory):
             console.print(Text(f"Removed {copy}, a copy of {change.file.path}"))
@@ -260,18 +270,13 @@ def tidy(
                 f"Note: {old} is a copy that mcp-launch 0.1.0 made. It may differ from the file: "
             )
             console.print(Text(f"{told}look at it, then remove it", "yellow"))
-    for path in replace_file.forget_gone(directory, is_everywhere=is_everywhere):
-        copy = backups.name_copy(directory, path)
-        kept = f". A copy of it as it was is left in {copy}" if os.path.exists(copy) else ""
-        note = f"Note: {replace_file.describe_gone(path)}. It is forgotten here{kept}"
-        console.print(Text(note, "yellow"))
 
 
 def _tell_others(
     console: Console, request: Request, files: list[tuple[HostConfig, File]], directory: str
 ) -> None:
     """Say what stays wrapped elsewhere, to who wanted to unwrap everything."""
-    if request.names or request.hosts or request.files or request.is_everywhere:
+    if not _is_about_all(request) or request.is_everywhere:
         return
     elsewhere = list_elsewhere(files, directory)
     left = [file.path for host, file in elsewhere if leftovers.is_wrapped_now(host, file)]

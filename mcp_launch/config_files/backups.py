@@ -78,6 +78,17 @@ def drop(directory: str, path: str) -> str:
     return copy
 
 
+def list_copies(directory: str) -> list[str]:
+    """Return every copy that there is."""
+    where = find_directory(directory)
+    try:
+        names = os.listdir(where)
+    except OSError:
+        return []  # there are none
+    found = [name for name in names if NAME.fullmatch(name) and not name.startswith(".")]
+    return [os.path.join(where, name) for name in sorted(found)]
+
+
 def _make_directory(directory: str) -> None:
     state.make_private(directory)
     status = os.lstat(directory)

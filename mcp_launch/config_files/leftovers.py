@@ -20,10 +20,14 @@ def holds_ours(host: HostConfig, file: File, text: str) -> bool:
     One whose command is in a profile could not: `unwrap` leaves it, and nothing is kept for it.
     """
     try:
-        document = Document(file.kind, text, file.path)
-        return any(_is_ours(document, host, path) for path in list_entries(document, file))
+        return _holds_ours(host, file, text)
     except planned_changes.STRANGE:
         return False
+
+
+def _holds_ours(host: HostConfig, file: File, text: str) -> bool:
+    document = Document(file.kind, text, file.path)
+    return any(_is_ours(document, host, path) for path in list_entries(document, file))
 
 
 def _is_ours(document: Document, host: HostConfig, path: Path) -> bool:
@@ -42,3 +46,11 @@ def is_wrapped_now(host: HostConfig, file: File) -> bool:
         return holds_ours(host, file, planned_changes.read_file(file.path))
     except FileRefused:
         return False
+
+
+def is_free_now(host: HostConfig, file: File) -> bool:
+    """Tell whether a file, as it is now, is seen to hold nothing of ours."""
+    try:
+        return not _holds_ours(host, file, planned_changes.read_file(file.path))
+    except planned_changes.STRANGE:
+        return False  # it is gone, or somebody is in the middle of an edit

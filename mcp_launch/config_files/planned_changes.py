@@ -10,7 +10,7 @@ from mcp_launch.config_files import amend, run_options, wrap
 from mcp_launch.config_files.host_config import list_entries, tell_why_not
 from mcp_launch.documents import yaml_aliases
 from mcp_launch.documents.document import Document
-from mcp_launch.errors import FileRefused, LaunchError
+from mcp_launch.errors import FileRefused, LaunchError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,6 +29,7 @@ _TOO_LARGE = 64 << 20
 STRANGE = (LaunchError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 _UNSAFE = "it is written in a way that cannot be changed safely"
+_IN_PROFILE = "its command is in a profile"
 
 
 class Entry(NamedTuple):
@@ -184,9 +185,11 @@ def _propose(
             edits = wrap.wrap(document, path, shape, wish.launcher, wish.options)
         else:
             edits = wrap.unwrap(document, path, shape)
+    except UsageError as error:
+        return f"its options of run make no sense to this version: {error.problem}"
     except STRANGE:
         return _UNSAFE
-    return _Proposal(path, shape, edits) if edits else "its command is in a profile"
+    return _Proposal(path, shape, edits) if edits else _IN_PROFILE
 
 
 def _amend(
@@ -194,16 +197,21 @@ def _amend(
 ) -> _Proposal | str:
     """Return what an entry that is wrapped already lacks, or no longer needs."""
     words = wrap.list_words(document, path, shape)
-    named = [] if run_options.has(words[2:], "--server") else wrap.name_server(document, path)
+    has_command = bool(run_options.list_command(words[2:]))
+    # Without a command it was written by hand, and unwrap leaves it: only what is asked for.
+    is_to_name = has_command and not run_options.has(words[2:], "--server")
+    named = wrap.name_server(document, path) if is_to_name else []
     edits, amended = amend.amend(document, path, shape, [*named, *wish.options])
-    if host.starts_anywhere and amended[2:4] == wrap.KEEP:
+    if has_command and host.starts_anywhere and amended[2:4] == wrap.KEEP:
         dropped = wrap.drop_keep(document, path, shape)
         edits += dropped
         del amended[2 : 4 if dropped else 2]
     if wrap.is_launcher_misplaced(words, wish.launcher):
         edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
-    return _Proposal(path, shape, edits, tuple(amended)) if edits else "it is wrapped already"
+    if not edits:
+        return "it is wrapped already" if has_command else _IN_PROFILE
+    return _Proposal(path, shape, edits, tuple(amended))
 
 
 def _list_twins(document: Document, host: HostConfig, file: File) -> dict[Path, list[Path]]:

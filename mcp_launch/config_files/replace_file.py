@@ -13,6 +13,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch import state
 from mcp_launch.config_files import backups, leftovers, wrapped_files
 from mcp_launch.documents import write_file
 from mcp_launch.errors import FileRefused
@@ -75,21 +76,23 @@ def let_go(file: File, directory: str) -> str:
         return ""  # next time
 
 
-def forget_gone(directory: str, *, is_everywhere: bool = False) -> list[str]:
-    """Forget the recorded files that were removed, and return them."""
+def forget_gone(directory: str, told: list[str]) -> list[str]:
+    """Stop naming files that are gone, of which the user was told; return them."""
     try:
-        if os.path.isdir(directory):
+        if told and os.path.isdir(directory):
             with keep_others_out(directory):
-                return wrapped_files.forget_gone(directory, is_everywhere=is_everywhere)
-    except OSError:
+                return wrapped_files.forget_gone(directory, told)
+    except (OSError, FileRefused):
         pass  # next time
     return []
 
 
 def describe_gone(path: str) -> str:
     """Say what a person can do about a wrapped file that is gone."""
+    is_alone = os.path.isdir(os.path.dirname(path))
+    back = "If it is on another branch or in a stash, bring it back first. " if is_alone else ""
     return (
-        f"{path} was wrapped and is gone. If you moved it, unwrap it where it is now: "
+        f"{path} was wrapped and is gone. {back}If you moved it, unwrap it where it is now: "
         "mcp-launch unwrap --file NEWPATH"
     )
 
@@ -105,12 +108,20 @@ def _replace(
             return None
         is_untouched = not leftovers.holds_ours(host, file, before)
         is_ours = leftovers.holds_ours(host, file, after)
+        if is_ours:
+            wrapped_files.check(directory)
         try:
             copy = backups.keep(directory, path, before, is_untouched=is_untouched) or copy
             if is_ours:
                 wrapped_files.note(directory, host, file)
             names = write_file.write(path, before, after)
         except OSError as error:
+            if not _reads_as(path, before):
+                kept = _rescue(directory, path, before, is_untouched=is_untouched)
+                raise FileRefused(
+                    f"{path} may be damaged, it could not be written whole: {error.strerror}",
+                    fix=f"make room on the disk, then put back what was there: {kept}",
+                ) from None
             if is_untouched:
                 _let_go(directory, path)
             raise FileRefused(
@@ -119,6 +130,21 @@ def _replace(
             ) from None
         if names:
             return _conclude(directory, path, after, Outcome(copy, names=names), is_ours=is_ours)
+
+
+def _reads_as(path: str, text: str) -> bool:
+    try:
+        return write_file.read(path) == text
+    except (OSError, ValueError):
+        return False
+
+
+def _rescue(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
+    """Return where the text of a file is that was damaged; the copy may be an older one."""
+    if not is_untouched:
+        with contextlib.suppress(OSError, FileRefused):
+            return backups.keep(directory, f"{path}.rescued", text, is_untouched=True)
+    return backups.name_copy(directory, path)
 
 
 def _conclude(directory: str, path: str, text: str, outcome: Outcome, *, is_ours: bool) -> Outcome:
@@ -136,7 +162,7 @@ def _conclude(directory: str, path: str, text: str, outcome: Outcome, *, is_ours
 
 def _let_go(directory: str, path: str) -> str:
     """Forget a file in which there is nothing of ours; return the copy that was removed."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, FileRefused):
         wrapped_files.forget(directory, path)  # an entry too many does no harm
     return backups.drop(directory, path)
 
@@ -162,7 +188,7 @@ def keep_others_out(directory: str) -> Iterator[None]:
     except ImportError:
         yield  # Windows: one `wrap` at a time
         return
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    state.make_directory(directory)
     with open(os.path.join(directory, "wrap.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -67,9 +67,8 @@ def check(words: list[str]) -> None:
     try:
         given, rest = options.split(words)
     except UsageError as error:
-        # Its fix is for who writes a whole launch; of that, only what was meant holds here.
-        meant = error.fix.partition("? ")[0] + "? " if error.fix.startswith("did you mean") else ""
-        raise UsageError(error.problem, fix=meant + _HOW) from None
+        # Its fix is for a whole launch; only the suggestion applies here.
+        raise UsageError(error.problem, fix=error.suggestion + _HOW) from None
     if rest:
         raise UsageError(f"{rest[0]} is not an option of run", fix=_HOW)
     if "--server" in given:
@@ -111,6 +110,46 @@ def compare(own: list[str], wanted: list[str]) -> Difference:
 def has(own: list[str], option: str) -> bool:
     """Tell whether an option is among the words after `run`."""
     return any(one.name == option for one in _read(own)[0])
+
+
+def list_command(words: list[str]) -> list[str]:
+    """Return the server's command in the words after `run`; nothing if it is not among them.
+
+    Where an option is not known, as one of a later version, the command begins after "--".
+
+    Raises:
+        UsageError: The words make no sense, and nobody can say where the command begins.
+
+    """
+    try:
+        return options.split(words)[1]
+    except UsageError:
+        end = words.index("--") if "--" in words else len(words)
+        if not words[end + 1 :] or not _are_options(words[:end]):
+            raise
+        return words[end + 1 :]
+
+
+def _are_options(words: list[str]) -> bool:
+    """Tell whether all these words can only be options, though some are not known.
+
+    A word behind an unknown option may be its value, or already the server's command with a
+    "--" of its own. It is a value where `wrap` wrote the options: it names the server first,
+    and always puts "--" before the command.
+    """
+    is_wraps = words[0].partition("=")[0] == "--server"
+    at = 0
+    while at < len(words):
+        name, equals, _ = words[at].partition("=")
+        if not name.startswith("-") or name == "-":
+            return False
+        at += 1
+        if equals or name in options.SWITCHES:
+            continue
+        is_plain = words[at : at + 1] and not words[at].startswith("-")
+        if name in options.TAKE_A_VALUE or (is_wraps and is_plain):
+            at += 1
+    return True
 
 
 def _read(words: list[str]) -> tuple[list[_Given], int]:

@@ -138,14 +138,15 @@ def name_server(document: Document, entry: Path) -> list[str]:
 
 
 def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:
-    """Return what to change to take the launcher out; nothing if there is no command left."""
+    """Return what to change to take the launcher out; nothing if there is no command left.
+
+    Raises:
+        UsageError: Its words make no sense, so that nobody can say what its command is.
+
+    """
     args = entry + (shape.command if shape.is_one_list else shape.args)
     words = document.get(args)
-    try:
-        own = words[2:] if shape.is_one_list else words[1:]
-        _, rest = options.split(own)
-    except UsageError:
-        return []
+    rest = run_options.list_command(words[2:] if shape.is_one_list else words[1:])
     if not rest:
         return []  # its command is in a profile
     at = len(words) - len(rest)

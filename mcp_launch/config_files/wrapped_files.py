@@ -3,7 +3,8 @@
 One JSON file in our state directory. A file is entered before it is written and taken out
 when nothing of ours is in it any more, so that a crash leaves an entry too many rather than
 one too few; whoever reads an entry looks at the file itself. What another version added to
-an entry is kept.
+an entry is kept. A record that somebody else may have written is not believed, and not taken
+for an empty one either: nothing is written over it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import stat
 import time
 from typing import TYPE_CHECKING, Any, cast
 
+from mcp_launch import state
 from mcp_launch.config_files.host_config import File
+from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,26 +33,67 @@ NAME = "wrapped.json"
 UNREADABLE = f"{NAME}.unreadable"
 
 _VERSION = 1
+# In the entry of a file that is gone: do not name it, unless it comes back.
+_FORGOTTEN = "forgotten"
+
 _KINDS = ("toml", "json", "yaml")
 _OTHERS_CAN_WRITE = 0o022
 
 
+class _Damaged(FileRefused):
+    """The record is ours, and cannot be understood."""
+
+
 def list_files(directory: str) -> Iterator[tuple[str, File]]:
-    """Return every recorded file, with the name of its host."""
-    for path, entry in _read(directory)["files"].items():
+    """Return every recorded file, with the name of its host.
+
+    None if the record is not to be believed; `list_doubts` says so.
+    """
+    for path, entry in _list_entries(directory).items():
         file = _make_file(path, entry)
-        if file is not None:
+        if file is not None and not (_is_forgotten(entry) and is_gone(path)):
             yield str(entry.get("host")), file
+
+
+def list_doubts(directory: str) -> list[FileRefused]:
+    """Return why it is not known what was wrapped: records that are damaged, or not believed."""
+    doubts = []
+    try:
+        _read(directory)
+    except FileRefused as refused:
+        doubts.append(refused)
+    aside = os.path.join(directory, UNREADABLE)
+    if os.path.lexists(aside):
+        doubts.append(_tell_damage(aside))
+    return doubts
+
+
+def check(directory: str) -> None:
+    """See that something can be recorded.
+
+    Raises:
+        FileRefused: There is a record that others may have written.
+
+    """
+    with contextlib.suppress(_Damaged):  # which is set aside
+        _read(directory)
 
 
 def note(directory: str, host: HostConfig, file: File) -> None:
     """Record that a file is wrapped.
 
     Raises:
+        FileRefused: There is a record that others may have written.
         OSError: It cannot be recorded.
 
     """
-    registry = _read(directory)
+    state.make_directory(directory)
+    try:
+        registry = _read(directory)
+    except _Damaged:
+        # It may still show a person what was wrapped.
+        os.replace(os.path.join(directory, NAME), os.path.join(directory, UNREADABLE))
+        registry = _make_empty()
     path = os.path.realpath(file.path)
     before = registry["files"].get(path)
     entry = before if isinstance(before, dict) else {"since": time.time()}
@@ -60,7 +105,8 @@ def note(directory: str, host: HostConfig, file: File) -> None:
         "servers": [list(servers) for servers in file.servers],
         "lock": file.lock,
     }
-    if entry.items() >= told.items():
+    is_back = entry.pop(_FORGOTTEN, None) is not None
+    if entry.items() >= told.items() and not is_back:
         return
     registry["files"][path] = entry | told
     _write(directory, registry)
@@ -70,6 +116,7 @@ def forget(directory: str, path: str) -> None:
     """Record that nothing of ours is in a file any more.
 
     Raises:
+        FileRefused: The record is damaged, or others may have written it.
         OSError: It cannot be recorded.
 
     """
@@ -80,7 +127,20 @@ def forget(directory: str, path: str) -> None:
 
 def list_gone(directory: str) -> list[str]:
     """Return the recorded files that do not exist any more, or not where they were."""
-    return [path for path in _read(directory)["files"] if is_gone(path)]
+    return [
+        path
+        for path, entry in _list_entries(directory).items()
+        if is_gone(path) and not _is_forgotten(entry)
+    ]
+
+
+def list_forgotten(directory: str) -> list[str]:
+    """Return the files that are gone and are not named any more."""
+    return [
+        path
+        for path, entry in _list_entries(directory).items()
+        if is_gone(path) and _is_forgotten(entry)
+    ]
 
 
 def is_gone(path: str) -> bool:
@@ -94,44 +154,89 @@ def is_gone(path: str) -> bool:
     return False
 
 
-def forget_gone(directory: str, *, is_everywhere: bool = False) -> list[str]:
-    """Forget the files that were removed, and return them.
+def forget_gone(directory: str, told: list[str]) -> list[str]:
+    """Stop naming files that are gone, of which the user was told; return them.
 
-    Without `is_everywhere` only those whose directory is still there: a project that is gone
-    as a whole may be on a disk that is not mounted.
+    What is on record stays there: a file may come back, with another branch or with the disk
+    that it is on, and is found again.
 
     Raises:
+        FileRefused: The record is damaged, or others may have written it.
         OSError: It cannot be recorded.
 
     """
     registry = _read(directory)
-    gone = [
-        path
-        for path in registry["files"]
-        if is_gone(path) and (is_everywhere or os.path.isdir(os.path.dirname(path)))
-    ]
+    entries = registry["files"]
+    gone = [path for path in told if isinstance(entries.get(path), dict) and is_gone(path)]
     for path in gone:
-        del registry["files"][path]
+        entries[path][_FORGOTTEN] = True
     if gone:
         _write(directory, registry)
     return gone
 
 
+def _is_forgotten(entry: object) -> bool:
+    return isinstance(entry, dict) and bool(entry.get(_FORGOTTEN))
+
+
+def _list_entries(directory: str) -> dict[str, Any]:
+    """Return what is recorded, by path; nothing where that is not to be believed."""
+    try:
+        entries: dict[str, Any] = _read(directory)["files"]
+    except FileRefused:
+        return {}
+    return entries
+
+
+def _make_empty() -> dict[str, Any]:
+    return {"version": _VERSION, "files": {}}
+
+
 def _read(directory: str) -> dict[str, Any]:
-    """Return the whole registry; an empty one where there is none that can be believed."""
+    """Return the whole registry; an empty one where there is none.
+
+    Raises:
+        FileRefused: It is damaged, or others may have written it.
+
+    """
     name = os.path.join(directory, NAME)
-    empty: dict[str, Any] = {"version": _VERSION, "files": {}}
     try:
         with open(name, "rb", opener=_open_no_link) as file:
-            places = (os.fstat(file.fileno()), os.stat(directory))
+            _refuse_foreign(name, os.fstat(file.fileno()), os.stat(directory))
             told = json.loads(file.read())
-    except (OSError, ValueError, RecursionError):
-        return empty
-    # Whoever else can write it could name any file for us to change.
-    is_ours = stat.S_ISREG(places[0].st_mode) and all(map(_is_own, places))
-    if not is_ours or not isinstance(told, dict) or not isinstance(told.get("files"), dict):
-        return empty
+    except (FileNotFoundError, NotADirectoryError):
+        return _make_empty()
+    except OSError as error:
+        raise FileRefused(
+            f"{name}, the record of what was wrapped, cannot be read: {error.strerror}",
+            fix=f"look at it, and move it away if it is not yours: {name}",
+        ) from None
+    except (ValueError, RecursionError):
+        raise _tell_damage(name) from None
+    if not isinstance(told, dict) or not isinstance(told.get("files"), dict):
+        raise _tell_damage(name)
     return told
+
+
+def _refuse_foreign(name: str, status: os.stat_result, above: os.stat_result) -> None:
+    """Refuse what others can write: they could name any file for us to change."""
+    directory = os.path.dirname(name)
+    problem = f"{name}, the record of what was wrapped, is not believed: "
+    if not stat.S_ISREG(status.st_mode):
+        raise FileRefused(f"{problem}it is not a regular file", fix=f"move {name} away")
+    for path, one in ((directory, above), (name, status)):
+        if not _is_own(one):
+            raise FileRefused(
+                f"{problem}other users can write {path}",
+                fix=f"if it is yours, run: chmod go-w {shlex.quote(path)}; if not, move it away",
+            )
+
+
+def _tell_damage(name: str) -> _Damaged:
+    return _Damaged(
+        f"{name}, the record of what was wrapped, is damaged: wrapped files may be missing from it",
+        fix=f"unwrap the files that it names (mcp-launch unwrap --file FILE), then remove {name}",
+    )
 
 
 def _is_own(status: os.stat_result) -> bool:
@@ -170,8 +275,6 @@ def _is_step(step: object) -> bool:
 
 def _write(directory: str, registry: dict[str, Any]) -> None:
     name = os.path.join(directory, NAME)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    _keep_unreadable(name)
     draft = f"{name}.draft-{secrets.token_hex(16)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
@@ -184,14 +287,3 @@ def _write(directory: str, registry: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(draft)
         raise
-
-
-def _keep_unreadable(name: str) -> None:
-    """Move a registry away that somebody damaged: it may still tell a person what was wrapped."""
-    try:
-        with open(name, "rb", opener=_open_no_link) as file:
-            json.loads(file.read())
-    except (ValueError, RecursionError):
-        os.replace(name, f"{os.path.dirname(name)}/{UNREADABLE}")
-    except OSError:
-        pass  # there is none, or it is not ours to read: it is replaced

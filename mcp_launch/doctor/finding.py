@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.machine.subject import Subject
+    from mcp_launch.machine.wrap_hint import Reach
 
 Level = Literal["error", "warning", "note"]
 
@@ -103,6 +104,7 @@ class Finding(NamedTuple):
     message: str  # what is wrong, in a sentence without its full stop
     fix: str  # what to do, in the imperative
     repair: Repair | None = None
+    reach: Reach | None = None  # of the command that wraps the entry, if that is the fix
 
     @property
     def level(self) -> Level:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.checks.processes import Share
     from mcp_launch.machine.survey import Survey
+    from mcp_launch.machine.wrap_hint import Reach
 
 # The form of what programs read.
 VERSION = 1
@@ -176,25 +177,25 @@ def _print(console: Console, indent: int, text: Text) -> None:
 
 
 def _gather(findings: list[Finding]) -> list[Finding]:
-    """Tell once of all the servers of a host that are not wrapped: there may be dozens."""
-    # By the command that wraps them: what is everyone's is not to be changed by the way.
-    bare: dict[str, list[Finding]] = {}
+    """Make one finding of all the servers of a host that are not wrapped: there may be dozens."""
+    # By the command that wraps them: no shared file is to be changed along with one's own.
+    bare: dict[Reach, list[Finding]] = {}
     for finding in findings:
-        if finding.code == "ML117" and " --file " not in finding.fix:
-            way = SHARED if f" {SHARED}" in finding.fix else ""
-            bare.setdefault(way, []).append(finding)
-    many = {way: alike for way, alike in bare.items() if len(alike) > 1}
+        if finding.reach in {"own", "shared"}:
+            bare.setdefault(finding.reach, []).append(finding)
+    many = {reach: alike for reach, alike in bare.items() if len(alike) > 1}
     gathered = [finding for alike in many.values() for finding in alike]
     rest = [finding for finding in findings if finding not in gathered]
-    return [*(_tell_alike(way, alike) for way, alike in many.items()), *rest]
+    return [*(_tell_alike(reach, alike) for reach, alike in many.items()), *rest]
 
 
-def _tell_alike(way: str, findings: list[Finding]) -> Finding:
+def _tell_alike(reach: Reach, findings: list[Finding]) -> Finding:
+    is_shared = reach == "shared"
     host = findings[0].subject.host
     names = list(dict.fromkeys(finding.subject.server for finding in findings))
     message = f"{HOSTS[host].title} starts these without mcp-launch: {', '.join(names)}"
-    how = f"mcp-launch wrap {way}--host {host}"
-    fix = f"{how} {shlex.join(names)} ({FOR_EVERYONE})" if way else how
+    how = f"mcp-launch wrap {SHARED if is_shared else ''}--host {host}"
+    fix = f"{how} {shlex.join(names)} ({FOR_EVERYONE})" if is_shared else how
     return Finding("ML117", Subject(host), message, f"wrap them: {fix}")
 
 

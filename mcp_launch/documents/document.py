@@ -43,11 +43,9 @@ class Document:
                 what = str(error)
                 fix = "keep one of them (hosts take the last), then run this again"
             else:
-                what = f"this is no {kind.upper()}: {error}"
-                fix = "mend it (its host cannot read it either), then run this again"
-            refused = FileRefused(f"{path}:{line}:{column}: {what}", fix=fix)
-            refused.line, refused.column = line, column
-            raise refused from None
+                what = f"this is not valid {kind.upper()}: {error}"
+                fix = "correct it (its host cannot read it either), then run this again"
+            raise FileRefused(what, fix=fix, path=path, line=line, column=column) from None
         except (RecursionError, ValueError, MemoryError):
             raise FileRefused(
                 f"{path} is too deep, or has a value that cannot be read", fix="look at it"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.hosts.host import Sighting
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import Process
+    from mcp_launch.values import Process
 
 # Program names, as the kernel, the command line or the executable's path show them.
 # The kernel cuts its own at 15 characters.

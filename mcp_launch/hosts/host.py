@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import Process
+    from mcp_launch.values import Process
 
     # How many sessions one connection of the host carries.
     Carries = Literal["one thread", "one session at a time", "many sessions"]

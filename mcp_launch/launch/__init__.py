@@ -10,11 +10,11 @@ import sys
 
 from mcp_launch import state, trace
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
-from mcp_launch.launch import context, lineage, options, passed_variables, plan, profile, program
+from mcp_launch.launch import context, environment, lineage, options, plan, profile, program
 from mcp_launch.launch.plan import Dotenv
-from mcp_launch.system import kernel, open_table, signals
+from mcp_launch.system import kernel, open_table
+from mcp_launch.system.guardian import Starter, wait_for
 from mcp_launch.system.spawn import Pipes
-from mcp_launch.system.starter import Starter, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     # have read the host's request by then, and nobody could answer it any more.
     kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
     pipes = None if wanted.direct else Pipes()
-    wake, _ = signals.listen(signals.ENDING)  # from here on there is somebody to tell
+    wake, _ = kernel.listen(kernel.ENDING)  # from here on there is somebody to tell
     lease = state.name_lease(os.environ, found.launch.value)
     starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
     guardian = starter.begin(decided, pipes)
@@ -189,7 +189,7 @@ def _make_room() -> None:
 
 
 def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
-    signals.stop_listening()
+    kernel.stop_listening()
     _make_room()
     from mcp_launch.runtime import failed_launch
 
@@ -200,6 +200,10 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
 
         error = crash.describe(failure)
     trace.record(f"the launch failed: {error.problem} — fix: {error.fix}")
+    if path := os.environ.get(state.OUTCOME):
+        from mcp_launch.state import outcome
+
+        outcome.append_failure(path, error)
     if trace.needs_log():
         _log_failure(arguments, launch)
     try:
@@ -252,11 +256,11 @@ def _trace_kept_back(decided: Plan, passed: str) -> None:
     kept_back = {
         name: why for name, why in decided.kept_back.items() if name not in decided.environ
     }
-    unnamed = [name for name, why in kept_back.items() if why == passed_variables.NOT_NAMED]
+    unnamed = [name for name, why in kept_back.items() if why == environment.NOT_NAMED]
     if unnamed:  # which may be dozens
         trace.note(f"keeps back {', '.join(unnamed)}: not named by --pass-env {passed}")
     for name, why in kept_back.items():
-        if why != passed_variables.NOT_NAMED:
+        if why != environment.NOT_NAMED:
             trace.note(f"keeps back {name}: {why} (--pass-env {passed})")
 
 

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import HostIdentity
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import Process, Verdict
+    from mcp_launch.values import Process, Verdict
 
 
 class Lineage:

@@ -145,10 +145,12 @@ def _unknown_option(word: str) -> UsageError:
     if name in SWITCHES:
         return UsageError(f"{name} takes no value", fix=f"write {name} alone")
     near = suggest(name, (*TAKE_A_VALUE, *SWITCHES))
-    return UsageError(
+    error = UsageError(
         f"unknown option {name}",
         fix=f"{near}options of the server go after its command: mcp-launch run -- COMMAND {name}",
     )
+    error.suggestion = near
+    return error
 
 
 def read_twins(environ: Mapping[str, str]) -> dict[str, list[str] | None]:

@@ -10,7 +10,7 @@ import os
 
 from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing
-from mcp_launch.launch import literals, passed_variables, place
+from mcp_launch.launch import environment, place
 from mcp_launch.launch.options import is_own_variable
 from mcp_launch.values import Found, Missing
 
@@ -134,9 +134,9 @@ def decide(
 
 def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
     def judge(name: str, text: str) -> str:
-        return passed_variables.compare(name, text, context.read_host_environ(), context.host_title)
+        return environment.compare(name, text, context.read_host_environ(), context.host_title)
 
-    plan.kept_back = passed_variables.list_kept_back(plan.environ, profile.pass_env, judge)
+    plan.kept_back = environment.list_kept_back(plan.environ, profile.pass_env, judge)
     for name in plan.kept_back:
         del plan.environ[name]
 
@@ -145,7 +145,7 @@ def _set_what_is_asked_for(
     plan: Plan, profile: Profile, context: Context, environ: Mapping[str, str], dotenv: Dotenv
 ) -> None:
     for name, text in profile.literals.items():
-        _set(plan, name, Found(literals.expand(text, name, environ), "the profile"))
+        _set(plan, name, Found(environment.expand(text, name, environ), "the profile"))
     for name, variable in profile.env.items():
         value = resolve(variable, plan, profile, context, environ, dotenv)
         if isinstance(value, Found) or variable.is_required:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mcp_launch.documents import toml
 from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
-from mcp_launch.launch import passed_variables
+from mcp_launch.launch import environment
 from mcp_launch.launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable
 
 _T = TypeVar("_T")
@@ -64,14 +64,19 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ProfileRefused(f"{path}:{line}: this is not UTF-8", fix="save it as UTF-8") from None
+        raise ProfileRefused(
+            "this is not UTF-8", fix="save it as UTF-8", path=path, line=line
+        ) from None
     try:
         return text, *toml.read(text)
     except Unreadable as error:
         line, column = locate(text, error.offset)
         raise ProfileRefused(
-            f"{path}:{line}:{column}: this is no TOML: {error}",
-            fix="mend that line; strings need quotes, and every [table] its own heading",
+            f"this is not valid TOML: {error}",
+            fix="correct that line; strings need quotes, and every [table] its own heading",
+            path=path,
+            line=line,
+            column=column,
         ) from None
 
 
@@ -90,7 +95,7 @@ class _Checker:
             at = at[:-1]
         offset = self._spots[at].key[0] if at else 0
         line, column = locate(self._text, offset)
-        return ProfileRefused(f"{self._path}:{line}:{column}: {problem}", fix=fix)
+        return ProfileRefused(problem, fix=fix, path=self._path, line=line, column=column)
 
     def check_keys(self, where: Path, table: dict[str, Any], known: tuple[str, ...]) -> None:
         for key in table:
@@ -195,7 +200,7 @@ class _Checker:
         return text if is_place or not self._base else os.path.join(self._base, text)
 
     def _take_passed(self, where: Path, value: object) -> list[str]:
-        if value in (passed_variables.ALL, passed_variables.SAFE):
+        if value in (environment.ALL, environment.SAFE):
             return [str(value)]
         patterns = self._take(where, value, list, '"all", "safe", or a list of names')
         for index, one in enumerate(patterns):
@@ -205,7 +210,7 @@ class _Checker:
                     "this is no variable's name",
                     fix="write names, in which * may stand for anything",
                 )
-        if {passed_variables.ALL, passed_variables.SAFE} & set(patterns):
+        if {environment.ALL, environment.SAFE} & set(patterns):
             raise self.refuse(where, "all and safe stand alone", fix='write pass_env = "safe"')
         return patterns or ["PATH"]  # nothing but the basics
 

@@ -73,7 +73,13 @@ def look_at_projects(
             return None  # removed just now, or a link to nothing
         kept = _read(path, environ, is_projects=True, is_launch=is_launch)
     except ProfileRefused as refused:
-        raise refusal(refused.problem, fix=refused.fix) from None
+        raise refusal(
+            refused.without_place,
+            fix=refused.fix,
+            path=refused.path,
+            line=refused.line,
+            column=refused.column,
+        ) from None
     told = kept["servers"].get(server)
     if told and not kept["trusted"]:
         since = " since it was changed" if kept["was_trusted"] else ""
@@ -141,7 +147,7 @@ def refuse_foreign(path: str, place: str = "") -> None:
 
 def refuse_if_others_can_write(path: str, status: os.stat_result) -> None:
     """Refuse a file through which somebody else could run commands as this user."""
-    from mcp_launch.state.own_files import OTHERS_CAN_WRITE
+    from mcp_launch.state import OTHERS_CAN_WRITE
 
     if not hasattr(os, "geteuid"):
         return  # Windows, where nothing is launched

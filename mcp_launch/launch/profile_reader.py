@@ -10,8 +10,10 @@ import tempfile
 from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
+from mcp_launch import state
+from mcp_launch import state as state_
 from mcp_launch.launch import profile_file
-from mcp_launch.state import own_files, profile_cache
+from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +50,7 @@ def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
     name = profile_cache.name_record(record["path"], environ)
     beside = ""
     try:
-        os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+        state.make_private(os.path.dirname(name))
         fd, beside = tempfile.mkstemp(dir=os.path.dirname(name))
         with open(fd, "w", encoding="utf-8") as file:
             json.dump(record, file)
@@ -68,7 +70,7 @@ def _prune(directory: str) -> None:
             continue
         path = os.path.join(directory, name)
         try:
-            kept = json.loads(own_files.read(path) or b"")
+            kept = json.loads(state_.read(path) or b"")
         except (ValueError, RecursionError):
             continue  # not one of ours
         of = kept.get("path") if isinstance(kept, dict) else None

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import psutil
 
 from mcp_launch.errors import LaunchError
-from mcp_launch.system.identity import compare
+from mcp_launch.values import compare
 
 if TYPE_CHECKING:
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.survey import Survey
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import ProcessIdentity
+    from mcp_launch.values import ProcessIdentity
 
 # How long a server may take to finish after SIGTERM; the SDKs wait as long.
 TERMINATED_GRACE = 2.0

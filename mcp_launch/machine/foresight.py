@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts
 from mcp_launch.errors import LaunchError, SourceMissing
-from mcp_launch.launch import literals, passed_variables, profile
+from mcp_launch.launch import environment, profile
 from mcp_launch.machine import host_environment
 from mcp_launch.values import name_home
 
@@ -111,10 +111,10 @@ def list_kept_back(
     title = item.host.title
     is_known = not hosts.load(item.host.name).adds_variables
     theirs = host_environment.read_host(survey, item.host) if is_known else {}
-    return passed_variables.list_kept_back(
+    return environment.list_kept_back(
         given,
         wanted.pass_env,
-        lambda name, text: passed_variables.compare(name, text, theirs, title),
+        lambda name, text: environment.compare(name, text, theirs, title),
     )
 
 
@@ -126,7 +126,7 @@ def _select(
     environ = {name: text for name, text in given.items() if name not in kept_back}
     for name, text in wanted.literals.items():
         try:
-            environ[name] = literals.expand(text, name, given)
+            environ[name] = environment.expand(text, name, given)
         except SourceMissing:
             continue  # the launch stops there, which is said of the variable it lacks
     for name, variable in wanted.env.items():

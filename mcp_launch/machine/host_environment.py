@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch import hosts, masking
-from mcp_launch.launch import passed_variables
+from mcp_launch.launch import environment
 from mcp_launch.machine import claude_environment
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _is_kept(item: Item, name: str) -> bool:
 def _is_stripped(known: Environment, name: str, inherited: Mapping[str, str]) -> bool:
     if known.strips and known.strips.search(name):
         return True
-    if inherited.get(known.strips_secrets_if) and passed_variables.is_secret(name):
+    if inherited.get(known.strips_secrets_if) and environment.is_secret(name):
         return True
     return known.strips_secret_values and masking.looks_secret(inherited.get(name, ""))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.errors import UsageError
 
@@ -23,6 +23,13 @@ _SHIM_PLACES = ("~/.local/bin", "/usr/local/bin", "/opt/homebrew/bin")
 
 # Parts of paths that are emptied without asking.
 _CACHES = ("/.cache/", "/Caches/", "/archive-v0/", "/var/folders/", "/tmp/")  # noqa: S108
+
+
+class ShortLived(NamedTuple):
+    """Why a path will not last, and what to do about it."""
+
+    problem: str
+    fix: str
 
 
 def find(environ: Mapping[str, str], home: str) -> str:
@@ -48,13 +55,13 @@ def find(environ: Mapping[str, str], home: str) -> str:
     return own
 
 
-def warn(launcher: str) -> str:
-    """Return why a path will not last; nothing if it will."""
+def warn(launcher: str) -> ShortLived | None:
+    """Return why a path will not last; None if it will."""
     how = "install it with `pipx install .` or `uv tool install .` in a clone, and wrap again"
     real = os.path.realpath(launcher)
     if any(part in path for part in _CACHES for path in (launcher, real)):
-        return f"{launcher} is in a place that is emptied from time to time: {how}"
+        return ShortLived(f"{launcher} is in a place that is emptied from time to time", how)
     environment = os.path.dirname(os.path.dirname(launcher))
     if os.path.exists(os.path.join(environment, "pyvenv.cfg")):
-        return f"{launcher} goes when its virtual environment does: {how}"
-    return ""
+        return ShortLived(f"{launcher} goes when its virtual environment does", how)
+    return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.process_snapshot import Population
     from mcp_launch.machine.recognize_server import Configured
     from mcp_launch.protocol.json_text import Json
-    from mcp_launch.system.identity import ProcessIdentity
+    from mcp_launch.values import ProcessIdentity
 
 _PARTS = ("launcher", "keeper", "guardian", "server")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.pipe_ends import End
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import Process, ProcessIdentity
+    from mcp_launch.values import Process, ProcessIdentity
 
 # How old a process must be to be judged by what it does: hosts start a server twice for a moment,
 # what they fork holds their pipes for another, and who was orphaned a second ago is ending.

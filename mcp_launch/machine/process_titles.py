@@ -11,7 +11,7 @@ from mcp_launch.machine.command_line import RUNNERS, SHELLS, list_programs, name
 
 if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import Process
+    from mcp_launch.values import Process
 
 # Files and directories that many programs have, and that tell none from another.
 _SCRIPTS = {"index", "main", "cli", "__main__", "bin", "start", "server", "app", "run"}

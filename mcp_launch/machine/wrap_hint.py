@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mcp_launch.config_files import git_tracking
 
 if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item
 
-# What the command has in it that changes a file for others, and what is said of that.
+# What one command wraps: an entry of a file that has to be named, or all such entries of a host
+# in files that are the user's own, or in files that Git tracks.
+Reach = Literal["file", "own", "shared"]
+
+# The option that changes a file for others, and what is said of that.
 SHARED = "--shared "
 FOR_EVERYONE = "Git tracks the file, so this changes it for everyone who uses it"
+
+
+def find_reach(item: Item) -> Reach:
+    """Return what the command that wraps an entry can wrap with it."""
+    if item.file.is_outside:
+        return "file"
+    return "shared" if git_tracking.is_tracked(item.file.path) else "own"
 
 
 def tell_how(item: Item) -> str:

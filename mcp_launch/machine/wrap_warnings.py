@@ -33,8 +33,8 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
         for change in changes:
             yield from _warn_of_sources(change)
         return
-    if len(shared) < len(changes) and (reason := installation.warn(launcher)):
-        yield reason
+    if len(shared) < len(changes) and (warning := installation.warn(launcher)):
+        yield f"{warning.problem}: {warning.fix}"
     for change in changes:
         yield from change.warnings
     for change in shared:

@@ -72,10 +72,9 @@ def has_stray_return(line: bytes) -> bool:
 
 def has_no_method(line: bytes) -> bool:
     """Tell whether no reader finds a method in a line: neither spelled out nor escaped."""
-    # A zero byte: Python's own reader takes UTF-16 and UTF-32, too.
-    if b'"method"' in line or b"\\" in line or b"\0" in line:
+    if b'"method"' in line or b"\\" in line:
         return False
-    return b"method" not in line.lower()
+    return b"method" not in _unify(line)
 
 
 def may_hide_a_message(line: bytes) -> bool:
@@ -84,7 +83,14 @@ def may_hide_a_message(line: bytes) -> bool:
     Python's `strip` takes more for a space than JSON does, and some readers allow comments
     or a trailing comma. No reader finds one without a brace and the name of a member.
     """
-    return b"{" in line and not has_no_method(line)
+    plain = _unify(line)
+    return b"{" in plain and (b"method" in plain or b"\\u" in plain)
+
+
+def _unify(line: bytes) -> bytes:
+    """Return a line in small letters, and without what UTF-16 and UTF-32 put between them."""
+    # Python's own reader takes both encodings.
+    return line.replace(b"\0", b"").lower() if b"\0" in line else line.lower()
 
 
 def read_answered(line: bytes) -> bytes:

@@ -14,7 +14,7 @@ import time
 
 from mcp_launch import trace
 from mcp_launch.errors import ServerFailed
-from mcp_launch.system import guardian_process, signals
+from mcp_launch.system import guardian_process, kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Attendant:
         """Take the descriptors that tell of the hosts' ends, and of signals."""
         self.signalled = 0
         self.input_ended = False
+        self.is_out_of_time = False  # the server's input ended, and it did not
+        self.left_behind = 0  # processes, by all servers that have ended
         self._poll, self._second = _open_poll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._alarms: dict[str, tuple[float, Callable[[], None]]] = {}
@@ -133,8 +135,13 @@ class Attendant:
 
     def end_grace(self) -> None:
         """Have the server ended: its time to finish is over."""
+        self.is_out_of_time = True
         trace.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
         self.guardian.tell(guardian_process.INPUT_ENDED)
+
+    def describe_outcome(self) -> dict[str, object]:
+        """Return what is known of the launch when it is over; see `state.outcome`."""
+        return {"left_behind": self.left_behind, "outlasted_input": self.is_out_of_time}
 
     def leave_soon(self) -> None:
         """Leave in a moment, whatever is still to do."""
@@ -189,13 +196,14 @@ class Attendant:
         self._lose_guardian()
 
     def _lose_guardian(self) -> None:
+        self.left_behind += self.guardian.left_behind
         self.drop_alarm("guardian")
         self.is_gone = True
         self._is_stirred = True
 
     def _hear_signal(self) -> None:
         for number in os.read(self._wake, 64):
-            if number == signals.SIGALRM:
+            if number == kernel.SIGALRM:
                 self.rest()
                 continue
             trace.note(f"signal {number}: passed on to the server")

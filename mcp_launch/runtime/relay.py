@@ -17,9 +17,8 @@ from mcp_launch.broker.connection import Conversation
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol.server_lines import StdoutGuard
 from mcp_launch.runtime.loop import CHUNK, Attendant, explain_early_end, wait_for_input
-from mcp_launch.runtime.server_stderr import Complaints
-from mcp_launch.runtime.writer import Outlet, replace_by_nothing
-from mcp_launch.system.signals import SIGTERM
+from mcp_launch.runtime.streams import Complaints, Outlet, replace_by_nothing
+from mcp_launch.system.kernel import SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Relay(Attendant):
         self.failure: LaunchError | None = None
         self.host_is_lost = False
         self.reader_is_lost = False
-        self.is_out_of_time = False  # its input ended, and it did not
+        self.unanswered: set[str] = set()  # methods of requests over which a server ended
         self._mode = calls.profile.stdout
         self._is_strict = self._mode == "strict"
         self.input_is_lost = False
@@ -122,6 +121,14 @@ class Relay(Attendant):
             raise failure
         return 128 + self.signalled if code is None else code
 
+    def describe_outcome(self) -> dict[str, object]:
+        """Return what is known of the launch when it is over; see `state.outcome`."""
+        return super().describe_outcome() | {
+            "noise": self.guard.noise_count,
+            "first_noise": self.complaints.first_noise,
+            "unanswered": sorted(self.unanswered),
+        }
+
     @property
     def is_ending(self) -> bool:
         """Whether no server is needed any more."""
@@ -170,7 +177,7 @@ class Relay(Attendant):
         if self.talk.succession.is_away and not self.host_is_lost and self.has_grace_left():
             self.extend_grace()  # somebody is still waited for
         elif not self.is_gone:
-            self.is_out_of_time = True
+            self.is_out_of_time = True  # before its input closes: no other server is started
             self._to_server.close()
             super().end_grace()
 

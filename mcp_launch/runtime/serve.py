@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import trace
+from mcp_launch import state, trace
 from mcp_launch.broker import outer_launch
 from mcp_launch.broker.calls import Calls
 from mcp_launch.state import launch_log, leases
-from mcp_launch.system import signals
+from mcp_launch.system import kernel
 from mcp_launch.system.host_watch import HostWatch
-from mcp_launch.system.identity import compare
+from mcp_launch.values import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from mcp_launch.launch.lineage import Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.runtime.direct import Watch
+    from mcp_launch.runtime.relay import Relay
     from mcp_launch.state.launch_log import Log
     from mcp_launch.state.leases import Lease
-    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.system.spawn import Pipes
-    from mcp_launch.system.starter import Starter
 
 
 class Running:
@@ -66,15 +67,17 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     hosts = watch_hosts(running, running.starter.hosts)
     try:
         if pipes is None:
-            from mcp_launch.runtime.direct import Watch
+            from mcp_launch.runtime import direct
 
-            watch = Watch(running.guardian, hosts.descriptors, wake, server=running.wanted.server)
+            watch = direct.Watch(
+                running.guardian, hosts.descriptors, wake, server=running.wanted.server
+            )
             if hosts.is_lost:
                 watch.lose_host()
             elif hosts.needs_looking:
                 watch.look_at(hosts)
-            return watch.carry()
-        from mcp_launch.runtime.relay import Relay
+            return _carry_to_the_end(watch)
+        from mcp_launch.runtime import relay as guarded
 
         def start(plan: Plan) -> tuple[Guardian, Pipes]:
             running.guardian, fresh = running.starter.start(plan)
@@ -82,7 +85,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             return running.guardian, fresh
 
         pipes.close_servers()
-        relay = Relay(
+        relay = guarded.Relay(
             running.guardian,
             hosts.descriptors,
             wake,
@@ -97,12 +100,23 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             relay.lose_host()
         elif hosts.needs_looking:
             relay.look_at(hosts)
-        return relay.carry()
+        return _carry_to_the_end(relay)
     finally:
         log.finish_line()
-        signals.wake_after(0)  # Python lets go of its handlers before it ends
+        kernel.wake_after(0)  # Python lets go of its handlers before it ends
         running.guardian.leave()
         lease.remove()
+
+
+def _carry_to_the_end(wire: Watch | Relay) -> int:
+    """Return the server's exit code, and note what became of it where somebody wants to know."""
+    try:
+        return wire.carry()
+    finally:
+        if path := os.environ.get(state.OUTCOME):
+            from mcp_launch.state import outcome
+
+            outcome.append(path, wire.describe_outcome())
 
 
 def watch_hosts(running: Running, pids: list[int]) -> HostWatch:

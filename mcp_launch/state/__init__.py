@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from stat import S_ISREG
 
 from mcp_launch.values import find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# Names the file that a launch writes its outcome to, if whoever starts it wants to know.
+OUTCOME = "MCP_LAUNCH_OUTCOME"
 
 
 def find_directory(environ: Mapping[str, str]) -> str:
@@ -29,11 +33,76 @@ def name_lease(environ: Mapping[str, str], launch: str) -> str:
     return f"{find_leases(environ)}/{launch}.json"
 
 
+def make_directory(directory: str) -> None:
+    """Make our state directory so that nobody else can write into it, whatever the umask is."""
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        secure(directory)
+
+
+def secure(directory: str) -> None:
+    """Keep others from writing into our state directory, if it is there and ours.
+
+    A sticky one (/tmp) is open to everybody on purpose: that is left to whoever named it.
+    """
+    try:
+        status = os.stat(f"{directory}/")  # fails for what is not a directory
+        is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+        if is_own and status.st_mode & 0o022 and not status.st_mode & 0o1000:
+            os.chmod(directory, status.st_mode & 0o7755)
+    except OSError:
+        pass  # whoever reads from it sees that it is not to be believed
+
+
 def make_private(directory: str) -> None:
-    """Make a directory that nobody else can look into, unless it is there."""
+    """Make a directory of our state that nobody else can look into, unless it is there."""
     if not os.path.isdir(directory):
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        make_directory(os.path.dirname(directory))
         try:
             os.mkdir(directory, 0o700)
         except FileExistsError:
             pass  # another launch was faster
+
+
+OTHERS_CAN_WRITE = 0o022
+
+# No lease and no record comes near it.
+_TOO_LARGE = 16 << 20
+
+
+def read(path: str) -> bytes | None:
+    """Return a file's content; None if there is none, or somebody else may have written it."""
+    if not hasattr(os, "geteuid"):
+        return None  # Windows, where nothing is launched
+    try:
+        # Neither a link elsewhere nor a pipe that would have us wait.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        if not S_ISREG(status.st_mode) or not is_own(status) or status.st_size > _TOO_LARGE:
+            return None
+        if not is_own_directory(os.path.dirname(path)):
+            return None
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def is_own_directory(path: str) -> bool:
+    """Tell whether only this user can put files into a directory."""
+    try:
+        return is_own(os.stat(path))
+    except OSError:
+        return False
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Tell whether something belongs to this user, and nobody else may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & OTHERS_CAN_WRITE

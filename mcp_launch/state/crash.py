@@ -36,7 +36,7 @@ def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
     path = os.path.join(state.find_directory(os.environ), f"crash-{os.getpid()}.txt")
     where = f"send {path} to the maintainers"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        state.make_directory(os.path.dirname(path))
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:

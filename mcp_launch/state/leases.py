@@ -13,14 +13,13 @@ from errno import ENOSPC
 
 from mcp_launch import state, trace
 from mcp_launch.protocol import json_text
-from mcp_launch.state import own_files
-from mcp_launch.system.identity import ProcessIdentity, compare
+from mcp_launch.values import ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import Verdict
+    from mcp_launch.values import Verdict
 
 VERSION = 1
 
@@ -154,7 +153,7 @@ def read(path: str) -> dict[str, Json] | None:
 
     Whoever reads leases reads them here: servers are ended, and calls routed, for what they say.
     """
-    content = own_files.read(path)
+    content = state.read(path)
     try:
         record = json_text.parse(content) if content else None
     except (ValueError, RecursionError):

@@ -14,7 +14,6 @@ from stat import S_ISREG
 from mcp_launch import state
 from mcp_launch.errors import ProfileRefused
 from mcp_launch.protocol import json_text
-from mcp_launch.state import own_files
 from mcp_launch.values import Variable
 
 TYPE_CHECKING = False
@@ -46,7 +45,7 @@ class Record:
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the record of a file, if there is one that can be believed."""
     # Whoever else could write it could say that the user trusts something.
-    content = own_files.read(name_record(path, environ))
+    content = state.read(name_record(path, environ))
     try:
         kept: Any = json_text.parse(content) if content else None
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from mcp_launch.system.identity import Process, Verdict
+    from mcp_launch.values import Process, Verdict
 
     class ProcessTable(Protocol):
         """What a reader can tell; every answer may be "nothing" for lack of permission."""

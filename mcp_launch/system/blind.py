@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.system.identity import Process, ProcessIdentity
+from mcp_launch.values import Process, ProcessIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.system.identity import Verdict
+    from mcp_launch.values import Verdict
 
 # Only children can be found, not what is below them.
 SEES_ALL = False

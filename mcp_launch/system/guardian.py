@@ -28,17 +28,21 @@ from __future__ import annotations
 import os
 import select
 import time
-from errno import ETIMEDOUT
+from errno import E2BIG, EINVAL, ENOENT, ENOEXEC, ETIMEDOUT
 
 from mcp_launch import trace
-from mcp_launch.system import end_tree, guardian_process, kernel, signals
+from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused
+from mcp_launch.system import guardian_process, kernel
+from mcp_launch.system.guardian_process import Errand
+from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.guardian_process import Errand
+    from mcp_launch.system.guardian_process import Tidy
+    from mcp_launch.system.spawn import ServerPlan
 
 # How much later than its own plan says a guardian may have done something: a busy machine.
 _LATENESS = 1.0
@@ -48,7 +52,7 @@ _LATENESS = 1.0
 START_LIMIT = 60.0
 
 # How long the keeper may take to follow the guardian: it may have all its work to do.
-_KEEPER_LIMIT = end_tree.UNKILLABLE_AFTER + _LATENESS
+_KEEPER_LIMIT = guardian_process.UNKILLABLE_AFTER + _LATENESS
 
 # When the keeper takes up its work, unless something has happened to the guardian by then.
 # Until a server has started, launcher and server need both processors of a small machine:
@@ -71,6 +75,7 @@ class Guardian:
         "expect_end",
         "failure",
         "keeper",
+        "left_behind",
         "pid",
         "report",
         "server",
@@ -88,6 +93,7 @@ class Guardian:
         self.server: int | None = None
         self.failure: tuple[str, int] | None = None  # what failed, errno
         self.exit_code: int | None = None
+        self.left_behind = 0  # processes that were still there when the server had ended
         self._heard = b""
 
     def wait_for_start(self) -> None:
@@ -111,7 +117,7 @@ class Guardian:
         except BrokenPipeError:
             return  # the guardian has finished; its last report is on its way
         # If the keeper is stopped, the guardian may be, too: then the keeper continues it.
-        os.kill(self.keeper, signals.SIGCONT)
+        os.kill(self.keeper, kernel.SIGCONT)
         self._expect_end(_TIMES.get(what, guardian_process.SIGNALLED_END))
 
     def hear(self) -> bool:
@@ -127,6 +133,7 @@ class Guardian:
                 self._expect_end(guardian_process.LEFT_BEHIND_GRACE)
             elif word == b"left":
                 count = int(numbers[0])
+                self.left_behind += count
                 trace.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
             else:
                 self.failure = (word.decode(), int(numbers[0]))
@@ -146,21 +153,21 @@ class Guardian:
         self.leave()
         # It certifies that nothing is left, unless it was killed as well, or hangs.
         if self._wait_for_keeper() != 0:
-            end_tree.end_all(self._table)
+            guardian_process.end_all(self._table)
         if self.exit_code is None and self.failure is None:
-            self.exit_code = 128 + signals.SIGKILL  # the kernel did that, for the guardian's death
+            self.exit_code = 128 + kernel.SIGKILL  # the kernel did that, for the guardian's death
 
     def end_by_force(self) -> None:
         """End keeper, guardian, and all that is below them: they do not do it themselves."""
         self.leave()
-        end_tree.end_all(self._table)
+        guardian_process.end_all(self._table)
         if self.exit_code is None and self.failure is None:
-            self.exit_code = 128 + signals.SIGKILL
+            self.exit_code = 128 + kernel.SIGKILL
 
     def _wait_for_keeper(self) -> int | None:
         """Return how the keeper ended, None if it has not in time."""
         deadline = time.monotonic() + _KEEPER_LIMIT
-        os.kill(self.keeper, signals.SIGCONT)
+        os.kill(self.keeper, kernel.SIGCONT)
         while True:
             pid, status = os.waitpid(self.keeper, os.WNOHANG)
             if pid:
@@ -171,7 +178,7 @@ class Guardian:
 
     def _expect_end(self, seconds: float) -> None:
         if self.expect_end is not None:
-            self.expect_end(seconds + end_tree.UNKILLABLE_AFTER + _LATENESS)
+            self.expect_end(seconds + guardian_process.UNKILLABLE_AFTER + _LATENESS)
 
 
 # What the guardian's own plan is when it is told this, from then to its first SIGKILL.
@@ -213,10 +220,104 @@ def _become_keeper(control: int, report: int, errand: Errand, table: ProcessTabl
         finally:
             os._exit(code)
     # The guardian is on its way. What ends or stops it before we listen is seen later.
-    wake = signals.listen((signals.SIGCHLD, *signals.ENDING))
+    wake = kernel.listen((kernel.SIGCHLD, *kernel.ENDING))
     poll = select.poll()
     poll.register(wake[0], select.POLLIN)
     poll.poll(_KEEPER_BEGINS_MS)
     from mcp_launch.system import keeper_process
 
     keeper_process.Keeper(pid, control, wake, errand.lease, table).run()
+
+
+class Starter:
+    """What every server of one launch has in common."""
+
+    __slots__ = ("hosts", "lease", "table", "tidy")
+
+    def __init__(self, table: ProcessTable, hosts: list[int], lease: str, tidy: Tidy) -> None:
+        self.table = table
+        self.hosts = hosts  # processes whose end is the host's
+        self.lease = lease
+        self.tidy = tidy  # what a guardian does when it has time for it
+
+    def begin(self, plan: ServerPlan, pipes: Pipes | None) -> Guardian:
+        """Fork the guardian, which starts the server; do not wait for that."""
+        errand = Errand(
+            plan,
+            pipes.servers if pipes else (0, 1, 2),
+            hosts=self.hosts,
+            lease=self.lease,
+            tidy=self.tidy,
+            input_is_ours=pipes is not None,
+        )
+        return fork(errand, self.table)
+
+    def start(self, plan: ServerPlan) -> tuple[Guardian, Pipes]:
+        """Start a server on the guarded wire.
+
+        Raises:
+            LaunchError: It cannot be started.
+
+        """
+        pipes = Pipes()
+        started = self.begin(plan, pipes)
+        pipes.close_servers()
+        try:
+            wait_for(started, plan)
+        except LaunchError:
+            pipes.close_ours()
+            raise
+        return started, pipes
+
+
+def wait_for(started: Guardian, plan: ServerPlan) -> None:
+    """Return when the server has been started.
+
+    Raises:
+        LaunchError: It cannot be started.
+
+    """
+    started.wait_for_start()
+    if started.server is not None:
+        return
+    step, number = started.failure or ("guardian", 0)
+    reason = os.strerror(number)
+    started.failure = (step, number)
+    started.finish()
+    if step == "chdir":
+        raise PlaceRefused(
+            f"cannot change to the server's directory {plan.cwd.value}: {reason}",
+            fix="make it accessible, or name another one: --cwd DIR",
+        )
+    if step == "exec":
+        raise NotExecutable(
+            f"{plan.program} cannot be started: {reason}",
+            fix=_explain_exec(plan.program, number),
+        )
+    if step == "time":
+        raise LaunchError(
+            f"{plan.program} could not be started within {START_LIMIT:.0f} s",
+            fix="see whether it, or its directory, is on a file system that does not answer",
+        )
+    raise LaunchError(
+        f"the guardian of {plan.program} ended before the server was started",
+        fix="look at the system's limits on processes and memory (ulimit -a)",
+    )
+
+
+def _explain_exec(program: str, number: int) -> str:
+    if number == E2BIG:
+        return "its arguments and variables are longer than the system allows: shorten them"
+    if number == EINVAL:
+        return "an argument or a variable has a name or a value that no program can be given"
+    if number not in {ENOENT, ENOEXEC}:
+        return f"see to what the system says of {program}, or of what its first line names"
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(256)
+    except OSError:
+        first = b""
+    if first.startswith(b"#!"):
+        interpreter = first[2:].strip().decode(errors="replace")
+        return f"its first line names the interpreter `{interpreter}`: install it or correct it"
+    return "it is built for another system or processor: install the one for this machine"

@@ -6,8 +6,8 @@ import os
 import select
 import time
 
-from mcp_launch.system import end_tree, kernel, signals, spawn
-from mcp_launch.system.signals import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
+from mcp_launch.system import kernel, spawn
+from mcp_launch.system.kernel import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     # When (monotonic), which signal, and whether to all that is left or to the server's group.
     Step = tuple[float, int, bool]
+    from mcp_launch.system import ProcessTable
 
 # How long a server may take to finish by itself once its input has ended. The
 # specification asks for a wait without giving a number; its own SDKs wait this long.
@@ -120,7 +121,7 @@ class Watch:
         os.setsid()
         self.adopts_orphans = kernel.become_subreaper()
         self.finds_all = self.adopts_orphans and self.table.SEES_ALL
-        wake = signals.listen((SIGCHLD, *signals.ENDING))
+        wake = kernel.listen((SIGCHLD, *kernel.ENDING))
         self.server, failure = spawn.start_server(self.errand.plan, self.errand.stdio)
         kernel.let_go((self.control, self.report, *wake))
         if failure:
@@ -268,8 +269,8 @@ class Watch:
             if number == SIGKILL:
                 self.killing_since = self.killing_since or due
                 # Again and again: what forks faster than we look is caught in the end.
-                self.steps = [(time.monotonic() + end_tree.SWEEP_INTERVAL, SIGKILL, True)]
-                return time.monotonic() - self.killing_since < end_tree.UNKILLABLE_AFTER
+                self.steps = [(time.monotonic() + SWEEP_INTERVAL, SIGKILL, True)]
+                return time.monotonic() - self.killing_since < UNKILLABLE_AFTER
         return True
 
     def _signal(self, number: int, *, everything: bool) -> None:
@@ -280,7 +281,7 @@ class Watch:
         if everything or self.server_has_ended:
             # Who was lost sight of is reached by the group's number, below.
             is_spared = is_again or not self.finds_all
-            end_tree.signal_all(self.table, number, self.server if is_spared else 0)
+            signal_all(self.table, number, self.server if is_spared else 0)
             if self.finds_all:
                 return
         if is_again:
@@ -297,3 +298,38 @@ class Watch:
             os.write(self.report, what.encode() + b"\n")
         except BrokenPipeError:
             pass  # the launcher was killed; we finish the work without it
+
+
+# How often to sweep again while something survives SIGKILL (it forks faster than we look).
+SWEEP_INTERVAL = 0.01
+
+# When to leave alone what even SIGKILL does not end: another user's, or stuck in the kernel.
+UNKILLABLE_AFTER = 5.0
+
+
+def end_all(table: ProcessTable) -> None:
+    """SIGKILL everything below this process until nothing is left.
+
+    A process that forks while we look is caught by the next look: its children are
+    adopted by us as it dies.
+    """
+    give_up = time.monotonic() + UNKILLABLE_AFTER
+    while time.monotonic() < give_up:
+        signal_all(table, SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            if not table.list_descendants(os.getpid()):
+                return
+        time.sleep(SWEEP_INTERVAL)
+
+
+def signal_all(table: ProcessTable, number: int, spared_group: int = 0) -> None:
+    """Send a signal to everything below this process, but for one group."""
+    for pid in table.list_descendants(os.getpid()):
+        try:
+            if not spared_group or os.getpgid(pid) != spared_group:
+                os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass  # it ended just now, or is another user's

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 
 from mcp_launch.system import kernel
-from mcp_launch.system.identity import compare
+from mcp_launch.values import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.identity import Process
+    from mcp_launch.values import Process
 
 
 class HostWatch:

@@ -27,8 +27,8 @@ import os
 import select
 import time
 
-from mcp_launch.system import end_tree, guardian_process, kernel
-from mcp_launch.system.signals import SIGCHLD, SIGCONT, SIGKILL
+from mcp_launch.system import guardian_process, kernel
+from mcp_launch.system.kernel import SIGCHLD, SIGCONT, SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # What a guardian needs in all once its launcher is gone: the longest plan it can have then
 # (the host is gone as well, but somebody else holds the server's input open), its sweeps
 # until it gives up, and a busy machine.
-GUARDIAN_LIMIT = guardian_process.HOST_LOST_END + end_tree.UNKILLABLE_AFTER + 1.0
+GUARDIAN_LIMIT = guardian_process.HOST_LOST_END + guardian_process.UNKILLABLE_AFTER + 1.0
 
 
 class Keeper:
@@ -63,7 +63,7 @@ class Keeper:
         kernel.rename("mcp-keeper")
         if self._keep() == 0:
             return
-        end_tree.end_all(self._table)
+        guardian_process.end_all(self._table)
         try:
             os.unlink(self._lease)
         except OSError:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch.system.identity import Process, ProcessIdentity
+from mcp_launch.values import Process, ProcessIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.system.identity import Verdict
+    from mcp_launch.values import Verdict
 
 SEES_ALL = True
 

@@ -11,11 +11,11 @@ import time
 
 import psutil
 
-from mcp_launch.system.identity import Process, ProcessIdentity, compare
+from mcp_launch.values import Process, ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.system.identity import Verdict
+    from mcp_launch.values import Verdict
 
 SEES_ALL = True
 

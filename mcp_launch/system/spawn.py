@@ -6,7 +6,7 @@ import os
 from errno import EINVAL, ENOEXEC
 
 from mcp_launch.errors import NotExecutable
-from mcp_launch.system import kernel, signals
+from mcp_launch.system import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ class _StepFailed(Exception):
 
 def _become_server(plan: ServerPlan, stdio: tuple[int, int, int], guardian: int) -> None:
     os.setpgid(0, 0)
-    signals.restore_for_exec()
-    kernel.die_with_parent(signals.SIGKILL)
+    kernel.restore_for_exec()
+    kernel.die_with_parent(kernel.SIGKILL)
     if os.getppid() != guardian:
         os._exit(127)  # it died before we could say that we want to die with it
     for target, fd in enumerate(stdio):

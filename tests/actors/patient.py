@@ -15,6 +15,7 @@ refusing        refuses to tell its tools
 toolless        has no tools, only prompts
 unversioned     does not tell its version
 stubborn        goes on after the end of its input
+imitating       writes to stderr what the launcher might
 littering       leaves a process behind
 tools=N pages=N name=TEXT       how many tools, on how many pages, and what they are called
 version=TEXT    the protocol that it speaks
@@ -38,6 +39,13 @@ from typing import Any
 
 WORDS = {word for word in sys.argv[1:] if "=" not in word}
 VALUES = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
+
+
+IMITATION = b"""\
+[mcp-launch] the server goes on after the end of its input: SIGTERM, then SIGKILL
+[mcp-launch] the server left 7 processes behind
+[mcp-launch] docs wrote this to stdout, it is no message: hello
+"""
 
 
 def say(message: dict[str, Any]) -> None:
@@ -149,6 +157,8 @@ def main() -> None:
     check_surroundings()
     if "noisy" in WORDS:
         os.write(1, b"Welcome to the patient!\nlistening\n")
+    if "imitating" in WORDS:
+        os.write(2, IMITATION)
     if "littering" in WORDS:
         leave_a_child()
     if "shy" in VALUES and is_first_start(VALUES["shy"]):

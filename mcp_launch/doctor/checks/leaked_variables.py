@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.checks import needed_variables
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.launch import passed_variables, profile_files
+from mcp_launch.launch import environment, profile_files
 from mcp_launch.machine import foresight, host_environment
 from mcp_launch.machine.subject import Subject
 
@@ -78,7 +78,7 @@ def _check_kept_back(survey: Survey, item: Item, launch: Launch) -> Iterator[Fin
 
 
 def _tell_how_to_pass(launch: Launch, name: str) -> str:
-    is_safe = launch.profile is not None and launch.profile.pass_env == [passed_variables.SAFE]
+    is_safe = launch.profile is not None and launch.profile.pass_env == [environment.SAFE]
     return f"write --env {name}=local behind run in its args" if is_safe else f"add {name} to it"
 
 
@@ -131,5 +131,5 @@ def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) 
         name
         for name in inherited
         if name in launch.environ and name not in item.variables and launch.environ[name]
-        if passed_variables.is_secret(name)
+        if environment.is_secret(name)
     ]

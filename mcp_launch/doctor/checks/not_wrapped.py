@@ -11,7 +11,7 @@ from mcp_launch.config_files import git_tracking, planned_changes, replace_file,
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused
-from mcp_launch.machine.wrap_hint import tell_how
+from mcp_launch.machine.wrap_hint import find_reach, tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,7 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
         "directory, its session and its end",
         f"wrap it: {tell_how(item)}",
         offer_wrapping(survey, item),
+        find_reach(item),
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mcp_launch import state
 from mcp_launch.config_files import leftovers, wrapped_files
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
@@ -16,7 +16,7 @@ from mcp_launch.launch import profile_files, profile_reader
 from mcp_launch.machine import installation
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.survey import list_elsewhere
-from mcp_launch.state import own_files, profile_cache
+from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,9 +36,8 @@ def check_launcher(survey: Survey) -> Iterator[Finding]:
     except UsageError as error:
         yield Finding("ML010", Subject(), error.problem, error.fix)
         return
-    if reason := installation.warn(launcher):
-        problem, _, fix = reason.rpartition(": ")
-        yield Finding("ML011", Subject(file=launcher), problem, fix)
+    if warning := installation.warn(launcher):
+        yield Finding("ML011", Subject(file=launcher), warning.problem, warning.fix)
 
 
 def check_state(survey: Survey) -> Iterator[Finding]:
@@ -57,16 +56,19 @@ def check_state(survey: Survey) -> Iterator[Finding]:
     for one in sorted(inner):
         yield from _tell_owner(one) or _tell_mode(one, is_private=True)
     yield from _tell_unbelieved(os.path.join(directory, "leases"))
+    if state.is_own_directory(directory):  # else that is what is wrong with it
+        for doubt in wrapped_files.list_doubts(directory):
+            yield Finding("ML012", Subject(file=directory), doubt.problem, doubt.fix)
     yield from tell_room(directory)
 
 
 def _tell_unbelieved(directory: str) -> Iterator[Finding]:
     """See that every lease is one that only this user can have written."""
-    if not own_files.is_own_directory(directory):
+    if not state.is_own_directory(directory):
         return  # which is told of the directory, if there is one
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         is_plain = entry.is_file(follow_symlinks=False)
-        if not is_plain or not own_files.is_own(entry.stat(follow_symlinks=False)):
+        if not is_plain or not state.is_own(entry.stat(follow_symlinks=False)):
             yield Finding(
                 "ML012",
                 Subject(file=entry.path),
@@ -105,7 +107,7 @@ def _tell_owner(directory: str) -> list[Finding]:
 
 def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
     """See that nobody else can read what is private, or write into any of it."""
-    forbidden = _OTHERS if is_private else own_files.OTHERS_CAN_WRITE
+    forbidden = _OTHERS if is_private else state.OTHERS_CAN_WRITE
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     if not mode & forbidden:
         return []
@@ -201,13 +203,9 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
 
 
 def _tell_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
-    """Return a finding that points where the text says."""
-    place = re.match(rf"{re.escape(path)}:(\d+)(?::(\d+))?: ", refused.problem)
-    if not place:
-        return Finding(code, Subject(file=path), refused.problem, refused.fix)
-    line, column = int(place.group(1)), int(place.group(2) or 0)
-    subject = Subject(file=path, line=line, column=column)
-    return Finding(code, subject, refused.problem[place.end() :], refused.fix)
+    """Return a finding that points at the place in the file."""
+    subject = Subject(file=path, line=refused.line, column=refused.column)
+    return Finding(code, subject, refused.without_place, refused.fix)
 
 
 OF_ALL = (

@@ -45,7 +45,7 @@ def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
         message = f"{file.path} is a link to {os.readlink(file.path)}, where there is no file"
         fix = "remove the link, or put the file where it points"
         return Finding("ML101", subject, f"{message}: {host.title} does not get its servers", fix)
-    problem = refused.problem.removeprefix(f"{file.path}:{refused.line}:{refused.column}: ")
+    problem = refused.without_place
     if not refused.line:
         return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", refused.fix)
     if file.kind == "json" and not _find_fault(planned_changes.read_file(file.path)):
@@ -55,7 +55,7 @@ def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
     if file.kind == "toml":
         # Which Codex reads, and Python does not.
         problem = f"mcp-launch cannot read it: {problem}; unless that is TOML 1.1, nor can Codex"
-    return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "mend it")
+    return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "correct it")
 
 
 def _read_strictly(host: HostConfig, file: File, text: str) -> Iterator[Finding]:

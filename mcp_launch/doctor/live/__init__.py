@@ -34,7 +34,6 @@ _OTHER = {DISCOVER: INITIALIZE, INITIALIZE: DISCOVER}
 
 def check(survey: Survey, tell: Callable[[str], None]) -> list[Finding]:
     """Return what is wrong with servers that run; `tell` hears of each as it is done."""
-    ward = Ward()
     scrubber = known_secrets.make_scrubber(survey)
 
     def say(text: str) -> None:
@@ -43,6 +42,7 @@ def check(survey: Survey, tell: Callable[[str], None]) -> list[Finding]:
     # A guardian may still clear up in it when all else is over.
     place = tempfile.TemporaryDirectory("-doctor", ignore_cleanup_errors=True)
     with _ending_in_order(), place as home:
+        ward = Ward(home)
         prepare.bring_trust(survey.state, home)
         patients = _admit(survey, home, scrubber, say)
         pool = ThreadPoolExecutor(_AT_ONCE)

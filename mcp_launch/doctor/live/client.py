@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import __version__, protocol
-from mcp_launch.doctor.live.wire import OURS, Overheard, Wire
+from mcp_launch.doctor.live.wire import Wire
+from mcp_launch.state import outcome
+from mcp_launch.state.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +86,7 @@ class Talk:
     missing: str = ""  # what that answer lacks
     is_mute: bool = False  # it does not answer what it does not know
     tools: list[str] = field(default_factory=list)
-    overheard: Overheard = field(default_factory=Overheard)
+    outcome: Outcome = field(default_factory=Outcome)
 
 
 class _Failed(Exception):
@@ -96,33 +98,35 @@ class _Failed(Exception):
 def converse(start: Start, first: str, ward: Ward, *, clean: Clean, limit: float) -> Talk:
     """Start a server, greet it as a host that begins with `first`, and let it end.
 
-    What it says beside its answers is kept as `clean` returns it.
+    What it says on stderr is kept as `clean` returns it.
     """
     try:
-        process = ward.start(start)
+        launch = ward.start(start)
     except (OSError, ValueError) as error:
         return Talk(Failure("ML301", f"cannot be started: {error}", "correct its entry"))
-    if process is None:
+    if launch is None:
         return Talk()  # nobody waits for it any more
-    wire = Wire(process, start.project, clean)
-    talk = Talk(overheard=wire.overheard)
+    wire = Wire(launch.process, start.project, clean)
+    talk = Talk()
     try:
-        _Host(wire, talk, limit).meet(first)
+        _Host(wire, talk, limit, launch.outcome).meet(first)
         talk.seconds = time.monotonic() - wire.since
         wire.listen_for(SETTLING)
     except _Failed as failed:
         talk.failure = failed.failure
     finally:
         wire.close()
-        ward.discharge(process)
+        ward.discharge(launch.process)
+    talk.outcome = outcome.read(launch.outcome)
     return talk
 
 
 class _Host:
     """The part of a host, up to the list of tools."""
 
-    def __init__(self, wire: Wire, talk: Talk, limit: float) -> None:
+    def __init__(self, wire: Wire, talk: Talk, limit: float, path: str) -> None:
         self._wire = wire
+        self._path = path  # of the launch's outcome
         self._talk = talk
         self._meta: Message = {}  # on each request, in the new era
         self._limit = limit
@@ -182,31 +186,30 @@ class _Host:
             has_ended = self._wire.has_ended
             raise _Failed(self._tell_end(method) if has_ended else self._tell_silence(method))
         if "error" in answer:
-            raise _Failed(_tell_refusal(method, protocol.get_member(answer, "error", "message")))
+            raise _Failed(self._explain_refusal(method, answer["error"]))
         return answer.get("result")
+
+    def _explain_refusal(self, method: str, error: Json) -> Failure:
+        """Find out who refuses: the server, or the launcher in place of one that is gone."""
+        if protocol.get_member(error, "code") == protocol.NOT_SERVED:
+            self._wire.close()  # the launcher writes the outcome when it ends
+            known = outcome.read(self._path)
+            if known.failure and method == INITIALIZE:
+                # A launch's log is deleted with its home, so the fix must not point there.
+                fix = _BY_ITSELF if known.failure.is_servers else known.failure.fix
+                return Failure("ML301", f"does not start: {known.failure.problem}", fix)
+            if known.failure or method in known.unanswered:
+                return self._tell_end(method)
+        text = protocol.get_member(error, "message")
+        return Failure("ML302", f"refuses `{method}`: {text}", _BY_ITSELF)
 
     def _tell_end(self, method: str) -> Failure:
         code = self._wire.close()
-        said = tell_last_words(self._wire.overheard)
-        return Failure("ML301", f"ended with exit code {code} over `{method}`{said}", _BY_ITSELF)
+        how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+        words = self._wire.last_words
+        said = f"; its last words: {' / '.join(words)}" if words else ""
+        return Failure("ML301", f"{how} over `{method}`{said}", _BY_ITSELF)
 
     def _tell_silence(self, method: str) -> Failure:
         problem = f"did not answer `{method}` within {self._limit:g} s"
         return Failure("ML302", problem, _BY_ITSELF, is_silence=True)
-
-
-def tell_last_words(overheard: Overheard) -> str:
-    """Return what a server said last, as the end of a sentence."""
-    return "; its last words: " + " / ".join(overheard.last_words) if overheard.last_words else ""
-
-
-def _tell_refusal(method: str, text: Json) -> Failure:
-    told = str(text)
-    if not told.startswith(OURS):
-        return Failure("ML302", f"refuses `{method}`: {told}", _BY_ITSELF)
-    problem, _, fix = told.removeprefix(OURS).partition(" — fix: ")
-    if method != INITIALIZE:
-        return Failure("ML301", f"does not tell its tools: {problem}", _BY_ITSELF)
-    # A launch's log is thrown away with it, and nobody can be sent there.
-    is_gone = "mcp-launch logs" in fix
-    return Failure("ML301", f"does not start: {problem}", _BY_ITSELF if is_gone else fix)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.doctor.live.client import DISCOVER, DISCOVER_GRACE, INITIALIZE
+from mcp_launch.doctor.live.wire import WIDTH
 from mcp_launch.errors import printable
 from mcp_launch.machine.wrap_hint import tell_how
 
@@ -163,14 +164,14 @@ def _check_names(patient: Patient, item: Item, talk: Talk) -> Iterator[Finding]:
 def _check_manners(item: Item, talk: Talk) -> Iterator[Finding]:
     """Tell what the launcher would put right, were it there."""
     wrap = f"have the launcher end it: {tell_how(item)}"
-    if talk.overheard.goes_on:
+    if talk.outcome.outlasted_input:
         yield Finding(
             "ML307",
             item.point(),
             f"{item.name} goes on after the end of its input, and so when {item.host.title} dies",
             wrap,
         )
-    count = talk.overheard.left_behind
+    count = talk.outcome.left_behind
     if count:
         those = "a process" if count == 1 else f"{count} processes"
         yield Finding(
@@ -179,15 +180,16 @@ def _check_manners(item: Item, talk: Talk) -> Iterator[Finding]:
 
 
 def _check_noise(patient: Patient, item: Item, talk: Talk) -> Iterator[Finding]:
-    noise = talk.overheard.noise
-    if not noise or (item.is_wrapped and not {"--direct", "--stdout"} & set(item.options)):
+    count = talk.outcome.noise
+    if not count or (item.is_wrapped and not {"--direct", "--stdout"} & set(item.options)):
         return  # or the launcher moves it to stderr
-    those = "a line that is no message" if len(noise) == 1 else f"{len(noise)} lines, no messages,"
+    those = "a line that is not a message" if count == 1 else f"{count} lines that are not messages"
+    first = patient.clean(talk.outcome.first_noise[0])[:WIDTH]
     way = "leave out --direct and --stdout" if item.is_wrapped else tell_how(item)
     yield Finding(
         "ML304",
         item.point(),
-        patient.clean(f"{item.name} prints {those} to stdout: {noise[0]}"),
+        patient.clean(f"{item.name} prints {those} to stdout: {first}"),
         f"have it log to stderr, or the launcher move it there: {way}",
     )
 

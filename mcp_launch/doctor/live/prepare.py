@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts
+from mcp_launch import hosts, state
 from mcp_launch.errors import LaunchError
 from mcp_launch.launch import options, profile
 from mcp_launch.machine import foresight, host_environment
@@ -22,10 +22,13 @@ from mcp_launch.machine import foresight, host_environment
 if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
 
-# How the launch differs from the one that the entry asks for, whatever a profile says: all
-# that it decides is told, all that the server does is seen, and no host is needed.
+# The project, and what its servers' variables say to Python, must not change the launcher.
+LAUNCHER = (sys.executable, "-P", "-E", "-m", "mcp_launch")
+
+# How the launch differs from the one that the entry asks for, whatever a profile says: only the
+# server writes to stderr, all that it does is seen, and no host is needed.
 _TWINS = {
-    "--trace": "1",
+    "--trace": "0",
     "--strict": "0",
     "--direct": "0",
     "--stdout": "auto",
@@ -117,32 +120,41 @@ def _adapt(words: list[str], environ: dict[str, str], cwd: str, of_host: list[st
     return [*told, "--cwd", cwd] if wanted.cwd == "session" else told
 
 
+class Launch(NamedTuple):
+    """A launch that was started."""
+
+    process: subprocess.Popen[bytes]
+    outcome: str  # the file with what became of it, once it is over
+
+
 class Ward:
     """All launches that are on their way; none is left when it is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._count = 0
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def start(self, start: Start) -> subprocess.Popen[bytes] | None:
+    def start(self, start: Start) -> Launch | None:
         """Start a launch; None when it is too late for that."""
-        # The project, and what its servers' variables say to Python, must not change the launcher.
-        launcher = [sys.executable, "-P", "-E", "-m", "mcp_launch", "run"]
         with self._lock:
             if self._is_closed:
                 return None
+            self._count += 1
+            outcome = f"{self._home}/outcome-{self._count}.jsonl"
             process = subprocess.Popen(
-                [*launcher, *start.words],
+                [*LAUNCHER, "run", *start.words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=start.project,
-                env=dict(start.environ),
+                env=dict(start.environ) | {state.OUTCOME: outcome},
                 bufsize=0,
             )
             self._running.add(process)
-        return process
+        return Launch(process, outcome)
 
     def discharge(self, process: subprocess.Popen[bytes]) -> None:
         """Forget a launch that has ended."""

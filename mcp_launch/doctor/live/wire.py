@@ -1,12 +1,13 @@
-"""Both ends of a launch's pipes: messages out and in, and what is said beside them."""
+"""Both ends of a launch's pipes: messages out and in, and the last lines of stderr.
+
+What is on stderr is quoted to people, never interpreted: see `state.outcome` for the facts.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 import selectors
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,27 +26,14 @@ END_LIMIT = 10.0
 # A line that does not end: Claude Code gives up as soon.
 _LINE_LIMIT = 16 << 20
 
-# How many of a server's last lines on stderr are kept, and how much of each; of what is longer,
-# how much is looked at for secrets before.
+# A launcher that is told to end then, ends its server at once, and notes what became of it.
+_TERMINATED_LIMIT = 2.0
+
+# How many of the last lines on stderr are kept, and how much of each is shown; more of it is
+# looked at for secrets before.
 _LAST_WORDS = 5
-_WIDTH = 300
-_LOOKED_AT = 10 * _WIDTH
-
-# What the launcher says on its own stderr, and what the server's lines lack.
-OURS = "[mcp-launch] "
-_NOISE = " wrote this to stdout, it is no message: "
-_GOES_ON = "the server goes on after the end of its input"
-_LEFT = re.compile(r"the server left (\d+) process(?:es)? behind")
-
-
-@dataclass
-class Overheard:
-    """What was not said to the host."""
-
-    noise: list[str] = field(default_factory=list)  # on stdout, and no message
-    last_words: list[str] = field(default_factory=list)  # on stderr
-    goes_on: bool = False  # after the end of its input
-    left_behind: int = 0  # processes
+WIDTH = 300
+_LOOKED_AT = 10 * WIDTH
 
 
 class Wire:
@@ -55,7 +43,7 @@ class Wire:
         self, process: subprocess.Popen[bytes], project: str, clean: Callable[[str], str]
     ) -> None:
         self.since = time.monotonic()
-        self.overheard = Overheard()
+        self.last_words: list[str] = []  # on stderr
         self.answers: dict[str, Message] = {}
         self.has_ended = False
         self._process = process
@@ -94,15 +82,21 @@ class Wire:
         """End the input, wait until nothing is left, and return the exit code."""
         if self._process.stdin:
             self._process.stdin.close()
-        until = time.monotonic() + END_LIMIT
-        while self._selector.get_map() and self._listen(until):
-            pass
-        if self._selector.get_map():
-            self._process.kill()  # a launcher that is killed leaves nothing either
+        if not self._hear_out(END_LIMIT):
+            self._process.terminate()
+            if not self._hear_out(_TERMINATED_LIMIT):
+                self._process.kill()  # a launcher that is killed leaves nothing either
         self._selector.close()
         for stream in filter(None, (self._process.stdout, self._process.stderr)):
             stream.close()
         return self._process.wait()
+
+    def _hear_out(self, seconds: float) -> bool:
+        """Hear all that is still said; False if it does not end in time."""
+        until = time.monotonic() + seconds
+        while self._selector.get_map() and self._listen(until):
+            pass
+        return not self._selector.get_map()
 
     def _listen(self, until: float) -> bool:
         """Hear what is said next; False when the time is over."""
@@ -137,21 +131,10 @@ class Wire:
             self.write(protocol.make_result(request_id, result))
 
     def _overhear(self, line: bytes) -> None:
-        text = line.decode(errors="replace").strip()
-        heard = self.overheard
-        if not text.startswith(OURS):
-            heard.last_words = [*heard.last_words, self._cut(text)][-_LAST_WORDS:] if text else []
-            return
-        told = text.removeprefix(OURS)
-        if _NOISE in told:
-            heard.noise.append(self._cut(told.partition(_NOISE)[2]))
-        heard.goes_on |= told.startswith(_GOES_ON)
-        if found := _LEFT.fullmatch(told):
-            heard.left_behind += int(found[1])
-
-    def _cut(self, text: str) -> str:
-        # In this order: half a secret is not recognised any more.
-        return self._clean(text[:_LOOKED_AT])[:_WIDTH]
+        if text := line.decode(errors="replace").strip():
+            # In this order: half a secret is not recognised any more.
+            said = self._clean(text[:_LOOKED_AT])[:WIDTH]
+            self.last_words = [*self.last_words, said][-_LAST_WORDS:]
 
 
 class _Reader:

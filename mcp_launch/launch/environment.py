@@ -7,6 +7,8 @@ host's does: a value that the host does not have can only come from the entry.
 
 from __future__ import annotations
 
+from mcp_launch.errors import SourceMissing
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,3 +98,27 @@ def matches(name: str, pattern: str) -> bool:
             return False
         at += len(part)
     return len(name) - at >= len(rest[-1]) and name.endswith(rest[-1])
+
+
+def expand(text: str, name: str, environ: Mapping[str, str]) -> str:
+    """Return a text with the values of ${NAME} and ${NAME:-default} in it; $${ is ${."""
+    made = ""
+    while (begin := text.find("${")) >= 0:
+        if text[:begin].endswith("$"):
+            made, text = made + text[: begin - 1] + "${", text[begin + 2 :]
+            continue
+        inside, closed, rest = text[begin + 2 :].partition("}")
+        wanted, has_default, default = inside.partition(":-")
+        if not closed or "${" in inside:
+            raise SourceMissing(
+                f"no value for {name}: a ${{ in the profile has no end, or another one in it",
+                fix="write ${NAME} or ${NAME:-default} ($${ is a plain ${)",
+            )
+        value = environ.get(wanted) or (default if has_default else environ.get(wanted))
+        if value is None:
+            raise SourceMissing(
+                f"no value for {name}: {wanted} is not in the launcher's environment",
+                fix=f"set {wanted}, or write ${{{wanted}:-default}} in the profile",
+            )
+        made, text = made + text[:begin] + value, rest
+    return made + text
