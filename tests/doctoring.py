@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from facts import FakeTable
 
-from mcp_launch.config_files.host_config import Site
+from mcp_launch.config_files.site import Site
 from mcp_launch.machine.survey import Survey
 
 if TYPE_CHECKING:

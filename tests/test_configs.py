@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from facts import make_context
 
-from mcp_launch.config_files.host_config import Site
 from mcp_launch.config_files.planned_changes import Wish, look
+from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv

@@ -17,7 +17,9 @@ from standins import SERVER, Families, enclose
 from mcp_launch.commands import trust
 from mcp_launch.doctor import live, registry
 from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.live import client, limits, prepare
+from mcp_launch.doctor.live import client, prepare
+from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.codex import config as codex_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +47,8 @@ FILES = {
 def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no server be too slow because the machine is busy, and wait for none without need."""
     monkeypatch.setattr(client, "SETTLING", 0.0)
-    monkeypatch.setattr(limits, "CODEX_GRACE", 25.0)
-    monkeypatch.setattr(limits, "CLAUDE_GRACE", 25.0)
+    monkeypatch.setattr(codex_config, "GRACE", 25.0)
+    monkeypatch.setattr(claude_config, "GRACE", 25.0)
 
 
 @pytest.fixture
@@ -240,7 +242,7 @@ def test_a_server_that_is_too_slow_for_codex_is_found(
     environ: dict[str, str],
     message: str,
 ) -> None:
-    monkeypatch.setattr(limits, "CODEX_GRACE", 0.0)
+    monkeypatch.setattr(codex_config, "GRACE", 0.0)
     machine.environ |= environ
 
     findings = look_at(machine, "codex", "legacy", **entry)
@@ -272,7 +274,7 @@ def test_a_server_that_keeps_claude_code_waiting_for_an_answer_is_found(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "DISCOVER_GRACE", 0.2)
-    monkeypatch.setattr(limits, "CLAUDE_GRACE", 0.2)
+    monkeypatch.setattr(claude_config, "GRACE", 0.2)
 
     [finding] = look_at(machine, "claude", "mute", "legacy")
 

@@ -334,3 +334,12 @@ def test_codex_trusts_each_directory_by_itself(package: Machine) -> None:
     [finding] = look(package, name_checks)
     assert finding.subject.file == str(package.project / OF_PROJECT)
     assert "with the project's command goes the outer project's args" in finding.message
+
+
+def test_a_server_of_one_host_does_not_hide_that_of_another(machine: Machine) -> None:
+    for path in (".mcp.json", ".cursor/mcp.json", ".gemini/settings.json"):
+        write_servers(machine, path, docs={"command": "npx"})
+
+    found = {item.host.name: item.why_not for item in machine.survey().items}
+
+    assert found == {"claude": "", "cursor": "", "gemini": ""}

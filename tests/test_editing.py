@@ -15,8 +15,9 @@ import pytest
 from stage import LIMIT, PROBE, Stage
 
 from mcp_launch.config_files import backups, planned_changes, replace_file
-from mcp_launch.config_files.host_config import ANY_HOST, File, Site, list_entries
+from mcp_launch.config_files.host_config import ANY_HOST, File, list_entries
 from mcp_launch.config_files.planned_changes import Wish
+from mcp_launch.config_files.site import Site
 from mcp_launch.documents.document import Document
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installation

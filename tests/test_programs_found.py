@@ -11,13 +11,14 @@ import pytest
 from hosts.programs import read_pins
 from stage import LIMIT
 
-from mcp_launch.config_files.host_config import Site
+from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.machine import installed_hosts
-from mcp_launch.machine.installed_hosts import TRIED, find_all, read_version, tell_tried
+from mcp_launch.machine.installed_hosts import find_all, read_version, tell_tried
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+TRIED = HOSTS["codex"].quirks.program.tried
 
 
 @pytest.fixture
@@ -199,31 +200,32 @@ def test_the_version_of_a_bundle_is_read_from_it(own_home: Path) -> None:
 
 
 def test_what_our_tests_run_against_is_what_they_install() -> None:
-    packages = {package: name for name, package in installed_hosts.PACKAGES.items()}
+    packages = {host.quirks.program.package: name for name, host in HOSTS.items()}
     pinned: dict[str, set[str]] = {}
     for pin in read_pins().values():
         if pin.package in packages:
             pinned.setdefault(packages[pin.package], set()).add(pin.version)
-    assert {name: set(versions) for name, versions in TRIED.items()} == pinned
+    tried = {name: set(host.quirks.program.tried) for name, host in HOSTS.items()}
+    assert {name: versions for name, versions in tried.items() if versions} == pinned
 
 
 @pytest.mark.parametrize(
     ("name", "version", "told"),
     [
-        ("codex", TRIED["codex"][0], "our tests run against it"),
-        ("codex", "99.0.0", f"newer than {TRIED['codex'][-1]}, which our tests run against"),
-        ("codex", "0.9.0", f"older than {TRIED['codex'][0]}, which our tests run against"),
+        ("codex", TRIED[0], "our tests run against it"),
+        ("codex", "99.0.0", f"newer than {TRIED[-1]}, which our tests run against"),
+        ("codex", "0.9.0", f"older than {TRIED[0]}, which our tests run against"),
         (
             "codex",
             "0.149.0",
-            f"between {' and '.join(TRIED['codex'])}, which our tests run against",
+            f"between {' and '.join(TRIED)}, which our tests run against",
         ),
         (
             "codex",
-            f"{TRIED['codex'][-1]}-alpha.3",
-            f"between {' and '.join(TRIED['codex'])}, which our tests run against",
+            f"{TRIED[-1]}-alpha.3",
+            f"between {' and '.join(TRIED)}, which our tests run against",
         ),
-        ("codex", "", f"our tests run against {' and '.join(TRIED['codex'])}"),
+        ("codex", "", f"our tests run against {' and '.join(TRIED)}"),
         ("zed", "0.200.1", "our tests do not run against it"),
     ],
     ids=["tried", "newer", "older", "between", "before the newest", "unknown", "never tried"],

@@ -88,7 +88,7 @@ class Roots:
         calls, opening = self._talk.calls, self._talk.opening
         greeting = protocol.look(opening.greeting)
         return (
-            calls.found.host.value == "claude"
+            calls.found.facts.moves_unannounced
             and calls.profile.cwd in {"session", "project_root"}
             and opening.era == "initialize"
             and protocol.get_member(greeting, "params", "capabilities", "roots") is not None

@@ -23,10 +23,11 @@ from mcp_launch.config_files import (
     run_options,
     wrapped_files,
 )
-from mcp_launch.config_files.host_config import ANY_HOST, TRACKED, File, HostConfig, Site
+from mcp_launch.config_files.host_config import ANY_HOST, TRACKED, File, HostConfig
 from mcp_launch.config_files.planned_changes import Change, Wish
+from mcp_launch.config_files.site import Site
 from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest, tell
-from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.hosts.configured import HOSTS, WRITTEN_IN
 from mcp_launch.machine import installation, wrap_warnings
 from mcp_launch.machine.survey import check_hosts, list_elsewhere, make_site
 
@@ -144,7 +145,7 @@ def _find_file(
         if os.path.realpath(file.path) == os.path.realpath(path):
             return host, file
     kind = _KINDS.get(os.path.splitext(path)[1], "json")
-    host = HOSTS["goose"] if kind == "yaml" else ANY_HOST
+    host = WRITTEN_IN.get(kind, ANY_HOST)
     return host, File(path, "file", kind, _ANY_SERVERS)  # type: ignore[arg-type]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcp_launch.config_files.host_quirks import HostQuirks
 from mcp_launch.config_files.wrap import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
+    from mcp_launch.config_files.site import Site
     from mcp_launch.documents.document import Document, Kind
     from mcp_launch.documents.positions import Path
 
@@ -22,28 +24,6 @@ _REMOTE_TYPES = (
     *("http", "sse", "streamable_http", "streamable-http", "streamableHttp"),
     *("remote", "ws"),
 )
-
-
-class Site(NamedTuple):
-    """Where to look: a user's home and the project that is worked on."""
-
-    home: str
-    project: str
-    environ: Mapping[str, str]
-    platform: str = "linux"
-
-    def find_home(self, variable: str, default: str) -> str:
-        """Return a directory that a variable may move."""
-        return self.environ.get(variable) or os.path.join(self.home, default)
-
-    @property
-    def applications(self) -> str:
-        """Return where desktop programs keep their settings."""
-        if self.platform == "darwin":
-            return os.path.join(self.home, "Library/Application Support")
-        if self.platform == "win32":
-            return self.environ.get("APPDATA") or os.path.join(self.home, "AppData/Roaming")
-        return self.find_home("XDG_CONFIG_HOME", ".config")
 
 
 class File(NamedTuple):
@@ -67,6 +47,12 @@ class HostConfig(NamedTuple):
     shapes: tuple[Shape, ...] = (Shape(),)
     why_not: Callable[[dict[str, Any]], str] = lambda _: ""
     starts_anywhere: bool = False  # servers, in `/` or the home directory, whatever is worked on
+    quirks: HostQuirks = HostQuirks()
+
+    @property
+    def running_as(self) -> str:
+        """Return the host whose process it is that starts its servers."""
+        return self.quirks.lives_in or self.name
 
 
 # A file that no host is known for: every way in which a server can be written.

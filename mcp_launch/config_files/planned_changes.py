@@ -306,9 +306,11 @@ def find_shape(document: Document, host: HostConfig, path: Path) -> Shape | None
 
 def _warn(host: HostConfig, document: Document, path: Path) -> list[str]:
     cwd = document.get((*path, "cwd"))
-    if host.name == "codex" and isinstance(cwd, str) and not os.path.isabs(cwd):
+    if host.quirks.cwd == "absolute" and isinstance(cwd, str) and not os.path.isabs(cwd):
         place = "from the directory in which its daemon happens to run"
-        return [f"{path[-1]}: Codex takes its relative cwd {cwd} {place}; write an absolute one"]
+        return [
+            f"{path[-1]}: {host.title} takes its relative cwd {cwd} {place}; write an absolute one"
+        ]
     return []
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts.host import Host
+from mcp_launch.hosts.host import HostIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,8 +86,10 @@ _MAY_BE_UNKNOWN = ("copilot", "qwen", "kilo")
 _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh"}
 
 
-class _Unknown(Host):
+class _Unknown(HostIdentity):
     """Some program: a host that we do not know, or a shell."""
+
+    is_known = False
 
     def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
         """Return its environment, but not a shell's."""
@@ -97,15 +99,20 @@ class _Unknown(Host):
 
 # Hosts of which there is no more to know than how many sessions one server serves.
 _PLAIN = {
-    "cursor": Host("cursor", "Cursor", "many sessions"),
-    "gemini": Host("gemini", "Gemini CLI", "one session at a time"),
-    "opencode": Host("opencode", "opencode", "many sessions"),
-    "zed": Host("zed", "Zed", "many sessions", adds_variables=True),
-    "windsurf": Host("windsurf", "Windsurf", "many sessions"),
-    "copilot": Host("copilot", "Copilot CLI", "one session at a time"),
-    "qwen": Host("qwen", "Qwen Code", "many sessions", adds_variables=True),
-    "kilo": Host("kilo", "Kilo", "many sessions"),
-    "claude-desktop": Host("claude-desktop", "Claude Desktop", "many sessions"),
+    "cursor": HostIdentity("cursor", "Cursor", "many sessions"),
+    "gemini": HostIdentity("gemini", "Gemini CLI", "one session at a time"),
+    "opencode": HostIdentity("opencode", "opencode", "many sessions"),
+    "zed": HostIdentity("zed", "Zed", "many sessions", adds_variables=True),
+    "windsurf": HostIdentity("windsurf", "Windsurf", "many sessions"),
+    "copilot": HostIdentity(
+        "copilot",
+        "Copilot CLI",
+        "one session at a time",
+        session_variable="COPILOT_AGENT_SESSION_ID",
+    ),
+    "qwen": HostIdentity("qwen", "Qwen Code", "many sessions", adds_variables=True),
+    "kilo": HostIdentity("kilo", "Kilo", "many sessions"),
+    "claude-desktop": HostIdentity("claude-desktop", "Claude Desktop", "many sessions"),
 }
 UNKNOWN = _Unknown("unknown", "this host", "many sessions")
 
@@ -113,22 +120,21 @@ UNKNOWN = _Unknown("unknown", "this host", "many sessions")
 def list_foreign_variables(host: str) -> list[str]:
     """Return the identity variables that a server of a host can only have from another one."""
     foreign: list[str] = []
+    are_for_servers = not load(host).keeps_variables_from_servers
     for owner, names in IDENTITY_VARIABLES.items():
-        # Codex sets its own for shells only, never for servers: what a server inherits is an
-        # outer Codex's.
-        is_own = owner == host != "codex"
+        is_own = owner == host and are_for_servers
         is_possible = host == UNKNOWN.name and owner in _MAY_BE_UNKNOWN
         foreign += [] if is_own or is_possible else names
     return foreign
 
 
-def recognise(table: ProcessTable, process: Process) -> Host | None:
+def recognise(table: ProcessTable, process: Process) -> HostIdentity | None:
     """Tell which host a process is; None when it is none that we know."""
     name = _PROGRAMS.get(process.name) or _recognise_closer(table, process)
     return load(name) if name else None
 
 
-def load(name: str) -> Host:
+def load(name: str) -> HostIdentity:
     """Return the facts of one host."""
     if name == "codex":
         from mcp_launch.hosts.codex import HOST as CODEX

@@ -16,3 +16,6 @@ _ORDER = (
 _KNOWN = {config.name: config for config in (CLAUDE, CODEX, GOOSE, VSCODE, *SIMPLE)}
 
 HOSTS = {name: _KNOWN[name] for name in (*_ORDER, *sorted(_KNOWN.keys() - set(_ORDER)))}
+
+# Whose entries those of an unknown file are like, where its format alone tells.
+WRITTEN_IN = {"yaml": GOOSE}

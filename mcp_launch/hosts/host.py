@@ -87,14 +87,46 @@ class Callers:
         return None
 
 
-class Host:
-    """The facts of a host that tells its servers nothing."""
+class Thread:
+    """A thread the host's process has open right now."""
+
+    __slots__ = ("cwd", "id", "session")
+
+    def __init__(self, thread_id: str, session: str | None, cwd: str | None) -> None:
+        self.id = thread_id
+        self.session = session
+        self.cwd = cwd  # None: nothing is recorded yet
+
+
+class HostIdentity:
+    """What a launch asks a host; these are the answers of one that tells its servers nothing."""
+
+    # Whether this is a host that we know.
+    is_known = True
 
     # The sources that a call can tell where they were not known at the start.
     told_later: tuple[str, ...] = ()
 
+    # The variables in which a server is told its session and its thread.
+    session_variable = ""
+    thread_variable = ""
+
+    # Whether its session may move to another directory without a word to the servers, and
+    # `roots/list` is how to learn of it.
+    moves_unannounced = False
+
+    # Whether its identity variables are for its shells only: a server that has them got them
+    # from an outer session.
+    keeps_variables_from_servers = False
+
     def __init__(
-        self, name: str, title: str, carries: Carries, *, adds_variables: bool = False
+        self,
+        name: str,
+        title: str,
+        carries: Carries,
+        *,
+        adds_variables: bool = False,
+        session_variable: str = "",
     ) -> None:
         self.name = name
         self.title = title
@@ -102,6 +134,7 @@ class Host:
         # Whether it has variables that its process was not started with: from the user's
         # shell, or from a file that is not known here.
         self.adds_variables = adds_variables
+        self.session_variable = session_variable or self.session_variable
 
     def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # for others to use
         """Find session and thread at the start."""
@@ -144,6 +177,18 @@ class Host:
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # for others to use
         """Return what tells whom each request is for."""
         return Callers()
+
+    def is_daemon(self, table: ProcessTable, pid: int) -> bool:  # noqa: ARG002  # for others to use
+        """Tell whether a process of the host serves the sessions of all directories."""
+        return False
+
+    def list_open_threads(
+        self,
+        table: ProcessTable,  # noqa: ARG002  # for others to use
+        pid: int,  # noqa: ARG002
+    ) -> list[Thread]:
+        """Return the threads that a process of the host has open."""
+        return []
 
     def _no_thread(self) -> Missing:
         return Missing([f"{self.title} has no threads"])

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_launch.hosts.host import Callers, Host, Identity
+    from mcp_launch.hosts.host import Callers, HostIdentity, Identity
     from mcp_launch.launch.lineage import Lineage
     from mcp_launch.system import ProcessTable
 
@@ -57,7 +57,7 @@ class Context:
 
     def __init__(self, sighting: Sighting, lineage: Lineage, launch: str = "") -> None:
         host = lineage.host
-        self.facts: Host = host
+        self.facts: HostIdentity = host
         self._sighting = sighting
         self._host_environ: Mapping[str, str] | None = None  # read when somebody asks
         pid = str(lineage.process.identity.pid) if lineage.process else None
@@ -184,6 +184,6 @@ def _origin_of_host(lineage: Lineage) -> str:
     if lineage.process is None:
         return "no process above us can be seen"
     name, pid = lineage.process.name, lineage.process.identity.pid
-    if lineage.host.name == "unknown":
+    if not lineage.host.is_known:
         return f"no known host above us; process {pid} ({name}) talks to us"
     return f"process {pid} ({name}) above us"

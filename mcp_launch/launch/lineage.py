@@ -17,7 +17,7 @@ from mcp_launch.system import list_ancestors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Host
+    from mcp_launch.hosts.host import HostIdentity
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process, Verdict
 
@@ -27,7 +27,9 @@ class Lineage:
 
     __slots__ = ("ancestors", "evidence", "holder", "host", "process", "verdict")
 
-    def __init__(self, ancestors: list[Process], host: Host, process: Process | None) -> None:
+    def __init__(
+        self, ancestors: list[Process], host: HostIdentity, process: Process | None
+    ) -> None:
         self.ancestors = ancestors
         self.host = host
         # The host's process: the nearest ancestor that we know, else the direct parent.

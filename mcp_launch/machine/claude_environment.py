@@ -12,34 +12,25 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.config_files.host_config import File
 from mcp_launch.errors import FileRefused
-from mcp_launch.hosts.claude import config as claude_config
-from mcp_launch.machine import permission
 
 if TYPE_CHECKING:
+    from mcp_launch.config_files.host_config import HostConfig
     from mcp_launch.machine.survey import Survey
 
 
-def read_own(survey: Survey) -> dict[str, str]:
-    """Return what Claude Code sets in its own environment; what comes later wins."""
-    site = survey.site
-    settings = os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
-    own = permission.find_own(site, "claude").path
-    return _read(survey, own, settings, *claude_config.list_managed_settings(site))
+def read_own(survey: Survey, host: HostConfig) -> dict[str, str]:
+    """Return what a host's settings set in its own environment; what comes later wins."""
+    return _read(survey, host.quirks.environment.list_settings(survey.site))
 
 
-def read_projects(survey: Survey, project: str) -> dict[str, str]:
-    """Return what a project's settings add for servers."""
-    directory = os.path.join(project, ".claude")
+def read_projects(survey: Survey, host: HostConfig, project: str) -> dict[str, str]:
+    """Return what a project's settings add for a host's servers."""
     if os.path.realpath(project) == os.path.realpath(survey.site.home):
         return {}  # they are the user's own
-    return _read(
-        survey,
-        os.path.join(directory, "settings.json"),
-        os.path.join(directory, "settings.local.json"),
-    )
+    return _read(survey, host.quirks.environment.list_project_settings(project))
 
 
-def _read(survey: Survey, *paths: str) -> dict[str, str]:
+def _read(survey: Survey, paths: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         try:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from mcp_launch.launch.profile import Profile
     from mcp_launch.machine.survey import Item, Survey
 
-# Hosts whose entries have a `cwd` that counts.
-HAVE_CWD = ("codex", "vscode", "gemini", "opencode", "cline")
-
 
 class Launch(NamedTuple):
     """One server, as its host would start it."""
@@ -46,16 +43,21 @@ def foresee(survey: Survey, item: Item) -> Launch:
     return Launch(command, given, environ, _move(survey, wanted.cwd, places), wanted)
 
 
+def has_cwd(item: Item) -> bool:
+    """Tell whether a `cwd` in the entry counts."""
+    return item.host.quirks.cwd in {"honoured", "absolute"}
+
+
 def list_places(survey: Survey, item: Item) -> list[str]:
     """Return the directories in one of which a host starts an entry's command."""
     site = survey.site
     project = find_project(survey, item)
     cwd = item.entry.get("cwd")
-    if item.host.name in HAVE_CWD and isinstance(cwd, str) and cwd:
+    if has_cwd(item) and isinstance(cwd, str) and cwd:
         cwd = host_environment.expand(survey, item, cwd)
-        if item.host.name == "codex" and not os.path.isabs(cwd):
+        if item.host.quirks.cwd == "absolute" and not os.path.isabs(cwd):
             return []  # from wherever its daemon runs
-        if item.host.name == "vscode" and cwd.startswith("~"):
+        if item.host.quirks.texts.expands_tilde and cwd.startswith("~"):
             cwd = site.home + cwd[1:]
         return [os.path.join(project, cwd)]
     # Some start the servers of all projects in a place of their own, and do not say in which.
@@ -83,7 +85,7 @@ def find_project(survey: Survey, item: Item) -> str:
 def _spell_out(survey: Survey, item: Item, command: list[str]) -> list[str]:
     """Return a command as its host understands it; nothing if the host knows more than we do."""
     words = [host_environment.expand(survey, item, word) for word in command]
-    if item.host.name == "vscode":
+    if item.host.quirks.texts.expands_tilde:
         home = survey.site.home
         words = [home + word[1:] if word.startswith("~/") else word for word in words]
     is_known = bool(words) and host_environment.is_solved(item, words[0]) and "\0" not in words[0]

@@ -19,52 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
 
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import releases
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.host_config import Site
-
-# The releases that our own tests run against; see tests/hosts/versions.toml.
-TRIED: dict[str, tuple[str, ...]] = {"codex": ("0.125.0", "0.166.0"), "claude": ("2.1.325",)}
-
-# What npm calls the hosts that it installs.
-PACKAGES = {
-    "codex": "@openai/codex",
-    "claude": "@anthropic-ai/claude-code",
-    "gemini": "@google/gemini-cli",
-    "opencode": "opencode-ai",
-    "copilot": "@github/copilot",
-}
-
-# What is called what, and which of these are asked: all others open a window.
-_COMMANDS = {
-    "codex": "codex",
-    "claude": "claude",
-    "claude-desktop": "claude-desktop",
-    "cursor": "cursor",
-    "vscode": "code",
-    "gemini": "gemini",
-    "opencode": "opencode",
-    "zed": "zed",
-    "windsurf": "windsurf",
-    "copilot": "copilot",
-    "goose": "goose",
-}
-_ASKED = ("codex", "claude", "gemini", "opencode", "copilot", "goose")
+    from mcp_launch.config_files.site import Site
 
 # Where programs are that PATH does not name; below the home.
 _PLACES = (
     *(".local/bin", ".claude/local", ".opencode/bin", ".npm-global/bin"),
     *(".bun/bin", ".volta/bin", "bin"),
 )
-
-_BUNDLES = {
-    "claude-desktop": "Claude",
-    "cursor": "Cursor",
-    "vscode": "Visual Studio Code",
-    "zed": "Zed",
-    "windsurf": "Windsurf",
-}
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:-(?!linux|darwin|win32)[\w.]+)?")
 _IN_PATH = re.compile(
@@ -86,22 +51,26 @@ class Program(NamedTuple):
 
 
 def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
-    """Return the hosts that are installed, by their names in `settings`."""
-    found = {name: _find(name, site) for name in _COMMANDS}
+    """Return the hosts that are installed, by their names."""
+    found = {name: _find(name, site) for name in HOSTS if HOSTS[name].quirks.program.command}
     paths = {name: path for name, path in found.items() if path}
     versions = {name: read_version(name, path) for name, path in paths.items()}
-    asked = [name for name in _ASKED if name in paths and not versions[name]]
+    asked = [
+        name
+        for name, version in versions.items()
+        if HOSTS[name].quirks.program.tells_version and not version
+    ]
     if asked and site.platform != "win32":  # where what is started cannot be ended for certain
         with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(len(asked)) as threads:
             environ = _make_environ(site, home)
-            answers = threads.map(lambda name: _ask(paths[name], environ, patience), asked)
+            answers = threads.map(lambda name: _ask(paths[name], environ, home, patience), asked)
             versions |= dict(zip(asked, answers, strict=True))
     return {name: Program(path, versions[name]) for name, path in paths.items()}
 
 
 def tell_tried(name: str, version: str) -> str:
     """Tell what our tests know of a version, for a person."""
-    tried = TRIED.get(name, ())
+    tried = HOSTS[name].quirks.program.tried
     if not tried:
         return "our tests do not run against it"
     if not version:
@@ -118,17 +87,18 @@ def tell_tried(name: str, version: str) -> str:
 
 
 def _find(name: str, site: Site) -> str:
+    program = HOSTS[name].quirks.program
     places = [os.path.join(site.home, place) for place in _PLACES]
     if site.platform == "darwin":
         places += ["/opt/homebrew/bin", "/usr/local/bin"]
     path = os.pathsep.join([site.environ.get("PATH", ""), *places])
     # A relative part of PATH means the project, whose programs are not to be run here.
     path = os.pathsep.join(part for part in path.split(os.pathsep) if os.path.isabs(part))
-    if found := shutil.which(_COMMANDS[name], path=path):
+    if found := shutil.which(program.command, path=path):
         return found
     for directory in ("/Applications", os.path.join(site.home, "Applications")):
-        bundle = os.path.join(directory, f"{_BUNDLES.get(name)}.app")
-        if site.platform == "darwin" and os.path.isdir(bundle):
+        bundle = os.path.join(directory, f"{program.bundle}.app")
+        if program.bundle and site.platform == "darwin" and os.path.isdir(bundle):
             return bundle
     return ""
 
@@ -149,9 +119,10 @@ def read_version(name: str, path: str) -> str:
 
 def _read_package(name: str, directory: str) -> str:
     """Return what npm, or an editor, has written down beside a program."""
-    if name in PACKAGES:
+    package = HOSTS[name].quirks.program.package
+    if package:
         told = _read_json(os.path.join(directory, "package.json"))
-        is_it = str(told.get("name", "")).startswith(PACKAGES[name])
+        is_it = str(told.get("name", "")).startswith(package)
         return _pick(told.get("version")) if is_it else ""
     for below in ("resources/app", "Contents/Resources/app"):
         product = _read_json(os.path.join(directory, below, "product.json"))
@@ -164,7 +135,7 @@ def _read_package(name: str, directory: str) -> str:
 
 
 def _read_bundle(name: str, directory: str) -> str:
-    if name not in _BUNDLES:
+    if not HOSTS[name].quirks.program.bundle:
         return ""
     try:
         with open(os.path.join(directory, "Contents/Info.plist"), "rb") as file:
@@ -189,12 +160,13 @@ def _pick(text: object) -> str:
 
 def _make_environ(site: Site, home: str) -> dict[str, str]:
     """Return what a program needs to say its version, and nothing that it could act upon."""
-    # Codex leaves files in its home even then.
+    programs = [host.quirks.program for host in HOSTS.values()]
     kept = {name: site.environ[name] for name in ("PATH", "HOME") if name in site.environ}
-    return {**kept, "CODEX_HOME": home, "DISABLE_AUTOUPDATER": "1"}
+    kept |= {program.litters: home for program in programs if program.litters}
+    return kept | {program.calming: "1" for program in programs if program.calming}
 
 
-def _ask(path: str, environ: dict[str, str], patience: float) -> str:
+def _ask(path: str, environ: dict[str, str], home: str, patience: float) -> str:
     try:
         process = subprocess.Popen(
             [path, "--version"],
@@ -202,7 +174,7 @@ def _ask(path: str, environ: dict[str, str], patience: float) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environ,
-            cwd=environ["CODEX_HOME"],
+            cwd=home,
             start_new_session=True,
         )
     except OSError:

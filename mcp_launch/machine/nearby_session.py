@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import hosts
-from mcp_launch.hosts import codex
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import context
 from mcp_launch.values import Found
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
 
 # Who has another of these reads other files: the entry is not its own.
-_MOVING = ("CODEX_HOME", "CLAUDE_CONFIG_DIR")
-
-# Codex's daemon, which serves the threads of all directories.
-_DAEMON = "app-server"
+_MOVING = [host.quirks.home_variable for host in HOSTS.values() if host.quirks.home_variable]
 
 
 def select(survey: Survey, line: Lineage, here: str) -> dict[int, str]:
@@ -50,7 +47,8 @@ def _is_own(survey: Survey, pid: int) -> bool:
 
 def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:
     # An editor has windows anywhere, and tells no session.
-    if hosts.load(name).carries == "many sessions" or _is_daemon(table, pid):
+    host = hosts.load(name)
+    if host.carries == "many sessions" or host.is_daemon(table, pid):
         return True
     return is_place(table.read_cwd(pid), here)
 
@@ -67,14 +65,15 @@ def is_place(directory: str, here: str) -> bool:
 
 
 def hide_threads(table: ProcessTable, line: Lineage, real: Lineage, here: str) -> ProcessTable:
-    """Return a table in which a Codex has only those threads open that work here."""
+    """Return a table in which a host has only those threads open that work here."""
     pid = line.process.identity.pid if line.process else 0
-    if line.host.name != "codex" or pid in _list_above(real):
+    threads = line.host.list_open_threads(table, pid)
+    if not threads or pid in _list_above(real):
         return table
-    is_daemon = _is_daemon(table, pid)
+    is_daemon = line.host.is_daemon(table, pid)
     hidden = {
         thread.id
-        for thread in codex.list_open_threads(table.list_open_files(pid))
+        for thread in threads
         if not (is_place(thread.cwd, here) if thread.cwd else not is_daemon)
     }
     view: Any = _View(table, hidden)
@@ -85,18 +84,14 @@ def list_notes(table: ProcessTable, line: Lineage, title: str) -> Iterator[str]:
     """Say that there is no session to take values from, of a host that would have told."""
     process = line.process
     is_told = process is not None
-    if process is not None and line.host.name == "codex":
-        is_told = bool(codex.list_open_threads(table.list_open_files(process.identity.pid)))
+    if process is not None and line.host.carries == "one thread":
+        is_told = bool(line.host.list_open_threads(table, process.identity.pid))
     if line.host.told_later and not is_told:
         yield f"no session of {title} runs here: the values are those of a new one"
 
 
 def _list_above(line: Lineage) -> set[int]:
     return {process.identity.pid for process in line.ancestors}
-
-
-def _is_daemon(table: ProcessTable, pid: int) -> bool:
-    return _DAEMON in table.read_argv(pid)
 
 
 class _View:

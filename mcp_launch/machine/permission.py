@@ -15,15 +15,14 @@ from mcp_launch.hosts.codex import config as codex_config
 from mcp_launch.machine.wrap_warnings import read_json
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.host_config import File, Site
+    from mcp_launch.config_files.host_config import File
+    from mcp_launch.config_files.site import Site
     from mcp_launch.machine.survey import Item, Survey
 
     State = Literal["approved", "pending", "rejected"]
 
 # The files in a project's .claude.
 _SETTINGS = ("settings.json", "settings.local.json")
-
-_FIND_OWN = {"claude": claude_config.find_own, "codex": codex_config.find_own}
 
 # Stands between a repository and what it knows of its worktrees.
 _WORKTREES = "/.git/worktrees/"
@@ -37,24 +36,19 @@ SKIPPED = "Claude Code skips it"
 def read_trust(survey: Survey, file: File) -> str:
     """Return how far Codex trusts the directory of a project's file; nothing: it did not ask."""
     for root in list_roots(os.path.dirname(os.path.dirname(file.path))):
-        level = _read_own(survey, "codex", root).get("trust_level")
+        level = _read_own(survey, codex_config.find_own(survey.site), root).get("trust_level")
         if isinstance(level, str):
             return level
     return ""
 
 
-def _read_own(survey: Survey, host: str, project: str) -> dict[str, Any]:
+def _read_own(survey: Survey, own: File, project: str) -> dict[str, Any]:
     """Return what the user's own file of a host says of a project."""
     try:
-        found = survey.read(find_own(survey.site, host)).get(("projects", project))
+        found = survey.read(own).get(("projects", project))
     except FileRefused:
         return {}  # it is not there, or that it makes no sense is told elsewhere
     return found if isinstance(found, dict) else {}
-
-
-def find_own(site: Site, host: str) -> File:
-    """Return the user's own file of a host."""
-    return _FIND_OWN[host](site)
 
 
 def list_roots(project: str) -> list[str]:
@@ -86,10 +80,9 @@ def find_state(survey: Survey, name: str) -> State:
 
 
 def _is_trusted(survey: Survey) -> bool:
+    own = claude_config.find_own(survey.site)
     roots = [survey.site.project, *list_roots(survey.site.project)]
-    return any(
-        _read_own(survey, "claude", root).get("hasTrustDialogAccepted") is True for root in roots
-    )
+    return any(_read_own(survey, own, root).get("hasTrustDialogAccepted") is True for root in roots)
 
 
 def read_settings(survey: Survey) -> dict[str, dict[str, Any]]:
@@ -97,8 +90,8 @@ def read_settings(survey: Survey) -> dict[str, dict[str, Any]]:
     project = survey.site.project
     files = _list_user_files(survey.site)
     files += [os.path.join(project, ".claude", name) for name in _SETTINGS]
-    own = find_own(survey.site, "claude").path
-    return {path: read_json(path) for path in files} | {own: _read_own(survey, "claude", project)}
+    own = claude_config.find_own(survey.site)
+    return {path: read_json(path) for path in files} | {own.path: _read_own(survey, own, project)}
 
 
 def _list_user_files(site: Site) -> list[str]:
@@ -121,15 +114,14 @@ def has(settings: dict[str, Any], key: str, name: str) -> bool:
 
 def tell_why_off(survey: Survey, item: Item) -> str:
     """Return why Claude Code leaves out a server that it could start; nothing if it does not."""
-    if item.host.name != "claude":
+    if item.host.quirks.approval != "of each server":
         return ""
     is_private = item.path[0] == "projects"
     if is_private and not os.path.isdir(str(item.path[1])):
         return "its project is gone"
     homes = [str(item.path[1])] if is_private else _list_names(survey.site.project)
-    if any(
-        has(_read_own(survey, "claude", home), "disabledMcpServers", item.name) for home in homes
-    ):
+    own = claude_config.find_own(survey.site)
+    if any(has(_read_own(survey, own, home), "disabledMcpServers", item.name) for home in homes):
         return OFF
     if any(_denies(settings, item) for settings in survey.approvals.values()):
         return OFF

@@ -181,8 +181,7 @@ def _find_cwd(survey: Survey, item: Item, here: str) -> str:
 def _imagine_lineage(survey: Survey, item: Item) -> Lineage:
     pids = host_environment.find_processes(survey, item.host)
     process = survey.table.look(pids[0]) if pids else None
-    program = "vscode" if item.host.name == "cline" else item.host.name  # it lives in the other's
-    line = Lineage([process] if process else [], hosts.load(program), process)
+    line = Lineage([process] if process else [], hosts.load(item.host.running_as), process)
     line.evidence = "nothing is started, so there is no stdin to look at"
     return line
 

@@ -178,10 +178,14 @@ def _list_inherited(prospect: Prospect, name: str) -> Iterator[Step]:
 
 def _find_refused(item: Item, name: str) -> str:
     """Return the source from which an entry wants a variable, if Codex does not know it."""
-    wanted = item.entry.get("env_vars") if item.host.name == "codex" else None
+    wanted = item.entry.get("env_vars") if _has_env_vars(item) else None
     asked = [one for one in wanted if isinstance(one, dict)] if isinstance(wanted, list) else []
     sources = [str(one.get("source", "local")) for one in asked if one.get("name") == name]
     return next((source for source in sources if source not in SOURCES_OF_CODEX), "")
+
+
+def _has_env_vars(item: Item) -> bool:
+    return item.host.quirks.environment.has_env_vars
 
 
 def _find_fix(prospect: Prospect, name: str) -> str:
@@ -196,8 +200,8 @@ def _find_fix(prospect: Prospect, name: str) -> str:
     if name in prospect.decided.kept_back:
         return f"ask for it by name: --env {name}=local"
     if name in situation.withheld and situation.item is not None:
-        codex = f'env_vars = ["{name}"]' if situation.item.host.name == "codex" else "its env"
-        return f"name it in the entry of {situation.item.name}: {codex}"
+        where = f'env_vars = ["{name}"]' if _has_env_vars(situation.item) else "its env"
+        return f"name it in the entry of {situation.item.name}: {where}"
     known = {*prospect.decided.environ, *situation.environ, *situation.withheld}
     known |= {*prospect.dotenv.values, *plan.list_defaults(prospect.found)}
     known |= {other for names in hosts.IDENTITY_VARIABLES.values() for other in names}

@@ -16,7 +16,7 @@ from mcp_launch.machine.pipe_ends import Endpoints
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.hosts.host import Host
+    from mcp_launch.hosts.host import HostIdentity
     from mcp_launch.machine.pipe_ends import End
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable
@@ -104,7 +104,7 @@ class Population:
         for pid, process in self.processes.items():
             self.children.setdefault(process.parent, []).append(pid)
         known = ((pid, hosts.recognise(table, one)) for pid, one in self.processes.items())
-        self.hosts: dict[int, Host] = {pid: host for pid, host in known if host is not None}
+        self.hosts: dict[int, HostIdentity] = {pid: host for pid, host in known if host is not None}
         self._endpoints = Endpoints(self.hosts)
 
     @cached_property

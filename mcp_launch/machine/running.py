@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts
 from mcp_launch.errors import printable
-from mcp_launch.hosts import codex
 from mcp_launch.hosts.host import Sighting
 from mcp_launch.machine import launched_servers, other_servers, process_titles, units
 from mcp_launch.machine.process_snapshot import Population, Server
@@ -16,8 +15,7 @@ from mcp_launch.machine.process_snapshot import Population, Server
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.hosts.codex import Thread
-    from mcp_launch.hosts.host import Host
+    from mcp_launch.hosts.host import HostIdentity
     from mcp_launch.machine.recognize_server import Configured
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable
@@ -109,7 +107,7 @@ def _describe_host(
 ) -> HostProcess:
     host = population.hosts.get(pid) or hosts.load(name)
     session = _read_session(population, host, pid)
-    threads = _list_threads(population, host, pid)
+    threads = host.list_open_threads(population.table, pid)
     groups: dict[tuple[str, str], list[Server]] = {}
     for one in servers:
         server, whose = one, (one.session, one.thread)
@@ -134,14 +132,14 @@ def _describe_host(
     )
 
 
-def _find_title(population: Population, host: Host, pid: int) -> str:
+def _find_title(population: Population, host: HostIdentity, pid: int) -> str:
     if host is not hosts.UNKNOWN:
         return host.title
     process = population.processes.get(pid)
     return process_titles.name_process(population.table, process) if process else "an unknown host"
 
 
-def _read_session(population: Population, host: Host, pid: int) -> str:
+def _read_session(population: Population, host: HostIdentity, pid: int) -> str:
     """Return the session that a host's own record tells, where it has one."""
     process = population.processes.get(pid)
     if process is None:
@@ -152,9 +150,3 @@ def _read_session(population: Population, host: Host, pid: int) -> str:
     callers = host.follow_callers(sighting)
     caller = None if callers.is_in_request else callers.read({})
     return (caller[0] or "") if caller else ""
-
-
-def _list_threads(population: Population, host: Host, pid: int) -> list[Thread]:
-    if host.name != "codex":
-        return []
-    return codex.list_open_threads(population.table.list_open_files(pid))

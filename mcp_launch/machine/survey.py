@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import hosts, state, system
 from mcp_launch.config_files import planned_changes, wrap, wrapped_files
-from mcp_launch.config_files.host_config import ANY_HOST, Site, list_entries, tell_why_not
+from mcp_launch.config_files.host_config import ANY_HOST, list_entries, tell_why_not
+from mcp_launch.config_files.site import Site
 from mcp_launch.documents.document import Document
 from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
-from mcp_launch.hosts.claude import keys as claude_keys
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project
@@ -141,7 +141,7 @@ class Survey:
         entry = item.document.get(item.path)
         if item.file.why_not:
             return item.file.why_not
-        if item.host.name == "claude" and any(claude_keys.list_faults(entry)):
+        if any(item.host.quirks.list_faults(entry)):
             return permission.SKIPPED
         if any(_hides(one, item) for one in before):
             return permission.HIDDEN
@@ -304,7 +304,9 @@ def _describe(host: HostConfig, file: File, document: Document, path: Path) -> I
 
 
 def _hides(nearer: Item, item: Item) -> bool:
-    """Tell whether Claude Code takes another entry of a project instead, from nearer by."""
-    is_same = (nearer.host.name, nearer.name) == ("claude", item.name)
+    """Tell whether a host takes another entry of a project instead, from nearer by."""
+    takes_nearest = item.host.quirks.same_name == "nearest"
+    is_same = (nearer.host.name, nearer.name) == (item.host.name, item.name)
     is_other_file = nearer.file.path != item.file.path
-    return is_same and is_other_file and nearer.scope == item.scope == "project"
+    is_of_project = nearer.scope == item.scope == "project"
+    return takes_nearest and is_same and is_other_file and is_of_project

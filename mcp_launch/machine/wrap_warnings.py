@@ -12,14 +12,13 @@ from mcp_launch.documents.document import Document
 from mcp_launch.documents.positions import Unreadable
 from mcp_launch.errors import LaunchError
 from mcp_launch.hosts.claude import config as claude_config
-from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.config_files.host_config import Site
     from mcp_launch.config_files.planned_changes import Change
+    from mcp_launch.config_files.site import Site
 
 
 def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
@@ -43,13 +42,13 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
             f"{change.file.path} is tracked by Git: it names mcp-launch without a path, which "
             "everybody who uses it needs on PATH"
         )
-    if any(change.host.name == "claude" for change in changes):
+    if any(change.host.quirks.compares_commands for change in changes):
         yield from _warn_of_claude(site, changes)
 
 
 def _warn_of_sources(change: Change) -> Iterator[str]:
     """Tell of sources that Codex refuses, and that only wrapping had taken out of its way."""
-    if change.host.name != "codex":
+    if not change.host.quirks.environment.has_env_vars:
         return
     before, after = (
         Document(change.file.kind, text, change.file.path) for text in (change.before, change.after)
@@ -98,7 +97,7 @@ def find_allowlists(site: Site) -> dict[str, list[Any]]:
 
 def list_plugin_commands(site: Site) -> dict[tuple[str, ...], str]:
     """Return the commands that plugins bring, and the file of each."""
-    host = HOSTS["claude"]
+    host = claude_config.CONFIG
     plugins = [(host, file) for file in host.list_files(site) if file.scope == "plugin"]
     return {
         tuple(entry.words): change.file.path

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 # What an agent may take for one answer, in seconds.
 _ENOUGH = 600
 
-# What Codex gives any tool, if the entry does not say.
-_DEFAULT_OF_CODEX = 300
-
 # Packages that hand a task to an agent, and wait.
 _AGENTS = {
     *("@steipete/claude-code-mcp", "claude-mcp", "codex-mcp-server", "gemini-mcp-tool"),
@@ -29,11 +26,10 @@ def check_time(survey: Survey, item: Item) -> Iterator[Finding]:
     del survey
     if not is_agent(item.command):
         return
-    if item.host.name == "codex":
-        given = item.entry.get("tool_timeout_sec", _DEFAULT_OF_CODEX)
-        yield from _tell(item, "tool_timeout_sec", given, 1)
-    elif item.host.name == "claude" and "timeout" in item.entry:
-        yield from _tell(item, "timeout", item.entry["timeout"], 1000)
+    timeout = item.host.quirks.limits.answer
+    if timeout is not None:
+        given = item.entry.get(timeout.key, timeout.default)
+        yield from _tell(item, timeout.key, given, timeout.in_second)
 
 
 def is_agent(command: list[str]) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for an organisation that allows other commands only (ML118)."""
-    if item.host.name != "claude" or not item.is_wrapped:
+    if not item.host.quirks.compares_commands or not item.is_wrapped:
         return
     for path, commands in wrap_warnings.find_allowlists(survey.site).items():
         if item.words not in commands:
@@ -24,14 +24,14 @@ def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
                 "ML118",
                 item.point(),
                 f"{path} allows servers by their exact command, and that of {item.name} with "
-                "mcp-launch before it is not in it: Claude Code does not start it",
+                f"mcp-launch before it is not in it: {item.host.title} does not start it",
                 f"have it allowed, or take the launcher out: {_tell_how(item)}",
             )
 
 
 def check_plugins(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for a plugin that brings the server that was wrapped (ML119)."""
-    if item.host.name != "claude" or not item.is_wrapped or not item.command:
+    if not item.host.quirks.compares_commands or not item.is_wrapped or not item.command:
         return
     path = wrap_warnings.list_plugin_commands(survey.site).get(tuple(item.command))
     if path:
@@ -39,13 +39,14 @@ def check_plugins(survey: Survey, item: Item) -> Iterator[Finding]:
             "ML119",
             item.point(),
             f"a plugin ({path}) brings the command of {item.name}: since one of them is wrapped "
-            "Claude Code takes them for two, and starts both",
-            f"disable the plugin's (/mcp in Claude Code), or remove yours, or {_tell_how(item)}",
+            f"{item.host.title} takes them for two, and starts both",
+            f"disable the plugin's (/mcp in {item.host.title}), or remove yours, "
+            f"or {_tell_how(item)}",
         )
 
 
 def _tell_how(item: Item) -> str:
-    return f"mcp-launch unwrap --host claude {shlex.quote(item.name)}"
+    return f"mcp-launch unwrap --host {item.host.name} {shlex.quote(item.name)}"
 
 
 OF_ITEMS = (check_allowed, check_plugins)

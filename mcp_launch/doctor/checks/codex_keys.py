@@ -33,6 +33,7 @@ from mcp_launch.machine.wrap_hint import tell_how
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.machine.survey import Item, Survey
 
 
@@ -141,7 +142,7 @@ def check_refused(survey: Survey) -> Iterator[Finding]:
 def check_table(survey: Survey) -> Iterator[Finding]:
     """Look for servers that are no table at all, for which Codex refuses the file (ML120)."""
     for host, file in survey.files:
-        if host.name != "codex" or file.kind != "toml":
+        if not _is_codexes(host, file):
             continue
         try:
             document = survey.read(file)
@@ -153,10 +154,14 @@ def check_table(survey: Survey) -> Iterator[Finding]:
             yield Finding("ML120", subject, message, "write [mcp_servers.NAME] for each server")
 
 
+def _is_codexes(host: HostConfig, file: File) -> bool:
+    return "codex_keys" in host.quirks.checks and file.kind == "toml"
+
+
 def _list_entries(survey: Survey) -> Iterator[Item]:
     """Return what is written in Codex's own way; its plugins have another."""
     for item in survey.items:
-        if item.host.name == "codex" and item.file.kind == "toml":
+        if _is_codexes(item.host, item.file):
             yield item
 
 

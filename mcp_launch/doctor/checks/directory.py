@@ -13,15 +13,12 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Item, Survey
 
-# Hosts that have no such key, and drop it without a word.
-_IGNORE = ("claude", "claude-desktop")
-
 
 def check_ignored(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for a directory that the host does not mind (ML104)."""
     del survey
     cwd = item.entry.get("cwd")
-    if item.host.name not in _IGNORE or not isinstance(cwd, str) or not cwd:
+    if item.host.quirks.cwd != "ignored" or not isinstance(cwd, str) or not cwd:
         return
     if "--cwd" in item.options:
         fix = "remove cwd: the --cwd in its args is what counts"
@@ -35,10 +32,10 @@ def check_ignored(survey: Survey, item: Item) -> Iterator[Finding]:
 
 
 def check_relative(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for a directory that depends on where Codex's daemon was started (ML105)."""
+    """Look for a directory that depends on where the host's daemon was started (ML105)."""
     del survey
     cwd = item.entry.get("cwd")
-    if item.host.name != "codex" or not isinstance(cwd, str) or not cwd:
+    if item.host.quirks.cwd != "absolute" or not isinstance(cwd, str) or not cwd:
         return
     # What is meant to be expanded is told as such.
     if os.path.isabs(cwd) or cwd[0] in "~$":
@@ -46,8 +43,8 @@ def check_relative(survey: Survey, item: Item) -> Iterator[Finding]:
     yield Finding(
         "ML105",
         item.point("cwd"),
-        f"Codex takes {item.name}'s relative cwd {cwd} from where its daemon was started, which "
-        "is the first terminal's directory",
+        f"{item.host.title} takes {item.name}'s relative cwd {cwd} from where its daemon was "
+        "started, which is the first terminal's directory",
         "write an absolute path, or remove cwd: without one a server starts in its thread's",
     )
 

@@ -27,7 +27,7 @@ def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
         absolute = [place for place in launch.places if wanted[0] in "/~"]
         yield from _tell(item, "--cwd", absolute)
     cwd = item.entry.get("cwd")
-    if item.host.name in foresight.HAVE_CWD and isinstance(cwd, str):
+    if foresight.has_cwd(item) and isinstance(cwd, str):
         places = foresight.list_places(survey, item)
         is_certain = cwd[:1] in {"/", "~"} and host_environment.is_solved(item, cwd)
         yield from _tell(item, "cwd", places if is_certain else [])

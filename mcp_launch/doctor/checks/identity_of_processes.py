@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from mcp_launch.machine.running import HostProcess
     from mcp_launch.machine.survey import Survey
 
-_CLAUDES = "CLAUDE_CODE_SESSION_ID"
-_CODEXES = "CODEX_THREAD_ID"
-
 
 def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     """Look at the servers of one host's process."""
@@ -74,18 +71,20 @@ def _check_own(
     survey: Survey, host: HostProcess, server: Server, environ: dict[str, str]
 ) -> Iterator[Finding]:
     """Compare what a host told a server with what it says of itself now."""
-    thread, session = environ.get(_CODEXES), environ.get(_CLAUDES)
-    if host.name == "codex" and thread and host.threads and thread not in host.threads:
-        told = f"{_CODEXES}={printable(thread)}, which is no thread that is open there"
+    facts = hosts.load(host.name)
+    telling = facts.session_variable
+    thread, session = environ.get(facts.thread_variable), environ.get(telling)
+    if thread and host.threads and thread not in host.threads:
+        told = f"{facts.thread_variable}={printable(thread)}, which is no thread that is open there"
         yield _contradict(host, server, told)
-    if host.name != "claude" or not session or not host.session or session == host.session:
+    if not session or not host.session or session == host.session:
         return
     # An id that the host itself was started with is of the one in whose shell that was.
-    if survey.table.read_variable(host.pid, _CLAUDES) == session:
-        told = f"{_CLAUDES}={printable(session)}, the session in which {host.title} was started"
+    if survey.table.read_variable(host.pid, telling) == session:
+        told = f"{telling}={printable(session)}, the session in which {host.title} was started"
         yield _contradict(host, server, told)
     else:
-        yield _report_change(host, server, _CLAUDES, session, host.session)
+        yield _report_change(host, server, telling, session, host.session)
 
 
 def _contradict(host: HostProcess, server: Server, told: str) -> Finding:

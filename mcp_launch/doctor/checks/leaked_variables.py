@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 # Anything else behind -e is no variable of ours, or a slip that a host will tell.
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
-# What an entry calls its variables, where it is not `env`.
-_TABLES = {"opencode": "environment", "goose": "envs"}
-
 # How many servers a message names.
 _SERVERS_SHOWN = 5
 
@@ -32,8 +29,7 @@ _SERVERS_SHOWN = 5
 def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for variables that a server needs and its host does not give (ML205)."""
     launch = foresight.foresee(survey, item)
-    secret = item.entry.get("env_keys")  # Goose takes these from the system's keyring
-    known = {str(name) for name in secret} if isinstance(secret, list) else set()
+    known = set(host_environment.list_of_keyring(item))
     for need in needed_variables.list_of_command(launch.command):
         if need.name not in known and need.name not in launch.environ:
             yield from _tell(survey, item, launch, need)
@@ -73,16 +69,12 @@ def _check_kept_back(survey: Survey, item: Item, launch: Launch) -> Iterator[Fin
     needed = {
         need.name for need in needed_variables.list_of_command(launch.command)
     }  # already reported
-    for name in (*item.variables, *_list_named(item)):
+    for name in (*item.variables, *host_environment.list_named(item)):
         if name in kept_back and name not in launch.environ and name not in needed:
             option = f"--pass-env {','.join(launch.profile.pass_env)}"
             message = f"the entry gives {name}, but {option} keeps it back: {kept_back[name]}"
             fix = _tell_how_to_pass(launch, name)
             yield Finding("ML205", item.point(), message, fix)
-
-
-def _list_named(item: Item) -> list[str]:
-    return host_environment.list_named(item) if item.host.name == "codex" else []
 
 
 def _tell_how_to_pass(launch: Launch, name: str) -> str:
@@ -91,23 +83,22 @@ def _tell_how_to_pass(launch: Launch, name: str) -> str:
 
 
 def _explain(item: Item, name: str) -> str:
-    if item.host.name == "codex":
+    if item.host.quirks.environment.has_env_vars:
         return f'add "{name}" to env_vars in [mcp_servers.{item.name}]: env_vars = ["{name}"]'
-    borrowed = {"claude": f"${{{name}}}", "gemini": f"${name}"}.get(item.host.name)
-    if borrowed:
+    if borrowed := item.host.quirks.texts.borrow.format(name):
         return f'add it to the entry: "env": {{"{name}": "{borrowed}"}}'
     return f"set it in {_name_table(item)}"
 
 
 def _name_table(item: Item) -> str:
-    return f"the `{_TABLES.get(item.host.name, 'env')}` of the entry"
+    return f"the `{item.host.quirks.texts.table}` of the entry"
 
 
 def check_credentials(survey: Survey) -> Iterator[Finding]:
     """Look for hosts whose own credentials go to every server (ML206)."""
     for host in survey.hosts:
         servers = [item for item in survey.servers if item.host.name == host.name]
-        if host.name in host_environment.HAND_ALL_ON and servers:
+        if host.quirks.environment.hands_all_on and servers:
             yield from _tell_credentials(survey, host, servers)
 
 

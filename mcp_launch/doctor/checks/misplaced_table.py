@@ -25,8 +25,7 @@ _OF_SERVERS = ("command", "url")
 def check(survey: Survey) -> Iterator[Finding]:
     """Look for tables of servers that a host does not know (ML102)."""
     for host, file in survey.files:
-        # Of Copilot CLI it is not known what it ignores.
-        if not file.why_not and host.name != "copilot":
+        if not file.why_not and host.quirks.ignores_unknown_tables:
             yield from _look(survey, host, file)
 
 

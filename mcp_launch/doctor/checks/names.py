@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,46 +15,37 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Item, Survey
 
-# What Codex 0.166 says of a name when it starts a server; before, it was less.
-_OF_CODEX = re.compile(r"[a-zA-Z0-9_:@/.-]+")
-
-# What Claude Code 2.1.325 does not load; any other name in a file is all right with it.
-_RESERVED_BY_CLAUDE = {
-    *("Claude_Browser", "Claude_Preview", "Claude_in_Chrome", "ccr-email", "claude-code-remote"),
-    *("claude-device", "claude-in-chrome", "claude_ai", "computer-use", "hearthbot"),
-    *("remote-devices", "webagent", "workspace"),
-}
-
 
 def check_names(survey: Survey) -> Iterator[Finding]:
     """Look for names that a host refuses (ML108)."""
     for item in survey.items:
         if item.file.why_not:
             continue
-        if item.host.name == "codex" and not _OF_CODEX.fullmatch(item.name):
-            message = f"Codex does not start a server whose name is {item.name!r}"
-            fix = "use letters, digits and - _ . : @ / only"
-            yield Finding("ML108", item.point(), message, fix)
-        elif item.host.name == "claude" and item.name in _RESERVED_BY_CLAUDE:
-            message = f"Claude Code keeps the name {item.name} for itself, and leaves the entry out"
+        title, limits = item.host.title, item.host.quirks.limits
+        if limits.server_name and not limits.server_name.fullmatch(item.name):
+            message = f"{title} does not start a server whose name is {item.name!r}"
+            yield Finding("ML108", item.point(), message, f"use {limits.name_rule} only")
+        elif item.name in limits.reserved_names:
+            message = f"{title} keeps the name {item.name} for itself, and leaves the entry out"
             yield Finding("ML108", item.point(), message, "give it another name")
 
 
 def check_scopes(survey: Survey) -> Iterator[Finding]:
     """Look for servers that are in several scopes of one host (ML107)."""
-    of_codex: dict[str, list[Item]] = {}
-    of_claude: dict[str, list[Item]] = {}
+    merged: dict[tuple[str, str], list[Item]] = {}
+    chosen: dict[tuple[str, str], list[Item]] = {}
     for item in survey.items:
         if item.file.why_not or item.why_not == permission.HIDDEN:
             continue
-        if item.host.name == "codex" and _is_read(survey, item):
-            of_codex.setdefault(item.name, []).append(item)
-        elif item.host.name == "claude" and _is_for_project(survey, item):
-            of_claude.setdefault(item.name, []).append(item)
-    for items in of_codex.values():
+        key, rule = (item.host.name, item.name), item.host.quirks.same_name
+        if rule == "merged" and _is_read(survey, item):
+            merged.setdefault(key, []).append(item)
+        elif rule == "nearest" and _is_for_project(survey, item):
+            chosen.setdefault(key, []).append(item)
+    for items in merged.values():
         for below, above in pairwise(_order(items)):
             yield from _tell_of_codex(below, above)
-    for items in of_claude.values():
+    for items in chosen.values():
         if len(items) > 1:
             yield from _tell_of_claude(survey, items)
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.hosts.codex import config as codex_config
 from mcp_launch.machine import permission
 from mcp_launch.machine.subject import Subject
 
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 def check_trust(survey: Survey) -> Iterator[Finding]:
     """Look for servers of a project that Codex does not trust (ML109)."""
-    user = permission.find_own(survey.site, "codex").path
+    user = codex_config.find_own(survey.site).path
     found: dict[str, list[Item]] = {}
     for item in survey.items:
-        if item.host.name == "codex" and item.is_of_project and item.entry.get("enabled", True):
+        is_trusted_as_project = item.host.quirks.approval == "of the project"
+        if is_trusted_as_project and item.is_of_project and item.entry.get("enabled", True):
             found.setdefault(item.file.path, []).append(item)
     if any(refusal.file.path == user for refusal in survey.refusals):
         return  # nobody knows
@@ -33,7 +35,7 @@ def check_trust(survey: Survey) -> Iterator[Finding]:
         said = f"{user} says that {root} is untrusted" if level else f"Codex does not trust {root}"
         yield Finding(
             "ML109",
-            Subject("codex", "", "project", path),
+            Subject(items[0].host.name, "", "project", path),
             f"{said}: it does not read this file, and does not start {names}",
             f"if you trust it, run codex in {root} and say so; that writes "
             f'[projects."{root}"] trust_level = "trusted" into {user}',
@@ -48,7 +50,7 @@ def _find_root(item: Item) -> str:
 def check_approval(survey: Survey) -> Iterator[Finding]:
     """Look for servers of a project that Claude Code asks about (ML110)."""
     for item in survey.items:
-        is_asked = item.host.name == "claude" and item.is_of_project
+        is_asked = item.host.quirks.approval == "of each server" and item.is_of_project
         if is_asked and item.why_not not in {permission.HIDDEN, permission.SKIPPED}:
             yield from _tell(survey, item)
 
@@ -57,14 +59,14 @@ def tell_why_not_started(survey: Survey, item: Item) -> str:
     """Return why a host would not start a project's server; nothing if it would."""
     if not item.is_of_project:
         return ""
-    if item.host.name == "claude":
+    title, approval = item.host.title, item.host.quirks.approval
+    if approval == "of each server":
         state = permission.find_state(survey, item.name)
-        said = {"pending": "you have not approved it in Claude Code", "rejected": permission.OFF}
+        said = {"pending": f"you have not approved it in {title}", "rejected": permission.OFF}
         return said.get(state, "")
-    if item.host.name == "codex":
+    if approval == "of the project":
         is_trusted = permission.read_trust(survey, item.file) == "trusted"
-        return "" if is_trusted else f"Codex does not trust {_find_root(item)}"
-    title = item.host.title
+        return "" if is_trusted else f"{title} does not trust {_find_root(item)}"
     return f"it came with the project, and only {title} knows whether you trust that"
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.version import Version
 
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.codex import config as codex_config
 from mcp_launch.launch import releases
 from mcp_launch.machine import host_environment
 
@@ -43,8 +45,8 @@ _VALUED = {
     *("--directory", "--project", "--env-file", "--pip-args", "--registry", "--cache", "--prefix"),
 }
 
-_CODEX = "@openai/codex"
-_CLAUDE = "@anthropic-ai/claude-code"
+_CODEX = codex_config.CONFIG.quirks.program.package
+_CLAUDE = claude_config.CONFIG.quirks.program.package
 
 # What is behind a name, and what is probably meant.
 _MISTAKEN = {
@@ -150,7 +152,7 @@ def check_removed(survey: Survey, item: Item) -> Iterator[Finding]:
         version = package.version
         which = f"{_CODEX} {version}" if version else f"the newest {_CODEX}"
     else:
-        installed = survey.programs.get("codex")
+        installed = survey.programs.get(codex_config.CONFIG.name)
         if not installed or not installed.version:
             return
         version = installed.version
@@ -166,18 +168,20 @@ def check_removed(survey: Survey, item: Item) -> Iterator[Finding]:
 
 def is_codex_server(command: list[str]) -> bool:
     """Tell whether a command starts Codex as a server."""
+    codex = codex_config.CONFIG.quirks.program
     package = find_package(command)
     if package:
         return package.name == _CODEX and "mcp-server" in package.rest
-    return bool(command) and _name_program(command[0]) == "codex" and "mcp-server" in command
+    return bool(command) and _name_program(command[0]) == codex.command and "mcp-server" in command
 
 
 def is_claude_server(command: list[str]) -> bool:
     """Tell whether a command starts Claude Code as a server."""
+    claude = claude_config.CONFIG.quirks.program
     package = find_package(command)
     if package:
         return package.name == _CLAUDE and package.rest[:2] == ["mcp", "serve"]
-    is_claude = bool(command) and _name_program(command[0]) == "claude"
+    is_claude = bool(command) and _name_program(command[0]) == claude.command
     return is_claude and command[1:3] == ["mcp", "serve"]
 
 

@@ -110,9 +110,10 @@ def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
 
 def _count_expected(survey: Survey, host: HostProcess, name: str) -> int:
     """Return how many of a server a host should run; 0 where that cannot be told."""
-    if host.name == "codex":
+    expected = HOSTS[host.name].quirks.processes if host.name in HOSTS else "unknown"
+    if expected == "one for each thread":
         return len(host.threads)  # none: ephemeral threads, or Codex before its locks
-    if host.name != "claude":
+    if expected == "unknown":
         return 0
     configured = survey.configured
     commands = {one.words for one in configured if one.name == name}

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from mcp_launch.machine.subject import Subject
     from mcp_launch.machine.survey import Item, Survey
 
-# Hosts that start a program without a shell's help; the launcher, and hosts written for Node,
-# hand a text without #! to the shell. Seen on Codex 0.125 and 0.166, Claude Code 2.1.325.
-_WITHOUT_SHELL = ("codex", "claude")
-
 # Programs whose first argument is a file, if it is one at all.
 _TAKE_A_FILE = re.compile(r"(python[\d.]*|node|nodejs|ruby|perl|sh|bash|zsh)$")
 
@@ -98,7 +94,7 @@ class _Search:
 
     def _judge(self, name: str, file: str, place: str) -> Iterator[Finding]:
         """Say what is wrong with a file that is there."""
-        has_shell = self.item.is_wrapped or self.item.host.name not in _WITHOUT_SHELL
+        has_shell = self.item.is_wrapped or not self.item.host.quirks.starts_without_shell
         fault = program_not_runnable.find_fault(file, self.path, self.system, has_shell=has_shell)
         if fault:
             yield Finding("ML204", self.subject, fault.problem, fault.fix)

@@ -98,16 +98,15 @@ def _is_secret(name: str, text: str) -> bool:
 
 def _explain(item: Item, name: str) -> str:
     variable = name if name.isidentifier() else "NAME"
-    ways = {
-        "codex": f'set it where Codex is started, and write env_vars = ["{variable}"]',
-        "claude": f"set it where Claude Code is started, and write ${{{variable}}}",
-        "vscode": "write ${input:an-id}, and let VS Code ask for it",
-        "cursor": f"set it where Cursor is started, and write ${{env:{variable}}}",
-        "windsurf": f"set it where Windsurf is started, and write ${{env:{variable}}}",
-        "gemini": f"set it where Gemini CLI is started, and write ${variable}",
-        "opencode": f"set it where opencode is started, and write {{env:{variable}}}",
-    }
-    way = ways.get(item.host.name, "move it into the environment, or a file that Git ignores")
+    title, texts = item.host.title, item.host.quirks.texts
+    if texts.question:
+        way = f"write {texts.question}, and let {title} ask for it"
+    elif texts.borrow:
+        way = f"set it where {title} is started, and write {texts.borrow.format(variable)}"
+    elif item.host.quirks.environment.has_env_vars:
+        way = f'set it where {title} is started, and write env_vars = ["{variable}"]'
+    else:
+        way = "move it into the environment, or a file that Git ignores"
     return f"revoke it (it is in the history), then {way}"
 
 

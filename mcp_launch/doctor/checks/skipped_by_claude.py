@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import FileRefused
-from mcp_launch.hosts.claude.keys import is_skipped, list_faults
+from mcp_launch.hosts.claude.keys import is_skipped
 from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def check_skipped(survey: Survey) -> Iterator[Finding]:
     """Look for entries and files that Claude Code skips (ML122)."""
     for item in survey.items:
-        if item.host.name == "claude" and not item.file.why_not:
-            for key, problem, fix in list_faults(item.document.get(item.path)):
+        if not item.file.why_not:
+            for key, problem, fix in item.host.quirks.list_faults(item.document.get(item.path)):
                 subject = item.point(*([key] if key else []))
-                message = f"Claude Code skips {item.name}: {problem}"
+                message = f"{item.host.title} skips {item.name}: {problem}"
                 yield Finding("ML122", subject, message, fix)
     for host, file in survey.files:
         yield from _look_at_file(survey, host, file)
@@ -38,8 +38,8 @@ def _look_at_file(survey: Survey, host: HostConfig, file: File) -> Iterator[Find
         instead = " in place of servers" if isinstance(found, dict) and "servers" in found else ""
         yield Finding(
             "ML122",
-            Subject("claude", "", file.scope, file.path),
-            "Claude Code skips the whole file: it has no table mcpServers",
+            Subject(host.name, "", file.scope, file.path),
+            f"{host.title} skips the whole file: it has no table mcpServers",
             f'write "mcpServers"{instead}, and the servers below it',
         )
 

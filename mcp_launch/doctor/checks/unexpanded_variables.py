@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.machine import host_environment
+from mcp_launch.machine import foresight, host_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,16 +20,7 @@ if TYPE_CHECKING:
     from mcp_launch.documents.positions import Path
     from mcp_launch.machine.survey import Item, Survey
 
-_BRACED = r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
-_OF_CLAUDE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
-
-# What only a shell replaces. Small letters behind a dollar are more often in a password.
-_BARE = r"(?<![\w$\\])\$[A-Z_][A-Z0-9_]*(?!\w)"
-_TILDE = r"(?:^|(?<==))~/"
-_OF_SHELLS = {
-    "codex": re.compile(f"{_BRACED}|{_BARE}|{_TILDE}"),
-    "claude": re.compile(f"{_BARE}|{_TILDE}"),
-}
+_BORROWED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish"}
 _SCRIPT = re.compile(r"-\w*c")
@@ -39,13 +30,13 @@ _KNOW_TILDE = ("server-filesystem",)
 
 
 def check_unset(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for variables that Claude Code would replace, were they set (ML106)."""
-    if item.host.name != "claude":
+    """Look for variables that a host would replace, were they set (ML106)."""
+    if not item.host.quirks.texts.leaves_unset:
         return
     known = host_environment.read_host(survey, item.host)
     missing: dict[str, Path] = {}
     for keys, text in [*_list_words(item, item.words), *_list_variables(item)]:
-        for name, default in _OF_CLAUDE.findall(text):
+        for name, default in _BORROWED.findall(text):
             if not default and name not in known:
                 missing.setdefault(name, keys)
     if missing:
@@ -54,21 +45,22 @@ def check_unset(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML106",
             item.point(*missing[first]),
-            f"{names} not set where Claude Code runs: {item.name} gets ${{{first}}} as it is "
+            f"{names} not set where {item.host.title} runs: {item.name} gets ${{{first}}} as it is "
             "written",
-            f"set it before you start claude, or write ${{{first}:-a default}}",
+            f"set it before you start {item.host.quirks.program.command}, or write "
+            f"${{{first}:-a default}}",
         )
 
 
 def check_literal(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for what is written for a shell, where there is none (ML106)."""
-    pattern = _OF_SHELLS.get(item.host.name)
+    pattern = item.host.quirks.texts.left_alone
     if pattern is None:
         return
     found: dict[str, Path] = {}
     cwd = item.entry.get("cwd")
     texts = [*_list_arguments(item), *_list_variables(item)]
-    if item.host.name == "codex" and isinstance(cwd, str):
+    if foresight.has_cwd(item) and isinstance(cwd, str):
         texts.append((("cwd",), cwd))
     for keys, text in texts:
         for written in pattern.findall(text):
@@ -111,12 +103,12 @@ def _knows_tilde(item: Item) -> bool:
 
 
 def _explain(survey: Survey, item: Item, written: str) -> str:
-    is_claude = item.host.name == "claude"
+    borrow = item.host.quirks.texts.borrow
     if written == "~/":
-        return "write ${HOME}/" if is_claude else f"write {survey.site.home}/"
+        return f"write {borrow.format('HOME') or survey.site.home}/"
     name = written.strip("${}").partition(":-")[0]
-    if is_claude:
-        return f"write ${{{name}}}"
+    if borrow:
+        return f"write {borrow.format(name)}"
     return f'write its value; a server that reads {name} itself gets it by env_vars = ["{name}"]'
 
 

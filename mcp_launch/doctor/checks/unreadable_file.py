@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.machine.survey import Survey
 
-_LOSSES = {
-    ("codex", "user"): "Codex does not start, neither in a terminal nor in an editor",
-    ("codex", "project"): "Codex does not start in this project if it trusts it",
-    ("claude", "user"): "Claude Code does not start",
-    ("claude", "project"): "Claude Code goes on without its servers",
-}
-
 
 def check_files(survey: Survey) -> Iterator[Finding]:
     """Look for files that cannot be read (ML101)."""
@@ -36,13 +29,14 @@ def check_files(survey: Survey) -> Iterator[Finding]:
         except FileRefused as refused:
             yield _tell(host, file, refused)
         else:
-            if host.name == "claude":
+            if host.quirks.is_strict_about_json:
                 yield from _read_strictly(host, file, document.text)
 
 
 def tell_loss(host: HostConfig, file: File) -> str:
     """Return what a host does when it cannot make sense of a file."""
-    return _LOSSES.get((host.name, file.scope), f"{host.title} does not get its servers")
+    losses = dict(host.quirks.losses)
+    return losses.get(file.scope, f"{host.title} does not get its servers")
 
 
 def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:

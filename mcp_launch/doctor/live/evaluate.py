@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.doctor.live import limits
 from mcp_launch.doctor.live.client import DISCOVER, DISCOVER_GRACE, INITIALIZE
 from mcp_launch.doctor.live.wire import WIDTH
 from mcp_launch.errors import printable
@@ -15,14 +14,11 @@ from mcp_launch.machine.wrap_hint import tell_how
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.host_quirks import Wait
     from mcp_launch.doctor.live.client import Talk
-    from mcp_launch.doctor.live.limits import Wait
     from mcp_launch.doctor.live.prepare import Start
     from mcp_launch.machine.survey import Item
     from mcp_launch.masking import Scrubber
-
-# The protocols that Claude Code takes in an answer to `initialize`.
-_KNOWN_TO_CLAUDE = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"}
 
 
 @dataclass
@@ -47,7 +43,7 @@ class Patient:
     def find_wait(self, item: Item) -> Wait | None:
         """Return what a host does before the server is ready."""
         talk = self.find_talk(item)
-        waits = limits.list_waits(item, dict(self.start.environ))
+        waits = item.host.quirks.limits.list_waits(item.entry, dict(self.start.environ))
         return next((wait for wait in waits if talk.seconds > wait.seconds), None)
 
     def deserves_another_look(self) -> bool:
@@ -76,9 +72,10 @@ class Patient:
 
 
 def choose_greeting(item: Item) -> str:
-    """Return what a host begins with: Codex never anything but `initialize`, unless it is told."""
-    is_told = "CODEX_MCP_PROTOCOL_VERSION" in item.variables
-    return INITIALIZE if item.host.name == "codex" and not is_told else DISCOVER
+    """Return what a host begins with: the newer way, as far as nothing else is known."""
+    greeting = item.host.quirks.greeting
+    is_told = greeting.newer_variable in item.variables
+    return INITIALIZE if greeting.begins_with == INITIALIZE and not is_told else DISCOVER
 
 
 def judge(patients: list[Patient]) -> list[Finding]:
@@ -108,19 +105,21 @@ def _find_strangeness(patient: Patient, item: Item) -> tuple[str, str] | None:
     """Return why a host and a server do not understand one another, and what to do about it."""
     own = patient.talks[choose_greeting(item)]
     newer = "use another release of the server"
-    if own.failure and item.host.name == "codex":
-        problem = f"{item.name} knows `server/discover` only, and Codex begins with `initialize`"
+    title, greeting = item.host.title, item.host.quirks.greeting
+    if own.failure and greeting.begins_with == INITIALIZE:
+        problem = f"{item.name} knows `server/discover` only, and {title} begins with `initialize`"
         return problem, f"{newer}, one that answers `initialize` as well"
-    if own.failure and item.host.name == "claude" and not _is_started_again(item, own):
-        problem = f"{item.name} does not bear `server/discover`, with which Claude Code begins"
+    is_given_up = greeting.begins_with == DISCOVER and not _is_started_again(item, own)
+    if own.failure and is_given_up:
+        problem = f"{item.name} does not bear `server/discover`, with which {title} begins"
         return f"{problem}: it {own.failure.message}", newer
     talk = patient.find_talk(item)
-    if talk.missing and item.host.name in {"codex", "claude"}:
+    if talk.missing and greeting.refuses_incomplete:
         problem = f"{item.name}'s answer to `initialize` has no {talk.missing}"
-        return f"{problem}, and {item.host.title} refuses it", newer
-    if talk.version and talk.version not in _KNOWN_TO_CLAUDE and item.host.name == "claude":
+        return f"{problem}, and {title} refuses it", newer
+    if talk.version and greeting.versions and talk.version not in greeting.versions:
         problem = f"{item.name} speaks the protocol of {talk.version}"
-        return f"{problem}, which Claude Code does not know", newer
+        return f"{problem}, which {title} does not know", newer
     return None
 
 
@@ -145,7 +144,7 @@ def _check_speed(patient: Patient, item: Item) -> Iterator[Finding]:
 
 
 def _check_names(patient: Patient, item: Item, talk: Talk) -> Iterator[Finding]:
-    length = limits.LENGTHS.get(item.host.name)
+    length = item.host.quirks.limits.tool_name
     if length is None:
         return
     before = length.before.format(item.name)
@@ -197,12 +196,16 @@ def _check_noise(patient: Patient, item: Item, talk: Talk) -> Iterator[Finding]:
 
 def _count_tools(patients: list[Patient]) -> Iterator[Finding]:
     """Look at the tools of all servers of a host: its model gets them together."""
-    for host, count in limits.COUNTS.items():
+    found = {item.host.name: item.host for patient in patients for item in patient.items}
+    for name in sorted(found):
+        count = found[name].quirks.limits.tools
+        if count is None:
+            continue
         sizes = {
             item.name: (len(patient.find_talk(item).tools), item)
             for patient in patients
             for item in patient.items
-            if item.host.name == host
+            if item.host.name == name
         }
         ranked = sorted(sizes.values(), key=lambda one: -one[0])
         total = sum(size for size, _ in ranked)

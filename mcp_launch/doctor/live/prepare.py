@@ -36,20 +36,11 @@ _TWINS = {
     "--when-unknown": "placeholder",
 }
 
-# What only a host can fill in; for the first of these it asks the user.
+# What only a host can fill in, and asks its user for.
 _QUESTION = re.compile(r"\$\{input:[^}]*\}")
-_FILLED_IN = {
-    "vscode": re.compile(r"\$\{(?:command|config):[^}]*\}"),
-    "opencode": re.compile(r"\{file:[^}]*\}"),
-}
 
 # Stands for a session's id where a host would tell it; the same for all, as they are one session.
 _SESSION = "00000000-0000-4000-8000-000000000000"
-_TELLS_SESSION = {
-    "claude": "CLAUDE_CODE_SESSION_ID",
-    "goose": "AGENT_SESSION_ID",
-    "copilot": "COPILOT_AGENT_SESSION_ID",
-}
 
 
 class Start(NamedTuple):
@@ -82,11 +73,10 @@ def tell_why_not(survey: Survey, item: Item) -> str:
     for text in texts:
         if question := _QUESTION.search(text):
             return f"{title} would ask for {question[0]}"
-        filled_in = _FILLED_IN.get(item.host.name)
+        filled_in = item.host.quirks.texts.fills_in
         if found := filled_in and filled_in.search(text):
             return f"only {title} can fill in {found[0]}"
-    keys = item.entry.get("env_keys") if item.host.name == "goose" else []
-    for name in keys if isinstance(keys, list) else []:
+    for name in host_environment.list_of_keyring(item):
         if name not in host_environment.give(survey, item):
             return f"{title} would take {name} from the system's keyring"
     return ""
@@ -102,8 +92,8 @@ def bring_trust(state: str, home: str) -> None:
 def _introduce(item: Item, cwd: str) -> dict[str, str]:
     """Return what a host tells every server of itself and the session, unless the entry does."""
     told = host_environment.list_added(item, cwd)
-    if item.host.name in _TELLS_SESSION:
-        told[_TELLS_SESSION[item.host.name]] = _SESSION
+    if variable := hosts.load(item.host.name).session_variable:
+        told[variable] = _SESSION
     return {name: text for name, text in told.items() if name not in item.variables}
 
 

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-from mcp_launch.hosts.host import Callers, Host, Identity
+from mcp_launch.hosts.host import Callers, HostIdentity, Identity
 from mcp_launch.protocol import json_text
 from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory, name_home
 
@@ -60,10 +60,12 @@ class _Callers(Callers):
         return self._caller
 
 
-class Claude(Host):
+class Claude(HostIdentity):
     """The facts."""
 
     told_later = ("session",)
+    session_variable = "CLAUDE_CODE_SESSION_ID"
+    moves_unannounced = True
 
     def __init__(self) -> None:
         super().__init__("claude", "Claude Code", "one session at a time")

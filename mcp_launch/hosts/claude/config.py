@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.host_config import (
     ANY,
@@ -15,14 +16,51 @@ from mcp_launch.config_files.host_config import (
     find_plugin_files,
     list_upward,
 )
+from mcp_launch.config_files.host_quirks import (
+    BARE_VARIABLE,
+    FASTER,
+    GIVEN_UP_AFTER,
+    LIBRARY_PASSES,
+    TILDE,
+    AnswerTimeout,
+    Environment,
+    Greeting,
+    HostQuirks,
+    Limits,
+    NameLength,
+    Program,
+    Texts,
+    Wait,
+)
+from mcp_launch.hosts.claude.keys import list_faults
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.host_config import Site
+    from collections.abc import Mapping
+
+    from mcp_launch.config_files.site import Site
 
 _MANAGED = {
     "darwin": "/Library/Application Support/ClaudeCode",
     "win32": "C:\\Program Files\\ClaudeCode",
 }
+
+# What it keeps to itself.
+_STRIPS = re.compile(
+    "^(CLAUDE_CODE_(OAUTH_TOKEN|SUBSCRIPTION_TYPE|RATE_LIMIT_TIER|SESSION_KIND|SESSION_NAME)$"
+    "|CLAUDE_BG_|OTEL_)"
+)
+
+# What 2.1.325 does not load; any other name in a file is all right with it.
+_RESERVED_NAMES = frozenset(
+    {
+        *("Claude_Browser", "Claude_Preview", "Claude_in_Chrome", "ccr-email"),
+        *("claude-code-remote", "claude-device", "claude-in-chrome", "claude_ai"),
+        *("computer-use", "hearthbot", "remote-devices", "webagent", "workspace"),
+    }
+)
+
+# Measured with 2.1.325: so long does the prompt of `claude -p` wait for tools.
+GRACE = 2.0
 
 
 def _list_files(site: Site) -> list[File]:
@@ -60,4 +98,104 @@ def find_plugins(site: Site) -> str:
     return os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "plugins")
 
 
-CONFIG = HostConfig("claude", "Claude Code", _list_files)
+def _list_settings(site: Site) -> list[str]:
+    """Return the files whose `env` it takes into its own environment."""
+    home = site.find_home("CLAUDE_CONFIG_DIR", ".claude")
+    own = os.path.join(home, "settings.json")
+    return [find_own(site).path, own, *list_managed_settings(site)]
+
+
+def _list_project_settings(project: str) -> list[str]:
+    names = ("settings.json", "settings.local.json")
+    return [os.path.join(project, ".claude", name) for name in names]
+
+
+def _list_passed(environ: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the few that are left if it was told to spare, or was started by its app."""
+    is_sparing = (
+        environ.get("CLAUDE_CODE_MCP_ALLOWLIST_ENV") == "1"
+        or environ.get("CLAUDE_CODE_ENTRYPOINT") == "local-agent"
+    )
+    return LIBRARY_PASSES if is_sparing else None
+
+
+def _list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wait]:
+    del entry  # it has nothing to say
+    patience = _read_milliseconds(environ, "MCP_TIMEOUT", GIVEN_UP_AFTER)
+    grace = _read_milliseconds(environ, "CLAUDE_CODE_MCP_STARTUP_WAIT_MS", GRACE)
+    return [
+        Wait(
+            patience,
+            f"Claude Code gives up after {patience:g} s",
+            "start Claude Code with a larger MCP_TIMEOUT (in milliseconds)",
+        ),
+        Wait(
+            grace,
+            f"a prompt of `claude -p` waits {grace:g} s before it goes without them",
+            "start Claude Code with a larger CLAUDE_CODE_MCP_STARTUP_WAIT_MS (in milliseconds), "
+            f"or {FASTER}",
+        ),
+    ]
+
+
+def _read_milliseconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name, "")
+    return int(text) / 1000 if text.isdecimal() else default
+
+
+CONFIG = HostConfig(
+    "claude",
+    "Claude Code",
+    _list_files,
+    quirks=HostQuirks(
+        program=Program(
+            "claude",
+            tells_version=True,
+            package="@anthropic-ai/claude-code",
+            tried=("2.1.325",),
+            calming="DISABLE_AUTOUPDATER",
+        ),
+        home_variable="CLAUDE_CONFIG_DIR",
+        environment=Environment(
+            hands_all_on=True,
+            list_passed=_list_passed,
+            strips=_STRIPS,
+            strips_secrets_if="CLAUDE_CODE_SUBPROCESS_ENV_SCRUB",
+            added=(("CLAUDECODE", "1"),),
+            project_variable="CLAUDE_PROJECT_DIR",
+            list_settings=_list_settings,
+            list_project_settings=_list_project_settings,
+        ),
+        texts=Texts(
+            borrowing=re.compile(r"\$\{(\w+)(?::-([^}]*))?\}"),
+            borrow="${{{}}}",
+            left_alone=re.compile(f"{BARE_VARIABLE}|{TILDE}"),
+            leaves_unset=True,
+        ),
+        limits=Limits(
+            _list_waits,
+            tool_name=NameLength(128, "mcp__{}__"),  # measured with 2.1.325
+            answer=AnswerTimeout("timeout", 1000),
+            reserved_names=_RESERVED_NAMES,
+        ),
+        greeting=Greeting(
+            "server/discover",
+            refuses_incomplete=True,
+            versions=frozenset(
+                {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"}
+            ),
+        ),
+        cwd="ignored",
+        approval="of each server",
+        same_name="nearest",
+        processes="one",
+        starts_without_shell=True,
+        is_strict_about_json=True,
+        compares_commands=True,
+        losses=(
+            ("user", "Claude Code does not start"),
+            ("project", "Claude Code goes on without its servers"),
+        ),
+        list_faults=list_faults,
+    ),
+)

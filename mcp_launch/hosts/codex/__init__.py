@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch.hosts.host import Callers, Host, Identity, pick_text
+from mcp_launch.hosts.host import Callers, HostIdentity, Identity, Thread, pick_text
 from mcp_launch.protocol import json_text
 from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory
 
@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Caller, Sighting
     from mcp_launch.protocol.json_text import Json
+    from mcp_launch.system import ProcessTable
 
 _LOCKS = "/thread-writer-locks/"
 _ID_LENGTH = 36
@@ -32,17 +33,6 @@ _ID_LENGTH = 36
 # The first line of a rollout holds the model's whole instructions; what we want of it
 # stands before them, but read enough for a line of any sane size.
 _ROLLOUT_HEAD = 1 << 20
-
-
-class Thread:
-    """A thread the host's process has open right now."""
-
-    __slots__ = ("cwd", "id", "session")
-
-    def __init__(self, thread_id: str, session: str | None, cwd: str | None) -> None:
-        self.id = thread_id
-        self.session = session
-        self.cwd = cwd  # None: nothing is recorded yet (a rollout appears with the first turn)
 
 
 # Where a call tells its session and its thread.
@@ -72,10 +62,12 @@ class _Callers(Callers):
         return (session, thread, None) if thread else None
 
 
-class Codex(Host):
+class Codex(HostIdentity):
     """The facts."""
 
     told_later = ("session", "thread")
+    thread_variable = "CODEX_THREAD_ID"
+    keeps_variables_from_servers = True
 
     def __init__(self) -> None:
         super().__init__("codex", "Codex", "one thread")
@@ -90,7 +82,7 @@ class Codex(Host):
         if os.path.realpath(sighting.cwd) in map(os.path.realpath, self.find_homes(sighting)):
             nothing = Missing([f"started in Codex's own home {sighting.cwd}: for no thread"])
             return Identity(nothing, nothing)
-        threads = list_open_threads(sighting.table.list_open_files(pid))
+        threads = self.list_open_threads(sighting.table, pid)
         if not threads:
             nothing = Missing([f"no open thread lock in Codex's process {pid}"])
             return Identity(nothing, nothing)
@@ -120,9 +112,9 @@ class Codex(Host):
             return None
         table, pid = sighting.table, process.identity.pid
         own = table.read_cwd(pid)
-        if "app-server" not in table.read_argv(pid) or not is_same_directory(own, place.value):
+        if not self.is_daemon(table, pid) or not is_same_directory(own, place.value):
             return None
-        threads = list_open_threads(table.list_open_files(pid))
+        threads = self.list_open_threads(table, pid)
         # A thread without a record may be the one that we are for.
         if any(one.cwd is None or is_same_directory(one.cwd, place.value) for one in threads):
             return None
@@ -130,6 +122,14 @@ class Codex(Host):
         if newest is None or newest.cwd is None:
             return None
         return Found(newest.cwd, f"the record of Codex's thread {newest.id}")
+
+    def is_daemon(self, table: ProcessTable, pid: int) -> bool:
+        """Tell whether a process is an app server."""
+        return "app-server" in table.read_argv(pid)
+
+    def list_open_threads(self, table: ProcessTable, pid: int) -> list[Thread]:
+        """Return the threads whose locks a process holds."""
+        return list_open_threads(table.list_open_files(pid))
 
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
         """Read the thread of each call: the authority over every guess."""
@@ -162,7 +162,7 @@ def _is_id(name: str) -> bool:
 
 
 def _describe(thread_id: str, rollout: str | None) -> Thread:
-    if rollout is None:
+    if rollout is None:  # it appears with the first turn
         return Thread(thread_id, None, None)
     try:
         with open(rollout, "rb") as file:

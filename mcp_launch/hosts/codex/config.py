@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.host_config import (
     MANAGED,
@@ -14,11 +15,43 @@ from mcp_launch.config_files.host_config import (
     find_plugin_files,
     list_upward,
 )
+from mcp_launch.config_files.host_quirks import (
+    BARE_VARIABLE,
+    BRACED_VARIABLE,
+    FASTER,
+    GIVEN_UP_AFTER,
+    TILDE,
+    AnswerTimeout,
+    Environment,
+    Greeting,
+    HostQuirks,
+    Limits,
+    Program,
+    Texts,
+    Wait,
+)
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.host_config import Site
+    from collections.abc import Mapping
+
+    from mcp_launch.config_files.site import Site
 
 _SERVERS = (("mcp_servers",),)
+
+# What it leaves of its own environment, besides what an entry's `env_vars` name.
+_PASSES = frozenset(
+    {
+        *("HOME", "LOGNAME", "PATH", "SHELL", "USER", "__CF_USER_TEXT_ENCODING"),
+        *("LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"),
+        *("CODEX_CA_CERTIFICATE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "PIP_CERT"),
+        *("BUNDLE_SSL_CA_CERT", "npm_config_cafile", "NPM_CONFIG_CAFILE"),
+    }
+)
+
+# Measured with 0.166: without `required`, the model is asked without the tools of a server
+# that is not ready so soon.
+GRACE = 1.0
 
 
 def _list_files(site: Site) -> list[File]:
@@ -45,4 +78,69 @@ def _list_of_project(site: Site) -> list[str]:
     return list_upward(site, ".codex", "config.toml")[: count_inside(site)]
 
 
-CONFIG = HostConfig("codex", "Codex", _list_files)
+def _list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wait]:
+    del environ  # it has nothing to say
+    patience = _read_patience(entry)
+    last = Wait(
+        patience,
+        f"Codex gives up after {patience:g} s",
+        "set startup_timeout_sec in the entry to more than that",
+    )
+    if entry.get("required") is True:
+        return [last]
+    first = Wait(
+        GRACE,
+        f"Codex waits {GRACE:g} s before it goes on without them",
+        f"set required = true in the entry to have Codex wait for it, or {FASTER}",
+    )
+    return [last, first]
+
+
+def _read_patience(entry: Mapping[str, Any]) -> float:
+    for key, second in (("startup_timeout_sec", 1), ("startup_timeout_ms", 1000)):
+        value = entry.get(key)
+        if isinstance(value, (int, float)) and value > 0:
+            return value / second
+    return GIVEN_UP_AFTER
+
+
+CONFIG = HostConfig(
+    "codex",
+    "Codex",
+    _list_files,
+    quirks=HostQuirks(
+        program=Program(
+            "codex",
+            tells_version=True,
+            package="@openai/codex",
+            tried=("0.125.0", "0.166.0"),
+            litters="CODEX_HOME",
+        ),
+        home_variable="CODEX_HOME",
+        environment=Environment(list_passed=lambda _: _PASSES, has_env_vars=True),
+        texts=Texts(
+            replaces_nothing=True,
+            left_alone=re.compile(f"{BRACED_VARIABLE}|{BARE_VARIABLE}|{TILDE}"),
+        ),
+        limits=Limits(
+            _list_waits,
+            answer=AnswerTimeout("tool_timeout_sec", 1, default=300),
+            # What 0.166 says of a name when it starts a server; before, it was less.
+            server_name=re.compile(r"[a-zA-Z0-9_:@/.-]+"),
+            name_rule="letters, digits and - _ . : @ /",
+        ),
+        greeting=Greeting(
+            "initialize", newer_variable="CODEX_MCP_PROTOCOL_VERSION", refuses_incomplete=True
+        ),
+        cwd="absolute",
+        approval="of the project",
+        same_name="merged",
+        processes="one for each thread",
+        starts_without_shell=True,
+        losses=(
+            ("user", "Codex does not start, neither in a terminal nor in an editor"),
+            ("project", "Codex does not start in this project if it trusts it"),
+        ),
+        checks=frozenset({"codex_keys"}),
+    ),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts.host import Callers, Host, Identity, pick_text
+from mcp_launch.hosts.host import Callers, HostIdentity, Identity, pick_text
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -24,10 +24,11 @@ class _Callers(Callers):
         return (session, None, pick_text(meta, "agent-working-dir")) if session else None
 
 
-class Goose(Host):
+class Goose(HostIdentity):
     """The facts."""
 
     told_later = ("session",)
+    session_variable = "AGENT_SESSION_ID"
 
     def __init__(self) -> None:
         super().__init__("goose", "Goose", "many sessions")

@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.host_config import File, HostConfig
+from mcp_launch.config_files.host_quirks import Environment, HostQuirks, Program, Texts
 from mcp_launch.config_files.wrap import Shape
 
 if TYPE_CHECKING:
-    from mcp_launch.config_files.host_config import Site
+    from mcp_launch.config_files.site import Site
 
 
 def _list_files(site: Site) -> list[File]:
@@ -21,4 +22,15 @@ def _tell_why_not(entry: dict[str, Any]) -> str:
     return "" if entry.get("type") == "stdio" else "it is a part of Goose"
 
 
-CONFIG = HostConfig("goose", "Goose", _list_files, (Shape(("cmd",), ("args",)),), _tell_why_not)
+CONFIG = HostConfig(
+    "goose",
+    "Goose",
+    _list_files,
+    (Shape(("cmd",), ("args",)),),
+    _tell_why_not,
+    quirks=HostQuirks(
+        program=Program("goose", tells_version=True),
+        environment=Environment(hands_all_on=True),
+        texts=Texts(table="envs", keyring="env_keys"),
+    ),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts.host import Callers, Host, pick_text
+from mcp_launch.hosts.host import Callers, HostIdentity, pick_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class _Callers(Callers):
         return (session, None, None) if session else None
 
 
-class VsCode(Host):
+class VsCode(HostIdentity):
     """The facts."""
 
     told_later = ("session",)
