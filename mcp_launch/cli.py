@@ -217,7 +217,9 @@ def _doctor(
     as_json: _Json = False,
     live: Annotated[bool, typer.Option("--live", help="Start every server, too.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Show what could be mended.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --fix: mend it.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --fix: do it without asking.")
+    ] = False,
 ) -> None:
     """Say what is wrong with the servers of all hosts, and what to do.
 
@@ -233,7 +235,9 @@ def _doctor(
 def _ps(
     *,
     as_json: _Json = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, until q.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Refresh every second; q quits.")
+    ] = False,
 ) -> None:
     """Show which servers run, for which session of which host."""
     from mcp_launch.commands import ps

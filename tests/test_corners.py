@@ -173,7 +173,7 @@ def test_a_name_that_is_no_utf8_can_be_told(stage: Stage) -> None:
     launch = stage.launch("--server", os.fsdecode(b"s\xff"), "--", "echo", "noise")
 
     # Where a terminal is not UTF-8, such a byte may be a control character.
-    assert b"s\\udcff wrote this to stdout" in launch.finish()[2]
+    assert b"s\\udcff printed a line to stdout" in launch.finish()[2]
 
 
 def test_what_no_program_can_be_given_is_told(wire: list[str], stage: Stage) -> None:
@@ -203,7 +203,7 @@ def test_exhausted_limits_are_not_called_our_fault(stage: Stage) -> None:
     launch = stage.start(["bash", "-c", limited, "bash", *RUN, "--", "cat"])
     launch.send(request("initialize"))
 
-    assert "has no more to give: Too many open files" in launch.answer()["error"]["message"]
+    assert "out of system resources: Too many open files" in launch.answer()["error"]["message"]
 
 
 def test_a_lease_that_nobody_can_read_is_passed_over(tmp_path: Path) -> None:

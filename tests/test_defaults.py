@@ -92,7 +92,7 @@ def test_defaults_are_no_profile_of_a_server(user_file: Path) -> None:
 BROKEN = {
     "a command": ('[defaults]\ncommand = "x"\n', False, "2:1: there is no command for every"),
     "arguments": ("[defaults]\nargs = []\n", False, "2:1: there is no args for every server"),
-    "no table": ("defaults = 1\n", False, "1:1: defaults is no table"),
+    "no table": ("defaults = 1\n", False, "1:1: `defaults` must be a table"),
     "a slip": ('[defaults]\npas_env = "x"\n', False, "2:1: there is no key pas_env in [defaults]"),
     "a slip in the table": ("[default]\n", False, "1:1: there is no key default here"),
     "in a project's file": ("[defaults]\n", True, "1:1: a project's file has no [defaults]"),

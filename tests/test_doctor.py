@@ -240,7 +240,7 @@ def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: Machine) -> 
 
 
 def test_a_fix_can_be_done_as_it_is_written(machine: Machine) -> None:
-    """`~` is no directory in most of the files into which it would be written."""
+    """`~` is not a directory in most of the files into which it would be written."""
     machine.write("~/.codex/config.toml", UNWRAPPED)
     survey = machine.survey("codex")
     [item] = survey.servers

@@ -109,7 +109,7 @@ def test_a_file_that_is_none_is_told(machine: Machine) -> None:
 
     messages = [finding.message for finding in look(machine, unreadable_file)]
 
-    assert "is no file, or too large: Claude Code does not start" in messages[0]
+    assert "is not a regular file, or too large: Claude Code does not start" in messages[0]
     assert "is not UTF-8: Cursor does not get its servers" in messages[1]
 
 
@@ -288,7 +288,7 @@ def test_servers_that_are_no_table_are_refused(machine: Machine, text: str) -> N
     [finding] = look(machine, codex_keys)
 
     assert (finding.code, finding.subject.line) == ("ML120", 1)
-    assert "Codex refuses mcp_servers: it is no table" in finding.message
+    assert "Codex refuses mcp_servers: it is not a table" in finding.message
 
 
 def test_a_projects_entry_may_only_change_the_users(machine: Machine) -> None:
@@ -339,7 +339,7 @@ def test_a_source_that_nobody_knows_is_not_mended(machine: Machine) -> None:
         ({"command": ""}, "its command is empty"),
         ({"args": ["x"]}, "it has no command"),
         ({}, "it has no command"),
-        ("x", "it is no table"),
+        ("x", "it is not a table"),
         ({"command": "x", "type": "local"}, "there is no type local"),
         ({"command": "x", "type": []}, "type has to be a string"),
         ({"command": "x", "type": None}, "type has to be a string"),

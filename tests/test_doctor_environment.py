@@ -473,7 +473,7 @@ BROKEN = {
     "line ends of Windows": (b"#!/bin/sh\r\nexit 0\r\n", "ends as on Windows"),
     "an interpreter that is gone": (b"#!/opt/gone/ruby\n", "/opt/gone/ruby, which does not exist"),
     "an environment that moved": (b"#!/opt/gone/bin/python3.11\n", "which does not exist"),
-    "an interpreter that is a directory": (b"#!/usr\n", "/usr, which is no program"),
+    "an interpreter that is a directory": (b"#!/usr\n", "/usr, which is not a program"),
     "an interpreter without a path": (b"#!sh\n", "no absolute path behind its #!"),
     "nothing behind its #!": (b"#!\n", "no absolute path behind its #!"),
     "a slip for env": (b"#!/usr/bin/env nodee\n", "is run by nodee, which is not on the PATH"),
@@ -733,7 +733,7 @@ def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: Machin
     configure(machine, "claude", command="docker", args=DOCKER)
     finding = only(machine)
     assert "the Claude Code that runs now was started without TOKEN" in finding.message
-    assert finding.fix == "start Claude Code anew where TOKEN is set"
+    assert finding.fix == "start Claude Code again from where TOKEN is set"
 
 
 def test_a_script_of_the_shell_needs_what_it_uses(machine: Machine) -> None:
@@ -926,7 +926,7 @@ def test_a_directory_that_is_gone_stops_a_server(machine: Machine, host: str) ->
     assert finding.code == "ML207"
     assert f"{machine.home}/gone (cwd) does not exist" in finding.message
     machine.write("~/gone", "")
-    assert "is no directory" in only(machine).message
+    assert "is not a directory" in only(machine).message
     configure(machine, host, command="/bin/sh", cwd=str(machine.home))
     assert check(machine) == []
 

@@ -108,7 +108,7 @@ def test_a_file_in_the_way_of_the_state_is_told(machine: Machine) -> None:
     path = machine.write("~/.local", "")
     finding = only(machine)
     assert finding.code == "ML012"
-    assert finding.message.endswith(f"{path} is no directory; launches leave no lease")
+    assert finding.message.endswith(f"{path} is not a directory; launches leave no lease")
     assert finding.fix == f"move {path} away"
 
 

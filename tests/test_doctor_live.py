@@ -427,7 +427,7 @@ def test_a_server_that_ends_over_what_it_does_not_know_and_stays_so_is_found(
     [finding] = look_at(machine, "claude", "legacy", "touchy", run=["--restart", "off"])
 
     assert finding.code == "ML309"
-    assert "docs does not bear `server/discover`" in finding.message
+    assert "docs cannot handle `server/discover`" in finding.message
 
 
 def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
@@ -439,7 +439,7 @@ def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
     [finding] = look_at(machine, "claude", "legacy", "stuck")
 
     assert finding.code == "ML309"
-    assert "does not bear `server/discover`, with which Claude Code begins" in finding.message
+    assert "cannot handle `server/discover`, Claude Code's first request" in finding.message
 
 
 def test_an_entry_that_no_process_can_be_made_of_hides_no_other(machine: Machine) -> None:

@@ -126,8 +126,8 @@ def test_what_is_left_alone_is_named_with_the_reason(codex_file: Path) -> None:
     said = " ".join(edit("wrap", "--dry-run", env={**os.environ, "COLUMNS": "200"}).stdout.split())
 
     assert "docs npx -y docs wrap" in said
-    assert "web left alone: it is not started but connected to" in said
-    assert "off off left alone: it is disabled" in said
+    assert "web skipped: it is not started but connected to" in said
+    assert "off off skipped: it is disabled" in said
     assert "Nothing was changed (--dry-run)." in said
     assert codex_file.read_text(encoding="utf-8") == CODEX
 
@@ -262,7 +262,7 @@ def test_managed_files_and_plugins_are_left_alone(own_home: Path, project: Path)
 
     said = " ".join(edit("wrap", "--yes", env={**os.environ, "COLUMNS": "200"}).stdout.split())
 
-    assert "plugin it npx -y it left alone: it comes with a plugin" in said
+    assert "plugin it npx -y it skipped: it comes with a plugin" in said
     assert plugin.read_text(encoding="utf-8") == entry
     assert LAUNCHER in own.read_text(encoding="utf-8")
     assert f"it: a plugin brings the same command ({plugin})" in said
@@ -306,7 +306,7 @@ def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: 
 
     said = " ".join(edit("wrap", "--yes", env={**os.environ, "COLUMNS": "200"}).stdout.split())
 
-    assert "left alone: something else starts mcp-launch for it" in said
+    assert "skipped: something else starts mcp-launch for it" in said
     assert codex_file.read_text(encoding="utf-8") == text
 
 
@@ -325,7 +325,7 @@ def test_what_is_no_file_is_told_and_not_waited_for(
     done = edit("wrap", "--yes")
 
     assert done.returncode == 1
-    assert f"{path} is no file" in done.stderr
+    assert f"{path} is not a regular file" in done.stderr
 
 
 def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:

@@ -82,11 +82,11 @@ BROKEN = {
     "[1,,2]": ("a value is missing", 3),
     '["a]': ("this string has no end", 1),
     '["a\n"]': ("this string has no end", 1),
-    "[tru]": ("this is no value", 1),
+    "[tru]": ("a value was expected", 1),
     "{} {}": ("there is more behind the end", 3),
     "[ /* x ]": ("this comment has no end", 2),
     '{"a": 1, "a": 2}': ("a is there twice", 9),
-    "['a']": ("this is no value", 1),
+    "['a']": ("a value was expected", 1),
 }
 
 

@@ -325,7 +325,7 @@ def test_a_server_that_has_no_log_is_named_with_near_misses(stage: Stage) -> Non
     stage.launch("--server", "docs", "--", *PROBE).finish()
 
     assert "did you mean docs?" in show("dosc").stderr
-    assert "no log tells of the session 0815" in show("--session", "0815").stderr
+    assert "no log mentions session 0815" in show("--session", "0815").stderr
 
 
 def test_what_a_server_says_can_do_nothing_to_a_terminal(stage: Stage) -> None:

@@ -292,7 +292,7 @@ def test_a_launch_without_descriptors_works_or_says_why(
     assert b"Traceback" not in err
     if "error" in answer:
         assert "Too many open files" in answer["error"]["message"]
-        assert b"[mcp-launch] the system has no more to give: Too many open files" in err
+        assert b"[mcp-launch] out of system resources: Too many open files" in err
         assert code == 125
     else:
         assert answer["result"] == {}

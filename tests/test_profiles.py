@@ -67,8 +67,12 @@ BROKEN = {
         "quotes",
     ),
     "a strange table": ("[server.a]\n", "1:1: there is no key server", "did you mean servers?"),
-    "servers is no table": ("servers = 1\n", "1:1: servers is no table", "[servers.servers]"),
-    "a server is no table": ("[servers]\n a = 1\n", "2:2: a is no table", "write [servers.a]"),
+    "servers is no table": ("servers = 1\n", "1:1: `servers` must be a table", "[servers.servers]"),
+    "a server is no table": (
+        "[servers]\n a = 1\n",
+        "2:2: `a` must be a table",
+        "write [servers.a]",
+    ),
     "a near key": (
         '[servers.a]\n# it\n  comand = "x"\n',
         "3:3: there is no key comand in [servers.a]",
@@ -110,7 +114,7 @@ BROKEN = {
     ),
     "a name that is none": (
         '[servers.a]\nenv_vars = ["A-B"]\n',
-        "2:13: this is no variable's",
+        "2:13: this is not a valid variable name",
         "_",
     ),
     "a name for a fact": (
@@ -131,7 +135,11 @@ BROKEN = {
         "2:9: MCP_LAUNCH_ID is",
         "n",
     ),
-    "a secret": ('[servers.a]\nenv_vars = ["K=sk-1"]\n', "2:13: this is no variable's", "digits"),
+    "a secret": (
+        '[servers.a]\nenv_vars = ["K=sk-1"]\n',
+        "2:13: this is not a valid variable name",
+        "digits",
+    ),
     "a number that is too long": (
         "x = " + "1" * 5000,
         "1:1: this is not valid TOML: it is too",
@@ -585,7 +593,7 @@ def test_trust_that_cannot_be_kept_is_not_given(project_file: Path, tmp_path: Pa
     done = trust("--yes")
 
     assert done.returncode == 2
-    assert "profiles cannot be written" in done.stderr
+    assert "profiles is not writable" in done.stderr
 
 
 def test_what_is_to_be_trusted_is_shown_whole_and_does_nothing(project_file: Path) -> None:

@@ -59,7 +59,7 @@ def show(state: Path, *configured: Configured) -> list[str]:
 
 
 def test_where_nothing_runs_that_is_said(state: Path) -> None:
-    assert show(state) == ["No server runs that could be told."]
+    assert show(state) == ["No MCP servers are running."]
 
 
 def test_the_tree_leads_from_the_host_to_the_server(
@@ -246,7 +246,7 @@ def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.Monkey
     with pytest.raises(UsageError) as refused:
         ps.run(os.environ, is_watching=True, table=enclose())
 
-    assert refused.value.problem == "there is no terminal to watch in"
+    assert refused.value.problem == "--watch needs a terminal"
 
 
 WATCH = f"""
@@ -353,7 +353,7 @@ def has(text: str) -> Callable[[list[str]], bool]:
 def test_the_screen_follows_what_runs_until_a_key_is_pressed(
     key: str, families: Families, terminal: Terminal
 ) -> None:
-    terminal.wait_until(has("No server runs"))
+    terminal.wait_until(has("No MCP servers are running"))
     family: Family = families.start("claude", command=SERVER)
     terminal.wait_until(has(f"pid {family.server}"))
     family.kill_host()
@@ -370,7 +370,7 @@ def test_the_screen_follows_what_runs_until_a_key_is_pressed(
 def test_a_key_that_would_leave_the_screen_behind_does_nothing(
     key: str, families: Families, terminal: Terminal
 ) -> None:
-    terminal.wait_until(has("No server runs"))
+    terminal.wait_until(has("No MCP servers are running"))
 
     terminal.press(key)
 
@@ -393,7 +393,7 @@ def test_the_screen_fits_a_window_of_another_size(families: Families, terminal: 
 
 
 def test_who_ends_it_otherwise_gives_the_terminal_back(terminal: Terminal) -> None:
-    terminal.wait_until(has("No server runs"))
+    terminal.wait_until(has("No MCP servers are running"))
 
     started = terminal.written.split()
     os.kill(int(started[started.index(b"started") + 1]), signal.SIGTERM)

@@ -505,7 +505,7 @@ def test_a_server_that_has_an_owner_by_now_is_left_alone(families: Families, sta
         end_server.reap(open_survey(os.environ, enclose()), server)
 
     assert left.value.problem == (
-        f"docs (process {family.server}) is not proven ownerless any more, and was left alone"
+        f"docs (process {family.server}) is no longer provably orphaned, and was not ended"
     )
     assert is_there(family.server)
 

@@ -132,8 +132,9 @@ def test_a_banner_does_not_break_the_handshake(stage: Stage) -> None:
 
     assert launch.answer()["method"] == "initialize"
     assert launch.finish()[2] == (
-        b"[mcp-launch] noisy wrote this to stdout, it is no message: Welcome to the server!\n"
-        b"[mcp-launch] noisy wrote this to stdout, it is no message: [INFO] ready\n"
+        b"[mcp-launch] noisy printed a line to stdout that is not a message: "
+        b"Welcome to the server!\n"
+        b"[mcp-launch] noisy printed a line to stdout that is not a message: [INFO] ready\n"
     )
 
 
@@ -152,7 +153,7 @@ def test_strict_ends_the_launch_and_tells_the_host(stage: Stage) -> None:
     answer = launch.answer()
 
     assert answer["id"] == "first"
-    assert "--stdout strict: noisy wrote a line to stdout" in answer["error"]["message"]
+    assert "--stdout strict: noisy printed a line to stdout" in answer["error"]["message"]
     assert launch.finish()[0] == 125
 
 

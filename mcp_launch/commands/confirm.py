@@ -21,6 +21,8 @@ def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
     if is_sure:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("nothing was changed: there is nobody to ask", fix="add --yes")
+        raise UsageError(
+            "nothing was changed: stdin is not a terminal, so you cannot be asked", fix="add --yes"
+        )
     console.print(f"{question} \\[y/N] ", end="")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -46,7 +46,9 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
     """Look at everything, show what is wrong, mend what can be; return the exit code."""
     check_hosts(request.hosts)
     if request.is_sure and not request.is_fixing:
-        raise UsageError("--yes alone does nothing", fix="write --fix --yes to mend what can be")
+        raise UsageError(
+            "--yes alone does nothing", fix="write --fix --yes to fix what can be fixed"
+        )
     console: Console = Screen()
     survey, findings = _look(request, environ)
     report = Report(survey, findings)
@@ -92,7 +94,7 @@ def _mend(console: Console, report: Report, findings: list[Finding], request: Re
         console.print(Text(report.clean(text)))
 
     if not repairs:
-        say("There is nothing that mcp-launch can mend by itself.")
+        say("There is nothing that mcp-launch can fix by itself.")
         return False
     if not request.is_sure:
         for line in _list_plan(list(repairs), findings):

@@ -38,7 +38,7 @@ def watch(draw: Callable[[], RenderableType]) -> None:
     """
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise UsageError(
-            "there is no terminal to watch in", fix="leave out --watch, or use a terminal"
+            "--watch needs a terminal", fix="leave out --watch, or run it in a terminal"
         )
     import termios
     import tty

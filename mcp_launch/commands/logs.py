@@ -193,7 +193,7 @@ def _check(wanted: Wanted, readers: dict[str, Reader], directory: str) -> None:
             fix=f"{suggest(wanted.server, servers)}there are logs of {', '.join(servers)}",
         )
     raise UsageError(
-        f"no log tells of the session {printable(wanted.session)}",
+        f"no log mentions session {printable(wanted.session)}",
         fix="mcp-launch ps shows the sessions there are",
     )
 

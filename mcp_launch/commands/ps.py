@@ -75,7 +75,7 @@ def _draw(census: Census) -> Group:
             trees.append(Tree(Text(title, style), guide_style="dim"))
             for server in servers:
                 trees[-1].add(_draw_server(server))
-    return Group(*trees) if trees else Group(Text("No server runs that could be told."))
+    return Group(*trees) if trees else Group(Text("No MCP servers are running."))
 
 
 def _draw_host(host: HostProcess) -> Tree:

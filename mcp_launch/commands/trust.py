@@ -90,4 +90,6 @@ def decide(record: dict[str, Any], environ: Mapping[str, str], *, is_trusted: bo
     """
     if not profile_reader.write(record | {"trusted": is_trusted, "was_trusted": False}, environ):
         directory = os.path.dirname(profile_cache.name_record(record["path"], environ))
-        raise ProfileRefused(f"{directory} cannot be written", fix="make room, or let yourself")
+        raise ProfileRefused(
+            f"{directory} is not writable", fix="free disk space, or fix its permissions"
+        )

@@ -338,7 +338,7 @@ def _conclude(
     if os.path.lexists(config):
         console.print(Text(f"Your own profiles stay: {config}"))
     if stays or not is_done:
-        told = "mcp-launch is not to be removed yet: see above, then run mcp-launch uninstall again"
+        told = "do not remove mcp-launch yet: see above, then run mcp-launch uninstall again"
         console.print(Text(told, "red"))
         return 1
     console.print(Text(f"To remove the program: {tell_how_to_remove()}"))

@@ -140,7 +140,7 @@ def _find_file(
             "if not, mcp-launch unwrap --all forgets it",
         )
     if not os.path.isfile(path):
-        raise UsageError(f"there is no file {path}", fix="name one that is there")
+        raise UsageError(f"there is no file {path}", fix="check the path")
     for host, file in known:
         if os.path.realpath(file.path) == os.path.realpath(path):
             return host, file
@@ -211,7 +211,7 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
     for refused in refusals:
         tell(refused, sys.stderr)
     if is_any_changed:
-        console.print("Restart the hosts' sessions so that they notice.")
+        console.print("Restart running sessions to pick this up.")
     return refusals
 
 

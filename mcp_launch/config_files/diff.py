@@ -46,7 +46,7 @@ def show(console: Console, changes: list[Change], *, is_wrapping: bool) -> None:
     doing = Text("wrap" if is_wrapping else "unwrap", "green")
     for change in changes:
         for entry in change.entries:
-            what = Text(f"left alone: {entry.why_not}", "dim") if entry.why_not else doing
+            what = Text(f"skipped: {entry.why_not}", "dim") if entry.why_not else doing
             cells = (
                 change.host.title,
                 entry.scope,

@@ -88,7 +88,7 @@ def _follow(document: Document, path: Path, pattern: Path) -> Iterator[Path]:
 def tell_why_not(host: HostConfig, entry: object) -> str:
     """Return why an entry is none of ours; nothing if it is."""
     if not isinstance(entry, dict):
-        return "it is no table"
+        return "it is not a table"
     if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
         return "it is not started but connected to"
     if entry.get("enabled") is False or entry.get("disabled") is True:

@@ -86,7 +86,9 @@ def read_file(path: str) -> str:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _TOO_LARGE:
-            raise FileRefused(f"{path} is no file, or too large", fix="look at it, or remove it")
+            raise FileRefused(
+                f"{path} is not a regular file, or too large", fix="look at it, or remove it"
+            )
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except UnicodeDecodeError:

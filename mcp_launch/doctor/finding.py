@@ -71,7 +71,7 @@ CHECKS: dict[str, Check] = {
     "ML301": Check("error", "the server does not start"),
     "ML302": Check("error", "the server does not answer"),
     "ML303": Check("warning", "the server is too slow for its host"),
-    "ML304": Check("warning", "the server prints what is no message"),
+    "ML304": Check("warning", "the server prints lines that are not messages"),
     "ML305": Check("warning", "the server has too many tools for its host"),
     "ML306": Check("warning", "a tool's name is refused by its host"),
     "ML307": Check("warning", "the server does not end with its input"),

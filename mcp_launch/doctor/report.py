@@ -164,7 +164,7 @@ class Report:
         said = Text(f"{', '.join(counts)} in {seen}", "bold")
         mended = {finding.repair.what for finding in self._findings if finding.repair}
         if mended:
-            said.append(f"; mcp-launch doctor --fix can mend {len(mended)}")
+            said.append(f"; mcp-launch doctor --fix can fix {len(mended)}")
         return said
 
 

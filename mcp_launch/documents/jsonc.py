@@ -135,5 +135,5 @@ class _Reader:
         try:
             value: Json = json.loads(self._text[begin : self._at])
         except ValueError:
-            raise Unreadable("this is no value", begin) from None
+            raise Unreadable("a value was expected", begin) from None
         return value

@@ -108,7 +108,7 @@ def _judge_socket(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
         lineage.evidence = f"SO_PEERCRED names process {holder}"
     else:
         # The maker of a socket pair may have ended, or given its end away.
-        lineage.evidence = f"process {holder} made our socket and is no ancestor"
+        lineage.evidence = f"process {holder} made our socket and is not an ancestor"
 
 
 def _judge_pipe(table: ProcessTable, lineage: Lineage, stdin: int) -> None:

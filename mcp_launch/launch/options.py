@@ -29,7 +29,7 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --pass-env WHICH    what the server inherits: all (default), safe (all but the
                       hosts' own secrets), or NAMES,AND*,PATTERNS
   --cwd WHERE         session (default), project_root, keep, or a directory
-  --stdout MODE       what is no JSON on the server's stdout: auto (default)
+  --stdout MODE       lines on the server's stdout that are not JSON: auto (default)
                       moves it to stderr, strict ends the launch, off lets it
                       pass
   --on-change ACTION  when a call is of another session than the server's:

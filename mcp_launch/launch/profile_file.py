@@ -109,12 +109,14 @@ class _Checker:
 
     def take_table(self, where: Path, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise self.refuse(where, f"{where[-1]} is no table", fix=f"write [servers.{where[-1]}]")
+            raise self.refuse(
+                where, f"`{where[-1]}` must be a table", fix=f"write [servers.{where[-1]}]"
+            )
         return value
 
     def take_defaults(self, where: Path, value: object) -> dict[str, Any] | None:
         if not isinstance(value, dict):
-            raise self.refuse(where, "defaults is no table", fix="write [defaults]")
+            raise self.refuse(where, "`defaults` must be a table", fix="write [defaults]")
         for key in _KEYS_OF_ONE_SERVER:
             if key in value:
                 raise self.refuse(
@@ -207,7 +209,7 @@ class _Checker:
             if not isinstance(one, str) or not _PATTERN.fullmatch(one):
                 raise self.refuse(
                     (*where, index),
-                    "this is no variable's name",
+                    "this is not a valid variable name",
                     fix="write names, in which * may stand for anything",
                 )
         if {environment.ALL, environment.SAFE} & set(patterns):
@@ -262,7 +264,7 @@ class _Checker:
         if not isinstance(value, str) or not _NAME.fullmatch(value):
             raise self.refuse(
                 where,
-                "this is no variable's name",  # which may be a secret in the wrong place
+                "this is not a valid variable name",  # which may be a secret in the wrong place
                 fix="write letters, digits and _, no digit first",
             )
         if is_own_variable(value) or value in SHARED_TWINS:

@@ -71,7 +71,7 @@ def _check(file: str, name: str) -> str:
             fix=f"did you mean {' or '.join(near)}?" if near else "correct the path",
         )
     if not os.path.isfile(file):
-        raise NotExecutable(f"{file} is no file that can be run", fix="name the program's file")
+        raise NotExecutable(f"{file} is not a file that can be run", fix="name the program's file")
     if not os.access(file, os.X_OK):
         raise NotExecutable(f"{file} may not be executed", fix=f"chmod +x {file}")
     return file

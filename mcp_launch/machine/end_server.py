@@ -40,7 +40,7 @@ def reap(survey: Survey, server: Server) -> None:
     if again is None:
         if any(_is_alive(survey.table, root) for root in server.roots):
             raise LaunchError(
-                f"{server} is not proven ownerless any more, and was left alone",
+                f"{server} is no longer provably orphaned, and was not ended",
                 fix="mcp-launch ps shows whose it is",
             )
         return  # it has ended by itself

@@ -44,7 +44,7 @@ def explain(prospect: Prospect, name: str) -> Explanation:
     if name in prospect.decided.environ:
         used, *others = (at for at, step in enumerate(steps) if step.is_right)
         for at in others:
-            steps[at] = steps[at]._replace(why=f"{steps[used].place} goes before it")
+            steps[at] = steps[at]._replace(why=f"{steps[used].place} takes precedence")
     return Explanation(steps, used, "" if used is not None else _find_fix(prospect, name))
 
 
@@ -68,7 +68,7 @@ def _list_asks(prospect: Prospect, name: str) -> Iterator[Step]:
         if not asked:
             yield Step(place, None, why)
         elif first:
-            yield Step(place, None, f"{asked}, but {first} goes before it")
+            yield Step(place, None, f"{asked}, but {first} takes precedence")
         else:
             first = place
             yield _see_ask(prospect, name, place, asked)

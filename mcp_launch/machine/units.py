@@ -86,6 +86,7 @@ def read_age(text: str) -> float:
     found = re.fullmatch(r"(\d+)([smhd])", text.strip())
     if not found:
         raise UsageError(
-            f"{printable(text)!r} is no age", fix="write a number and s, m, h or d, as in 30m"
+            f"{printable(text)!r} is not a valid age",
+            fix="write a number and s, m, h or d, as in 30m",
         )
     return float(found[1]) * _SECONDS[found[2]]

@@ -319,7 +319,8 @@ class Relay(Attendant):
         if self._is_strict and self.failure is None:
             text = line.strip()[:200].decode(errors="replace")
             self.failure = LaunchError(
-                f"--stdout strict: {self.server} wrote a line to stdout that is no message: {text}",
+                f"--stdout strict: {self.server} printed a line to stdout that is not a message: "
+                f"{text}",
                 fix="have the server log to stderr, or use --stdout auto",
             )
             self.guardian.tell(SIGTERM)

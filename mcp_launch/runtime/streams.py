@@ -254,7 +254,7 @@ class Complaints:
             said = line.rstrip(b"\r\n").decode(errors="backslashreplace").expandtabs()
             if len(self.first_noise) < _FIRST_NOISE:
                 self.first_noise.append(said[:_NOISE_WIDTH])
-            told = f"{self._server} wrote this to stdout, it is no message: {said}"
+            told = f"{self._server} printed a line to stdout that is not a message: {said}"
             self._outlet.put(f"[mcp-launch] {printable(told)}\n".encode())
 
     def _read(self) -> None:

@@ -20,7 +20,7 @@ def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
     """Write the report and return what to tell. No variables in it: they may be secret."""
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
         return LaunchError(
-            f"the system has no more to give: {error.strerror}",
+            f"out of system resources: {error.strerror}",
             fix="raise the limit on open files for the host that starts it (ulimit -n 256)"
             if error.errno == EMFILE
             else "look at its limits (ulimit -a, df) and at what uses them up",

@@ -44,7 +44,7 @@ VALUES = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
 IMITATION = b"""\
 [mcp-launch] the server goes on after the end of its input: SIGTERM, then SIGKILL
 [mcp-launch] the server left 7 processes behind
-[mcp-launch] docs wrote this to stdout, it is no message: hello
+[mcp-launch] docs printed a line to stdout that is not a message: hello
 """
 
 

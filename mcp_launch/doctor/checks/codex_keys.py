@@ -150,7 +150,7 @@ def check_table(survey: Survey) -> Iterator[Finding]:
             continue  # which is told of the file
         if not isinstance(document.get(("mcp_servers",)), dict | None):
             subject = point(host, file, document, ("mcp_servers", 0))
-            message = f"Codex refuses mcp_servers: it is no table; {tell_loss(host, file)}"
+            message = f"Codex refuses mcp_servers: it is not a table; {tell_loss(host, file)}"
             yield Finding("ML120", subject, message, "write [mcp_servers.NAME] for each server")
 
 
@@ -174,7 +174,7 @@ def _list_faults(item: Item) -> Iterator[tuple[str, str, str]]:
     """Return the keys that are refused, why, and what to do."""
     entry = item.entry
     if not isinstance(item.document.get(item.path), dict):
-        yield "", "it is no table", f"write [mcp_servers.{item.name}] and its command below"
+        yield "", "it is not a table", f"write [mcp_servers.{item.name}] and its command below"
         return
     # A project's entry may complete the user's.
     if not {"command", "url"} & set(entry) and not item.is_of_project:

@@ -52,7 +52,7 @@ def check_home(survey: Survey, item: Item) -> Iterator[Finding]:
 def _tell(item: Item, said: str, places: list[str]) -> Iterator[Finding]:
     for place in places[:1]:
         if not os.path.isdir(place):
-            what = "is no directory" if os.path.exists(place) else "does not exist"
+            what = "is not a directory" if os.path.exists(place) else "does not exist"
             subject = item.point("cwd" if said == "cwd" else "args")
             yield Finding(
                 "ML207",

@@ -75,7 +75,7 @@ def _check_own(
     telling = facts.session_variable
     thread, session = environ.get(facts.thread_variable), environ.get(telling)
     if thread and host.threads and thread not in host.threads:
-        told = f"{facts.thread_variable}={printable(thread)}, which is no thread that is open there"
+        told = f"{facts.thread_variable}={printable(thread)}, which is not an open thread there"
         yield _contradict(host, server, told)
     if not session or not host.session or session == host.session:
         return

@@ -54,7 +54,7 @@ def _tell(survey: Survey, item: Item, launch: Launch, need: Need) -> Iterator[Fi
         yield Finding("ML205", subject, message, _explain(item, name))
     elif name in known:
         message = f"the {title} that runs now was started without {name}, and {need.why}"
-        yield Finding("ML205", subject, message, f"start {title} anew where {name} is set")
+        yield Finding("ML205", subject, message, f"start {title} again from where {name} is set")
     elif need.is_sure:
         message = f"{name} is not set anywhere, and {need.why}"
         fix = f"set {name} where {title} is started, or in {_name_table(item)}"

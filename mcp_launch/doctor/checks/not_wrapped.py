@@ -40,8 +40,8 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
     yield Finding(
         "ML117",
         item.point(),
-        f"{item.host.title} starts {item.name} without mcp-launch: nothing sees to its "
-        "directory, its session and its end",
+        f"{item.host.title} starts {item.name} without mcp-launch: nothing manages "
+        "its directory, its session and its end",
         f"wrap it: {tell_how(item)}",
         offer_wrapping(survey, item),
         find_reach(item),

@@ -83,11 +83,13 @@ def _tell_missing(directory: str) -> Iterator[Finding]:
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        problem = f"{directory} cannot be made: {above} is no directory"
+        problem = f"{directory} cannot be made: {above} is not a directory"
         yield _refuse(directory, problem, f"move {above} away")
     elif not os.access(above, os.W_OK | os.X_OK):
         problem = f"{directory} cannot be made: you may not write into {above}"
-        yield _refuse(directory, problem, f"let yourself write there: {profile_files.quote(above)}")
+        yield _refuse(
+            directory, problem, f"make it writable: chmod u+wx {profile_files.quote(above)}"
+        )
 
 
 def _refuse(directory: str, problem: str, fix: str) -> Finding:

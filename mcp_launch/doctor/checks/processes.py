@@ -96,7 +96,7 @@ def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
                 "ML402",
                 Subject(host.name, name),
                 f"{host} needs {most} of {printable(name)} and runs {len(same)}: {ages}",
-                f"start {host.title} anew when no session of it is at work",
+                f"restart {host.title} when none of its sessions is busy",
             )
         elif twice := _find_thread_served_twice(same):
             yield Finding(
@@ -104,7 +104,7 @@ def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
                 Subject(host.name, name),
                 f"more than one {printable(name)} serves thread {printable(twice)} "
                 f"of {host}: {ages}",
-                f"start {host.title} anew when no session of it is at work",
+                f"restart {host.title} when none of its sessions is busy",
             )
 
 
@@ -139,7 +139,7 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
                 "ML403",
                 Subject(host.name, server.name, pid=server.pid),
                 f"{writers} can write to the stdin of {server}",
-                f"end process {server.contact}, and have one host alone start it anew",
+                f"end process {server.contact}, and let only one host start it",
             )
 
 
@@ -166,7 +166,7 @@ def _check_readers(census: Census) -> Iterator[Finding]:
                 "ML403",
                 Subject(host.name, server.name, pid=server.pid),
                 f"{server} of {host} and {other} of {other_host} read from the same pipe",
-                f"end processes {server.contact} and {other.contact}, and start both anew",
+                f"end processes {server.contact} and {other.contact}, and start both again",
             )
 
 

@@ -72,7 +72,7 @@ def _find_fault_of_line(file: str, head: bytes) -> Fault | None:
     if os.path.isfile(interpreter) and os.access(interpreter, os.X_OK):
         return None
     is_there = os.path.exists(interpreter)
-    what = "is no program" if is_there else "does not exist"
+    what = "is not a program" if is_there else "does not exist"
     name = os.path.basename(interpreter)
     is_python = name.startswith("python") and not is_there
     return Fault(

@@ -29,7 +29,7 @@ _CONNECT_LIMIT = 0.5
 
 _FIX = (
     "add it to exclude_mcps under [mcp_pool] in ~/.agent-deck/config.toml (or set enabled = false "
-    "there), then start its sessions anew"
+    "there), then restart its sessions"
 )
 
 

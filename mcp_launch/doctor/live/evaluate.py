@@ -111,7 +111,7 @@ def _find_strangeness(patient: Patient, item: Item) -> tuple[str, str] | None:
         return problem, f"{newer}, one that answers `initialize` as well"
     is_given_up = greeting.begins_with == DISCOVER and not _is_started_again(item, own)
     if own.failure and is_given_up:
-        problem = f"{item.name} does not bear `server/discover`, with which {title} begins"
+        problem = f"{item.name} cannot handle `server/discover`, {title}'s first request"
         return f"{problem}: it {own.failure.message}", newer
     talk = patient.find_talk(item)
     if talk.missing and greeting.refuses_incomplete:
