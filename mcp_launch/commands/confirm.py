@@ -15,7 +15,7 @@ def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
     """Tell whether the user wants it.
 
     Raises:
-        UsageError: There is nobody to ask.
+        UsageError: There is cannot be asked.
 
     """
     if is_sure:

@@ -187,7 +187,7 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     project = desk.make_project("project")
     init = desk.place / "init"
     init.symlink_to(os.path.realpath(sys.executable))
-    adopter = [str(init), "-S", "-E", str(HERE.parent / "actors" / "adopter.py")]
+    adopter = [str(init), "-S", "-E", str(HERE.parent / "support" / "actors" / "adopter.py")]
     witness = Witness(desk.place)
     HOSTS[host].configure(desk, [*SERVER, "--witness", witness.path, "hostile"])
     left, living = (

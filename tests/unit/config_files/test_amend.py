@@ -7,9 +7,9 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
+from host_files import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
-from test_wrapping import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
 
 from mcp_launch.config_files import leftovers, run_options
 from mcp_launch.config_files.host_config import ANY_HOST, File, HostConfig

@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 from doctoring import list_codes
 from privileges import ask_as_anybody
+from wrap_requests import LAUNCHER, TEXT, track, unwrap, wrap, write
 
 from mcp_launch import state as state_directory
 from mcp_launch.commands import doctor, trust
 from mcp_launch.commands import wrap as wrap_command
 from mcp_launch.commands.screen import Screen
-from mcp_launch.commands.wrap import Request
 from mcp_launch.config_files import backups, planned_changes, replace_file, wrapped_files
 from mcp_launch.config_files.host_config import ANY_HOST, File
 from mcp_launch.config_files.planned_changes import Wish
@@ -43,35 +42,6 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.documents.document import Kind
-
-GIT = shutil.which("git") or "git"
-LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
-TEXT = '{"mcpServers": {"it": {"command": "x", "args": ["1"]}}}'
-
-
-def write(path: Path, text: str = TEXT) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def track(project: Path, *names: str) -> None:
-    subprocess.run([GIT, "init", "-q"], cwd=project, check=True)
-    subprocess.run([GIT, "add", *names], cwd=project, check=True)
-
-
-def wrap(**request: object) -> int:
-    return edit(is_wrapping=True, **request)
-
-
-def unwrap(**request: object) -> int:
-    return edit(is_wrapping=False, **request)
-
-
-def edit(*, is_wrapping: bool, **request: object) -> int:
-    whole: dict[str, object] = {"names": [], "hosts": [], "files": [], "is_sure": True}
-    asked = Request(**(whole | request))  # type: ignore[arg-type]
-    return wrap_command.run(asked, os.environ, is_wrapping=is_wrapping)
 
 
 def read_command(path: Path) -> str:

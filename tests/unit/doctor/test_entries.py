@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctoring import examine_module, list_codes
-from test_shared_files import track
+from wrap_requests import track
 
 from mcp_launch.doctor.checks import (
     agent_timeouts,

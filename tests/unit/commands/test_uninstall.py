@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from test_shared_files import TEXT, track, unwrap, wrap, write
+from wrap_requests import TEXT, track, unwrap, wrap, write
 
 from mcp_launch.commands import confirm
 from mcp_launch.commands import uninstall as uninstall_command
@@ -81,7 +81,7 @@ def test_a_dry_run_changes_nothing_and_nobody_is_not_asked(elsewhere: Path, stat
     before = elsewhere.read_text(encoding="utf-8")
 
     assert uninstall(is_sure=False, is_dry=True) == 0
-    with pytest.raises(UsageError, match="nobody to ask"):
+    with pytest.raises(UsageError, match="cannot be asked"):
         uninstall(is_sure=False)
 
     assert elsewhere.read_text(encoding="utf-8") == before

@@ -745,7 +745,7 @@ def test_who_looks_is_not_looked_at(families: Families, state: Path) -> None:
     """A host's tool may run `mcp-launch ps` itself, with pipes to it."""
     code = (
         "import os, sys\n"
-        f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
+        f"sys.path.insert(0, {str(HERE)!r})\n"
         "from standins import take\nfrom pathlib import Path\n"
         "print('ready', flush=True)\n"
         f"print(len(take(Path({str(state)!r})).hosts), flush=True)\n"

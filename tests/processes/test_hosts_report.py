@@ -11,7 +11,7 @@ import pytest
 from hosts import programs, report
 from hosts.report import Result
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 RESULTS = [
     Result(3, "A fork is known", ["Codex 2"], ""),
@@ -116,7 +116,7 @@ def add_test(suite: Path, code: str) -> None:
 def run(suite: Path, *words: str, path: str = "") -> tuple[int, str]:
     """Run the suite, and return its exit code and what it says."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    environ["PYTHONPATH"] = str(ROOT / "tests")
+    environ["PYTHONPATH"] = f"{ROOT / 'tests'}:{ROOT / 'tests' / 'support'}"
     environ["PATH"] = path or environ["PATH"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sessions import A, B, kill, methods, of, stop, with_constants
 from stage import (
+    HERE,
     MEMORY,
     RUN,
     Launch,
@@ -1146,7 +1147,7 @@ def test_an_outer_launch_is_told(stage: Stage) -> None:
     """Claude Code starts a host as its server, which starts ours."""
     inner = stage.project.parent / "codex"
     inner.symlink_to(os.path.realpath(sys.executable))
-    script = str(Path(__file__).parent / "actors" / "host.py")
+    script = str(HERE / "actors" / "host.py")
     as_server = [str(inner), "-S", "-E", script, "--quiet", "--", *RUN, "--", *MEMORY]
     host = stage.launch_below(
         "claude",

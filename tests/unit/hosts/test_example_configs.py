@@ -16,7 +16,7 @@ from mcp_launch.launch.plan import Dotenv
 from mcp_launch.state.profile_cache import Record
 from mcp_launch.values import Found
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

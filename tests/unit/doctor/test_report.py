@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Survey
 
-README = Path(__file__).parent.parent / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 GIT = shutil.which("git") or "git"
 PROGRAM = str(Path(sys.executable).parent / "mcp-launch")
 

@@ -1,0 +1,41 @@
+"""`wrap` and `unwrap` as a user runs them, and files for them to change."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mcp_launch.commands import wrap as wrap_command
+from mcp_launch.commands.wrap import Request
+
+GIT = shutil.which("git") or "git"
+LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
+TEXT = '{"mcpServers": {"it": {"command": "x", "args": ["1"]}}}'
+
+
+def write(path: Path, text: str = TEXT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def track(project: Path, *names: str) -> None:
+    subprocess.run([GIT, "init", "-q"], cwd=project, check=True)
+    subprocess.run([GIT, "add", *names], cwd=project, check=True)
+
+
+def wrap(**request: object) -> int:
+    return edit(is_wrapping=True, **request)
+
+
+def unwrap(**request: object) -> int:
+    return edit(is_wrapping=False, **request)
+
+
+def edit(*, is_wrapping: bool, **request: object) -> int:
+    whole: dict[str, object] = {"names": [], "hosts": [], "files": [], "is_sure": True}
+    asked = Request(**(whole | request))  # type: ignore[arg-type]
+    return wrap_command.run(asked, os.environ, is_wrapping=is_wrapping)
