@@ -436,7 +436,7 @@ def test_an_age_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(UsageError) as refused:
         reap(older_than="soon")
 
-    assert refused.value.problem == "'soon' is no age"
+    assert refused.value.problem == "'soon' is not a valid age"
     assert refused.value.fix == "write a number and s, m, h or d, as in 30m"
 
 
