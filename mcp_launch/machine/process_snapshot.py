@@ -137,7 +137,7 @@ class Population:
     def is_adopted(self, pid: int) -> bool:
         """Tell whether it is proven that a process was not started by its parent.
 
-        Who is not proven to be may still be listed, with that as the doubt (see `strangers`).
+        Who is not proven to be may still be listed, with that as the doubt (see `other_servers`).
 
         Any program may be a container's first process, adopt others, and have children of its
         own. Those are in its session, or lead one: who is in a third was born elsewhere.

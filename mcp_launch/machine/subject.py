@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Subject(NamedTuple):
     """What a finding is about, as far as it is about something in particular."""
 
-    host: str = ""  # its name in `settings`, or in `hosts`
+    host: str = ""  # its name in `hosts`
     server: str = ""
     scope: str = ""
     file: str = ""

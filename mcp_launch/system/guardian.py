@@ -10,7 +10,7 @@ somebody behind who knows what to do:
 
 * the host dies or is done: the launcher notices and tells the guardian;
 * the launcher dies, even of SIGKILL: the guardian's pipe from it closes;
-* the guardian dies: the kernel ends the server, and the keeper (see `keeping`), a
+* the guardian dies: the kernel ends the server, and the keeper (see `keeper_process`), a
   subreaper too, inherits and ends the rest, whether the launcher is alive or not;
 * the keeper dies: the guardian is adopted by the launcher, a subreaper as well, and goes
   on; the launcher does what the keeper would do.
