@@ -48,7 +48,7 @@ def run(
         if youngest is None or (server.age is not None and server.age >= youngest)
     ]
     if not found:
-        console.print("There is nothing to end: every server has a host, or may have one.")
+        console.print("Nothing to reap: no server is provably orphaned.")
         console.print(recognize_server.EXPLANATION)
     elif not _is_agreed(console, found, is_sure=is_sure):
         console.print("Nothing was ended.")

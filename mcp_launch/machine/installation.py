@@ -60,7 +60,7 @@ def warn(launcher: str) -> ShortLived | None:
     how = "install it with `pipx install .` or `uv tool install .` in a clone, and wrap again"
     real = os.path.realpath(launcher)
     if any(part in path for part in _CACHES for path in (launcher, real)):
-        return ShortLived(f"{launcher} is in a place that is emptied from time to time", how)
+        return ShortLived(f"{launcher} is in a directory that is cleaned from time to time", how)
     environment = os.path.dirname(os.path.dirname(launcher))
     if os.path.exists(os.path.join(environment, "pyvenv.cfg")):
         return ShortLived(f"{launcher} goes when its virtual environment does", how)

@@ -121,7 +121,7 @@ def test_where_all_is_well_nothing_is_done(
 
     assert is_there(family.server)
     assert capsys.readouterr().out == (
-        "There is nothing to end: every server has a host, or may have one.\n"
+        "Nothing to reap: no server is provably orphaned.\n"
         "A server is known by its command, if a host's file has it, or by the word mcp in the "
         "name of its program, script, module or package.\n"
     )
@@ -209,7 +209,7 @@ def test_who_can_be_reached_another_way_is_left_alone(
 
     assert is_there(family.server)
     shown = capsys.readouterr().out
-    assert "There is nothing to end" in shown
+    assert "Nothing to reap" in shown
     assert f"Left alone: mcp-docs (process {family.server}): process " in shown
 
 

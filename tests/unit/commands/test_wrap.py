@@ -370,8 +370,8 @@ def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("/home/me/.cache/uv/archive-v0/abc/bin/mcp-launch", "is emptied from time to time"),
-        ("/tmp/x/bin/mcp-launch", "is emptied from time to time"),  # noqa: S108
+        ("/home/me/.cache/uv/archive-v0/abc/bin/mcp-launch", "is cleaned from time to time"),
+        ("/tmp/x/bin/mcp-launch", "is cleaned from time to time"),  # noqa: S108
         ("/home/me/.local/bin/mcp-launch", ""),
     ],
 )
