@@ -304,21 +304,17 @@ def _empty(directory: str, place: _Place, kept: set[str]) -> None:
 def _list_own(directory: str) -> list[os.DirEntry[str]]:
     """Return the plain files of this user in a directory that is this user's, and no link."""
     try:
-        if not stat.S_ISDIR(os.lstat(directory).st_mode) or not _is_own(os.lstat(directory)):
+        if not stat.S_ISDIR(os.lstat(directory).st_mode) or not state.is_users(os.lstat(directory)):
             return []
         with os.scandir(directory) as entries:
             return [
                 entry
                 for entry in entries
                 if entry.is_file(follow_symlinks=False)
-                and _is_own(entry.stat(follow_symlinks=False))
+                and state.is_users(entry.stat(follow_symlinks=False))
             ]
     except OSError:
         return []  # there is none
-
-
-def _is_own(status: os.stat_result) -> bool:
-    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
 def _list_left(directory: str) -> list[str]:

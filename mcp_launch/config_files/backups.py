@@ -92,7 +92,7 @@ def list_copies(directory: str) -> list[str]:
 def _make_directory(directory: str) -> None:
     state.make_private(directory)
     status = os.lstat(directory)
-    is_own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    is_own = state.is_users(status)
     if not stat.S_ISDIR(status.st_mode) or not is_own:
         raise FileRefused(
             f"{directory} is not a directory of your own, so no copy can be kept there",

@@ -171,7 +171,7 @@ def _drop_old_copy(copy: str, text: str) -> bool:
     """Remove a copy that 0.1.0 made, if it holds nothing that the file itself does not."""
     try:
         status = os.lstat(copy)
-        is_own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+        is_own = state.is_users(status)
         if not stat.S_ISREG(status.st_mode) or not is_own or write_file.read(copy) != text:
             return False
         os.unlink(copy)

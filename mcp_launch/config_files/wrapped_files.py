@@ -37,7 +37,6 @@ _VERSION = 1
 _FORGOTTEN = "forgotten"
 
 _KINDS = ("toml", "json", "yaml")
-_OTHERS_CAN_WRITE = 0o022
 
 
 class _Damaged(FileRefused):
@@ -225,7 +224,7 @@ def _refuse_foreign(name: str, status: os.stat_result, above: os.stat_result) ->
     if not stat.S_ISREG(status.st_mode):
         raise FileRefused(f"{problem}it is not a regular file", fix=f"move {name} away")
     for path, one in ((directory, above), (name, status)):
-        if not _is_own(one):
+        if not state.is_own(one):
             raise FileRefused(
                 f"{problem}other users can write {path}",
                 fix=f"if it is yours, run: chmod go-w {shlex.quote(path)}; if not, move it away",
@@ -237,12 +236,6 @@ def _tell_damage(name: str) -> _Damaged:
         f"{name}, the record of what was wrapped, is damaged: wrapped files may be missing from it",
         fix=f"unwrap the files that it names (mcp-launch unwrap --file FILE), then remove {name}",
     )
-
-
-def _is_own(status: os.stat_result) -> bool:
-    if not hasattr(os, "geteuid"):
-        return True  # Windows
-    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_CAN_WRITE
 
 
 def _open_no_link(path: str, flags: int) -> int:

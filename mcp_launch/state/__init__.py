@@ -105,4 +105,9 @@ def is_own_directory(path: str) -> bool:
 
 def is_own(status: os.stat_result) -> bool:
     """Tell whether something belongs to this user, and nobody else may write to it."""
-    return status.st_uid == os.geteuid() and not status.st_mode & OTHERS_CAN_WRITE
+    return is_users(status) and not status.st_mode & OTHERS_CAN_WRITE
+
+
+def is_users(status: os.stat_result) -> bool:
+    """Tell whether something belongs to this user; Windows has no such owners."""
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
