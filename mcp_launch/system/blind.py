@@ -104,15 +104,18 @@ def list_descendants(pid: int) -> list[int]:
     """Return our own children that live: who asks again after their end finds the rest.
 
     `waitid` answers for any number whether it is a child of ours. Pids are given out in
-    turn, so whoever descends from us has one between ours and the newest. Only if that
-    finds nobody, because they have started again from below, are all of them tried, which
-    takes seconds; not while there is one to be collected, who may be the last.
+    turn, so whoever descends from us has one between ours and the newest, or, where the
+    numbers have since started again from below, above ours or below the newest. Only if
+    that finds nobody, because they have come round to ours again, are all of them tried,
+    which takes seconds; not while there is one to be collected, who may be the last.
     """
     if pid != os.getpid() or not _has_children():
         return []
     newest = _take_a_pid()
-    window = range(pid + 1, newest) if newest > pid else range(pid + 1, _LARGEST_PID)
-    found = _list_children(window)
+    if newest > pid:
+        found = _list_children(range(pid + 1, newest))
+    else:
+        found = _list_children(range(2, newest)) + _list_children(range(pid + 1, _LARGEST_PID))
     if found or os.waitid(os.P_ALL, 0, _LOOK_ONLY) is not None:
         return found
     return _list_children(range(2, _LARGEST_PID))
