@@ -51,8 +51,6 @@ CIRCLES = {
             "broker.connection",
             "broker.replacement",
             "broker.server_messages",
-            "broker.replay",
-            "broker.roots",
         }
     ),
     frozenset({"machine.survey", "machine.permission"}),

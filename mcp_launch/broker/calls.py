@@ -10,11 +10,11 @@ from __future__ import annotations
 from time import time as _now
 
 from mcp_launch import protocol, trace
-from mcp_launch.broker import context_record, routing
-from mcp_launch.broker.meta_template import Familiar
+from mcp_launch.broker import routing
 from mcp_launch.broker.routing import Binding
 from mcp_launch.launch.context import is_inside
 from mcp_launch.protocol import json_edit, json_text
+from mcp_launch.state import leases
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -180,7 +180,7 @@ class Calls:
         """Return what a lease tells of the calls."""
         bound = self.bound
         return {
-            "context": context_record.describe_facts(self.found, self.decided.cwd),
+            "context": _describe_facts(self.found, self.decided.cwd),
             "place_note": self.decided.place_note,
             "binding": {
                 "state": bound.state,
@@ -295,5 +295,71 @@ class Calls:
 
     def _describe(self) -> dict[str, Json]:
         found, bound = self.found, self.bound
-        facts = context_record.describe_facts(found, self._place or self.decided.cwd)
-        return context_record.name_context(facts, found.launch.value, bound.state, bound.evidence)
+        facts = _describe_facts(found, self._place or self.decided.cwd)
+        return leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
+
+
+class Familiar:
+    """A `_meta` as it was written, with gaps for the texts and numbers that mean nothing."""
+
+    __slots__ = ("_beginning", "_gaps", "_misses")
+
+    def __init__(self) -> None:
+        self._beginning = b""  # up to the first gap; empty: nothing was learned
+        self._gaps: list[tuple[bytes, bytes]] = []  # what ends it, what follows up to the next
+        self._misses = 0
+
+    def match(self, line: bytes, start: int) -> int:
+        """Return where the `_meta` that begins at `start` ends, 0 if it is not like the last."""
+        if not self._beginning or not line.startswith(self._beginning, start):
+            return 0
+        at = start + len(self._beginning)
+        for sign, fixed in self._gaps:
+            # A text ends with a quote, a number before what follows it.
+            end = line.find(sign, at)
+            if not line.startswith(fixed, end) or not (sign == b'"' or line[at:end].isdigit()):
+                return 0
+            at = end + len(fixed)
+        if line.find(b"\\", start, at) >= 0:
+            return 0  # a quote may be escaped, and not the end of a text
+        self._misses = 0
+        return at
+
+    def learn(self, line: bytes, start: int, meta: Message, telling: tuple[str, ...]) -> None:
+        """Remember this one; values of the members that are telling must stay the same."""
+        self._misses += 1
+        # Where nothing is ever alike, it is tried ever more seldom: 1, 2, 4, 8 …
+        if self._misses & (self._misses - 1):
+            return
+        text = line.decode("ascii")
+        end = json_edit.find_end(text, start)
+        if "\\" in text[start:end]:
+            return  # it could not be matched
+        fixed: list[str] = []
+        kinds: list[bool] = []
+        at = start
+        for name, value_start, value_end in json_edit.list_members(text, start):
+            value = meta[name]
+            is_text = isinstance(value, str)
+            if name in telling or not (is_text or text[value_start:value_end].isdigit()):
+                continue
+            fixed.append(text[at : value_start + is_text])
+            kinds.append(is_text)
+            at = value_end - is_text
+        fixed.append(text[at:end])
+        self._beginning = fixed[0].encode()
+        parts = [part.encode() for part in fixed[1:]]
+        self._gaps = [
+            (b'"' if is_text else part[:1], part)
+            for is_text, part in zip(kinds, parts, strict=True)
+        ]
+
+
+def _describe_facts(found: Context, cwd: Found) -> dict[str, Json]:
+    return leases.describe_facts(
+        host=found.host,
+        session=found.session,
+        thread=found.thread,
+        project_root=found.project_root,
+        cwd=cwd,
+    )

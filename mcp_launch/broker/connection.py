@@ -9,11 +9,9 @@ from __future__ import annotations
 from mcp_launch import protocol, trace
 from mcp_launch.broker.calls import ACTING, KEY, Refused
 from mcp_launch.broker.replacement import Succession
-from mcp_launch.broker.roots import Roots
-from mcp_launch.broker.server_messages import Hearing
+from mcp_launch.broker.server_messages import Hearing, Roots
 from mcp_launch.protocol import json_edit
-from mcp_launch.protocol.handshake import Opening
-from mcp_launch.protocol.requests import Ledger
+from mcp_launch.protocol.requests import Ledger, Opening
 from mcp_launch.system import kernel
 
 TYPE_CHECKING = False

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 
 from mcp_launch import protocol, state
-from mcp_launch.broker import context_record
 from mcp_launch.state import leases
 from mcp_launch.system import list_ancestors
-from mcp_launch.system.stamps import Stamp
+from mcp_launch.values import Stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,23 +27,23 @@ class Outer:
     """Reads the outer launch's lease, again when it has changed."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._stamp = Stamp()
         self._context: Json = None
 
     def read(self) -> Json:
         """Return its context as it is now."""
         try:
-            seen = os.stat(self._path)
+            seen = os.stat(self.path)
         except OSError:
             return self._context
         if self._stamp.may_have_changed(seen):
-            self._context = _read_context(self._path, _DEPTH)
+            self._context = _read_context(self.path, _DEPTH)
         return self._context
 
 
-def find(table: ProcessTable, host: int) -> str | None:
-    """Return the lease of the launch that the host's process runs under, if there is one.
+def find(table: ProcessTable, host: int) -> Outer | None:
+    """Return the launch that the host's process runs under, if there is one.
 
     Believed only if that launch's guardian is above the host: the variable is inherited by
     whatever is started from anywhere below.
@@ -57,7 +56,7 @@ def find(table: ProcessTable, host: int) -> str | None:
     record = leases.read(path) or {}
     guardian = protocol.get_member(record.get("processes"), "guardian", "pid")
     above = [process.identity.pid for process in list_ancestors(table, host)]
-    return path if guardian in above else None
+    return Outer(path) if guardian in above else None
 
 
 def _read_context(path: str, depth: int) -> Json:
@@ -65,7 +64,7 @@ def _read_context(path: str, depth: int) -> Json:
     binding = record.get("binding") if record else None
     if record is None or not isinstance(binding, dict):
         return None
-    context = context_record.name_context(
+    context = leases.name_context(
         record.get("context"), record.get("launch"), binding.get("state"), binding.get("evidence")
     )
     outer = record.get("outer")

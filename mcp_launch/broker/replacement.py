@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from mcp_launch import protocol, trace
-from mcp_launch.broker.replay import Recollection
+from mcp_launch.broker.server_messages import Recollection
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.protocol import json_edit
 from mcp_launch.runtime.loop import explain_early_end

@@ -1,18 +1,28 @@
-"""What the server says, message by message.
+"""What the server says, message by message; what a new server is told; the host's roots.
 
-Answers are counted off against what was asked; our own are kept; and the requests of a
-server that took another's place get ids of ours, for both count from the same number.
+Answers are matched with what was asked, and answers to our own requests are kept. Requests
+of a server that replaced another get ids of ours: both servers count from the same number.
 """
 
 from __future__ import annotations
 
-from mcp_launch import protocol
+import os
+
+from mcp_launch import protocol, trace
+from mcp_launch.launch.context import is_inside
 from mcp_launch.protocol import json_edit, server_lines
+from mcp_launch.protocol.requests import hash_tools
+from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_launch.broker.connection import Conversation
-    from mcp_launch.protocol.json_text import Message
+    from mcp_launch.protocol.json_text import Json, Message
+
+    # What is done with an answer, and the line that it is.
+    Heard = Callable[[Message, bytes], None]
 
 # What is looked at closely when it is answered.
 _NOTEWORTHY = {"initialize", "tools/list", "subscriptions/listen"}
@@ -106,3 +116,199 @@ class Hearing:
         key = protocol.spell(self._succession.recollection.make_id())
         self._ledger.want(said, line, key)
         return json_edit.replace(line, key, "id")
+
+
+_SCHEME = "file://"
+
+# When to ask the host, if the server has not done so by then, nor a call come …
+_ASK_AFTER = 0.1
+# … and how long a call waits for the answer, where something follows from it.
+_ANSWER_LIMIT = 2.0
+
+
+class Roots:
+    """What the host said to `roots/list`, and whether it fits."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self.told: list[str] = []
+        self.is_due = False  # the next call must not go before they are known
+        self.has_been_asked = False  # by the server, or by us
+        self._talk = talk
+        self._key = b""  # our own request
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the host has to answer us, not the server."""
+        return bool(self._key)
+
+    def expect(self) -> None:
+        """Find out soon: the host is ready, or says that they have changed."""
+        if self._is_witness():
+            self.is_due = True
+            self.has_been_asked = False
+            self._talk.relay.set_alarm("roots", _ASK_AFTER, self._ask)
+
+    def detain(self, line: bytes) -> bool:
+        """Tell whether a call has to wait for them, and keep it if so."""
+        self._ask()
+        self.is_due = self.is_asking
+        if not self.is_due or self._talk.calls.profile.on_change not in {"restart", "refuse"}:
+            return False
+        self._talk.succession.hold(line)
+        self._talk.relay.set_alarm("roots", _ANSWER_LIMIT, self._go_on)
+        return True
+
+    def hear_own(self, key: bytes, answer: Message) -> bool:
+        """Take an answer that is for us; False if it is the server's."""
+        if not self._key or key != self._key:
+            return False
+        self._key = b""
+        self.hear(answer)
+        return True
+
+    def hear(self, answer: Message) -> None:
+        """Take note of an answer, whoever asked."""
+        listed = protocol.get_member(answer, "result", "roots")
+        addresses = [protocol.get_member(root, "uri") for root in _as_list(listed)]
+        self.told = [
+            _read_address(address)
+            for address in addresses
+            if isinstance(address, str) and address.startswith(_SCHEME)
+        ]
+        calls = self._talk.calls
+        place = calls.found.place
+        is_contradicted = bool(self.told) and not is_inside(place.value, self.told)
+        calls.contradict(Found(self.told[0], "the host's roots/list") if is_contradicted else None)
+        if is_contradicted:
+            trace.note(f"the host works in {self.told[0]}, the server in {place.value}")
+        self._talk.note_news()
+        self._go_on()
+
+    def _is_witness(self) -> bool:
+        """Tell whether there is something to learn: who was told a directory is not asked."""
+        calls, opening = self._talk.calls, self._talk.opening
+        greeting = protocol.look(opening.greeting)
+        return (
+            calls.found.facts.moves_unannounced
+            and calls.profile.cwd in {"session", "project_root"}
+            and opening.era == "initialize"
+            and protocol.get_member(greeting, "params", "capabilities", "roots") is not None
+        )
+
+    def _ask(self) -> None:
+        if not self.has_been_asked:
+            self.has_been_asked = True
+            request_id = self._talk.succession.recollection.make_id()
+            self._key = protocol.spell(request_id)
+            self._talk.relay.say(protocol.make_request(request_id, "roots/list"))
+
+    def _go_on(self) -> None:
+        self.is_due = False
+        self._talk.relay.drop_alarm("roots")
+        self._talk.succession.release()
+
+
+def _as_list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _read_address(address: str) -> str:
+    first, *rest = address[len(_SCHEME) :].encode().split(b"%")
+    try:
+        parts = [bytes.fromhex(part[:2].decode()) + part[2:] for part in rest]
+    except ValueError:
+        return address[len(_SCHEME) :]  # a bare percent sign
+    return os.fsdecode(b"".join([first, *parts]))
+
+
+_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+_TOOLS_CHANGED = "notifications/tools/list_changed"
+
+
+class Recollection:
+    """Our own requests to a server, and what becomes of them."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._open: dict[bytes, Heard] = {}  # our requests, by their ids
+        self._count = 0
+        self._pages: list[int] = []  # of tools, as the new server has them
+        self._unacknowledged: set[bytes] = set()  # streams that the host has had confirmed
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether the server has to answer us, not the host."""
+        return bool(self._open)
+
+    def make_id(self) -> str:
+        """Return an id for a request of our own, which nobody else uses."""
+        self._count += 1
+        return f"mcp-launch/{self._talk.calls.found.launch.value}/{self._count}"
+
+    def forget(self) -> None:
+        """Expect no more answers: the server is gone."""
+        self._open.clear()
+
+    def ask(self, line: bytes, hear: Heard) -> None:
+        """Repeat a request of the host's, and hear the answer."""
+        key = protocol.spell(self.make_id())
+        self._open[key] = hear
+        self._talk.relay.guard.waits_for_whole_lines = True
+        self._talk.relay.deliver(json_edit.replace(line, key, "id"))
+
+    def remind(self) -> None:
+        """Tell the server what is in force, and find out whether its tools are the same."""
+        ledger = self._talk.ledger
+        self._talk.relay.deliver(self._talk.opening.initialized)
+        for line in (ledger.level, *ledger.subscriptions.values()):
+            if line:
+                self.ask(line, _leave_alone)
+        self._unacknowledged = set(ledger.listening)
+        for line in ledger.listening.values():
+            self._talk.relay.deliver(line)
+        self._pages = []
+        if ledger.tools and ledger.tools_request:
+            self.ask(ledger.tools_request, self._hear_tools)
+
+    def hear_own(self, key: bytes, answer: Message, line: bytes) -> bool:
+        """Take an answer that is for us; False if it is the host's."""
+        hear = self._open.pop(key, None)
+        if hear is not None:
+            hear(answer, line)
+        return hear is not None
+
+    def hear_acknowledged(self, told: Message) -> bool:
+        """Tell whether a stream is confirmed that the host knows to be."""
+        key = protocol.spell(protocol.get_member(told, "params", "_meta", _SUBSCRIPTION_ID))
+        if key not in self._unacknowledged:
+            return False
+        self._unacknowledged.discard(key)
+        return True
+
+    def _hear_tools(self, answer: Message, line: bytes) -> None:
+        ledger = self._talk.ledger
+        self._pages.append(hash_tools(line))
+        has_more = bool(protocol.get_member(answer, "result", "nextCursor"))
+        if has_more and len(self._pages) < len(ledger.tools):
+            cursor = json_edit.read_raw(line, "result", "nextCursor")
+            further = json_edit.put(ledger.tools_request, cursor, "params", "cursor")
+            self.ask(further, self._hear_tools)
+        elif self._pages != ledger.tools and "result" in answer:
+            ledger.tools = self._pages
+            self._tell_tools_changed()
+
+    def _tell_tools_changed(self) -> None:
+        talk = self._talk
+        announced = ("result", "capabilities", "tools", "listChanged")
+        if talk.opening.greeting and protocol.get_member(talk.opening.answer, *announced):
+            talk.relay.say(protocol.make_notification(_TOOLS_CHANGED))
+        for line in talk.ledger.listening.values():
+            asked = protocol.look(line)
+            if protocol.get_member(asked, "params", "notifications", "toolsListChanged"):
+                stream = json_edit.read_raw(line, "id")
+                changed = protocol.make_notification(_TOOLS_CHANGED)
+                talk.relay.say(json_edit.put(changed, stream, "params", "_meta", _SUBSCRIPTION_ID))
+
+
+def _leave_alone(_answer: Message, _line: bytes) -> None:
+    """Keep an answer from the host that it has had already."""

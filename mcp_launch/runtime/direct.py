@@ -10,7 +10,7 @@ import select
 import time
 
 from mcp_launch import trace
-from mcp_launch.protocol.handshake import Opening
+from mcp_launch.protocol.requests import Opening
 from mcp_launch.runtime.loop import Attendant, explain_early_end, read, wait_for_input
 
 TYPE_CHECKING = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcp_launch.system.guardian import Guardian
-    from mcp_launch.system.host_watch import HostWatch
+    from mcp_launch.system.kernel import HostWatch
 
 # One read: what a pipe holds by default. More would take memory from the system for
 # every short message and give it back again.

@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 
 from mcp_launch import state, trace
-from mcp_launch.broker import outer_launch
 from mcp_launch.broker.calls import Calls
 from mcp_launch.state import launch_log, leases
 from mcp_launch.system import kernel
-from mcp_launch.system.host_watch import HostWatch
+from mcp_launch.system.kernel import HostWatch
 from mcp_launch.values import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcp_launch.broker.outer_launch import Outer
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.lineage import Lineage
     from mcp_launch.launch.plan import Plan
@@ -59,11 +59,10 @@ class Running:
 
 def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     """Stay with the server until nothing of it is left; return its exit code."""
-    around = _find_outer(running)
-    beyond = outer_launch.Outer(around) if around else None
-    calls = Calls(running.wanted, running.found, running.decided, beyond)
+    outer = _find_outer(running)
+    calls = Calls(running.wanted, running.found, running.decided, outer)
     log = _open_log(running)
-    lease = _take_lease(running, calls, around)
+    lease = _take_lease(running, calls, outer)
     hosts = watch_hosts(running, running.starter.hosts)
     try:
         if pipes is None:
@@ -132,9 +131,14 @@ def watch_hosts(running: Running, pids: list[int]) -> HostWatch:
     return hosts
 
 
-def _find_outer(running: Running) -> str | None:
+def _find_outer(running: Running) -> Outer | None:
     host = _host_of(running)
-    return outer_launch.find(running.table, host) if host else None
+    # Rare, and found out by one read: the module is imported only if there may be one.
+    if not host or not running.table.read_variable(host, "MCP_LAUNCH_ID"):
+        return None
+    from mcp_launch.broker import outer_launch
+
+    return outer_launch.find(running.table, host)
 
 
 def _open_log(running: Running) -> Log:
@@ -151,7 +155,7 @@ def _open_log(running: Running) -> Log:
     return log
 
 
-def _take_lease(running: Running, calls: Calls, around: str | None) -> Lease:
+def _take_lease(running: Running, calls: Calls, outer: Outer | None) -> Lease:
     record = leases.open_record(running.found.launch.value, running.decided.argv)
     lease = leases.Lease(running.starter.lease, record)
     lease.write(
@@ -160,7 +164,7 @@ def _take_lease(running: Running, calls: Calls, around: str | None) -> Lease:
         wire="direct" if running.wanted.direct else "guarded",
         boot=running.table.boot_id(),
         lineage={"verdict": running.line.verdict, "evidence": running.line.evidence},
-        outer=around,
+        outer=outer.path if outer else None,
         restarts=0,
         passed_over=running.wanted.passed_over or None,
         processes=_describe_processes(running),

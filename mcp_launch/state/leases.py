@@ -13,13 +13,13 @@ from errno import ENOSPC
 
 from mcp_launch import state, trace
 from mcp_launch.protocol import json_text
-from mcp_launch.values import ProcessIdentity, compare
+from mcp_launch.values import Found, ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
-    from mcp_launch.values import Verdict
+    from mcp_launch.values import Missing, Verdict
 
 VERSION = 1
 
@@ -192,3 +192,36 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except OSError:
         pass  # removed already, or never written
+
+
+# The names that a server sees in `_meta`.
+_NAMES = {
+    "host": "host",
+    "session": "sessionId",
+    "thread": "threadId",
+    "project_root": "projectRoot",
+    "cwd": "cwd",
+}
+
+
+def describe_facts(**facts: Found | Missing) -> dict[str, Json]:
+    """Return what is known of a launch, each fact with its origin."""
+    return {
+        name: {"value": fact.value, "origin": fact.origin}
+        for name, fact in facts.items()
+        if isinstance(fact, Found)
+    }
+
+
+def name_context(facts: Json, launch: Json, state: Json, evidence: Json) -> dict[str, Json]:
+    """Return facts, as leases hold them, under the names that a server sees."""
+    told: dict[str, Json] = {}
+    origin: dict[str, Json] = {}
+    for name, seen in _NAMES.items():
+        fact = facts.get(name) if isinstance(facts, dict) else None
+        if isinstance(fact, dict):
+            told[seen] = fact.get("value")
+            origin[seen] = fact.get("origin")
+    if evidence:
+        origin["binding"] = evidence
+    return {**told, "launchId": launch, "binding": state, "origin": origin}

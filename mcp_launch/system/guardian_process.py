@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.host_watch import HostWatch
+    from mcp_launch.system.kernel import HostWatch
     from mcp_launch.system.spawn import ServerPlan
 
     # Is given the process table and the directory of the leases.
@@ -142,7 +142,7 @@ class Watch:
     def _watch(self) -> None:
         self._poll.register(self.wake, select.POLLIN)
         self._poll.register(self.control, select.POLLIN)
-        from mcp_launch.system.host_watch import HostWatch  # the server is on its way by now
+        from mcp_launch.system.kernel import HostWatch  # the server is on its way by now
 
         self.hosts = HostWatch(self.table, self.errand.hosts)
         for fd in self.hosts.descriptors:

@@ -20,7 +20,7 @@ from stage import LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, request, wa
 import mcp_launch
 from mcp_launch.hosts import claude, codex
 from mcp_launch.state import leases
-from mcp_launch.system import blind, host_watch, kernel
+from mcp_launch.system import blind, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def test_a_host_that_is_looked_at_has_ended_when_its_pid_is_anothers(
     monkeypatch.setattr(kernel, "open_watch", lambda _pid: None)
     table = FakeTable()
     table.add(77, "codex", start="ticks:1")
-    watch = host_watch.HostWatch(table, [0, 77])
+    watch = kernel.HostWatch(table, [0, 77])
 
     assert watch.needs_looking
     assert (watch.is_lost, watch.look()) == (False, False)

@@ -15,7 +15,14 @@ import time
 
 from mcp_launch.hosts.host import Callers, HostIdentity, Identity
 from mcp_launch.protocol import json_text
-from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory, name_home
+from mcp_launch.values import (
+    Found,
+    Missing,
+    Stamp,
+    find_home_directory,
+    is_same_directory,
+    name_home,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +46,6 @@ class _Callers(Callers):
     is_in_request = False
 
     def __init__(self, sighting: Sighting) -> None:
-        from mcp_launch.system.stamps import Stamp  # the first call needs it, the start does not
-
         self._sighting = sighting
         self._path = _name_record(sighting)
         self._stamp = Stamp()

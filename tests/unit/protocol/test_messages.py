@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spelling import make_message
 
 from mcp_launch import protocol
-from mcp_launch.broker.meta_template import Familiar
+from mcp_launch.broker.calls import Familiar
 from mcp_launch.protocol import json_edit, json_text, server_lines
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from facts import FakeTable, make_sighting
 
+from mcp_launch import values
 from mcp_launch.broker import outer_launch
 from mcp_launch.hosts import load
-from mcp_launch.system import stamps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_file_is_known_again_once_its_clock_has_moved_on(
 ) -> None:
     path = tmp_path / "file"
     write(path, "1", stamp)
-    known = stamps.Stamp()
+    known = values.Stamp()
 
     assert known.may_have_changed(os.stat(path))
     clock[0] += step  # until now it may have been written under the same stamp
