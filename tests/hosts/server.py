@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from actors import troupe
+from scripts import forking_server
 
 VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 MODERN = "2026-07-28"
@@ -99,18 +99,18 @@ class Server:
 
 
 def bring_company(witness: str, manner: str) -> None:
-    troupe.start("child", witness, "hostile", forks=1, own_session=False)
-    troupe.start("own-session", witness, "hostile", forks=1, own_session=True)
-    troupe.start("daemon", witness, "hostile", forks=2, own_session=True)
-    connection = troupe.connect("server", witness)
+    forking_server.start("child", witness, "hostile", forks=1, own_session=False)
+    forking_server.start("own-session", witness, "hostile", forks=1, own_session=True)
+    forking_server.start("daemon", witness, "hostile", forks=2, own_session=True)
+    connection = forking_server.connect("server", witness)
     if manner == "hostile":
         signal.alarm(120)  # should nobody else end it
-        for number in troupe.IGNORED:
+        for number in forking_server.IGNORED:
             signal.signal(number, signal.SIG_IGN)
         return
 
     def finish(_number: int, _frame: object) -> None:
-        for number in troupe.IGNORED:
+        for number in forking_server.IGNORED:
             signal.signal(number, signal.SIG_IGN)
         time.sleep(FAREWELL)
         connection.sendall(b"finished")

@@ -187,11 +187,11 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     project = desk.make_project("project")
     init = desk.place / "init"
     init.symlink_to(os.path.realpath(sys.executable))
-    adopter = [str(init), "-S", "-E", str(HERE.parent / "support" / "actors" / "adopter.py")]
+    fake_init = [str(init), "-S", "-E", str(HERE.parent / "support" / "scripts" / "fake_init.py")]
     witness = Witness(desk.place)
     HOSTS[host].configure(desk, [*SERVER, "--witness", witness.path, "hostile"])
     left, living = (
-        start_with_company(desk, project, witness, HOSTS[host], adopter) for _ in range(2)
+        start_with_company(desk, project, witness, HOSTS[host], fake_init) for _ in range(2)
     )
     killed = psutil.Process(left["server"]).parent()
     assert killed
@@ -211,13 +211,13 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
 
 
 def start_with_company(
-    desk: Desk, project: str, witness: Witness, host: Any, adopter: list[str]
+    desk: Desk, project: str, witness: Witness, host: Any, fake_init: list[str]
 ) -> dict[str, int]:
     """Start a host below an init of its own, and return its server's company."""
     for connection in witness.actors.values():
         connection.close()  # theirs is another company
     witness.actors.clear()
     witness.pids.clear()
-    host.run(desk, project, words="call mcp__probe__wait {}", before=adopter)
+    host.run(desk, project, words="call mcp__probe__wait {}", before=fake_init)
     witness.meet(*ROLES)
     return dict(witness.pids)

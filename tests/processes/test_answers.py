@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sessions import A, B, kill, methods, of, with_constants
-from stage import MEMORY, Launch, Stage, call, python, refusal, request
+from stage import SCRIPTED_SERVER, Launch, Stage, call, python, refusal, request
 
 from mcp_launch.broker.calls import KEY
 
@@ -86,7 +86,7 @@ def test_a_refused_request_gets_its_id_back_as_it_was_written(
 
 
 def test_a_call_with_a_long_number_is_answered_when_the_server_dies(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     number = "9" * 4000  # as long as the server itself can read
     params = f'{{"name":"die","arguments":{{"n":{number}}},"_meta":{{"n":{number * 2}}}}}'
@@ -234,7 +234,7 @@ def test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives(stage: Sta
 @pytest.mark.parametrize("mode", ["auto", "off"])
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_an_answer_without_a_line_end_is_the_only_one(stage: Stage, mode: str, size: int) -> None:
-    launch = stage.launch("--stdout", mode, "--", *MEMORY)
+    launch = stage.launch("--stdout", mode, "--", *SCRIPTED_SERVER)
     launch.greet()
     launch.send(call("bare", 2, size=size), call("look", 3))
 
@@ -256,7 +256,7 @@ def read_messages(launch: Launch, until: int) -> list[bytes]:
 
 def test_a_cancelled_call_is_not_handed_to_the_next_server(stage: Stage, tmp_path: Path) -> None:
     run = with_constants(module="runtime.relay", _DYING=20.0)
-    launch = stage.start([*run, "--", *MEMORY])
+    launch = stage.start([*run, "--", *SCRIPTED_SERVER])
     launch.greet()
     flag = tmp_path / "go"
     launch.call("deaf", 2, path=str(flag))
@@ -271,7 +271,7 @@ def test_a_cancelled_call_is_not_handed_to_the_next_server(stage: Stage, tmp_pat
 
 
 def test_a_server_hears_no_cancellation_of_what_its_predecessor_was_asked(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     kill(launch.call("look", 1)["pid"])
     launch.call("look", 2)
@@ -282,7 +282,7 @@ def test_a_server_hears_no_cancellation_of_what_its_predecessor_was_asked(stage:
 
 
 def test_a_later_server_cancels_its_own_request_and_no_other(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     for number in (10, 20):
         launch.send(call("ask", number))
@@ -301,7 +301,9 @@ def test_a_later_server_cancels_its_own_request_and_no_other(stage: Stage) -> No
 def test_a_server_that_no_longer_reads_ends_the_launch_when_it_ends(
     stage: Stage, tmp_path: Path
 ) -> None:
-    launch = stage.start([*with_constants(module="runtime.relay", _DYING=0.01), "--", *MEMORY])
+    launch = stage.start(
+        [*with_constants(module="runtime.relay", _DYING=0.01), "--", *SCRIPTED_SERVER]
+    )
     launch.greet()
     flag = tmp_path / "go"
     launch.call("deaf", 2, path=str(flag))
@@ -330,7 +332,7 @@ def ask_without_end(launch: Launch) -> None:
 
 
 def test_a_number_beyond_all_floats_arrives_as_it_was_sent(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
 
     write_call(launch, "1", f'{{"{KEY.text}":{{"x":1e999}}}}')
@@ -383,7 +385,7 @@ def test_a_deep_id_of_a_servers_request_ends_nothing(stage: Stage) -> None:
 
 
 def test_an_empty_cursor_asks_for_the_first_page(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     launch.ask("tools/list", cursor="")
     kill(launch.call("look")["pid"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from facts import FakeTable, make_context
-from stage import HERE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
+from stage import FORKING_SERVER, HERE, RUN, Stage, Witness, python, request, wait_until_gone
 
 from mcp_launch import hosts
 from mcp_launch.launch import lineage
@@ -134,8 +134,8 @@ def test_a_stopped_launcher_keeps_nothing_alive(
 ) -> None:
     witness = Witness(tmp_path)
     roles = ("server", "child", "own-session", "daemon")
-    command = [*RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
-    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    command = [*RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
+    host = stage.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
     witness.meet(*roles)
     try:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.finding import Finding
 
-PATIENT = [sys.executable, "-S", str(HERE / "actors" / "patient.py")]
+FAULTY_SERVER = [sys.executable, "-S", str(HERE / "scripts" / "faulty_server.py")]
 
 FILES = {
     "claude": ("~/.claude.json", "mcpServers"),
@@ -58,9 +58,9 @@ def witness(tmp_path: Path) -> Iterator[Witness]:
     witness.close()
 
 
-def patient(*words: str, run: list[str] | None = None, **more: Any) -> dict[str, Any]:
+def make_entry(*words: str, run: list[str] | None = None, **more: Any) -> dict[str, Any]:
     """Return an entry with such a server; `run`: it is wrapped, with these options."""
-    command = [*PATIENT, *words]
+    command = [*FAULTY_SERVER, *words]
     if run is not None:
         command = ["/opt/mcp-launch", "run", *run, "--", *command]
     return {"command": command[0], "args": command[1:], **more}
@@ -94,7 +94,7 @@ def look(machine: Machine, told: list[str] | None = None) -> list[Finding]:
 
 def look_at(machine: Machine, host: str, *words: str, **more: Any) -> list[Finding]:
     """Start one server, `docs`, and return what was found."""
-    configure(machine, host, docs=patient(*words, **more))
+    configure(machine, host, docs=make_entry(*words, **more))
     return look(machine)
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_found_about_a_healthy_server(
     machine: Machine, host: str, words: list[str]
 ) -> None:
     told: list[str] = []
-    configure(machine, host, docs=patient(*words))
+    configure(machine, host, docs=make_entry(*words))
 
     assert look(machine, told) == []
 
@@ -124,7 +124,7 @@ def test_nothing_is_found_about_a_healthy_server(
 
 
 def test_nothing_is_left_of_a_look(machine: Machine, tmp_path: Path) -> None:
-    configure(machine, "claude", docs=patient())
+    configure(machine, "claude", docs=make_entry())
     before = {path for path in tmp_path.rglob("*") if "cache" not in str(path)}
 
     look(machine)
@@ -151,7 +151,7 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_words_but_not_with_its
 def test_what_the_launcher_has_to_say_is_passed_on(machine: Machine) -> None:
     told: list[str] = []
     entry = {"command": "no-such-server", "args": []}
-    configure(machine, "claude", docs=entry, others=patient())
+    configure(machine, "claude", docs=entry, others=make_entry())
 
     [finding] = look(machine, told)
 
@@ -219,7 +219,7 @@ def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(client, "ANSWER_LIMIT", 3.0)
-    configure(machine, "codex", docs=patient(f"shy={tmp_path / 'mark'}"))
+    configure(machine, "codex", docs=make_entry(f"shy={tmp_path / 'mark'}"))
 
     assert look(machine, told) == []
 
@@ -295,7 +295,7 @@ def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
     assert list_codes(findings) == codes
     for finding in findings:
         assert finding.message == (
-            "docs prints 2 lines that are not messages to stdout: Welcome to the patient!"
+            "docs prints 2 lines that are not messages to stdout: Welcome to the server!"
         )
 
 
@@ -316,7 +316,7 @@ def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
 def test_more_tools_than_a_host_takes_are_found(
     machine: Machine, host: str, sizes: list[int], codes: list[str]
 ) -> None:
-    entries = {f"server{size}": patient(f"tools={size}") for size in sizes}
+    entries = {f"server{size}": make_entry(f"tools={size}") for size in sizes}
     configure(machine, host, **entries)
 
     findings = look(machine)
@@ -369,10 +369,10 @@ def test_no_finding_depends_on_how_the_launcher_words_what_it_says(
 ) -> None:
     words = ("dies", "dying", "littering", "noisy", "refusing", "stubborn")
     absent = {"command": "no-such-server", "args": []}
-    configure(machine, "codex", absent=absent, **{word: patient(word) for word in words})
+    configure(machine, "codex", absent=absent, **{word: make_entry(word) for word in words})
     found = look(machine)
     monkeypatch.setattr(
-        prepare, "LAUNCHER", (sys.executable, "-P", str(HERE / "actors" / "reworded_launcher.py"))
+        prepare, "LAUNCHER", (sys.executable, "-P", str(HERE / "scripts" / "reworded_launcher.py"))
     )
 
     reworded = look(machine)
@@ -443,7 +443,7 @@ def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
 
 
 def test_an_entry_that_no_process_can_be_made_of_hides_no_other(machine: Machine) -> None:
-    configure(machine, "claude", docs=patient("a\0b"), others=patient("noisy"))
+    configure(machine, "claude", docs=make_entry("a\0b"), others=make_entry("noisy"))
 
     assert list_codes(look(machine)) == ["ML301", "ML304"]
 
@@ -458,8 +458,8 @@ def test_a_server_that_asks_something_before_the_end_does_not_seem_to_go_on(
 
 def test_what_two_hosts_start_alike_is_started_once_and_told_of_both(machine: Machine) -> None:
     told: list[str] = []
-    configure(machine, "cursor", docs=patient("noisy"))
-    configure(machine, "windsurf", docs=patient("noisy"))
+    configure(machine, "cursor", docs=make_entry("noisy"))
+    configure(machine, "windsurf", docs=make_entry("noisy"))
 
     findings = look(machine, told)
 
@@ -500,8 +500,8 @@ def test_a_command_in_a_profile_is_found_if_the_project_is_trusted(
         ".mcp-launch.toml",
         f"""
 [servers.docs]
-command = {spell(PATIENT[0])}
-args = {spell(PATIENT[1:])}
+command = {spell(FAULTY_SERVER[0])}
+args = {spell(FAULTY_SERVER[1:])}
 """,
     )
     environ = {"HOME": str(machine.home)}
@@ -540,7 +540,7 @@ def test_a_server_that_needs_what_only_its_host_has_is_not_started(
     configure(
         machine,
         host,
-        docs=entry if "command" in entry or "cmd" in entry else patient("dies", **entry),
+        docs=entry if "command" in entry or "cmd" in entry else make_entry("dies", **entry),
     )
 
     assert look(machine, told) == []
@@ -550,7 +550,12 @@ def test_a_server_that_needs_what_only_its_host_has_is_not_started(
 
 def test_what_goose_would_take_from_the_keyring_may_be_in_the_environment(machine: Machine) -> None:
     machine.environ["MY_TOKEN"] = "x"
-    entry = {"type": "stdio", "cmd": PATIENT[0], "args": PATIENT[1:], "env_keys": ["MY_TOKEN"]}
+    entry = {
+        "type": "stdio",
+        "cmd": FAULTY_SERVER[0],
+        "args": FAULTY_SERVER[1:],
+        "env_keys": ["MY_TOKEN"],
+    }
     configure(machine, "goose", docs=entry)
 
     assert look(machine) == []
@@ -574,7 +579,7 @@ def test_what_a_project_brings_is_not_started_before_its_host_may(
 
 
 def test_what_a_project_brings_is_started_once_its_host_may(machine: Machine) -> None:
-    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": patient("noisy")}}))
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": make_entry("noisy")}}))
     machine.write("~/.claude/settings.json", '{"enabledMcpjsonServers": ["docs"]}')
 
     assert list_codes(look(machine)) == ["ML304"]
@@ -591,7 +596,7 @@ def test_a_server_is_told_by_whom_it_is_started(
 
 
 def test_a_server_of_zeds_entries_of_old_gets_its_variables(machine: Machine) -> None:
-    [path, *args] = [*PATIENT, "needs=GIVEN"]
+    [path, *args] = [*FAULTY_SERVER, "needs=GIVEN"]
     command = {"path": path, "args": args, "env": {"GIVEN": "yes"}}
     configure(machine, "zed", docs={"command": command, "settings": {}})
 
@@ -634,7 +639,7 @@ def test_no_secret_of_a_server_is_among_its_last_words(
 
 def test_no_secret_is_in_what_is_told_on_the_way(machine: Machine) -> None:
     told: list[str] = []
-    configure(machine, "claude", ghp_0123456789abcdefghij0123=patient())
+    configure(machine, "claude", ghp_0123456789abcdefghij0123=make_entry())
 
     look(machine, told)
 
@@ -643,17 +648,17 @@ def test_no_secret_is_in_what_is_told_on_the_way(machine: Machine) -> None:
 
 
 def test_nothing_is_left_running_after_an_interrupt(machine: Machine, witness: Witness) -> None:
-    slow = patient("silent", "stubborn", f"witness={witness.path}")
-    configure(machine, "claude", docs=patient(), slow=slow)
+    slow = make_entry("silent", "stubborn", f"witness={witness.path}")
+    configure(machine, "claude", docs=make_entry(), slow=slow)
 
     def interrupt(_: str) -> None:
-        witness.meet("patient")
+        witness.meet("server")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         live.check(machine.survey(), interrupt)
 
-    assert witness.hear_last_words("patient") == b""
+    assert witness.hear_last_words("server") == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -664,18 +669,18 @@ def test_nothing_is_left_after_a_signal(
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     before = signal.getsignal(number)
-    slow = patient("silent", "stubborn", f"witness={witness.path}")
-    configure(machine, "claude", docs=patient(), slow=slow)
+    slow = make_entry("silent", "stubborn", f"witness={witness.path}")
+    configure(machine, "claude", docs=make_entry(), slow=slow)
 
     def interrupt(_: str) -> None:
-        witness.meet("patient")
+        witness.meet("server")
         signal.raise_signal(number)
 
     with pytest.raises(SystemExit) as ended:
         live.check(machine.survey(), interrupt)
 
     assert ended.value.code == 128 + number
-    assert witness.hear_last_words("patient") == b""
+    assert witness.hear_last_words("server") == b""
     assert list(place.iterdir()) == []
     assert signal.getsignal(number) == before
 
@@ -688,7 +693,7 @@ def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
 ) -> None:
     """That may take a minute, in which servers end and others begin."""
     machine.table = enclose()
-    configure(machine, "claude", docs=patient())
+    configure(machine, "claude", docs=make_entry())
     ended = families.start("claude", command=SERVER)
     begun: list[Family] = []
 

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from facts import FakeTable
-from stage import HERE, LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, wait_until_gone
+from stage import (
+    ENVIRONMENT_SERVER,
+    FORKING_SERVER,
+    HERE,
+    LIMIT,
+    RUN,
+    Stage,
+    Witness,
+    python,
+    wait_until_gone,
+)
 
 from mcp_launch.system import guardian
 
@@ -67,7 +77,7 @@ def wait_for_names(parts: dict[str, int]) -> None:
 def start(
     stage: Stage, witness: Witness, wire: list[str], *, runner: list[str], **options: object
 ) -> tuple[Launch, dict[str, int]]:
-    words = [*wire, "--", *runner, *TROUPE, witness.path, "hostile"]
+    words = [*wire, "--", *runner, *FORKING_SERVER, witness.path, "hostile"]
     launch = stage.launch(*words, process_group=0, **options)
     witness.meet(*ROLES)
     return launch, find_parts(launch.pid, witness.pids["server"])
@@ -110,7 +120,7 @@ def test_nothing_is_left_when_one_is_killed(
 
 
 def test_a_server_outlives_the_keeper(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER)
     server = launch.ask("look")["pid"]
 
     os.kill(find_parts(launch.pid, server)["keeper"], signal.SIGKILL)
@@ -127,7 +137,7 @@ def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
     program = tmp_path / "mcp-launch"
     program.write_text(f"#!{sys.executable}\n" + SCRIPT, encoding="utf-8")
     program.chmod(0o755)
-    command = [str(program), "run", *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
+    command = [str(program), "run", *wire, "--", *RUNNER, *FORKING_SERVER, witness.path, "hostile"]
     launch = stage.start(command)
     witness.meet(*ROLES)
     parts = find_parts(launch.pid, witness.pids["server"])
@@ -160,7 +170,7 @@ sys.exit(main())
 
 
 def test_each_has_a_name_of_its_own(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER)
     parts = find_parts(launch.pid, launch.ask("look")["pid"])
     wait_for_names(parts)
 
@@ -208,8 +218,8 @@ def test_nothing_is_left_when_the_guardian_is_stopped_and_the_launcher_ends(
 def test_nothing_is_left_when_the_host_of_a_stopped_launch_dies(
     stopped: tuple[str, ...], wire: list[str], stage: Stage, witness: Witness
 ) -> None:
-    command = [*RUN, *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
-    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    command = [*RUN, *wire, "--", *RUNNER, *FORKING_SERVER, witness.path, "hostile"]
+    host = stage.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
     witness.meet(*ROLES)
     parts = find_parts(launcher, witness.pids["server"])

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import PROBE, Stage, python, request
+from stage import ENVIRONMENT_SERVER, Stage, python, request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,7 +222,7 @@ def test_no_password_in_last_words_reaches_a_model(stage: Stage) -> None:
 
 
 def test_a_server_that_ends_as_it_should_is_not_said_to_have_died(stage: Stage) -> None:
-    launch = stage.launch("--trace", "--", *PROBE)
+    launch = stage.launch("--trace", "--", *ENVIRONMENT_SERVER)
     launch.ask("initialize")
 
     said = launch.finish()[2]
@@ -325,7 +325,9 @@ def test_a_standard_descriptor_that_is_closed_does_no_harm(wire: list[str], stag
     closes_stderr = python(
         "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     )
-    launch = stage.start([*closes_stderr, "-m", "mcp_launch", "run", *wire, "--", *PROBE])
+    launch = stage.start(
+        [*closes_stderr, "-m", "mcp_launch", "run", *wire, "--", *ENVIRONMENT_SERVER]
+    )
 
     # The fourth is the listing itself.
     assert launch.ask("look")["fds"] == [0, 1, 2, 3]
@@ -340,7 +342,7 @@ def test_the_trace_tells_origins_and_no_secret(stage: Stage) -> None:
         "--env",
         "MINE=local",
         "--",
-        *PROBE,
+        *ENVIRONMENT_SERVER,
         "--key=s3cret",
         env={**os.environ, "MINE": "s3cret"},
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable, make_context, make_sighting
-from stage import HERE, MEMORY, PROBE, RUN, Stage
+from stage import ENVIRONMENT_SERVER, HERE, RUN, SCRIPTED_SERVER, Stage
 
 from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing, UsageError
@@ -515,14 +515,16 @@ def test_what_follows_the_command_is_the_servers(words: list[str]) -> None:
 def make_host(directory: Path, name: str) -> str:
     """Return a Python that the kernel knows by a host's name."""
     program = directory / name
-    program.symlink_to(os.path.realpath(PROBE[0]))
+    program.symlink_to(os.path.realpath(ENVIRONMENT_SERVER[0]))
     return str(program)
 
 
 def ask_through(stage: Stage, program: str, *words: str, **options: object) -> dict[str, str]:
     """Return the environment of a server below a stand-in host."""
-    script = str(HERE / "actors" / "host.py")
-    host = stage.start([program, "-S", "-E", script, *words, "--", *RUN, "--", *PROBE], **options)
+    script = str(HERE / "scripts" / "fake_host.py")
+    host = stage.start(
+        [program, "-S", "-E", script, *words, "--", *RUN, "--", *ENVIRONMENT_SERVER], **options
+    )
     host.read_line()
     environ = host.ask("look")["env"]
     assert isinstance(environ, dict)
@@ -551,8 +553,8 @@ def test_strict_refuses_a_guess(stage: Stage, tmp_path: Path) -> None:
     locks = tmp_path / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
     opened = [word for one in (OLD, NEW) for word in ("--open", str(locks / f"{one}.lock"))]
-    command = [*RUN, "--strict", "--", *PROBE]
-    script = str(HERE / "actors" / "host.py")
+    command = [*RUN, "--strict", "--", *ENVIRONMENT_SERVER]
+    script = str(HERE / "scripts" / "fake_host.py")
     host = stage.start([make_host(tmp_path, "codex"), "-SE", script, *opened, "--", *command])
     host.read_line()
     host.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
@@ -594,7 +596,7 @@ def test_claudes_variables_below_another_host_are_not_believed(
 
 
 def test_calls_below_a_host_that_names_no_session_name_none_either(stage: Stage) -> None:
-    host = stage.launch_below("opencode", command=[*RUN, "--", *MEMORY])
+    host = stage.launch_below("opencode", command=[*RUN, "--", *SCRIPTED_SERVER])
 
     told = [host.call("look", number)["meta"]["mcp-launch/context"] for number in (1, 2)]
 
@@ -604,8 +606,8 @@ def test_calls_below_a_host_that_names_no_session_name_none_either(stage: Stage)
 def test_a_call_of_vs_code_as_a_server_names_its_conversation(stage: Stage, tmp_path: Path) -> None:
     script = tmp_path / "vscode" / "out" / "bootstrap-fork"
     script.parent.mkdir(parents=True)
-    script.symlink_to(HERE / "actors" / "host.py")
-    words = ["-SE", str(script), "--type=extensionHost", "--", *RUN, "--", *MEMORY]
+    script.symlink_to(HERE / "scripts" / "fake_host.py")
+    words = ["-SE", str(script), "--type=extensionHost", "--", *RUN, "--", *SCRIPTED_SERVER]
     host = stage.start([make_host(tmp_path, "node"), *words])
     host.read_line()
 
@@ -618,10 +620,10 @@ def test_a_call_of_vs_code_as_a_server_names_its_conversation(stage: Stage, tmp_
 def test_codex_in_a_terminal_of_vs_code_is_codex(stage: Stage, tmp_path: Path) -> None:
     script = tmp_path / "vscode" / "out" / "bootstrap-fork"
     script.parent.mkdir(parents=True)
-    script.symlink_to(HERE / "actors" / "host.py")
+    script.symlink_to(HERE / "scripts" / "fake_host.py")
     terminal = [make_host(tmp_path, "node"), "-SE", str(script), "--type=ptyHost", "--quiet", "--"]
-    codex = [make_host(tmp_path, "codex"), "-SE", str(HERE / "actors" / "host.py"), "--"]
-    host = stage.start([*terminal, *codex, *RUN, "--", *PROBE])
+    codex = [make_host(tmp_path, "codex"), "-SE", str(HERE / "scripts" / "fake_host.py"), "--"]
+    host = stage.start([*terminal, *codex, *RUN, "--", *ENVIRONMENT_SERVER])
     host.read_line()
 
     assert host.ask("look")["env"]["MCP_LAUNCH_HOST"] == "codex"
@@ -632,7 +634,7 @@ def test_dotenv_is_read_only_when_asked(stage: Stage) -> None:
     (stage.project / "sub").mkdir()
 
     def look(*words: str) -> Launch:
-        return stage.launch(*words, "--", *PROBE, cwd=stage.project / "sub")
+        return stage.launch(*words, "--", *ENVIRONMENT_SERVER, cwd=stage.project / "sub")
 
     assert "TOKEN" not in look().ask("look")["env"]
     named = look("--env", "TOKEN=dotenv").ask("look")["env"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable
-from stage import PROBE, Stage, request, wait_for_lease, wait_until_gone
+from stage import ENVIRONMENT_SERVER, Stage, request, wait_for_lease, wait_until_gone
 
 from mcp_launch import system
 from mcp_launch.state import leases
@@ -25,7 +25,7 @@ def read_lease(state: Path) -> dict[str, Any]:
 
 
 def test_a_lease_says_who_runs_for_whom(wire: list[str], stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch(*wire, "--server", "docs", "--", *PROBE, "--token=s3cret")
+    launch = stage.launch(*wire, "--server", "docs", "--", *ENVIRONMENT_SERVER, "--token=s3cret")
     sight = launch.ask("look")
 
     lease = read_lease(tmp_path / "state")
@@ -43,14 +43,14 @@ def test_a_lease_says_who_runs_for_whom(wire: list[str], stage: Stage, tmp_path:
 
 def test_a_lease_tells_the_servers_own_directory(stage: Stage, tmp_path: Path) -> None:
     (stage.project / "sub").mkdir()
-    sight = stage.launch("--cwd", "sub", "--", *PROBE).ask("look")
+    sight = stage.launch("--cwd", "sub", "--", *ENVIRONMENT_SERVER).ask("look")
 
     assert read_lease(tmp_path / "state")["context"]["cwd"]["value"] == sight["cwd"]
     assert sight["cwd"] == str(stage.project / "sub")
 
 
 def test_a_lease_learns_how_the_connection_opened(stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch("--", *PROBE)
+    launch = stage.launch("--", *ENVIRONMENT_SERVER)
     launch.send(request("initialize"), request("second", 2))
     launch.answer()
     launch.answer()
@@ -59,7 +59,7 @@ def test_a_lease_learns_how_the_connection_opened(stage: Stage, tmp_path: Path) 
 
 
 def test_leases_are_private(stage: Stage, tmp_path: Path) -> None:
-    stage.launch("--", *PROBE).ask("look")
+    stage.launch("--", *ENVIRONMENT_SERVER).ask("look")
     directory = tmp_path / "state" / "leases"
 
     (file,) = directory.glob("[!.]*")
@@ -69,7 +69,7 @@ def test_leases_are_private(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_the_guardian_removes_the_lease_of_a_killed_launcher(stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch("--", *PROBE)
+    launch = stage.launch("--", *ENVIRONMENT_SERVER)
     launch.ask("look")
     guardian = read_lease(tmp_path / "state")["processes"]["guardian"]["pid"]
 
@@ -95,7 +95,9 @@ def test_fifty_launches_at_once_lose_no_lease(stage: Stage, tmp_path: Path) -> N
 
 
 def test_our_files_are_never_put_into_a_project(stage: Stage, own_home: Path) -> None:
-    stage.launch("--", *PROBE, env={**os.environ, "MCP_LAUNCH_HOME": "somewhere"}).ask("look")
+    stage.launch("--", *ENVIRONMENT_SERVER, env={**os.environ, "MCP_LAUNCH_HOME": "somewhere"}).ask(
+        "look"
+    )
 
     assert not (stage.project / "somewhere").exists()
     assert (own_home / "somewhere" / "leases").is_dir()
@@ -104,7 +106,7 @@ def test_our_files_are_never_put_into_a_project(stage: Stage, own_home: Path) ->
 @pytest.mark.parametrize("home", ["/proc/nowhere", "/dev/full/x"])
 def test_a_launch_goes_on_without_a_lease(home: str, wire: list[str], stage: Stage) -> None:
     launch = stage.launch(
-        *wire, "--trace", "--", *PROBE, env={**os.environ, "MCP_LAUNCH_HOME": home}
+        *wire, "--trace", "--", *ENVIRONMENT_SERVER, env={**os.environ, "MCP_LAUNCH_HOME": home}
     )
 
     assert launch.ask("look")["pid"]

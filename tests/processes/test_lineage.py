@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from facts import FakeTable
-from stage import HERE, PROBE, RUN, Stage, request
+from stage import ENVIRONMENT_SERVER, HERE, RUN, Stage, request
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
@@ -101,15 +101,15 @@ def test_a_launch_is_refused(
 
 
 def test_a_pipe_shows_who_talks_to_us(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--strict", "--trace", "--", *PROBE)
+    launch = stage.launch(*wire, "--strict", "--trace", "--", *ENVIRONMENT_SERVER)
     launch.ask("look")
 
     assert b"stdin: same (the pipe's inode)" in launch.finish()[2]
 
 
 def test_a_socket_shows_who_talks_to_us(wire: list[str], stage: Stage) -> None:
-    command = [*RUN, *wire, "--strict", "--trace", "--", *PROBE]
-    script = str(HERE / "actors" / "host.py")
+    command = [*RUN, *wire, "--strict", "--trace", "--", *ENVIRONMENT_SERVER]
+    script = str(HERE / "scripts" / "fake_host.py")
     host = stage.start([sys.executable, script, "--socket", "--", *command])
     host.read_line()
     host.ask("look")
@@ -118,7 +118,9 @@ def test_a_socket_shows_who_talks_to_us(wire: list[str], stage: Stage) -> None:
 
 
 def test_a_shell_between_does_not_hide_the_host(wire: list[str], stage: Stage) -> None:
-    launch = stage.start(["sh", "-c", '"$@"; exit $?', "sh", *RUN, *wire, "--strict", "--", *PROBE])
+    launch = stage.start(
+        ["sh", "-c", '"$@"; exit $?', "sh", *RUN, *wire, "--strict", "--", *ENVIRONMENT_SERVER]
+    )
 
     assert launch.ask("look")["pid"]
 
@@ -150,7 +152,7 @@ def test_another_hosts_connection_is_refused(wire: list[str], stage: Stage, tmp_
     )
     assert stranger.read_line() == b"ready\n"
     os.close(writing)
-    launch = stage.launch(*wire, "--", *PROBE, stdin=reading)
+    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER, stdin=reading)
     os.close(reading)
     stranger.send(request("initialize", 3))
 

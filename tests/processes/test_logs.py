@@ -12,7 +12,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import MEMORY, PROBE, RUN, Stage, call, python, request, wait_for_lease
+from stage import (
+    ENVIRONMENT_SERVER,
+    RUN,
+    SCRIPTED_SERVER,
+    Stage,
+    call,
+    python,
+    request,
+    wait_for_lease,
+)
 
 from mcp_launch.commands.logs import Reader
 from mcp_launch.state import launch_log
@@ -70,7 +79,7 @@ def test_a_log_holds_what_hosts_hide(stage: Stage, logs: Path) -> None:
 
 
 def test_only_the_user_can_read_a_log(stage: Stage, logs: Path) -> None:
-    stage.launch("--", *PROBE).finish()
+    stage.launch("--", *ENVIRONMENT_SERVER).finish()
 
     [log] = logs.iterdir()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
@@ -78,7 +87,7 @@ def test_only_the_user_can_read_a_log(stage: Stage, logs: Path) -> None:
 
 
 def test_the_log_of_the_direct_wire_holds_the_decisions(stage: Stage, logs: Path) -> None:
-    stage.launch("--direct", "--", *PROBE).finish()
+    stage.launch("--direct", "--", *ENVIRONMENT_SERVER).finish()
 
     assert " t cwd " in read(logs)
 
@@ -104,7 +113,7 @@ def test_a_launch_that_failed_has_a_log_that_says_why(
     assert re.search(rf" t the launch failed: .*{said}.* — fix: ", read(logs))
 
 
-@pytest.mark.parametrize("command", [PROBE, ["there-is-no-such-command"]])
+@pytest.mark.parametrize("command", [ENVIRONMENT_SERVER, ["there-is-no-such-command"]])
 def test_no_log_is_kept_where_none_is_wanted(
     command: list[str], stage: Stage, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,7 +293,7 @@ def test_a_launch_removes_old_logs(stage: Stage, logs: Path, tmp_path: Path) -> 
     logs.mkdir(parents=True)
     (logs / "old.log").write_text("x", encoding="utf-8")
     os.utime(logs / "old.log", (1e9, 1e9))
-    launch = stage.launch("--", *PROBE)
+    launch = stage.launch("--", *ENVIRONMENT_SERVER)
     wait_for_lease(tmp_path / "state", lambda _: True)
 
     deadline = time.monotonic() + 20
@@ -297,7 +306,7 @@ def test_a_launch_removes_old_logs(stage: Stage, logs: Path, tmp_path: Path) -> 
 
 def test_logs_can_be_narrowed_to_a_server_or_a_session(stage: Stage) -> None:
     for server in ("a", "b"):
-        command = [*RUN, "--restart", "off", "--server", server, "--", *MEMORY]
+        command = [*RUN, "--restart", "off", "--server", server, "--", *SCRIPTED_SERVER]
         environ = {**os.environ, "AGENT_SESSION_ID": f"session-of-{server}"}
         launch = stage.launch_below("goose", command=command, env=environ)
         launch.greet()
@@ -322,7 +331,7 @@ def test_where_there_is_no_log_it_says_so(words: list[str]) -> None:
 
 
 def test_a_server_that_has_no_log_is_named_with_near_misses(stage: Stage) -> None:
-    stage.launch("--server", "docs", "--", *PROBE).finish()
+    stage.launch("--server", "docs", "--", *ENVIRONMENT_SERVER).finish()
 
     assert "did you mean docs?" in show("dosc").stderr
     assert "no log mentions session 0815" in show("--session", "0815").stderr
@@ -341,16 +350,14 @@ def test_what_a_server_says_can_do_nothing_to_a_terminal(stage: Stage) -> None:
 def test_a_server_goes_by_its_name_in_the_hosts_files(stage: Stage, own_home: Path) -> None:
     config = own_home / ".codex" / "config.toml"
     config.parent.mkdir()
-    entry = (
-        f"[mcp_servers.docs]\ncommand = {json.dumps(PROBE[0])}\nargs = {json.dumps(PROBE[1:])}\n"
-    )
+    entry = f"[mcp_servers.docs]\ncommand = {json.dumps(ENVIRONMENT_SERVER[0])}\nargs = {json.dumps(ENVIRONMENT_SERVER[1:])}\n"
     config.write_text(entry, encoding="utf-8")
-    stage.launch("--", *PROBE).finish()
+    stage.launch("--", *ENVIRONMENT_SERVER).finish()
 
     shown = show("docs").stdout
 
     assert " docs " in shown.partition("\n")[0]
-    assert show(os.path.basename(PROBE[0])).stdout == shown
+    assert show(os.path.basename(ENVIRONMENT_SERVER[0])).stdout == shown
 
 
 def test_a_session_that_only_a_decision_tells_is_found(tmp_path: Path) -> None:
@@ -379,13 +386,13 @@ def test_a_file_that_is_begun_anew_is_followed(
 
 
 def test_following_shows_what_is_said_from_now_on_by_whoever_says_it(stage: Stage) -> None:
-    old = stage.launch("--server", "old", "--", *MEMORY)
+    old = stage.launch("--server", "old", "--", *SCRIPTED_SERVER)
     old.greet()
     following = stage.start([*LOGS, "-f", "-n", "1"])
     assert b"old" in following.read_line()
 
     old.call("look")
-    new = stage.launch("--server", "new", "--restart", "off", "--", *MEMORY)
+    new = stage.launch("--server", "new", "--restart", "off", "--", *SCRIPTED_SERVER)
     new.greet()
     new.send(call("die"))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable, make_context, make_sighting
-from stage import PROBE, RUN, Stage, python, request, wait_for_lease
+from stage import ENVIRONMENT_SERVER, RUN, Stage, python, request, wait_for_lease
 
 from mcp_launch import hosts
 from mcp_launch.errors import PlaceRefused
@@ -281,7 +281,12 @@ def test_a_worktrees_own_root_is_its_root(tmp_path: Path) -> None:
 def test_pwd_agrees_with_the_directory(wanted: str, wire: list[str], stage: Stage) -> None:
     (stage.project / "sub").mkdir()
     launch = stage.launch(
-        *wire, "--cwd", wanted, "--", *PROBE, env={**os.environ, "PWD": "/somewhere/else"}
+        *wire,
+        "--cwd",
+        wanted,
+        "--",
+        *ENVIRONMENT_SERVER,
+        env={**os.environ, "PWD": "/somewhere/else"},
     )
 
     sight = launch.ask("look")
@@ -293,7 +298,7 @@ def test_pwd_agrees_with_the_directory(wanted: str, wire: list[str], stage: Stag
 def test_a_linked_directory_keeps_the_name_its_user_knows(stage: Stage, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(stage.project)
-    launch = stage.launch("--", *PROBE, cwd=link, env={**os.environ, "PWD": str(link)})
+    launch = stage.launch("--", *ENVIRONMENT_SERVER, cwd=link, env={**os.environ, "PWD": str(link)})
 
     sight = launch.ask("look")
 
@@ -307,7 +312,7 @@ def test_a_host_started_in_the_home_directory_has_its_server_there(
 ) -> None:
     if is_repository:
         (own_home / ".git").mkdir()
-    launch = stage.launch(*wire, "--trace", "--", *PROBE, cwd=own_home)
+    launch = stage.launch(*wire, "--trace", "--", *ENVIRONMENT_SERVER, cwd=own_home)
 
     sight = launch.ask("look")
 
@@ -322,13 +327,13 @@ def test_a_host_started_in_the_home_directory_has_its_server_there(
 def test_a_host_started_in_the_root_directory_has_its_server_there(
     wire: list[str], stage: Stage
 ) -> None:
-    assert stage.launch(*wire, "--", *PROBE, cwd="/").ask("look")["cwd"] == "/"
+    assert stage.launch(*wire, "--", *ENVIRONMENT_SERVER, cwd="/").ask("look")["cwd"] == "/"
 
 
 def test_strict_refuses_the_home_directory_to_the_hosts_face(
     wire: list[str], stage: Stage, own_home: Path
 ) -> None:
-    launch = stage.launch(*wire, "--strict", "--", *PROBE, cwd=own_home)
+    launch = stage.launch(*wire, "--strict", "--", *ENVIRONMENT_SERVER, cwd=own_home)
     launch.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
     message = launch.answer()["error"]["message"]
@@ -343,7 +348,7 @@ def test_a_record_that_contradicts_is_shown_to_the_host(stage: Stage, own_home: 
     recorded += "start = stat.rpartition(')')[2].split()[19]; "
     recorded += f"file = open(f'{own_home}/.claude/sessions/{{os.getppid()}}.json', 'w'); "
     recorded += "json.dump({'sessionId': 's', 'procStart': start, 'cwd': '/work/app'}, file); "
-    recorded += f"file.close(); os.execv({RUN[0]!r}, {[*RUN, '--', *PROBE]!r})"
+    recorded += f"file.close(); os.execv({RUN[0]!r}, {[*RUN, '--', *ENVIRONMENT_SERVER]!r})"
     (own_home / ".claude" / "sessions").mkdir(parents=True)
     environ = {**os.environ, "CLAUDE_PROJECT_DIR": str(own_home)}
     host = stage.launch_below("claude", command=python(recorded), env=environ)
@@ -362,7 +367,7 @@ def test_codex_can_list_the_tools_of_a_server_that_it_starts_in_its_own_home(
 ) -> None:
     codex_home = own_home / ".codex"
     codex_home.mkdir()
-    host = stage.launch_below("codex", command=[*RUN, "--", *PROBE], cwd=codex_home)
+    host = stage.launch_below("codex", command=[*RUN, "--", *ENVIRONMENT_SERVER], cwd=codex_home)
     host.send(request("initialize", 5, capabilities={}), request("tools/list", 6))
 
     assert host.answer()["result"]["cwd"] == str(codex_home)
@@ -378,7 +383,7 @@ def test_a_server_starts_in_a_directory_that_was_deleted_unless_asked_to_be_stri
     words = ["run", *(["--strict"] if is_strict else []), "--", "cat"]
     in_it = "import os, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); "
     start = f"os.execv(sys.executable, [sys.executable, '-m', 'mcp_launch', *{words}])"
-    launch = stage.start([*PROBE[:1], "-c", in_it + start, str(doomed)])
+    launch = stage.start([*ENVIRONMENT_SERVER[:1], "-c", in_it + start, str(doomed)])
     launch.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
     answer = launch.answer()
@@ -391,7 +396,7 @@ def test_a_server_starts_in_a_directory_that_was_deleted_unless_asked_to_be_stri
 
 def test_a_project_that_was_removed_costs_no_server(stage: Stage, tmp_path: Path) -> None:
     environ = {**os.environ, "CLAUDE_PROJECT_DIR": str(tmp_path / "removed")}
-    host = stage.launch_below("claude", command=[*RUN, "--", *PROBE], env=environ)
+    host = stage.launch_below("claude", command=[*RUN, "--", *ENVIRONMENT_SERVER], env=environ)
     host.send(request("initialize", 1))
 
     assert host.answer()["result"]["cwd"] == str(stage.project)

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from facts import FakeTable
-from stage import LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
+from stage import (
+    ENVIRONMENT_SERVER,
+    FORKING_SERVER,
+    LIMIT,
+    RUN,
+    Stage,
+    Witness,
+    python,
+    request,
+    wait_until_gone,
+)
 
 import mcp_launch
 from mcp_launch.hosts import claude, codex
@@ -62,7 +72,7 @@ def without_pidfd(
 
 @pytest.mark.usefixtures("without_pidfd")
 def test_a_server_is_served_without_pidfd(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER)
 
     assert launch.ask("look")["pid"]
     assert launch.finish()[0] == 0
@@ -79,7 +89,7 @@ def test_the_hosts_death_is_noticed_without_pidfd(
         "import subprocess, sys, time; child = subprocess.Popen(sys.argv[1:]); "
         "print(child.pid, file=sys.stderr, flush=True); time.sleep(3600)"
     )
-    command = [*RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
+    command = [*RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
     host = stage.start([*python(code), *command], stdin=reading)
     os.close(reading)
     try:
@@ -209,7 +219,7 @@ def test_nothing_is_left_where_no_process_can_be_looked_at(
     words, depth = cover
     reading, writing = os.pipe()
     stays = ["bash", "-c", f'"$@"; exec cat <&{reading}', "bash"]
-    command = [*words, *stays, *RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
+    command = [*words, *stays, *RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
     launch = stage.start(command, pass_fds=[reading])
     os.close(reading)
     try:

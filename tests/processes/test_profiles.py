@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable, make_context, make_sighting
-from stage import PROBE, Stage, python
+from stage import ENVIRONMENT_SERVER, Stage, python
 
 from mcp_launch import hosts
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
@@ -433,7 +433,7 @@ def test_what_was_not_passed_on_can_still_be_asked_for() -> None:
 
 
 def test_a_server_is_launched_by_its_name_alone(user_file: Path, stage: Stage) -> None:
-    write(user_file, f'[servers.probe]\n{spell(PROBE)}env = {{ A = "b" }}\n')
+    write(user_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "b" }}\n')
 
     for _ in range(2):  # from the file, and from the record of it
         launch = stage.launch("--server", "probe")
@@ -443,7 +443,7 @@ def test_a_server_is_launched_by_its_name_alone(user_file: Path, stage: Stage) -
 
 def test_a_changed_file_is_read_again(user_file: Path, stage: Stage) -> None:
     for value in ("one", "two", "six"):
-        write(user_file, f'[servers.probe]\n{spell(PROBE)}env = {{ A = "{value}" }}\n')
+        write(user_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "{value}" }}\n')
         launch = stage.launch("--server", "probe")
         assert launch.ask("look")["env"]["A"] == value
 
@@ -472,7 +472,7 @@ def test_the_nearest_server_is_offered(user_file: Path) -> None:
 def test_a_name_without_a_profile_is_only_a_name(user_file: Path, stage: Stage) -> None:
     write(user_file, "[servers.other]\ncommand = 'x'\n")
 
-    launch = stage.launch("--server", "probe", "--", *PROBE)
+    launch = stage.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
 
     assert launch.ask("look")["argv"] == []
 
@@ -481,7 +481,7 @@ def test_a_name_without_a_profile_is_only_a_name(user_file: Path, stage: Stage) 
 def test_a_user_file_that_others_can_write_is_refused(
     mode: int, user_file: Path, stage: Stage
 ) -> None:
-    write(user_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(user_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     user_file.chmod(mode)
 
     code, _, err = stage.launch("--server", "probe").finish()
@@ -493,7 +493,7 @@ def test_a_user_file_that_others_can_write_is_refused(
 
 def test_a_broken_file_stops_the_launch_and_the_host_is_told(user_file: Path, stage: Stage) -> None:
     write(user_file, "[servers.probe]\ncomand = 'x'\n")
-    launch = stage.launch("--server", "probe", "--", *PROBE)
+    launch = stage.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
 
     error = launch.greet()["error"]["message"]
 
@@ -519,7 +519,7 @@ def test_a_project_file_does_nothing_until_it_is_trusted(
     write(project_file, f"[servers.probe]\n{spell(command)}env = {{ A = 'b' }}\n")
 
     code, _, err = stage.launch("--server", "probe").finish()
-    sight = stage.launch("--server", "probe", "--", *PROBE).ask("look")
+    sight = stage.launch("--server", "probe", "--", *ENVIRONMENT_SERVER).ask("look")
 
     assert code == 125
     assert f"fix: read it, then run: mcp-launch trust {project_file}".encode() in err
@@ -528,7 +528,7 @@ def test_a_project_file_does_nothing_until_it_is_trusted(
 
 
 def test_a_trusted_project_file_is_used_until_it_changes(project_file: Path, stage: Stage) -> None:
-    write(project_file, f'[servers.probe]\n{spell(PROBE)}env = {{ A = "one" }}\n')
+    write(project_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "one" }}\n')
 
     done = trust("--yes")
 
@@ -545,7 +545,7 @@ def test_a_trusted_project_file_is_used_until_it_changes(project_file: Path, sta
 
 
 def test_trust_can_be_taken_back(project_file: Path, stage: Stage) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust(str(project_file), "--yes").returncode == 0
 
     assert trust("--forget").returncode == 0
@@ -554,7 +554,7 @@ def test_trust_can_be_taken_back(project_file: Path, stage: Stage) -> None:
 
 
 def test_trust_is_not_given_without_being_asked_for(project_file: Path, stage: Stage) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
 
     done = trust()
 
@@ -566,7 +566,7 @@ def test_trust_is_not_given_without_being_asked_for(project_file: Path, stage: S
 def test_trust_of_another_directory_is_none_of_this_one(
     project_file: Path, stage: Stage, tmp_path: Path
 ) -> None:
-    text = f"[servers.probe]\n{spell(PROBE)}"
+    text = f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}"
     write(project_file, text)
     other = tmp_path / "other"
     other.mkdir()
@@ -587,7 +587,7 @@ def test_a_project_file_that_is_not_there_is_told(project: Path, user_file: Path
 
 
 def test_trust_that_cannot_be_kept_is_not_given(project_file: Path, tmp_path: Path) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     (tmp_path / "state").write_text("in the way", encoding="utf-8")
 
     done = trust("--yes")
@@ -621,19 +621,19 @@ def test_a_file_that_nobody_trusts_cannot_stop_other_servers(
 ) -> None:
     write(project_file, text)
 
-    assert stage.launch("--server", "other", "--", *PROBE).ask("look")["argv"] == []
+    assert stage.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(project_file: Path, stage: Stage) -> None:
     os.mkfifo(project_file)
 
-    assert stage.launch("--server", "other", "--", *PROBE).ask("look")["argv"] == []
+    assert stage.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
 def test_a_record_behind_a_link_or_in_a_directory_of_others_is_not_believed(
     project_file: Path, stage: Stage, tmp_path: Path
 ) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust("--yes").returncode == 0
     directory = tmp_path / "state" / "profiles"
     directory.chmod(0o777)
@@ -663,7 +663,7 @@ def test_a_project_file_goes_before_the_users(
         f'[servers.probe]\n{spell(["nothing"])}strict = true\nenv = {{ A = "user", B = "user" }}\n',
     )
     keys = 'strict = false\ncwd = "below"\nenv = { A = "project" }\n'
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}{keys}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}{keys}")
     below = project_file.parent / "below"
     below.mkdir()
     assert trust("--yes").returncode == 0
@@ -677,7 +677,7 @@ def test_a_project_file_goes_before_the_users(
 def test_a_record_that_was_tampered_with_is_not_believed(
     project_file: Path, stage: Stage, tmp_path: Path
 ) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust("--yes").returncode == 0
     [record] = (tmp_path / "state" / "profiles").glob("*.json")
     record.chmod(0o666)
@@ -696,7 +696,7 @@ def test_a_slip_in_what_is_passed_on_is_told() -> None:
 def test_a_broken_record_is_made_again(
     text: str | None, user_file: Path, stage: Stage, tmp_path: Path
 ) -> None:
-    write(user_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(user_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     stage.launch("--server", "probe").finish()
     [record] = (tmp_path / "state" / "profiles").glob("*.json")
     if text is None:  # some of it is missing
@@ -710,14 +710,14 @@ def test_a_broken_record_is_made_again(
 def test_without_a_name_no_file_of_a_project_is_looked_at(project_file: Path, stage: Stage) -> None:
     write(project_file, "this is not valid TOML")
 
-    assert stage.launch("--strict", "--", *PROBE).ask("look")["argv"] == []
+    assert stage.launch("--strict", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
 def test_a_users_file_that_makes_no_sense_stops_every_launch(user_file: Path, stage: Stage) -> None:
     """It may say what a server is not to get; nobody can know."""
     write(user_file, "this is not valid TOML")
 
-    code, _, err = stage.launch("--", *PROBE).finish()
+    code, _, err = stage.launch("--", *ENVIRONMENT_SERVER).finish()
 
     assert code == 125
     assert f"{user_file}:1:6: this is not valid TOML".encode() in err

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from stage import (
+    ENVIRONMENT_SERVER,
+    FORKING_SERVER,
     HERE,
     LIMIT,
-    PROBE,
     RUN,
-    TROUPE,
     Stage,
     Witness,
     python,
@@ -105,7 +105,7 @@ ENDINGS = [
 def test_nothing_is_left_when_the_host(
     end: Callable[[Launch], None], manner: str, wire: list[str], stage: Stage, witness: Witness
 ) -> None:
-    launch = stage.launch(*wire, "--", *TROUPE, witness.path, manner, process_group=0)
+    launch = stage.launch(*wire, "--", *FORKING_SERVER, witness.path, manner, process_group=0)
     witness.meet(*ROLES)
 
     end(launch)
@@ -119,8 +119,8 @@ def test_nothing_is_left_when_the_host(
 def test_nothing_is_left_when_the_host_is_killed(
     manner: str, wire: list[str], stage: Stage, witness: Witness
 ) -> None:
-    command = [*RUN, *wire, "--", *TROUPE, witness.path, manner]
-    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    command = [*RUN, *wire, "--", *FORKING_SERVER, witness.path, manner]
+    host = stage.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
     witness.meet(*ROLES)
 
@@ -138,7 +138,7 @@ def test_a_killed_host_is_noticed_though_somebody_else_holds_our_stdin_open(
     reading, writing = os.pipe()
     code = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(3600)"
     host = stage.start(
-        [*python(code), *RUN, *wire, "--", *TROUPE, witness.path, "hostile"], stdin=reading
+        [*python(code), *RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"], stdin=reading
     )
     os.close(reading)
     try:
@@ -156,7 +156,7 @@ def test_a_killed_host_is_noticed_though_somebody_else_holds_our_stdin_open(
 def test_nothing_is_left_when_the_server_exits_by_itself(
     manner: str, wire: list[str], stage: Stage, witness: Witness
 ) -> None:
-    launch = stage.launch(*wire, "--", *TROUPE, witness.path, manner)
+    launch = stage.launch(*wire, "--", *FORKING_SERVER, witness.path, manner)
     witness.meet(*ROLES)
 
     if manner == "polite":
@@ -172,7 +172,7 @@ def test_nothing_is_left_when_the_server_exits_by_itself(
 def test_nothing_is_left_when_the_guardian_is_killed(
     wire: list[str], stage: Stage, witness: Witness
 ) -> None:
-    launch = stage.launch(*wire, "--", *TROUPE, witness.path, "hostile")
+    launch = stage.launch(*wire, "--", *FORKING_SERVER, witness.path, "hostile")
     witness.meet(*ROLES)
 
     os.kill(parent_of(witness.pids["server"]), signal.SIGKILL)
@@ -209,7 +209,7 @@ def test_nothing_is_left_where_there_is_no_proc_and_nobody_adopts(
 ) -> None:
     """As on macOS, but for the daemon, which nothing tells there."""
     launch = stage.start(
-        [*python(WITHOUT_PROC), *wire, "--", *TROUPE, witness.path, manner], process_group=0
+        [*python(WITHOUT_PROC), *wire, "--", *FORKING_SERVER, witness.path, manner], process_group=0
     )
     witness.meet(*ROLES)
 
@@ -236,7 +236,7 @@ def test_the_hosts_own_group_is_never_signalled(
     )
     assert bystander.read_line() == b"ready\n"
     launch = stage.launch(
-        *wire, "--", *TROUPE, witness.path, "hostile", process_group=bystander.pid
+        *wire, "--", *FORKING_SERVER, witness.path, "hostile", process_group=bystander.pid
     )
     witness.meet(*ROLES)
 
@@ -249,7 +249,7 @@ def test_the_hosts_own_group_is_never_signalled(
 
 
 def test_no_zombie_and_no_lease_is_left(wire: list[str], stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER)
     launch.ask("look")
     # On the direct wire the server may be faster than the lease is written.
     wait_for_lease(tmp_path / "state", lambda _lease: True)
@@ -316,7 +316,7 @@ def test_a_server_that_was_asked_to_end_is_not_asked_again(wire: list[str], stag
 
 
 def test_the_server_gets_no_descriptor_of_ours(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER)
 
     # The fourth is the listing itself.
     assert launch.ask("look")["fds"] == [0, 1, 2, 3]
@@ -325,7 +325,7 @@ def test_the_server_gets_no_descriptor_of_ours(wire: list[str], stage: Stage) ->
 def test_a_descriptor_the_host_passes_on_arrives(wire: list[str], stage: Stage) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb"):
-        launch = stage.launch(*wire, "--", *PROBE, pass_fds=[reading])
+        launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER, pass_fds=[reading])
 
         assert reading in launch.ask("look")["fds"]
 
@@ -374,7 +374,7 @@ def test_nothing_of_ours_is_on_stdout(wire: list[str], stage: Stage) -> None:
 def test_the_launchers_stay_out_of_the_projects_directory(
     wire: list[str], stage: Stage, project: Path
 ) -> None:
-    launch = stage.launch(*wire, "--cwd", "/", "--", *PROBE)
+    launch = stage.launch(*wire, "--cwd", "/", "--", *ENVIRONMENT_SERVER)
 
     sight = launch.ask("look")
 
@@ -426,7 +426,7 @@ subprocess.Popen(sys.argv[1:]).wait()
 
 def test_the_launcher_itself_notices_the_end_of_its_host(stage: Stage, wire: list[str]) -> None:
     """Somebody else holds its stdin open, so that nothing but the host's process tells."""
-    command = [*RUN, *wire, "--trace", "--", *PROBE]
+    command = [*RUN, *wire, "--trace", "--", *ENVIRONMENT_SERVER]
     host = stage.start([*python(STARTS_AND_STAYS), *command])
     host.send(request("ping"))
     host.answer()

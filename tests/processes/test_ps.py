@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyte
 import pytest
 from rich.console import Console
-from stage import HERE, LIMIT, MEMORY, RUN, Stage, wait_for_lease
+from stage import HERE, LIMIT, RUN, SCRIPTED_SERVER, Stage, wait_for_lease
 from standins import (
     SERVER,
     STAYS,
@@ -131,7 +131,7 @@ def test_a_server_of_an_earlier_session_is_marked(
 
 
 def test_the_servers_own_process_is_shown_and_the_launchers_told(stage: Stage, state: Path) -> None:
-    host = stage.launch_below("claude", command=[*RUN, "--server", "docs", "--", *MEMORY])
+    host = stage.launch_below("claude", command=[*RUN, "--server", "docs", "--", *SCRIPTED_SERVER])
     host.greet()
     lease = wait_for_lease(state, lambda _: True)
     pid = lease["processes"]["server"]["pid"]
@@ -221,10 +221,10 @@ def test_a_pipe_gets_whole_lines(families: Families, capsys: pytest.CaptureFixtu
 
 def test_a_process_below_two_servers_counts_once(stage: Stage, state: Path) -> None:
     """A host that is itself a server: the launch below it hangs from the launch above it."""
-    inner = [*RUN, "--server", "inner", "--", *MEMORY]
+    inner = [*RUN, "--server", "inner", "--", *SCRIPTED_SERVER]
     link = stage.project.parent / "gemini"
     link.symlink_to(os.path.realpath(sys.executable))
-    host = [str(link), "-S", "-E", str(HERE / "actors" / "host.py"), "--quiet", "--", *inner]
+    host = [str(link), "-S", "-E", str(HERE / "scripts" / "fake_host.py"), "--quiet", "--", *inner]
     launch = stage.launch_below("codex", command=[*RUN, "--server", "outer", "--", *host])
     launch.greet()
 

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stage import HERE, LIMIT, PROBE, RUN, python, wait_for_lease, wait_until_gone
+from stage import ENVIRONMENT_SERVER, HERE, LIMIT, RUN, python, wait_for_lease, wait_until_gone
 from standins import (
     SERVER,
     STAYS,
@@ -317,7 +317,7 @@ def test_a_shells_background_job_is_left_alone(
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
     job_code = STAYS[-1].replace("os.write(1, b'ready\\n')", "os.write(2, b'%d\\n' % os.getpid())")
     lead = python("import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])")
-    init = [link(stage, "init"), "-S", "-E", str(HERE / "actors" / "adopter.py")]
+    init = [link(stage, "init"), "-S", "-E", str(HERE / "scripts" / "fake_init.py")]
     launch = stage.start([*init, *lead, shell, "-c", JOB, shell, *serve(job_code)])
     assert launch.process.stderr
     job = int(launch.process.stderr.readline())
@@ -538,7 +538,9 @@ def test_a_launch_that_hangs_without_its_host_is_ended(
     say_ready = python(
         "import os, sys; os.write(1, b'ready\\n'); os.execv(sys.argv[1], sys.argv[1:])"
     )
-    family = families.start("codex", command=[*say_ready, *RUN, "--server", "docs", "--", *PROBE])
+    family = families.start(
+        "codex", command=[*say_ready, *RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
+    )
     parts = wait_for_lease(state, lambda _: True)["processes"]
     pids = [parts[part]["pid"] for part in ("keeper", "launcher", "guardian", "server")]
     for pid in pids:

@@ -232,7 +232,7 @@ def test_stderr_arrives_and_does_not_block_the_messages(stage: Stage) -> None:
 
 def test_sockets_carry_as_well_as_pipes(stage: Stage) -> None:
     """Claude Code connects its servers by socket pairs."""
-    host = [sys.executable, str(HERE / "actors" / "host.py")]
+    host = [sys.executable, str(HERE / "scripts" / "fake_host.py")]
     line = b'{"x":"' + b"y" * (8 * MEGABYTE) + b'"}\n'
     launch = stage.start([*host, "--socket", "--", *RUN, "--", *CAT])
     launch.read_line()

@@ -14,8 +14,8 @@ import pytest
 from sessions import A, B, kill, methods, of, stop, with_constants
 from stage import (
     HERE,
-    MEMORY,
     RUN,
+    SCRIPTED_SERVER,
     Launch,
     Stage,
     call,
@@ -465,7 +465,7 @@ def test_a_server_that_died_between_calls_is_replaced(
 
 
 def test_a_call_in_flight_is_told_how_the_server_died(stage: Stage) -> None:
-    launch = stage.launch("--server", "docs", "--", *MEMORY)
+    launch = stage.launch("--server", "docs", "--", *SCRIPTED_SERVER)
     launch.greet()
 
     launch.send(call("die", 2, code=7))
@@ -483,7 +483,7 @@ def test_a_call_in_flight_is_told_how_the_server_died(stage: Stage) -> None:
 
 def test_what_a_dead_server_has_not_read_is_the_next_ones(stage: Stage) -> None:
     """It cannot have begun that, so nothing is done twice."""
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     first = launch.call("look")
 
@@ -499,7 +499,7 @@ def test_what_a_dead_server_has_not_read_is_the_next_ones(stage: Stage) -> None:
 
 
 def test_a_server_that_dies_again_and_again_ends_the_launch(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
 
     for number in range(4):
@@ -513,7 +513,7 @@ def test_a_server_that_dies_again_and_again_ends_the_launch(stage: Stage) -> Non
 def test_a_server_that_cannot_be_started_again_ends_the_launch(
     stage: Stage, tmp_path: Path
 ) -> None:
-    launch = stage.launch("--", *MEMORY, "--once", str(tmp_path / "once"))
+    launch = stage.launch("--", *SCRIPTED_SERVER, "--once", str(tmp_path / "once"))
     launch.greet()
     first = launch.call("look")
 
@@ -528,7 +528,7 @@ def test_a_server_that_cannot_be_started_again_ends_the_launch(
 
 
 def test_a_dead_server_stays_dead_if_asked(stage: Stage) -> None:
-    launch = stage.launch("--restart", "off", "--", *MEMORY)
+    launch = stage.launch("--restart", "off", "--", *SCRIPTED_SERVER)
     launch.greet()
 
     launch.send(call("die", 1, code=9))
@@ -619,7 +619,7 @@ def test_nothing_is_left_when_the_host_dies_between_two_servers(
 
 
 def test_what_a_server_said_before_it_died_arrives_however_slow_the_host_is(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     for number in range(20):
         launch.send(call("big", 10 + number, size=10_000))
@@ -633,7 +633,7 @@ def test_what_a_server_said_before_it_died_arrives_however_slow_the_host_is(stag
 
 
 def test_a_server_that_dies_within_a_line_does_not_spoil_the_next_ones(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     launch.send(call("half", 2, size=300_000))
 
@@ -644,7 +644,7 @@ def test_a_server_that_dies_within_a_line_does_not_spoil_the_next_ones(stage: St
 
 
 def test_half_a_line_is_no_noise(stage: Stage) -> None:
-    launch = stage.launch("--stdout", "strict", "--", *MEMORY)
+    launch = stage.launch("--stdout", "strict", "--", *SCRIPTED_SERVER)
     launch.greet()
     launch.send(call("half", 2, size=100))
 
@@ -653,7 +653,7 @@ def test_half_a_line_is_no_noise(stage: Stage) -> None:
 
 
 def test_a_child_that_a_dead_server_leaves_does_not_cost_the_connection(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     launch.send(call("leave", 2))
 
@@ -662,7 +662,7 @@ def test_a_child_that_a_dead_server_leaves_does_not_cost_the_connection(stage: S
 
 
 def test_a_host_that_hung_up_and_reads_late_gets_everything(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     launch.send(call("big", 2, size=22_000))  # what two pipes can hold
     launch.close()
@@ -783,7 +783,7 @@ def test_an_unread_call_is_not_served_for_the_one_that_came_after_it(
 
 
 def test_a_host_that_hung_up_is_told_how_the_server_died(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     launch.send(call("die", 2, code=9))
     launch.close()
@@ -793,7 +793,7 @@ def test_a_host_that_hung_up_is_told_how_the_server_died(stage: Stage) -> None:
 
 
 def test_a_greeting_that_was_refused_later_is_not_repeated(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     launch.send(request("initialize", 1, refuse=True))
     assert "error" in launch.answer()
@@ -804,7 +804,7 @@ def test_a_greeting_that_was_refused_later_is_not_repeated(stage: Stage) -> None
 
 def test_a_failure_is_told_to_a_host_that_reads_late(stage: Stage, tmp_path: Path) -> None:
     """Its pipe is full when the launch ends: the answer waits for room."""
-    launch = stage.launch("--", *MEMORY, "--once", str(tmp_path / "once"))
+    launch = stage.launch("--", *SCRIPTED_SERVER, "--once", str(tmp_path / "once"))
     launch.greet()
     first = launch.call("look")
     launch.send(call("exactly", 2, size=65_536))
@@ -907,7 +907,7 @@ def test_an_odd_message_ends_nothing(line: bytes, codex: Callable[..., Launch]) 
 
 
 def test_a_context_deeper_than_any_chain_arrives_as_it_was_sent(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     deep = "[" * 600 + "]" * 600
     line = json.dumps(call("look", 1, meta={KEY.text: {"a": "DEEP"}})).replace('"DEEP"', deep)
@@ -920,7 +920,7 @@ def test_a_context_deeper_than_any_chain_arrives_as_it_was_sent(stage: Stage) ->
 
 def test_an_answer_is_counted_off_however_long_and_odd_it_is(stage: Stage) -> None:
     """Servers that use `json.dumps` write their answers with spaces."""
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     launch.call("big", 1, size=50_000)
     launch.send(call("die", 2))
@@ -930,7 +930,7 @@ def test_an_answer_is_counted_off_however_long_and_odd_it_is(stage: Stage) -> No
 
 
 def test_a_long_question_of_a_later_server_is_answered(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     kill(launch.call("look")["pid"])
 
@@ -942,7 +942,7 @@ def test_a_long_question_of_a_later_server_is_answered(stage: Stage) -> None:
 
 
 def test_the_greeting_that_was_accepted_is_repeated(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.ask("ping")
     launch.send(request("initialize", 1, refuse=True))
     assert "error" in launch.answer()
@@ -957,7 +957,7 @@ def test_the_greeting_that_was_accepted_is_repeated(stage: Stage) -> None:
 
 
 def test_every_request_of_a_batch_is_answered_when_the_server_dies(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     first = launch.call("look")
     stop(first["pid"])
@@ -1147,8 +1147,8 @@ def test_an_outer_launch_is_told(stage: Stage) -> None:
     """Claude Code starts a host as its server, which starts ours."""
     inner = stage.project.parent / "codex"
     inner.symlink_to(os.path.realpath(sys.executable))
-    script = str(HERE / "actors" / "host.py")
-    as_server = [str(inner), "-S", "-E", script, "--quiet", "--", *RUN, "--", *MEMORY]
+    script = str(HERE / "scripts" / "fake_host.py")
+    as_server = [str(inner), "-S", "-E", script, "--quiet", "--", *RUN, "--", *SCRIPTED_SERVER]
     host = stage.launch_below(
         "claude",
         command=[*RUN, "--", *as_server],
@@ -1165,7 +1165,7 @@ def test_an_outer_launch_is_told(stage: Stage) -> None:
 
 
 def test_two_launches_before_one_server_keep_the_chain(stage: Stage) -> None:
-    launch = stage.launch("--", *RUN, "--", *MEMORY)
+    launch = stage.launch("--", *RUN, "--", *SCRIPTED_SERVER)
     launch.greet()
 
     told = launch.call("look")["meta"][KEY.text]
@@ -1175,7 +1175,7 @@ def test_two_launches_before_one_server_keep_the_chain(stage: Stage) -> None:
 
 
 def test_long_results_pass_after_a_replacement(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+    launch = stage.launch("--", *SCRIPTED_SERVER)
     launch.greet()
     kill(launch.call("look")["pid"])
 

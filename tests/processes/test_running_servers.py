@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable
-from stage import HERE, PROBE, RUN, python, wait_for_lease
+from stage import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 from standins import (
     SERVER,
     STAYS,
@@ -297,7 +297,7 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
         "codex",
         "--open",
         str(lock),
-        command=[*RUN, "--server", "docs", "--", *PROBE, "--token=s3cret-key"],
+        command=[*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER, "--token=s3cret-key"],
     )
     host.call("look", meta={"threadId": THREAD + "1", "sessionId": "s-1"})
     wait_for_lease(state, lambda lease: lease["calls"] == 1)
@@ -311,7 +311,7 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
     (server,) = session.servers
     assert (server.name, server.project) == ("docs", str(stage.project))
     assert (server.launcher, server.contact) == (host.child, host.child)
-    assert linux.read_argv(server.pid) == [*PROBE, "--token=s3cret-key"]
+    assert linux.read_argv(server.pid) == [*ENVIRONMENT_SERVER, "--token=s3cret-key"]
     assert server.launch
     assert (server.launch.state, server.launch.calls) == ("confirmed", 1)
     assert set(server.processes) == {host.child, *linux.list_descendants(host.child)}
@@ -324,14 +324,16 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
 
 
 def test_a_launch_is_called_what_its_hosts_file_calls_it(stage: Stage, state: Path) -> None:
-    host = stage.launch_below("codex", command=[*RUN, "--", *PROBE])
+    host = stage.launch_below("codex", command=[*RUN, "--", *ENVIRONMENT_SERVER])
     host.ask("look")
     wait_for_lease(state, lambda _: True)
 
-    named = take(state, Configured("it", tuple(PROBE)))
+    named = take(state, Configured("it", tuple(ENVIRONMENT_SERVER)))
 
     assert [server.name for server in named.hosts[0].servers] == ["it"]
-    assert [server.name for server in take(state).hosts[0].servers] == [os.path.basename(PROBE[0])]
+    assert [server.name for server in take(state).hosts[0].servers] == [
+        os.path.basename(ENVIRONMENT_SERVER[0])
+    ]
 
 
 def test_a_launch_with_its_files_elsewhere_is_known_for_one(
@@ -339,7 +341,7 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
 ) -> None:
     elsewhere = str(state.parent / "elsewhere")
     environ = {**os.environ, "MCP_LAUNCH_HOME": elsewhere, "CODEX_THREAD_ID": THREAD + "1"}
-    command = [*RUN, "--server", "docs", "--", *PROBE]
+    command = [*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
     stage.launch_below("claude", command=command, env=environ).ask("look")
 
     seen = take(state)
@@ -355,7 +357,7 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
 
 
 def test_a_launch_of_a_host_that_nobody_knows_is_shown(stage: Stage, state: Path) -> None:
-    stage.launch("--", *PROBE).ask("look")
+    stage.launch("--", *ENVIRONMENT_SERVER).ask("look")
     wait_for_lease(state, lambda _: True)
 
     (host,) = take(state).hosts
@@ -381,7 +383,9 @@ def test_a_launch_is_shown_where_there_is_no_proc(families: Families, state: Pat
 def test_a_server_that_took_anothers_place_is_shown_by_its_own_process(
     stage: Stage, state: Path
 ) -> None:
-    host = stage.launch_below("codex", command=[*RUN, "--server", "docs", "--", *PROBE])
+    host = stage.launch_below(
+        "codex", command=[*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
+    )
     host.ask("look")
     (before,) = take(state).hosts[0].servers
 
@@ -390,7 +394,7 @@ def test_a_server_that_took_anothers_place_is_shown_by_its_own_process(
 
     (after,) = take(state).hosts[0].servers
     assert after.pid != before.pid
-    assert linux.read_argv(after.pid) == PROBE
+    assert linux.read_argv(after.pid) == ENVIRONMENT_SERVER
     assert after.launcher == before.launcher == host.child
 
 
@@ -427,9 +431,11 @@ def test_a_host_that_nobody_knows_is_called_what_it_runs(stage: Stage, state: Pa
     """Node's main thread has a name of its own, which the kernel shows as the process's."""
     rename = "import ctypes; ctypes.CDLL(None).prctl(15, b'MainThread', 0, 0, 0)\n"
     script = stage.project / "agent.py"
-    host = (HERE / "actors" / "host.py").read_text(encoding="utf-8")
+    host = (HERE / "scripts" / "fake_host.py").read_text(encoding="utf-8")
     script.write_text(host.replace("import os\n", f"import os\n{rename}", 1), encoding="utf-8")
-    launch = stage.start([sys.executable, "-S", "-E", str(script), "--", *RUN, "--", *PROBE])
+    launch = stage.start(
+        [sys.executable, "-S", "-E", str(script), "--", *RUN, "--", *ENVIRONMENT_SERVER]
+    )
     launch.read_line()
     launch.ask("look")
     wait_for_lease(state, lambda _: True)
@@ -588,7 +594,7 @@ def test_a_server_that_an_unknown_program_adopted_is_doubtful(
     families: Families, state: Path
 ) -> None:
     """Containers have any program for their first process: it may have started what it has."""
-    family = families.start("claude", command=SERVER, adopter="process_api")
+    family = families.start("claude", command=SERVER, init="process_api")
 
     assert take(state).doubtful == ()
     family.kill_host()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stage import LIMIT, MEMORY, RUN, Launch, Stage, wait_until_gone
+from stage import LIMIT, RUN, SCRIPTED_SERVER, Launch, Stage, wait_until_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def codex(stage: Stage, tmp_path: Path) -> Callable[..., Launch]:
     ) -> Launch:
         opened = [word for one in threads for word in ("--open", str(locks / f"{one}.lock"))]
         opened += more.pop("host_words", ())
-        command = [*RUN, *words, "--", *more.pop("command", MEMORY), *server]
+        command = [*RUN, *words, "--", *more.pop("command", SCRIPTED_SERVER), *server]
         return stage.launch_below("codex", *opened, command=command, **more)
 
     return start
@@ -48,7 +48,7 @@ def claude(stage: Stage, tmp_path: Path) -> Callable[..., Claude]:
             "CLAUDE_CODE_SESSION_ID": "s-1",
             "CLAUDE_PROJECT_DIR": str(stage.project),
         }
-        command = [*more.pop("run", RUN), *words, "--", *MEMORY, *server]
+        command = [*more.pop("run", RUN), *words, "--", *SCRIPTED_SERVER, *server]
         host = stage.launch_below("claude", "--socket", command=command, env=environ, **more)
         return Claude(host, tmp_path / "home")
 

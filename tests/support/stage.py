@@ -22,9 +22,9 @@ HERE = Path(__file__).parent
 LIMIT = 20.0
 
 RUN = [sys.executable, "-m", "mcp_launch", "run"]
-PROBE = [sys.executable, str(HERE / "actors" / "probe.py")]
-MEMORY = [sys.executable, str(HERE / "actors" / "memory.py")]
-TROUPE = [sys.executable, str(HERE / "actors" / "troupe.py")]
+ENVIRONMENT_SERVER = [sys.executable, str(HERE / "scripts" / "environment_server.py")]
+SCRIPTED_SERVER = [sys.executable, str(HERE / "scripts" / "scripted_server.py")]
+FORKING_SERVER = [sys.executable, str(HERE / "scripts" / "forking_server.py")]
 
 
 def python(code: str) -> list[str]:
@@ -179,7 +179,7 @@ class Stage:
         path = self.project.parent / program
         if not path.exists():
             path.symlink_to(os.path.realpath(sys.executable))
-        script = str(HERE / "actors" / "host.py")
+        script = str(HERE / "scripts" / "fake_host.py")
         host = self.start([str(path), "-S", "-E", script, *words, "--", *command], **options)
         host.child = int(host.read_line())
         return host

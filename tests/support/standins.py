@@ -33,7 +33,7 @@ STAYS = python(
 
 def serve(code: str) -> list[str]:
     """Return the command that runs some Python under a server's name."""
-    return [sys.executable, "-S", "-E", str(HERE / "actors" / "mcp-docs"), code]
+    return [sys.executable, "-S", "-E", str(HERE / "scripts" / "mcp-docs"), code]
 
 
 SERVER = serve(STAYS[-1])
@@ -69,17 +69,17 @@ def enclose(top: int | None = None, reader: ProcessTable = linux) -> Any:
 
 
 class Family:
-    """An adopter, a stand-in host below it, and the command that the host started."""
+    """A fake init, a stand-in host below it, and the command that the host started."""
 
     def __init__(
         self, stage: Stage, program: str, *words: str, command: list[str], **options: Any
     ) -> None:
-        adopter, host = (link(stage, name) for name in (options.pop("adopter", "init"), program))
-        actors = HERE / "actors"
+        init, host = (link(stage, name) for name in (options.pop("init", "init"), program))
+        scripts = HERE / "scripts"
         self.launch: Launch = stage.start(
             [
-                *(adopter, "-S", "-E", str(actors / "adopter.py")),
-                *(host, "-S", "-E", str(actors / "host.py"), *words, "--", *command),
+                *(init, "-S", "-E", str(scripts / "fake_init.py")),
+                *(host, "-S", "-E", str(scripts / "fake_host.py"), *words, "--", *command),
             ],
             **options,
         )
@@ -101,7 +101,7 @@ class Family:
             pass  # a stand-in ends by itself when its server closes stdout
         wait_until_gone(self.host)
         deadline = time.monotonic() + LIMIT
-        while linux.look(self.host):  # until the adopter has collected it
+        while linux.look(self.host):  # until the init has collected it
             assert time.monotonic() < deadline
             time.sleep(0.005)
         return self

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable
-from stage import LIMIT, PROBE, Stage, python
+from stage import ENVIRONMENT_SERVER, LIMIT, Stage, python
 
 from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
@@ -982,7 +982,7 @@ def test_a_launch_gives_what_was_told(
     locks = above / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
     out = above / "told.json"
-    command = [*python(ASK_AND_LAUNCH), str(out), *words, "--", *PROBE]
+    command = [*python(ASK_AND_LAUNCH), str(out), *words, "--", *ENVIRONMENT_SERVER]
 
     opened = ["--open", str(locks / f"{THREAD}.lock")]
     seen = stage.launch_below(program, *opened, command=command).ask("look")

@@ -1,6 +1,6 @@
 """A server with everything that tends to be left behind.
 
-    troupe.py WITNESS polite|hostile
+    forking_server.py WITNESS polite|hostile
 
 A child, a child in a session of its own, and a daemon that forked twice and emptied its
 environment. Each connects to the witness and stays connected until it ends. Hostile: all

@@ -63,7 +63,7 @@ def refuse(request_id: object, text: str, code: int = -32601) -> None:
 def describe() -> dict[str, Any]:
     has = "prompts" if "toolless" in WORDS else "tools"
     version = {} if "unversioned" in WORDS else {"version": "1"}
-    return {"capabilities": {has: {}}, "serverInfo": {"name": "patient", **version}}
+    return {"capabilities": {has: {}}, "serverInfo": {"name": "server", **version}}
 
 
 def hear(request_id: object, method: str, params: dict[str, Any]) -> None:
@@ -153,10 +153,10 @@ def main() -> None:
     witness = socket.socket(socket.AF_UNIX)
     if "witness" in VALUES:
         witness.connect(VALUES["witness"])
-        witness.sendall(f"patient {os.getpid()}".encode())
+        witness.sendall(f"server {os.getpid()}".encode())
     check_surroundings()
     if "noisy" in WORDS:
-        os.write(1, b"Welcome to the patient!\nlistening\n")
+        os.write(1, b"Welcome to the server!\nlistening\n")
     if "imitating" in WORDS:
         os.write(2, IMITATION)
     if "littering" in WORDS:
