@@ -15,8 +15,8 @@ from hosts.plugin import (  # noqa: F401  # pytest finds them here
     pytest_pyfunc_call,
 )
 from hypothesis import settings
+from launches import LaunchRunner
 from sessions import claude, codex  # noqa: F401  # fixtures
-from stage import Stage
 from standins import Families
 
 from mcp_launch.machine import process_snapshot
@@ -65,21 +65,21 @@ def machine(own_home: Path, project: Path) -> Machine:
 
 
 @pytest.fixture
-def stage(project: Path) -> Iterator[Stage]:
+def runner(project: Path) -> Iterator[LaunchRunner]:
     """Return a place to launch from; everything started on it ends with the test."""
-    stage = Stage(project)
-    yield stage
-    stage.clear()
+    runner = LaunchRunner(project)
+    yield runner
+    runner.end_all()
 
 
 @pytest.fixture
-def families(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Families]:
+def families(runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Families]:
     """Return what starts hosts that can be killed; nothing of them outlives the test.
 
     Everything is taken for old enough to be what it is.
     """
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
-    families = Families(stage)
+    families = Families(runner)
     yield families
     families.clear()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 if TYPE_CHECKING:
-    from stage import Witness
+    from launches import Witness
 
 ROLES = ["server", "child", "own-session", "daemon"]
 

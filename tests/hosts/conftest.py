@@ -10,7 +10,7 @@ import pytest
 from hosts import programs
 from hosts.desk import LAUNCHER, Desk
 from hosts.enclosure import keep_orphans, shut_in
-from stage import Witness
+from launches import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

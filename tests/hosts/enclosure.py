@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import psutil
-from stage import LIMIT
+from launches import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

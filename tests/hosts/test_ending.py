@@ -13,7 +13,7 @@ from hosts.desk import SERVER, Desk, promise
 from hosts.models import LIMIT
 
 if TYPE_CHECKING:
-    from stage import Witness
+    from launches import Witness
 
 
 @pytest.mark.parametrize("host", list(HOSTS))

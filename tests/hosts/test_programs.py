@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import enclosure, programs
-from stage import LIMIT
+from launches import LIMIT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from hosts.both import HOSTS
 from hosts.company import ROLES, list_survivors
 from hosts.desk import HERE, LAUNCHER, SERVER, Desk, promise
 from hosts.models import LIMIT
-from stage import Witness, wait_until_gone
+from launches import Witness, wait_until_gone
 from standins import enclose
 
 from mcp_launch.commands import reap

@@ -11,7 +11,7 @@ from hosts import claude, codex
 from hosts.both import HOSTS
 from hosts.desk import SERVER, Desk, Sight, promise
 from hosts.models import LIMIT
-from stage import wait_until_gone
+from launches import wait_until_gone
 
 # Nobody calls within milliseconds of a death: what counts is what a host does that knows of it.
 NOTICED = 0.5

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-    from stage import Witness
+    from launches import Witness
 
 
 def start_claude_with_codex(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctoring import list_codes
-from stage import HERE, Witness, wait_until_gone
+from launches import HERE, Witness, wait_until_gone
 from standins import SERVER, Families, enclose
 
 from mcp_launch.commands import trust

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from doctoring import list_codes
-from stage import wait_until_gone
+from launches import wait_until_gone
 from standins import (
     SERVER,
     STAYS,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from doctoring import Machine
-    from stage import Stage
+    from launches import LaunchRunner
     from standins import Family
 
     from mcp_launch.doctor.finding import Finding
@@ -228,8 +228,8 @@ def test_two_launches_for_one_thread_are_found(
 class Passing:
     """Starts hosts that are given a pipe, and ends their servers."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, runner: LaunchRunner) -> None:
+        self._stage = runner
         self._servers: list[int] = []
 
     def start(self, program: str, stdin: int, *held: int, command: list[str]) -> tuple[int, int]:
@@ -246,8 +246,8 @@ class Passing:
 
 
 @pytest.fixture
-def passing(stage: Stage) -> Iterator[Passing]:
-    passing = Passing(stage)
+def passing(runner: LaunchRunner) -> Iterator[Passing]:
+    passing = Passing(runner)
     yield passing
     passing.clear()
 

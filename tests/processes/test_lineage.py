@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from facts import FakeTable
-from stage import ENVIRONMENT_SERVER, HERE, RUN, Stage, request
+from launches import ENVIRONMENT_SERVER, HERE, RUN, LaunchRunner, request
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
@@ -100,33 +100,33 @@ def test_a_launch_is_refused(
         lineage.verify(table, found, strict=strict)
 
 
-def test_a_pipe_shows_who_talks_to_us(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--strict", "--trace", "--", *ENVIRONMENT_SERVER)
+def test_a_pipe_shows_who_talks_to_us(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--strict", "--trace", "--", *ENVIRONMENT_SERVER)
     launch.ask("look")
 
     assert b"stdin: same (the pipe's inode)" in launch.finish()[2]
 
 
-def test_a_socket_shows_who_talks_to_us(wire: list[str], stage: Stage) -> None:
+def test_a_socket_shows_who_talks_to_us(wire: list[str], runner: LaunchRunner) -> None:
     command = [*RUN, *wire, "--strict", "--trace", "--", *ENVIRONMENT_SERVER]
     script = str(HERE / "scripts" / "fake_host.py")
-    host = stage.start([sys.executable, script, "--socket", "--", *command])
+    host = runner.start([sys.executable, script, "--socket", "--", *command])
     host.read_line()
     host.ask("look")
 
     assert b"stdin: same (SO_PEERCRED)" in host.finish()[2]
 
 
-def test_a_shell_between_does_not_hide_the_host(wire: list[str], stage: Stage) -> None:
-    launch = stage.start(
+def test_a_shell_between_does_not_hide_the_host(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.start(
         ["sh", "-c", '"$@"; exit $?', "sh", *RUN, *wire, "--strict", "--", *ENVIRONMENT_SERVER]
     )
 
     assert launch.ask("look")["pid"]
 
 
-def test_strict_refuses_what_cannot_be_verified(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--strict", "--", "cat", stdin=subprocess.DEVNULL)
+def test_strict_refuses_what_cannot_be_verified(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--strict", "--", "cat", stdin=subprocess.DEVNULL)
 
     code, _, err = launch.finish()
 
@@ -134,13 +134,15 @@ def test_strict_refuses_what_cannot_be_verified(wire: list[str], stage: Stage) -
     assert b"--strict: cannot verify who holds the other end of stdin" in err
 
 
-def test_another_hosts_connection_is_refused(wire: list[str], stage: Stage, tmp_path: Path) -> None:
+def test_another_hosts_connection_is_refused(
+    wire: list[str], runner: LaunchRunner, tmp_path: Path
+) -> None:
     """A host that did not start us talks to us: a pool that mixes sessions up."""
     stranger_program = tmp_path / "codex"
     stranger_program.symlink_to(os.path.realpath(sys.executable))
     reading, writing = os.pipe()
     # The stranger gets the writing end and nobody else keeps it.
-    stranger = stage.start(
+    stranger = runner.start(
         [
             str(stranger_program),
             "-S",
@@ -152,7 +154,7 @@ def test_another_hosts_connection_is_refused(wire: list[str], stage: Stage, tmp_
     )
     assert stranger.read_line() == b"ready\n"
     os.close(writing)
-    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER, stdin=reading)
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER, stdin=reading)
     os.close(reading)
     stranger.send(request("initialize", 3))
 

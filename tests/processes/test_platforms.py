@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from facts import FakeTable
-from stage import (
+from launches import (
     ENVIRONMENT_SERVER,
     FORKING_SERVER,
     LIMIT,
     RUN,
-    Stage,
+    LaunchRunner,
     Witness,
     python,
     request,
@@ -71,8 +71,8 @@ def without_pidfd(
 
 
 @pytest.mark.usefixtures("without_pidfd")
-def test_a_server_is_served_without_pidfd(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *ENVIRONMENT_SERVER)
+def test_a_server_is_served_without_pidfd(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
 
     assert launch.ask("look")["pid"]
     assert launch.finish()[0] == 0
@@ -81,7 +81,7 @@ def test_a_server_is_served_without_pidfd(wire: list[str], stage: Stage) -> None
 @pytest.mark.usefixtures("without_pidfd")
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["launcher runs", "launcher stopped"])
 def test_the_hosts_death_is_noticed_without_pidfd(
-    wire: list[str], stage: Stage, witness: Witness, *, is_stopped: bool
+    wire: list[str], runner: LaunchRunner, witness: Witness, *, is_stopped: bool
 ) -> None:
     # The test holds the writing end too, so the input never ends.
     reading, writing = os.pipe()
@@ -90,7 +90,7 @@ def test_the_hosts_death_is_noticed_without_pidfd(
         "print(child.pid, file=sys.stderr, flush=True); time.sleep(3600)"
     )
     command = [*RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
-    host = stage.start([*python(code), *command], stdin=reading)
+    host = runner.start([*python(code), *command], stdin=reading)
     os.close(reading)
     try:
         assert host.process.stderr
@@ -110,10 +110,10 @@ def test_the_hosts_death_is_noticed_without_pidfd(
 
 
 def test_a_pidfd_is_opened_without_pythons_help(
-    monkeypatch: pytest.MonkeyPatch, stage: Stage
+    monkeypatch: pytest.MonkeyPatch, runner: LaunchRunner
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
-    process = stage.start(python("import sys; sys.stdin.read()")).process
+    process = runner.start(python("import sys; sys.stdin.read()")).process
 
     fd = kernel.open_watch(process.pid)
 
@@ -177,9 +177,9 @@ def cover(request: pytest.FixtureRequest) -> tuple[list[str], int]:
 
 @needs_unshare
 def test_a_server_is_served_where_no_process_can_be_looked_at(
-    cover: tuple[list[str], int], wire: list[str], stage: Stage
+    cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = stage.start([*cover[0], *RUN, "--trace", *wire, "--", *ECHO])
+    launch = runner.start([*cover[0], *RUN, "--trace", *wire, "--", *ECHO])
 
     assert launch.ask("look") == {"is": "there"}
     code, _, err = launch.finish()
@@ -191,18 +191,20 @@ def test_a_server_is_served_where_no_process_can_be_looked_at(
 @needs_unshare
 @pytest.mark.parametrize("stdin", [[], ["--socket"]], ids=["pipe", "socket"])
 def test_a_hosts_launch_is_no_contradiction_where_no_process_can_be_looked_at(
-    stdin: list[str], cover: tuple[list[str], int], wire: list[str], stage: Stage
+    stdin: list[str], cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = stage.launch_below("codex", *stdin, command=[*cover[0], *RUN, *wire, "--", *ECHO])
+    launch = runner.launch_below_host(
+        "codex", *stdin, command=[*cover[0], *RUN, *wire, "--", *ECHO]
+    )
 
     assert launch.ask("look") == {"is": "there"}
 
 
 @needs_unshare
 def test_strict_refuses_where_no_process_can_be_looked_at(
-    cover: tuple[list[str], int], wire: list[str], stage: Stage
+    cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = stage.start([*cover[0], *RUN, "--strict", *wire, "--", *ECHO])
+    launch = runner.start([*cover[0], *RUN, "--strict", *wire, "--", *ECHO])
     launch.send(request("initialize"))
 
     assert "--strict: cannot verify" in launch.answer()["error"]["message"]
@@ -212,7 +214,7 @@ def test_strict_refuses_where_no_process_can_be_looked_at(
 @needs_unshare
 @pytest.mark.parametrize("end", ["host is done", "launcher", "guardian", "launcher and guardian"])
 def test_nothing_is_left_where_no_process_can_be_looked_at(
-    end: str, cover: tuple[list[str], int], wire: list[str], stage: Stage, witness: Witness
+    end: str, cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner, witness: Witness
 ) -> None:
     # A shell above the launch that outlives it: were the launcher the first process of its
     # namespace, the kernel would end everything with it.
@@ -220,7 +222,7 @@ def test_nothing_is_left_where_no_process_can_be_looked_at(
     reading, writing = os.pipe()
     stays = ["bash", "-c", f'"$@"; exec cat <&{reading}', "bash"]
     command = [*words, *stays, *RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
-    launch = stage.start(command, pass_fds=[reading])
+    launch = runner.start(command, pass_fds=[reading])
     os.close(reading)
     try:
         witness.meet(*ROLES)
@@ -252,8 +254,8 @@ def find_below(pid: int, depth: int) -> int:
     return pid
 
 
-def test_children_are_found_without_proc(stage: Stage) -> None:
-    first, second = (stage.start(python("import sys; sys.stdin.read()")) for _ in range(2))
+def test_children_are_found_without_proc(runner: LaunchRunner) -> None:
+    first, second = (runner.start(python("import sys; sys.stdin.read()")) for _ in range(2))
 
     assert {first.pid, second.pid} <= set(blind.list_descendants(os.getpid()))
     first.process.kill()
@@ -288,12 +290,12 @@ LAUNCH = (
 
 @pytest.mark.parametrize("limit", range(4, 21))
 def test_a_launch_without_descriptors_works_or_says_why(
-    limit: int, wire: list[str], stage: Stage
+    limit: int, wire: list[str], runner: LaunchRunner
 ) -> None:
     limited = f'ulimit -n {limit}; exec "$@"'
     launcher = [sys.executable, "-S", "-c", LAUNCH, "run"]
     server = ["sh", "-c", 'read line; echo \'{"jsonrpc":"2.0","id":1,"result":{}}\'; read line']
-    launch = stage.start(["sh", "-c", limited, "sh", *launcher, *wire, "--", *server])
+    launch = runner.start(["sh", "-c", limited, "sh", *launcher, *wire, "--", *server])
 
     launch.send(request("initialize"))
 

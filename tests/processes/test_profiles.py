@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable, make_context, make_sighting
-from stage import ENVIRONMENT_SERVER, Stage, python
+from launches import ENVIRONMENT_SERVER, LaunchRunner, python
 
 from mcp_launch import hosts
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
@@ -432,24 +432,24 @@ def test_what_was_not_passed_on_can_still_be_asked_for() -> None:
     assert "ANTHROPIC_API_KEY" not in decided.environ
 
 
-def test_a_server_is_launched_by_its_name_alone(user_file: Path, stage: Stage) -> None:
+def test_a_server_is_launched_by_its_name_alone(user_file: Path, runner: LaunchRunner) -> None:
     write(user_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "b" }}\n')
 
     for _ in range(2):  # from the file, and from the record of it
-        launch = stage.launch("--server", "probe")
+        launch = runner.launch("--server", "probe")
         assert launch.ask("look")["env"]["A"] == "b"
         assert launch.finish()[0] == 0
 
 
-def test_a_changed_file_is_read_again(user_file: Path, stage: Stage) -> None:
+def test_a_changed_file_is_read_again(user_file: Path, runner: LaunchRunner) -> None:
     for value in ("one", "two", "six"):
         write(user_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "{value}" }}\n')
-        launch = stage.launch("--server", "probe")
+        launch = runner.launch("--server", "probe")
         assert launch.ask("look")["env"]["A"] == value
 
 
-def test_an_unknown_server_needs_a_command(stage: Stage) -> None:
-    launch = stage.launch("--server", "nobody")
+def test_an_unknown_server_needs_a_command(runner: LaunchRunner) -> None:
+    launch = runner.launch("--server", "nobody")
 
     code, _, err = launch.finish()
 
@@ -469,33 +469,35 @@ def test_the_nearest_server_is_offered(user_file: Path) -> None:
     assert "did you mean hello?" in refused.value.fix
 
 
-def test_a_name_without_a_profile_is_only_a_name(user_file: Path, stage: Stage) -> None:
+def test_a_name_without_a_profile_is_only_a_name(user_file: Path, runner: LaunchRunner) -> None:
     write(user_file, "[servers.other]\ncommand = 'x'\n")
 
-    launch = stage.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
+    launch = runner.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
 
     assert launch.ask("look")["argv"] == []
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_user_file_that_others_can_write_is_refused(
-    mode: int, user_file: Path, stage: Stage
+    mode: int, user_file: Path, runner: LaunchRunner
 ) -> None:
     write(user_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     user_file.chmod(mode)
 
-    code, _, err = stage.launch("--server", "probe").finish()
+    code, _, err = runner.launch("--server", "probe").finish()
 
     assert code == 125
     assert f"{user_file} can be written by other users".encode() in err
     assert f"fix: run: chmod go-w {user_file}".encode() in err
 
 
-def test_a_broken_file_stops_the_launch_and_the_host_is_told(user_file: Path, stage: Stage) -> None:
+def test_a_broken_file_stops_the_launch_and_the_host_is_told(
+    user_file: Path, runner: LaunchRunner
+) -> None:
     write(user_file, "[servers.probe]\ncomand = 'x'\n")
-    launch = stage.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
+    launch = runner.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
 
-    error = launch.greet()["error"]["message"]
+    error = launch.initialize()["error"]["message"]
 
     assert f"{user_file}:2:1: there is no key comand" in error
     assert "did you mean command?" in error
@@ -512,14 +514,14 @@ def trust(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_project_file_does_nothing_until_it_is_trusted(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     mark = tmp_path / "it ran"
     command = python(f"open({str(mark)!r}, 'w')")
     write(project_file, f"[servers.probe]\n{spell(command)}env = {{ A = 'b' }}\n")
 
-    code, _, err = stage.launch("--server", "probe").finish()
-    sight = stage.launch("--server", "probe", "--", *ENVIRONMENT_SERVER).ask("look")
+    code, _, err = runner.launch("--server", "probe").finish()
+    sight = runner.launch("--server", "probe", "--", *ENVIRONMENT_SERVER).ask("look")
 
     assert code == 125
     assert f"fix: read it, then run: mcp-launch trust {project_file}".encode() in err
@@ -527,7 +529,9 @@ def test_a_project_file_does_nothing_until_it_is_trusted(
     assert not mark.exists()
 
 
-def test_a_trusted_project_file_is_used_until_it_changes(project_file: Path, stage: Stage) -> None:
+def test_a_trusted_project_file_is_used_until_it_changes(
+    project_file: Path, runner: LaunchRunner
+) -> None:
     write(project_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "one" }}\n')
 
     done = trust("--yes")
@@ -535,36 +539,38 @@ def test_a_trusted_project_file_is_used_until_it_changes(project_file: Path, sta
     assert done.returncode == 0
     assert "probe: " in done.stdout
     assert "A=one" in done.stdout
-    assert stage.launch("--server", "probe").ask("look")["env"]["A"] == "one"
+    assert runner.launch("--server", "probe").ask("look")["env"]["A"] == "one"
     os.utime(project_file)  # another time, the same words
-    assert stage.launch("--server", "probe").ask("look")["env"]["A"] == "one"
+    assert runner.launch("--server", "probe").ask("look")["env"]["A"] == "one"
     write(project_file, project_file.read_text(encoding="utf-8").replace("one", "two"))
-    code, _, err = stage.launch("--server", "probe").finish()
+    code, _, err = runner.launch("--server", "probe").finish()
     assert code == 125
     assert b"you have not said that you trust it since it was changed" in err
 
 
-def test_trust_can_be_taken_back(project_file: Path, stage: Stage) -> None:
+def test_trust_can_be_taken_back(project_file: Path, runner: LaunchRunner) -> None:
     write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust(str(project_file), "--yes").returncode == 0
 
     assert trust("--forget").returncode == 0
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
-def test_trust_is_not_given_without_being_asked_for(project_file: Path, stage: Stage) -> None:
+def test_trust_is_not_given_without_being_asked_for(
+    project_file: Path, runner: LaunchRunner
+) -> None:
     write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
 
     done = trust()
 
     assert done.returncode == 2
     assert "answer yes, or add --yes" in done.stderr
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_trust_of_another_directory_is_none_of_this_one(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     text = f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}"
     write(project_file, text)
@@ -574,7 +580,7 @@ def test_trust_of_another_directory_is_none_of_this_one(
 
     assert trust(str(other), "--yes").returncode == 0
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_a_project_file_that_is_not_there_is_told(project: Path, user_file: Path) -> None:
@@ -617,34 +623,36 @@ env_vars = [{ name = "A", source = "local", from = "B" }]
 
 @pytest.mark.parametrize("text", ["this is not valid TOML", "x = " + "[" * 3000, "x" * 300_000])
 def test_a_file_that_nobody_trusts_cannot_stop_other_servers(
-    text: str, project_file: Path, stage: Stage
+    text: str, project_file: Path, runner: LaunchRunner
 ) -> None:
     write(project_file, text)
 
-    assert stage.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
+    assert runner.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(project_file: Path, stage: Stage) -> None:
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    project_file: Path, runner: LaunchRunner
+) -> None:
     os.mkfifo(project_file)
 
-    assert stage.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
+    assert runner.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
 def test_a_record_behind_a_link_or_in_a_directory_of_others_is_not_believed(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust("--yes").returncode == 0
     directory = tmp_path / "state" / "profiles"
     directory.chmod(0o777)
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
     directory.chmod(0o700)
     assert trust("--yes").returncode == 0
     [record] = directory.glob("*.json")
     record.rename(tmp_path / "elsewhere.json")
     record.symlink_to(tmp_path / "elsewhere.json")
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_a_twin_that_says_no_goes_before_a_file(user_file: Path) -> None:
@@ -656,7 +664,7 @@ def test_a_twin_that_says_no_goes_before_a_file(user_file: Path) -> None:
 
 
 def test_a_project_file_goes_before_the_users(
-    user_file: Path, project_file: Path, stage: Stage
+    user_file: Path, project_file: Path, runner: LaunchRunner
 ) -> None:
     write(
         user_file,
@@ -668,21 +676,21 @@ def test_a_project_file_goes_before_the_users(
     below.mkdir()
     assert trust("--yes").returncode == 0
 
-    sight = stage.launch("--server", "probe", cwd=below).ask("look")
+    sight = runner.launch("--server", "probe", cwd=below).ask("look")
 
     assert (sight["env"]["A"], sight["env"]["B"]) == ("project", "user")
     assert sight["cwd"] == str(below)  # meant from the file, not from where the session works
 
 
 def test_a_record_that_was_tampered_with_is_not_believed(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust("--yes").returncode == 0
     [record] = (tmp_path / "state" / "profiles").glob("*.json")
     record.chmod(0o666)
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_a_slip_in_what_is_passed_on_is_told() -> None:
@@ -694,30 +702,34 @@ def test_a_slip_in_what_is_passed_on_is_told() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', None])
 def test_a_broken_record_is_made_again(
-    text: str | None, user_file: Path, stage: Stage, tmp_path: Path
+    text: str | None, user_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     write(user_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
-    stage.launch("--server", "probe").finish()
+    runner.launch("--server", "probe").finish()
     [record] = (tmp_path / "state" / "profiles").glob("*.json")
     if text is None:  # some of it is missing
         kept = json.loads(record.read_text(encoding="utf-8"))
         text = json.dumps({name: kept[name] for name in ("version", "path")})
     record.write_text(text, encoding="utf-8")
 
-    assert stage.launch("--server", "probe").ask("look")["argv"] == []
+    assert runner.launch("--server", "probe").ask("look")["argv"] == []
 
 
-def test_without_a_name_no_file_of_a_project_is_looked_at(project_file: Path, stage: Stage) -> None:
+def test_without_a_name_no_file_of_a_project_is_looked_at(
+    project_file: Path, runner: LaunchRunner
+) -> None:
     write(project_file, "this is not valid TOML")
 
-    assert stage.launch("--strict", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
+    assert runner.launch("--strict", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
-def test_a_users_file_that_makes_no_sense_stops_every_launch(user_file: Path, stage: Stage) -> None:
+def test_a_users_file_that_makes_no_sense_stops_every_launch(
+    user_file: Path, runner: LaunchRunner
+) -> None:
     """It may say what a server is not to get; nobody can know."""
     write(user_file, "this is not valid TOML")
 
-    code, _, err = stage.launch("--", *ENVIRONMENT_SERVER).finish()
+    code, _, err = runner.launch("--", *ENVIRONMENT_SERVER).finish()
 
     assert code == 125
     assert f"{user_file}:1:6: this is not valid TOML".encode() in err

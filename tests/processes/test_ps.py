@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pyte
 import pytest
+from launches import HERE, LIMIT, RUN, SCRIPTED_SERVER, LaunchRunner, wait_for_lease
 from rich.console import Console
-from stage import HERE, LIMIT, RUN, SCRIPTED_SERVER, Stage, wait_for_lease
 from standins import (
     SERVER,
     STAYS,
@@ -130,9 +130,13 @@ def test_a_server_of_an_earlier_session_is_marked(
     assert described["servers"][0]["earlier_session"] == "old"
 
 
-def test_the_servers_own_process_is_shown_and_the_launchers_told(stage: Stage, state: Path) -> None:
-    host = stage.launch_below("claude", command=[*RUN, "--server", "docs", "--", *SCRIPTED_SERVER])
-    host.greet()
+def test_the_servers_own_process_is_shown_and_the_launchers_told(
+    runner: LaunchRunner, state: Path
+) -> None:
+    host = runner.launch_below_host(
+        "claude", command=[*RUN, "--server", "docs", "--", *SCRIPTED_SERVER]
+    )
+    host.initialize()
     lease = wait_for_lease(state, lambda _: True)
     pid = lease["processes"]["server"]["pid"]
 
@@ -219,14 +223,14 @@ def test_a_pipe_gets_whole_lines(families: Families, capsys: pytest.CaptureFixtu
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
-def test_a_process_below_two_servers_counts_once(stage: Stage, state: Path) -> None:
+def test_a_process_below_two_servers_counts_once(runner: LaunchRunner, state: Path) -> None:
     """A host that is itself a server: the launch below it hangs from the launch above it."""
     inner = [*RUN, "--server", "inner", "--", *SCRIPTED_SERVER]
-    link = stage.project.parent / "gemini"
+    link = runner.project.parent / "gemini"
     link.symlink_to(os.path.realpath(sys.executable))
     host = [str(link), "-S", "-E", str(HERE / "scripts" / "fake_host.py"), "--quiet", "--", *inner]
-    launch = stage.launch_below("codex", command=[*RUN, "--server", "outer", "--", *host])
-    launch.greet()
+    launch = runner.launch_below_host("codex", command=[*RUN, "--server", "outer", "--", *host])
+    launch.initialize()
 
     seen = running.take(enclose(), str(state), [])
 

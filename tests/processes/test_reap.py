@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stage import ENVIRONMENT_SERVER, HERE, LIMIT, RUN, python, wait_for_lease, wait_until_gone
+from launches import ENVIRONMENT_SERVER, HERE, LIMIT, RUN, python, wait_for_lease, wait_until_gone
 from standins import (
     SERVER,
     STAYS,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stage import Stage
+    from launches import LaunchRunner
 
     from mcp_launch.machine.process_snapshot import Server
 
@@ -127,8 +127,8 @@ def test_where_all_is_well_nothing_is_done(
     )
 
 
-def test_a_child_of_a_living_parent_is_left_alone(stage: Stage) -> None:
-    child = stage.start(SERVER)
+def test_a_child_of_a_living_parent_is_left_alone(runner: LaunchRunner) -> None:
+    child = runner.start(SERVER)
     child.read_line()
     child.close()
     assert child.process.stdout
@@ -312,13 +312,16 @@ JOB = '(true | "$@" | true &)\nwhile :; do sleep 1; done'
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_shells_background_job_is_left_alone(
-    shell: str, stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shell: str,
+    runner: LaunchRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
     job_code = STAYS[-1].replace("os.write(1, b'ready\\n')", "os.write(2, b'%d\\n' % os.getpid())")
     lead = python("import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])")
-    init = [link(stage, "init"), "-S", "-E", str(HERE / "scripts" / "fake_init.py")]
-    launch = stage.start([*init, *lead, shell, "-c", JOB, shell, *serve(job_code)])
+    init = [link(runner, "init"), "-S", "-E", str(HERE / "scripts" / "fake_init.py")]
+    launch = runner.start([*init, *lead, shell, "-c", JOB, shell, *serve(job_code)])
     assert launch.process.stderr
     job = int(launch.process.stderr.readline())
     try:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from facts import FakeTable
-from stage import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
+from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 from standins import (
     SERVER,
     STAYS,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stage import Launch, Stage
+    from launches import Launch, LaunchRunner
 
 THREAD = "01980000-0000-7000-8000-00000000000"
 
@@ -66,14 +66,16 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["pipe", "socket"])
-def wired(request: pytest.FixtureRequest, stage: Stage) -> Iterator[tuple[int, list[IO[bytes]]]]:
+def wired(
+    request: pytest.FixtureRequest, runner: LaunchRunner
+) -> Iterator[tuple[int, list[IO[bytes]]]]:
     """Return a process, and our ends of its stdin and stdout."""
     if request.param == "pipe":
         (their_in, our_in), (our_out, their_out) = os.pipe(), os.pipe()
     else:
         pairs = [socket.socketpair(), socket.socketpair()]
         (our_in, their_in), (our_out, their_out) = ((a.detach(), b.detach()) for a, b in pairs)
-    process = stage.start(STAYS, stdin=their_in, stdout=their_out)
+    process = runner.start(STAYS, stdin=their_in, stdout=their_out)
     os.close(their_in)
     os.close(their_out)
     ours: list[IO[bytes]] = [os.fdopen(our_in, "wb", 0), os.fdopen(our_out, "rb", 0)]
@@ -113,8 +115,8 @@ def test_an_end_that_somebody_else_holds_is_unknown(wired: tuple[int, list[IO[by
     assert [Endpoints([]).look(pid, fd).state for fd in (0, 1)] == ["unknown", "unknown"]
 
 
-def test_what_has_no_other_end_is_unknown(stage: Stage) -> None:
-    process = stage.start(STAYS, stdin=subprocess.DEVNULL)
+def test_what_has_no_other_end_is_unknown(runner: LaunchRunner) -> None:
+    process = runner.start(STAYS, stdin=subprocess.DEVNULL)
     process.read_line()
 
     end = Endpoints([os.getpid()]).look(process.pid, 0)
@@ -122,39 +124,39 @@ def test_what_has_no_other_end_is_unknown(stage: Stage) -> None:
     assert (end.state, end.name) == ("unknown", "")
 
 
-def test_a_process_that_is_gone_has_no_ends(stage: Stage) -> None:
-    process = stage.start(python(""))
+def test_a_process_that_is_gone_has_no_ends(runner: LaunchRunner) -> None:
+    process = runner.start(python(""))
     process.wait()
 
     assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
 
 
-def test_a_socket_that_is_closed_one_way_is_still_held(stage: Stage) -> None:
+def test_a_socket_that_is_closed_one_way_is_still_held(runner: LaunchRunner) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        process = stage.start(STAYS, stdin=theirs.fileno())
+        process = runner.start(STAYS, stdin=theirs.fileno())
         theirs.close()
         ours.shutdown(socket.SHUT_RDWR)
 
         assert Endpoints([os.getpid()]).look(process.pid, 0).state == "held"
 
 
-def test_a_socket_that_nobody_has_accepted_is_unknown(stage: Stage, tmp_path: Path) -> None:
+def test_a_socket_that_nobody_has_accepted_is_unknown(runner: LaunchRunner, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as calling:
         listening.bind(str(tmp_path / "here"))
         listening.listen()
         calling.connect(str(tmp_path / "here"))
-        process = stage.start(STAYS, stdin=calling.fileno())
+        process = runner.start(STAYS, stdin=calling.fileno())
 
         assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
 
 
 def test_sockets_are_unknown_where_the_kernel_is_not_to_be_asked(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        process = stage.start(STAYS, stdin=theirs.fileno())
+        process = runner.start(STAYS, stdin=theirs.fileno())
 
         def refuse(*_: object) -> None:
             raise PermissionError
@@ -289,11 +291,11 @@ def test_a_host_is_a_server_only_where_it_serves(argv: list[str], name: str | No
 # Servers of hosts that live.
 
 
-def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) -> None:
-    locks = stage.project.parent / "thread-writer-locks"
+def test_a_launch_is_shown_with_what_its_lease_tells(runner: LaunchRunner, state: Path) -> None:
+    locks = runner.project.parent / "thread-writer-locks"
     locks.mkdir()
     lock = locks / f"{THREAD}1.lock"
-    host = stage.launch_below(
+    host = runner.launch_below_host(
         "codex",
         "--open",
         str(lock),
@@ -309,7 +311,7 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
     (session,) = seen.sessions
     assert (session.session, session.thread) == ("s-1", THREAD + "1")
     (server,) = session.servers
-    assert (server.name, server.project) == ("docs", str(stage.project))
+    assert (server.name, server.project) == ("docs", str(runner.project))
     assert (server.launcher, server.contact) == (host.child, host.child)
     assert linux.read_argv(server.pid) == [*ENVIRONMENT_SERVER, "--token=s3cret-key"]
     assert server.launch
@@ -323,8 +325,8 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
     assert "s3cret-key" not in " ".join(server.command)
 
 
-def test_a_launch_is_called_what_its_hosts_file_calls_it(stage: Stage, state: Path) -> None:
-    host = stage.launch_below("codex", command=[*RUN, "--", *ENVIRONMENT_SERVER])
+def test_a_launch_is_called_what_its_hosts_file_calls_it(runner: LaunchRunner, state: Path) -> None:
+    host = runner.launch_below_host("codex", command=[*RUN, "--", *ENVIRONMENT_SERVER])
     host.ask("look")
     wait_for_lease(state, lambda _: True)
 
@@ -337,12 +339,12 @@ def test_a_launch_is_called_what_its_hosts_file_calls_it(stage: Stage, state: Pa
 
 
 def test_a_launch_with_its_files_elsewhere_is_known_for_one(
-    stage: Stage, state: Path, capsys: pytest.CaptureFixture[str]
+    runner: LaunchRunner, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     elsewhere = str(state.parent / "elsewhere")
     environ = {**os.environ, "MCP_LAUNCH_HOME": elsewhere, "CODEX_THREAD_ID": THREAD + "1"}
     command = [*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
-    stage.launch_below("claude", command=command, env=environ).ask("look")
+    runner.launch_below_host("claude", command=command, env=environ).ask("look")
 
     seen = take(state)
 
@@ -356,8 +358,8 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
     assert list(identity_of_processes.check(survey, seen.hosts[0])) == []
 
 
-def test_a_launch_of_a_host_that_nobody_knows_is_shown(stage: Stage, state: Path) -> None:
-    stage.launch("--", *ENVIRONMENT_SERVER).ask("look")
+def test_a_launch_of_a_host_that_nobody_knows_is_shown(runner: LaunchRunner, state: Path) -> None:
+    runner.launch("--", *ENVIRONMENT_SERVER).ask("look")
     wait_for_lease(state, lambda _: True)
 
     (host,) = take(state).hosts
@@ -381,9 +383,9 @@ def test_a_launch_is_shown_where_there_is_no_proc(families: Families, state: Pat
 
 
 def test_a_server_that_took_anothers_place_is_shown_by_its_own_process(
-    stage: Stage, state: Path
+    runner: LaunchRunner, state: Path
 ) -> None:
-    host = stage.launch_below(
+    host = runner.launch_below_host(
         "codex", command=[*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
     )
     host.ask("look")
@@ -427,13 +429,13 @@ def test_all_servers_of_a_claude_code_are_under_the_session_it_has_now(
     assert found == dict(zip(servers, ["", "old", "old"], strict=True))
 
 
-def test_a_host_that_nobody_knows_is_called_what_it_runs(stage: Stage, state: Path) -> None:
+def test_a_host_that_nobody_knows_is_called_what_it_runs(runner: LaunchRunner, state: Path) -> None:
     """Node's main thread has a name of its own, which the kernel shows as the process's."""
     rename = "import ctypes; ctypes.CDLL(None).prctl(15, b'MainThread', 0, 0, 0)\n"
-    script = stage.project / "agent.py"
+    script = runner.project / "agent.py"
     host = (HERE / "scripts" / "fake_host.py").read_text(encoding="utf-8")
     script.write_text(host.replace("import os\n", f"import os\n{rename}", 1), encoding="utf-8")
-    launch = stage.start(
+    launch = runner.start(
         [sys.executable, "-S", "-E", str(script), "--", *RUN, "--", *ENVIRONMENT_SERVER]
     )
     launch.read_line()
@@ -499,10 +501,10 @@ NO_SERVERS = {
 
 @pytest.mark.parametrize("command", list(NO_SERVERS.values()), ids=list(NO_SERVERS))
 def test_what_is_no_server_is_not_shown(
-    command: list[str], families: Families, stage: Stage, state: Path
+    command: list[str], families: Families, runner: LaunchRunner, state: Path
 ) -> None:
     family = families.start(
-        "claude", command=[word.format(claude=link(stage, "claude")) for word in command]
+        "claude", command=[word.format(claude=link(runner, "claude")) for word in command]
     )
 
     assert take(state).hosts == []
@@ -659,9 +661,9 @@ def test_a_host_that_nobody_knows_is_not_taken_for_a_runner(
     assert take(state).ownerless == []
 
 
-def test_a_child_of_a_living_parent_is_not_ownerless(stage: Stage, state: Path) -> None:
+def test_a_child_of_a_living_parent_is_not_ownerless(runner: LaunchRunner, state: Path) -> None:
     """A shell's pipeline, or a host that nobody knows, which has closed both ends."""
-    child = stage.start(SERVER)
+    child = runner.start(SERVER)
     child.read_line()
     child.close()
     assert child.process.stdout
@@ -682,14 +684,14 @@ def test_a_server_with_one_end_unknown_is_not_ownerless(families: Families, stat
 
 
 def test_a_server_below_which_a_host_works_is_not_ownerless(
-    families: Families, stage: Stage, state: Path
+    families: Families, runner: LaunchRunner, state: Path
 ) -> None:
     code = (
         "import subprocess, sys, signal\n"
         "subprocess.Popen([sys.argv[1], '-S', '-c', sys.argv[2]])\n"
         "signal.alarm(120)\nwhile True: signal.pause()"
     )
-    words = [link(stage, "claude"), STAYS[-1], "mcp-docs"]
+    words = [link(runner, "claude"), STAYS[-1], "mcp-docs"]
     family = families.start("codex", command=[sys.executable, "-c", code, *words])
     family.kill_host()
 
@@ -709,11 +711,11 @@ def test_a_launch_whose_host_is_gone_is_ownerless(families: Families, state: Pat
 
 
 def test_a_launch_is_not_ownerless_while_anybody_talks_to_it(
-    stage: Stage, state: Path, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shell may have started it and ended; who holds its stdin may be no host that we know."""
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
-    process = stage.start(STAYS)
+    process = runner.start(STAYS)
     process.read_line()
     write_lease(state, processes={"launcher": process.pid, "host": 4_000_001})
 
@@ -763,7 +765,7 @@ def test_who_looks_is_not_looked_at(families: Families, state: Path) -> None:
     assert launch.read_line() == b"0\n"
 
 
-def test_a_child_that_has_ended_changes_no_kind_of_memory(stage: Stage) -> None:
+def test_a_child_that_has_ended_changes_no_kind_of_memory(runner: LaunchRunner) -> None:
     code = (
         "import os, signal\n"
         "child = os.fork()\n"
@@ -772,7 +774,7 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(stage: Stage) -> None:
         "os.write(1, b'%d\\n' % child)\n"
         "signal.pause()"
     )
-    parent = stage.start(python(code))
+    parent = runner.start(python(code))
     child = int(parent.read_line())
 
     both = [units.measure(pid) for pid in (parent.pid, child)]

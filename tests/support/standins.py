@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from stage import HERE, LIMIT, python, wait_until_gone
+from launches import HERE, LIMIT, python, wait_until_gone
 
 from mcp_launch.machine import running
 from mcp_launch.system import linux
@@ -18,7 +18,7 @@ from mcp_launch.system import linux
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stage import Launch, Stage
+    from launches import Launch, LaunchRunner
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.recognize_server import Configured
@@ -72,11 +72,11 @@ class Family:
     """A fake init, a stand-in host below it, and the command that the host started."""
 
     def __init__(
-        self, stage: Stage, program: str, *words: str, command: list[str], **options: Any
+        self, runner: LaunchRunner, program: str, *words: str, command: list[str], **options: Any
     ) -> None:
-        init, host = (link(stage, name) for name in (options.pop("init", "init"), program))
+        init, host = (link(runner, name) for name in (options.pop("init", "init"), program))
         scripts = HERE / "scripts"
-        self.launch: Launch = stage.start(
+        self.launch: Launch = runner.start(
             [
                 *(init, "-S", "-E", str(scripts / "fake_init.py")),
                 *(host, "-S", "-E", str(scripts / "fake_host.py"), *words, "--", *command),
@@ -118,8 +118,8 @@ class Family:
 class Families:
     """Starts families, and ends all of them."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, runner: LaunchRunner) -> None:
+        self._stage = runner
         self._started: list[Family] = []
 
     def start(self, program: str, *words: str, command: list[str], **options: Any) -> Family:
@@ -134,9 +134,9 @@ class Families:
             family.end()
 
 
-def link(stage: Stage, name: str) -> str:
+def link(runner: LaunchRunner, name: str) -> str:
     """Return a Python under another name."""
-    path = stage.project.parent / name
+    path = runner.project.parent / name
     if not path.exists():
         path.symlink_to(os.path.realpath(sys.executable))
     return str(path)

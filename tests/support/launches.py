@@ -46,7 +46,7 @@ def request(method: str, request_id: object = 1, **params: object) -> dict[str, 
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
 
-def refusal(answer: dict[str, Any]) -> str:
+def read_refusal(answer: dict[str, Any]) -> str:
     """Return the text of an answer of the launcher's own: a call's result, or an error."""
     if "error" in answer:
         code = answer["error"]["code"]
@@ -103,7 +103,7 @@ class Launch:
             assert data, "the launch closed its stdout"
             self._read += data
 
-    def wait_for_complaint(self, text: bytes) -> None:
+    def wait_for_stderr(self, text: bytes) -> None:
         """Wait until this is written to stderr."""
         assert self.process.stderr
         deadline = time.monotonic() + LIMIT
@@ -138,7 +138,7 @@ class Launch:
         assert isinstance(result, dict)
         return result
 
-    def greet(self, **capabilities: object) -> dict[str, Any]:
+    def initialize(self, **capabilities: object) -> dict[str, Any]:
         """Open the connection as hosts did until 2025-11-25."""
         self.send(request("initialize", 0, capabilities=capabilities))
         answer = self.answer()
@@ -163,7 +163,7 @@ class Launch:
         return self.process.wait(seconds)
 
 
-class Stage:
+class LaunchRunner:
     """Where launches are started; knows everything it started."""
 
     def __init__(self, project: Path) -> None:
@@ -174,7 +174,9 @@ class Stage:
         """Start `mcp-launch run` with these words."""
         return self.start([*RUN, *words], **options)
 
-    def launch_below(self, program: str, *words: str, command: list[str], **options: Any) -> Launch:
+    def launch_below_host(
+        self, program: str, *words: str, command: list[str], **options: Any
+    ) -> Launch:
         """Start a launch below a stand-in host, and return its connection."""
         path = self.project.parent / program
         if not path.exists():
@@ -196,7 +198,7 @@ class Stage:
         self._started.append(process)
         return Launch(process)
 
-    def clear(self) -> None:
+    def end_all(self) -> None:
         """End everything that was started here."""
         for process in self._started:
             if process.poll() is None:
