@@ -10,7 +10,7 @@ import pytest
 from hosts import programs
 from hosts.desk import LAUNCHER, Desk
 from hosts.enclosure import keep_orphans, shut_in
-from launches import Witness
+from launches import LivenessSocket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +62,8 @@ def set_up(
 
 
 @pytest.fixture
-def witness(desk: Desk) -> Iterator[Witness]:
-    """Return a witness of the ends of a server and its company."""
-    witness = Witness(desk.place)
-    yield witness
-    witness.close()
+def liveness(desk: Desk) -> Iterator[LivenessSocket]:
+    """Return what proves the ends of a server and its company."""
+    liveness = LivenessSocket(desk.place)
+    yield liveness
+    liveness.close()

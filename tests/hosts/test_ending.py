@@ -13,32 +13,34 @@ from hosts.desk import SERVER, Desk, promise
 from hosts.models import LIMIT
 
 if TYPE_CHECKING:
-    from launches import Witness
+    from launches import LivenessSocket
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_nothing_is_left_when_a_host_is_killed_while_a_hostile_server_works(
-    desk: Desk, witness: Witness, host: str
+    desk: Desk, liveness: LivenessSocket, host: str
 ) -> None:
     project = desk.make_project("project")
-    command = [*SERVER, "--witness", witness.path, "hostile"]
+    command = [*SERVER, "--liveness", liveness.path, "hostile"]
     HOSTS[host].configure(desk, desk.wrap(command))
     called = threading.Event()
     desk.models.before_call = called.set
 
     process = HOSTS[host].run(desk, project, words="call mcp__probe__wait {}")
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
     assert called.wait(LIMIT)
     process.kill()
     process.wait(LIMIT)
 
-    promise(not list_survivors(witness), "the server and everything it started live on")
+    promise(not list_survivors(liveness), "the server and everything it started live on")
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_may_finish_when_its_host_ends(desk: Desk, witness: Witness, host: str) -> None:
+def test_a_server_may_finish_when_its_host_ends(
+    desk: Desk, liveness: LivenessSocket, host: str
+) -> None:
     project = desk.make_project("project")
-    command = [*SERVER, "--witness", witness.path, "slow"]
+    command = [*SERVER, "--liveness", liveness.path, "slow"]
     HOSTS[host].configure(desk, desk.wrap(command))
 
     # No call, and so no end, before everybody is there.
@@ -46,13 +48,13 @@ def test_a_server_may_finish_when_its_host_ends(desk: Desk, witness: Witness, ho
     desk.models.before_call = partial(met.wait, LIMIT)
 
     process = HOSTS[host].run(desk, project)
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
     met.set()
     assert process.wait(LIMIT) == 0
 
-    survivors = list_survivors(witness)
+    survivors = list_survivors(liveness)
     assert "server" not in survivors
     promise(
-        witness.hear_last_words("server") == b"finished", "the server is killed before it finished"
+        liveness.read_until_end("server") == b"finished", "the server is killed before it finished"
     )
     promise(not survivors, "what the server started lives on")

@@ -17,7 +17,7 @@ from hosts.both import HOSTS
 from hosts.company import ROLES, list_survivors
 from hosts.desk import HERE, LAUNCHER, SERVER, Desk, promise
 from hosts.models import LIMIT
-from launches import Witness, wait_until_gone
+from launches import LivenessSocket, wait_until_gone
 from standins import enclose
 
 from mcp_launch.commands import reap
@@ -188,10 +188,10 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     init = desk.place / "init"
     init.symlink_to(os.path.realpath(sys.executable))
     fake_init = [str(init), "-S", "-E", str(HERE.parent / "support" / "scripts" / "fake_init.py")]
-    witness = Witness(desk.place)
-    HOSTS[host].configure(desk, [*SERVER, "--witness", witness.path, "hostile"])
+    liveness = LivenessSocket(desk.place)
+    HOSTS[host].configure(desk, [*SERVER, "--liveness", liveness.path, "hostile"])
     left, living = (
-        start_with_company(desk, project, witness, HOSTS[host], fake_init) for _ in range(2)
+        start_with_company(desk, project, liveness, HOSTS[host], fake_init) for _ in range(2)
     )
     killed = psutil.Process(left["server"]).parent()
     assert killed
@@ -203,21 +203,21 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
 
     assert str(left["server"]) in capsys.readouterr().out
     assert all(psutil.Process(pid).is_running() for pid in living.values())
-    witness.pids = left
+    liveness.pids = left
     # What has forked twice and left its session is nobody's in particular without us.
-    assert set(list_survivors(witness)) <= {"daemon"}
-    witness.pids |= {f"living {role}": pid for role, pid in living.items()}
-    witness.close()
+    assert set(list_survivors(liveness)) <= {"daemon"}
+    liveness.pids |= {f"living {role}": pid for role, pid in living.items()}
+    liveness.close()
 
 
 def start_with_company(
-    desk: Desk, project: str, witness: Witness, host: Any, fake_init: list[str]
+    desk: Desk, project: str, liveness: LivenessSocket, host: Any, fake_init: list[str]
 ) -> dict[str, int]:
     """Start a host below an init of its own, and return its server's company."""
-    for connection in witness.actors.values():
+    for connection in liveness.connections.values():
         connection.close()  # theirs is another company
-    witness.actors.clear()
-    witness.pids.clear()
+    liveness.connections.clear()
+    liveness.pids.clear()
     host.run(desk, project, words="call mcp__probe__wait {}", before=fake_init)
-    witness.meet(*ROLES)
-    return dict(witness.pids)
+    liveness.wait_for(*ROLES)
+    return dict(liveness.pids)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-    from launches import Witness
+    from launches import LivenessSocket
 
 
 def start_claude_with_codex(
@@ -79,19 +79,19 @@ def test_a_server_below_two_hosts_knows_both(desk: Desk, outermost: str) -> None
 
 @pytest.mark.parametrize("outermost", list(START))
 def test_the_end_of_the_outermost_host_ends_all_layers(
-    desk: Desk, witness: Witness, outermost: str
+    desk: Desk, liveness: LivenessSocket, outermost: str
 ) -> None:
-    command = [*SERVER, "--witness", witness.path, "hostile"]
+    command = [*SERVER, "--liveness", liveness.path, "hostile"]
     called = threading.Semaphore(0)  # by the outer host, and by the inner
     desk.models.before_call = called.release
 
     host = START[outermost](desk, command, "call mcp__probe__wait {}")
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
     for _ in range(2):
         assert called.acquire(timeout=LIMIT)
     host.kill()
     host.wait(LIMIT)
 
-    promise(not list_survivors(witness), "the server and everything it started live on")
+    promise(not list_survivors(liveness), "the server and everything it started live on")
     left = wait_until_alone(PATIENCE)
     assert not left

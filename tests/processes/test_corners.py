@@ -17,7 +17,7 @@ from launches import (
     HERE,
     RUN,
     LaunchRunner,
-    Witness,
+    LivenessSocket,
     python,
     request,
     wait_until_gone,
@@ -145,22 +145,22 @@ def test_signals_that_the_host_took_away_are_no_hindrance(
 def test_a_stopped_launcher_keeps_nothing_alive(
     wire: list[str], runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    witness = Witness(tmp_path)
+    liveness = LivenessSocket(tmp_path)
     roles = ("server", "child", "own-session", "daemon")
-    command = [*RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
+    command = [*RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
     host = runner.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
-    witness.meet(*roles)
+    liveness.wait_for(*roles)
     try:
         os.kill(launcher, signal.SIGSTOP)
 
         host.process.kill()
 
         for role in roles:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
     finally:
         os.kill(launcher, signal.SIGKILL)
-        witness.close()
+        liveness.close()
 
 
 def test_a_request_in_two_pieces_is_answered_though_the_server_died_between(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctoring import list_codes
-from launches import HERE, Witness, wait_until_gone
+from launches import HERE, LivenessSocket, wait_until_gone
 from standins import SERVER, Families, enclose
 
 from mcp_launch.commands import trust
@@ -52,10 +52,10 @@ def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
 def make_entry(*words: str, run: list[str] | None = None, **more: Any) -> dict[str, Any]:
@@ -647,40 +647,45 @@ def test_no_secret_is_in_what_is_told_on_the_way(machine: Machine) -> None:
     assert "0123456789" not in told[0]
 
 
-def test_nothing_is_left_running_after_an_interrupt(machine: Machine, witness: Witness) -> None:
-    slow = make_entry("silent", "stubborn", f"witness={witness.path}")
+def test_nothing_is_left_running_after_an_interrupt(
+    machine: Machine, liveness: LivenessSocket
+) -> None:
+    slow = make_entry("silent", "stubborn", f"liveness={liveness.path}")
     configure(machine, "claude", docs=make_entry(), slow=slow)
 
     def interrupt(_: str) -> None:
-        witness.meet("server")
+        liveness.wait_for("server")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         live.check(machine.survey(), interrupt)
 
-    assert witness.hear_last_words("server") == b""
+    assert liveness.read_until_end("server") == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_after_a_signal(
-    machine: Machine, witness: Witness, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    machine: Machine,
+    liveness: LivenessSocket,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
 ) -> None:
     place = machine.home / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     before = signal.getsignal(number)
-    slow = make_entry("silent", "stubborn", f"witness={witness.path}")
+    slow = make_entry("silent", "stubborn", f"liveness={liveness.path}")
     configure(machine, "claude", docs=make_entry(), slow=slow)
 
     def interrupt(_: str) -> None:
-        witness.meet("server")
+        liveness.wait_for("server")
         signal.raise_signal(number)
 
     with pytest.raises(SystemExit) as ended:
         live.check(machine.survey(), interrupt)
 
     assert ended.value.code == 128 + number
-    assert witness.hear_last_words("server") == b""
+    assert liveness.read_until_end("server") == b""
     assert list(place.iterdir()) == []
     assert signal.getsignal(number) == before
 

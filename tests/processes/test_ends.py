@@ -26,7 +26,7 @@ from launches import (
     LIMIT,
     RUN,
     LaunchRunner,
-    Witness,
+    LivenessSocket,
     python,
     wait_until_gone,
 )
@@ -45,10 +45,10 @@ WRAPPER = ["sh", "-c", '"$@"; :', "sh"]
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
 def parent_of(pid: int) -> int:
@@ -76,16 +76,16 @@ def wait_for_names(parts: dict[str, int]) -> None:
 
 def start(
     runner: LaunchRunner,
-    witness: Witness,
+    liveness: LivenessSocket,
     wire: list[str],
     *,
     wrapper: list[str],
     **options: object,
 ) -> tuple[Launch, dict[str, int]]:
-    words = [*wire, "--", *wrapper, *FORKING_SERVER, witness.path, "hostile"]
+    words = [*wire, "--", *wrapper, *FORKING_SERVER, liveness.path, "hostile"]
     launch = runner.launch(*words, process_group=0, **options)
-    witness.meet(*ROLES)
-    return launch, find_parts(launch.pid, witness.pids["server"])
+    liveness.wait_for(*ROLES)
+    return launch, find_parts(launch.pid, liveness.pids["server"])
 
 
 PAIRS = [("launcher", "guardian"), ("launcher", "keeper"), ("keeper", "guardian")]
@@ -98,15 +98,15 @@ def test_nothing_is_left_when_two_are_killed_at_once(
     wrapper: list[str],
     wire: list[str],
     runner: LaunchRunner,
-    witness: Witness,
+    liveness: LivenessSocket,
 ) -> None:
-    launch, parts = start(runner, witness, wire, wrapper=wrapper)
+    launch, parts = start(runner, liveness, wire, wrapper=wrapper)
 
     for part in pair:
         os.kill(parts[part], signal.SIGKILL)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -114,15 +114,15 @@ def test_nothing_is_left_when_two_are_killed_at_once(
 
 @pytest.mark.parametrize("part", ["keeper", "guardian"])
 def test_nothing_is_left_when_one_is_killed(
-    part: str, wire: list[str], runner: LaunchRunner, witness: Witness
+    part: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(runner, witness, wire, wrapper=WRAPPER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
 
     os.kill(parts[part], signal.SIGKILL)
     launch.close()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -141,15 +141,24 @@ def test_a_server_outlives_the_keeper(wire: list[str], runner: LaunchRunner) -> 
 
 @pytest.mark.parametrize("seen_in", ["comm", "cmdline"], ids=["by name", "by words"])
 def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
-    seen_in: str, wire: list[str], runner: LaunchRunner, witness: Witness, tmp_path: Path
+    seen_in: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket, tmp_path: Path
 ) -> None:
     program = tmp_path / "mcp-launch"
     program.write_text(f"#!{sys.executable}\n" + SCRIPT, encoding="utf-8")
     program.chmod(0o755)
-    command = [str(program), "run", *wire, "--", *WRAPPER, *FORKING_SERVER, witness.path, "hostile"]
+    command = [
+        str(program),
+        "run",
+        *wire,
+        "--",
+        *WRAPPER,
+        *FORKING_SERVER,
+        liveness.path,
+        "hostile",
+    ]
     launch = runner.start(command)
-    witness.meet(*ROLES)
-    parts = find_parts(launch.pid, witness.pids["server"])
+    liveness.wait_for(*ROLES)
+    parts = find_parts(launch.pid, liveness.pids["server"])
     wait_for_names(parts)
 
     # As `pkill -9 mcp-launch` and `pkill -9 -f mcp-launch` do, but only among our own.
@@ -163,7 +172,7 @@ def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
 
     assert found == [launch.pid]
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -192,16 +201,16 @@ STOPPED = [("guardian",), ("keeper",), ("keeper", "guardian")]
 
 @pytest.mark.parametrize("stopped", STOPPED, ids=" and ".join)
 def test_nothing_is_left_when_the_host_is_done_with_a_launch_that_has_stopped(
-    stopped: tuple[str, ...], wire: list[str], runner: LaunchRunner, witness: Witness
+    stopped: tuple[str, ...], wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(runner, witness, wire, wrapper=WRAPPER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
 
     for part in stopped:
         os.kill(parts[part], signal.SIGSTOP)
     launch.close()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -209,15 +218,15 @@ def test_nothing_is_left_when_the_host_is_done_with_a_launch_that_has_stopped(
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_nothing_is_left_when_the_guardian_is_stopped_and_the_launcher_ends(
-    end: int, wire: list[str], runner: LaunchRunner, witness: Witness
+    end: int, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(runner, witness, wire, wrapper=WRAPPER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
 
     os.kill(parts["guardian"], signal.SIGSTOP)
     os.kill(launch.pid, end)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -225,20 +234,20 @@ def test_nothing_is_left_when_the_guardian_is_stopped_and_the_launcher_ends(
 
 @pytest.mark.parametrize("stopped", [("launcher",), ("launcher", "guardian")], ids=" and ".join)
 def test_nothing_is_left_when_the_host_of_a_stopped_launch_dies(
-    stopped: tuple[str, ...], wire: list[str], runner: LaunchRunner, witness: Witness
+    stopped: tuple[str, ...], wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    command = [*RUN, *wire, "--", *WRAPPER, *FORKING_SERVER, witness.path, "hostile"]
+    command = [*RUN, *wire, "--", *WRAPPER, *FORKING_SERVER, liveness.path, "hostile"]
     host = runner.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
-    witness.meet(*ROLES)
-    parts = find_parts(launcher, witness.pids["server"])
+    liveness.wait_for(*ROLES)
+    parts = find_parts(launcher, liveness.pids["server"])
 
     for part in stopped:
         os.kill(parts[part], signal.SIGSTOP)
     host.process.kill()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     for pid in parts.values():
         wait_until_gone(pid)
 
@@ -270,9 +279,9 @@ class Debugger:
 
 @pytest.mark.parametrize("end", ["the host is done", "the launcher is killed"])
 def test_nothing_is_left_when_a_debugger_holds_the_guardian(
-    end: str, wire: list[str], runner: LaunchRunner, witness: Witness
+    end: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(runner, witness, wire, wrapper=WRAPPER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
     debugger = Debugger(parts["guardian"])
 
     if end == "the host is done":
@@ -281,7 +290,7 @@ def test_nothing_is_left_when_a_debugger_holds_the_guardian(
         launch.process.kill()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     debugger.close()
     launch.wait()
     for pid in parts.values():

@@ -21,7 +21,7 @@ from launches import (
     LIMIT,
     RUN,
     LaunchRunner,
-    Witness,
+    LivenessSocket,
     python,
     request,
     wait_until_gone,
@@ -40,10 +40,10 @@ PACKAGES = str(Path(mcp_launch.__file__).parent.parent)
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
 # Python without pidfd_open: python-build-standalone before July 2026, PyPy.
@@ -81,7 +81,7 @@ def test_a_server_is_served_without_pidfd(wire: list[str], runner: LaunchRunner)
 @pytest.mark.usefixtures("without_pidfd")
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["launcher runs", "launcher stopped"])
 def test_the_hosts_death_is_noticed_without_pidfd(
-    wire: list[str], runner: LaunchRunner, witness: Witness, *, is_stopped: bool
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket, *, is_stopped: bool
 ) -> None:
     # The test holds the writing end too, so the input never ends.
     reading, writing = os.pipe()
@@ -89,13 +89,13 @@ def test_the_hosts_death_is_noticed_without_pidfd(
         "import subprocess, sys, time; child = subprocess.Popen(sys.argv[1:]); "
         "print(child.pid, file=sys.stderr, flush=True); time.sleep(3600)"
     )
-    command = [*RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
+    command = [*RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
     host = runner.start([*python(code), *command], stdin=reading)
     os.close(reading)
     try:
         assert host.process.stderr
         launcher = int(host.process.stderr.readline())
-        witness.meet(*ROLES)
+        liveness.wait_for(*ROLES)
         if is_stopped:
             os.kill(launcher, signal.SIGSTOP)
 
@@ -103,7 +103,7 @@ def test_the_hosts_death_is_noticed_without_pidfd(
         host.process.kill()
 
         for role in ROLES:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
         wait_until_gone(launcher)
     finally:
         os.close(writing)
@@ -214,18 +214,22 @@ def test_strict_refuses_where_no_process_can_be_looked_at(
 @needs_unshare
 @pytest.mark.parametrize("end", ["host is done", "launcher", "guardian", "launcher and guardian"])
 def test_nothing_is_left_where_no_process_can_be_looked_at(
-    end: str, cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner, witness: Witness
+    end: str,
+    cover: tuple[list[str], int],
+    wire: list[str],
+    runner: LaunchRunner,
+    liveness: LivenessSocket,
 ) -> None:
     # A shell above the launch that outlives it: were the launcher the first process of its
     # namespace, the kernel would end everything with it.
     words, depth = cover
     reading, writing = os.pipe()
     stays = ["bash", "-c", f'"$@"; exec cat <&{reading}', "bash"]
-    command = [*words, *stays, *RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"]
+    command = [*words, *stays, *RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
     launch = runner.start(command, pass_fds=[reading])
     os.close(reading)
     try:
-        witness.meet(*ROLES)
+        liveness.wait_for(*ROLES)
         launcher = find_below(launch.pid, depth)
         parts = {"launcher": launcher, "guardian": find_below(launcher, 2)}
 
@@ -236,13 +240,13 @@ def test_nothing_is_left_where_no_process_can_be_looked_at(
             launch.close()
 
         for role in ROLES:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
         for pid in parts.values():
             wait_until_gone(pid)
         assert launch.process.poll() is None
     finally:
         # The pids are of the namespace, and mean others here.
-        witness.pids.clear()
+        liveness.pids.clear()
         os.close(writing)
     launch.wait()
 

@@ -20,7 +20,7 @@ from launches import (
     LIMIT,
     RUN,
     LaunchRunner,
-    Witness,
+    LivenessSocket,
     python,
     request,
     wait_for_lease,
@@ -37,10 +37,10 @@ ROLES = ("server", "child", "own-session", "daemon")
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
 def closes_the_input(launch: Launch) -> None:
@@ -107,82 +107,82 @@ def test_nothing_is_left_when_the_host(
     manner: str,
     wire: list[str],
     runner: LaunchRunner,
-    witness: Witness,
+    liveness: LivenessSocket,
 ) -> None:
-    launch = runner.launch(*wire, "--", *FORKING_SERVER, witness.path, manner, process_group=0)
-    witness.meet(*ROLES)
+    launch = runner.launch(*wire, "--", *FORKING_SERVER, liveness.path, manner, process_group=0)
+    liveness.wait_for(*ROLES)
 
     end(launch)
 
-    words = {role: witness.hear_last_words(role) for role in ROLES}
+    words = {role: liveness.read_until_end(role) for role in ROLES}
     assert words["server"] == (b"finished" if manner == "polite" else b"")
     launch.wait()
 
 
 @pytest.mark.parametrize("manner", ["polite", "hostile"])
 def test_nothing_is_left_when_the_host_is_killed(
-    manner: str, wire: list[str], runner: LaunchRunner, witness: Witness
+    manner: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    command = [*RUN, *wire, "--", *FORKING_SERVER, witness.path, manner]
+    command = [*RUN, *wire, "--", *FORKING_SERVER, liveness.path, manner]
     host = runner.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
 
     host.process.kill()
 
-    words = {role: witness.hear_last_words(role) for role in ROLES}
+    words = {role: liveness.read_until_end(role) for role in ROLES}
     assert words["server"] == (b"finished" if manner == "polite" else b"")
     wait_until_gone(launcher)
 
 
 def test_a_killed_host_is_noticed_though_somebody_else_holds_our_stdin_open(
-    wire: list[str], runner: LaunchRunner, witness: Witness
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
     # The test holds the writing end too, so the input never ends.
     reading, writing = os.pipe()
     code = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(3600)"
     host = runner.start(
-        [*python(code), *RUN, *wire, "--", *FORKING_SERVER, witness.path, "hostile"], stdin=reading
+        [*python(code), *RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"], stdin=reading
     )
     os.close(reading)
     try:
-        witness.meet(*ROLES)
+        liveness.wait_for(*ROLES)
 
         host.process.kill()
 
         for role in ROLES:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
     finally:
         os.close(writing)
 
 
 @pytest.mark.parametrize("manner", ["polite", "hostile"])
 def test_nothing_is_left_when_the_server_exits_by_itself(
-    manner: str, wire: list[str], runner: LaunchRunner, witness: Witness
+    manner: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch = runner.launch(*wire, "--", *FORKING_SERVER, witness.path, manner)
-    witness.meet(*ROLES)
+    launch = runner.launch(*wire, "--", *FORKING_SERVER, liveness.path, manner)
+    liveness.wait_for(*ROLES)
 
     if manner == "polite":
         launch.send(request("leaves"))
     else:
-        os.kill(witness.pids["server"], signal.SIGKILL)
+        os.kill(liveness.pids["server"], signal.SIGKILL)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     assert launch.wait() == (7 if manner == "polite" else 128 + signal.SIGKILL)
 
 
 def test_nothing_is_left_when_the_guardian_is_killed(
-    wire: list[str], runner: LaunchRunner, witness: Witness
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch = runner.launch(*wire, "--", *FORKING_SERVER, witness.path, "hostile")
-    witness.meet(*ROLES)
+    launch = runner.launch(*wire, "--", *FORKING_SERVER, liveness.path, "hostile")
+    liveness.wait_for(*ROLES)
 
-    os.kill(parent_of(witness.pids["server"]), signal.SIGKILL)
+    os.kill(parent_of(liveness.pids["server"]), signal.SIGKILL)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     assert launch.wait() == 128 + signal.SIGKILL
 
 
@@ -213,23 +213,24 @@ def test_nothing_is_left_where_there_is_no_proc_and_nobody_adopts(
     manner: str,
     wire: list[str],
     runner: LaunchRunner,
-    witness: Witness,
+    liveness: LivenessSocket,
 ) -> None:
     """As on macOS, but for the daemon, which nothing tells there."""
     launch = runner.start(
-        [*python(WITHOUT_PROC), *wire, "--", *FORKING_SERVER, witness.path, manner], process_group=0
+        [*python(WITHOUT_PROC), *wire, "--", *FORKING_SERVER, liveness.path, manner],
+        process_group=0,
     )
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
 
     end(launch)
 
     for role in ("server", "child", "own-session"):
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
 
 
 def test_the_hosts_own_group_is_never_signalled(
-    wire: list[str], runner: LaunchRunner, witness: Witness
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
     """Claude Code starts servers in its own group: a bystander there must hear nothing."""
     bystander = runner.start(
@@ -244,14 +245,14 @@ def test_the_hosts_own_group_is_never_signalled(
     )
     assert bystander.read_line() == b"ready\n"
     launch = runner.launch(
-        *wire, "--", *FORKING_SERVER, witness.path, "hostile", process_group=bystander.pid
+        *wire, "--", *FORKING_SERVER, liveness.path, "hostile", process_group=bystander.pid
     )
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
 
     launch.process.send_signal(signal.SIGTERM)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     assert bystander.finish()[:2] == (0, b"")
 

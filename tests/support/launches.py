@@ -208,31 +208,31 @@ class LaunchRunner:
             process.wait(LIMIT)
 
 
-class Witness:
-    """A socket to which every actor of a troupe connects: its end proves the actor's."""
+class LivenessSocket:
+    """A socket to which processes connect: the end of a connection proves a process's end."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = str(directory / "witness")
+        self.path = str(directory / "liveness")
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(LIMIT)
         self._socket.bind(self.path)
         self._socket.listen(16)
-        self.actors: dict[str, socket.socket] = {}
+        self.connections: dict[str, socket.socket] = {}
         self.pids: dict[str, int] = {}
         self._said: dict[str, bytes] = {}
 
-    def meet(self, *roles: str) -> None:
-        """Wait until all these actors are there."""
-        while not set(roles) <= set(self.actors):
+    def wait_for(self, *roles: str) -> None:
+        """Wait until all these processes have connected."""
+        while not set(roles) <= set(self.connections):
             connection, _ = self._socket.accept()
             connection.settimeout(LIMIT)
             role, pid = connection.recv(100).decode().split()
-            self.actors[role] = connection
+            self.connections[role] = connection
             self.pids[role] = int(pid)
 
-    def hear_last_words(self, role: str) -> bytes:
-        """Return all that an actor says until its end, and so prove its end."""
-        connection = self.actors[role]
+    def read_until_end(self, role: str) -> bytes:
+        """Return all that a process writes until its end, and so prove its end."""
+        connection = self.connections[role]
         words = b""
         try:
             while data := connection.recv(100):
@@ -242,7 +242,7 @@ class Witness:
         return words
 
     def close(self) -> None:
-        for connection in self.actors.values():
+        for connection in self.connections.values():
             connection.close()
         self._socket.close()
         for pid in self.pids.values():
