@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from doctoring import Machine
+from fake_hosts import FakeHosts
 from hosts.plugin import (  # noqa: F401  # pytest finds them here
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -17,7 +18,6 @@ from hosts.plugin import (  # noqa: F401  # pytest finds them here
 from hypothesis import settings
 from launches import LaunchRunner
 from sessions import claude, codex  # noqa: F401  # fixtures
-from standins import Families
 
 from mcp_launch.machine import process_snapshot
 
@@ -73,15 +73,15 @@ def runner(project: Path) -> Iterator[LaunchRunner]:
 
 
 @pytest.fixture
-def families(runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Families]:
+def fake_hosts(runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHosts]:
     """Return what starts hosts that can be killed; nothing of them outlives the test.
 
     Everything is taken for old enough to be what it is.
     """
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
-    families = Families(runner)
-    yield families
-    families.clear()
+    fake_hosts = FakeHosts(runner)
+    yield fake_hosts
+    fake_hosts.end_all()
 
 
 @pytest.fixture(params=["guarded", "direct"])

@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 import pytest
+from fake_hosts import limit_to_subtree
 from hosts import claude, codex
 from hosts.both import HOSTS
 from hosts.company import ROLES, list_survivors
 from hosts.desk import HERE, LAUNCHER, SERVER, Desk, promise
 from hosts.models import LIMIT
 from launches import LivenessSocket, wait_until_gone
-from standins import enclose
 
 from mcp_launch.commands import reap
 from mcp_launch.machine import process_snapshot
@@ -199,7 +199,7 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     wait_until_gone(killed.pid)
 
     # Only at what this test has started: a developer may have leftovers of his own.
-    assert reap.run(desk.environment(), is_sure=True, table=enclose()) == 0
+    assert reap.run(desk.environment(), is_sure=True, table=limit_to_subtree()) == 0
 
     assert str(left["server"]) in capsys.readouterr().out
     assert all(psutil.Process(pid).is_running() for pid in living.values())

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctoring import list_codes
+from fake_hosts import SERVER, FakeHosts, limit_to_subtree
 from launches import HERE, LivenessSocket, wait_until_gone
-from standins import SERVER, Families, enclose
 
 from mcp_launch.commands import trust
 from mcp_launch.doctor import live, registry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from doctoring import Machine
-    from standins import Family
+    from fake_hosts import FakeHost
 
     from mcp_launch.doctor.finding import Finding
 
@@ -694,19 +694,19 @@ def test_nothing_is_left_after_a_signal(
 
 
 def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
-    machine: Machine, families: Families
+    machine: Machine, fake_hosts: FakeHosts
 ) -> None:
     """That may take a minute, in which servers end and others begin."""
-    machine.table = enclose()
+    machine.table = limit_to_subtree()
     configure(machine, "claude", docs=make_entry())
-    ended = families.start("claude", command=SERVER)
-    begun: list[Family] = []
+    ended = fake_hosts.start("claude", command=SERVER)
+    begun: list[FakeHost] = []
 
     def go_on(_: str) -> None:
         if not begun:
             ended.end()
             wait_until_gone(ended.server)
-            begun.append(families.start("codex", command=SERVER))
+            begun.append(fake_hosts.start("codex", command=SERVER))
 
     survey = machine.survey()
     registry.examine(survey, go_on)

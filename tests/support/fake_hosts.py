@@ -49,7 +49,7 @@ STUBBORN = serve(
 )
 
 
-class Enclosure:
+class ProcessSubtree:
     """The process table, without whatever is not below one process."""
 
     def __init__(self, top: int, reader: ProcessTable) -> None:
@@ -63,12 +63,12 @@ class Enclosure:
         return getattr(self._reader, name)
 
 
-def enclose(top: int | None = None, reader: ProcessTable = linux) -> Any:
+def limit_to_subtree(top: int | None = None, reader: ProcessTable = linux) -> Any:
     """Return a table in which there is only what this test started."""
-    return Enclosure(top or os.getpid(), reader)
+    return ProcessSubtree(top or os.getpid(), reader)
 
 
-class Family:
+class FakeHost:
     """A fake init, a stand-in host below it, and the command that the host started."""
 
     def __init__(
@@ -88,12 +88,12 @@ class Family:
         assert process
         self.host = process.parent
 
-    def meet(self) -> Family:
+    def wait_until_ready(self) -> FakeHost:
         """Wait until the server is there."""
         assert self.launch.read_line() == b"ready\n"
         return self
 
-    def kill_host(self) -> Family:
+    def kill_host(self) -> FakeHost:
         """End the host as a power cut would; whatever it started is adopted."""
         try:
             os.kill(self.host, signal.SIGKILL)
@@ -115,23 +115,23 @@ class Family:
                 pass  # as it should be
 
 
-class Families:
-    """Starts families, and ends all of them."""
+class FakeHosts:
+    """Starts fake_hosts, and ends all of them."""
 
     def __init__(self, runner: LaunchRunner) -> None:
         self._stage = runner
-        self._started: list[Family] = []
+        self._started: list[FakeHost] = []
 
-    def start(self, program: str, *words: str, command: list[str], **options: Any) -> Family:
+    def start(self, program: str, *words: str, command: list[str], **options: Any) -> FakeHost:
         """Start a host with a command that says "ready", and wait for that."""
-        family = Family(self._stage, program, *words, command=command, **options)
-        self._started.append(family)
-        return family.meet()
+        fake_host = FakeHost(self._stage, program, *words, command=command, **options)
+        self._started.append(fake_host)
+        return fake_host.wait_until_ready()
 
-    def clear(self) -> None:
+    def end_all(self) -> None:
         """End everything that was started here."""
-        for family in self._started:
-            family.end()
+        for fake_host in self._started:
+            fake_host.end()
 
 
 def link(runner: LaunchRunner, name: str) -> str:
@@ -175,7 +175,7 @@ def _start_of(pid: int) -> str | None:
 
 def take(state: Path, *configured: Configured) -> Census:
     """Look at what this test started."""
-    return running.take(enclose(), str(state), configured)
+    return running.take(limit_to_subtree(), str(state), configured)
 
 
 def forget_seconds(text: str) -> str:
