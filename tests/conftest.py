@@ -7,8 +7,8 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from doctoring import Machine
 from fake_hosts import FakeHosts
+from fake_machine import FakeMachine
 from hosts.plugin import (  # noqa: F401  # pytest finds them here
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -59,9 +59,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def machine(own_home: Path, project: Path) -> Machine:
+def machine(own_home: Path, project: Path) -> FakeMachine:
     """Return a machine for the doctor to look at, on which nothing is configured."""
-    return Machine(own_home, project)
+    return FakeMachine(own_home, project)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from doctoring import list_codes
 from fake_hosts import (
     SERVER,
     STAYS,
@@ -20,6 +19,7 @@ from fake_hosts import (
     write_lease,
     write_session,
 )
+from fake_machine import list_codes
 from launches import wait_until_gone
 
 from mcp_launch.doctor.checks import processes, shared_servers
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from doctoring import Machine
     from fake_hosts import FakeHost
+    from fake_machine import FakeMachine
     from launches import LaunchRunner
 
     from mcp_launch.doctor.finding import Finding
@@ -60,18 +60,18 @@ def grown_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def real(machine: Machine) -> Machine:
+def real(machine: FakeMachine) -> FakeMachine:
     """Return a machine with the processes of this test."""
     machine.table = limit_to_subtree()
     return machine
 
 
 @pytest.fixture
-def state(machine: Machine) -> Path:
+def state(machine: FakeMachine) -> Path:
     return machine.home / ".local/state/mcp-launch"
 
 
-def check(machine: Machine) -> list[Finding]:
+def check(machine: FakeMachine) -> list[Finding]:
     return list(processes.check(machine.survey()))
 
 
@@ -92,7 +92,7 @@ def lock(directory: Path, count: int) -> list[str]:
     return words
 
 
-def test_where_nothing_runs_nothing_is_wrong(machine: Machine) -> None:
+def test_where_nothing_runs_nothing_is_wrong(machine: FakeMachine) -> None:
     assert check(machine) == []
 
 
@@ -100,7 +100,7 @@ def test_where_nothing_runs_nothing_is_wrong(machine: Machine) -> None:
 
 
 def test_a_server_whose_host_is_gone_is_found_and_can_be_ended(
-    fake_hosts: FakeHosts, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
     assert check(real) == []
@@ -122,7 +122,7 @@ def test_a_server_whose_host_is_gone_is_found_and_can_be_ended(
 
 
 def test_what_was_left_a_moment_ago_is_no_finding(
-    fake_hosts: FakeHosts, real: Machine, monkeypatch: pytest.MonkeyPatch
+    fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is probably ending."""
     fake_hosts.start("claude", command=SERVER).kill_host()
@@ -132,7 +132,7 @@ def test_what_was_left_a_moment_ago_is_no_finding(
 
 
 def test_what_has_ended_since_it_was_looked_at_is_not_listed(
-    fake_hosts: FakeHosts, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     fake_host = fake_hosts.start("claude", command=SERVER)
     survey = real.survey()
@@ -145,7 +145,7 @@ def test_what_has_ended_since_it_was_looked_at_is_not_listed(
 
 
 def test_a_repair_leaves_alone_what_has_an_owner_by_then(
-    fake_hosts: FakeHosts, real: Machine, state: Path
+    fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS)
     write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
@@ -163,7 +163,7 @@ def test_a_repair_leaves_alone_what_has_an_owner_by_then(
 
 
 def test_a_second_server_of_one_name_under_claude_is_found(
-    fake_hosts: FakeHosts, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     fake_host = fake_hosts.start("claude", "--twice", command=SERVER)
     assert check(real) == []
@@ -178,7 +178,7 @@ def test_a_second_server_of_one_name_under_claude_is_found(
     )
 
 
-def test_a_second_server_may_be_a_second_entry(fake_hosts: FakeHosts, real: Machine) -> None:
+def test_a_second_server_may_be_a_second_entry(fake_hosts: FakeHosts, real: FakeMachine) -> None:
     entry = {"command": SERVER[0], "args": SERVER[1:]}
     real.write("~/.claude.json", json.dumps({"mcpServers": {"a": entry, "b": entry}}))
     fake_host = fake_hosts.start("claude", "--twice", command=SERVER)
@@ -188,7 +188,7 @@ def test_a_second_server_may_be_a_second_entry(fake_hosts: FakeHosts, real: Mach
 
 
 def test_hosts_start_servers_twice_for_a_moment(
-    fake_hosts: FakeHosts, real: Machine, monkeypatch: pytest.MonkeyPatch
+    fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 100.0)
     start_next(fake_hosts.start("claude", "--twice", command=SERVER))
@@ -200,7 +200,7 @@ def test_hosts_start_servers_twice_for_a_moment(
     ("threads", "codes"), [(0, []), (1, ["ML402"]), (2, [])], ids=["not told", "one", "two"]
 )
 def test_codex_has_a_server_for_each_thread(
-    threads: int, codes: list[str], fake_hosts: FakeHosts, real: Machine, tmp_path: Path
+    threads: int, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, tmp_path: Path
 ) -> None:
     words = lock(tmp_path, threads)
     start_next(fake_hosts.start("codex", *words, "--twice", command=SERVER))
@@ -210,7 +210,7 @@ def test_codex_has_a_server_for_each_thread(
 
 @pytest.mark.parametrize(("other", "codes"), [("t-1", ["ML402"]), ("t-2", [])])
 def test_two_launches_for_one_thread_are_found(
-    other: str, codes: list[str], fake_hosts: FakeHosts, real: Machine, state: Path
+    other: str, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
     fake_host = fake_hosts.start("codex", "--twice", command=STAYS)
     servers = {"t-1": fake_host.server, other + " ": start_next(fake_host)}
@@ -261,7 +261,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def test_a_pipe_of_a_servers_own_host_is_well(
-    passing: Passing, real: Machine, pipe: tuple[int, int]
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int]
 ) -> None:
     passing.start("codex", *pipe, command=SERVER)
 
@@ -269,7 +269,7 @@ def test_a_pipe_of_a_servers_own_host_is_well(
 
 
 def test_two_hosts_that_write_to_one_server_are_found(
-    passing: Passing, real: Machine, pipe: tuple[int, int]
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int]
 ) -> None:
     reading, writing = pipe
     codex, server = passing.start("codex", reading, writing, command=SERVER)
@@ -284,7 +284,7 @@ def test_two_hosts_that_write_to_one_server_are_found(
 
 
 def test_servers_of_two_hosts_that_read_one_pipe_are_found(
-    passing: Passing, real: Machine, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 100.0)  # who writes is not asked here
     reading, writing = pipe
@@ -298,7 +298,7 @@ def test_servers_of_two_hosts_that_read_one_pipe_are_found(
 
 
 def test_a_server_to_which_another_host_talks_is_found(
-    passing: Passing, real: Machine, pipe: tuple[int, int]
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int]
 ) -> None:
     reading, writing = pipe
     codex, server = passing.start("codex", reading, command=SERVER)
@@ -316,7 +316,7 @@ def test_a_server_to_which_another_host_talks_is_found(
 # ML404 and ML405: variables
 
 
-def test_a_session_of_another_host_is_found(fake_hosts: FakeHosts, real: Machine) -> None:
+def test_a_session_of_another_host_is_found(fake_hosts: FakeHosts, real: FakeMachine) -> None:
     fake_host = fake_hosts.start(
         "codex", command=SERVER, env={**os.environ, "CLAUDE_CODE_SESSION_ID": "s-1"}
     )
@@ -331,7 +331,9 @@ def test_a_session_of_another_host_is_found(fake_hosts: FakeHosts, real: Machine
     assert finding.fix.startswith("mcp-launch wrap mcp-docs")
 
 
-def test_sessions_of_several_other_hosts_are_found(fake_hosts: FakeHosts, real: Machine) -> None:
+def test_sessions_of_several_other_hosts_are_found(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
     environ = {**os.environ, "QWEN_CODE_SESSION_ID": "s-1", "COPILOT_AGENT_SESSION_ID": "s-2"}
     fake_hosts.start("goose", command=SERVER, env=environ)
 
@@ -346,7 +348,7 @@ def test_sessions_of_several_other_hosts_are_found(fake_hosts: FakeHosts, real: 
 
 @pytest.mark.parametrize("host", ["codex", "qwen"])
 def test_a_server_that_runs_in_a_home_is_noted(
-    host: str, fake_hosts: FakeHosts, real: Machine, state: Path
+    host: str, fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
     fake_host = fake_hosts.start(host, command=STAYS)
     write_lease(
@@ -365,7 +367,7 @@ def test_a_server_that_runs_in_a_home_is_noted(
 
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])
 def test_a_thread_that_codex_does_not_have_is_found(
-    told: str, codes: list[str], fake_hosts: FakeHosts, real: Machine, tmp_path: Path
+    told: str, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, tmp_path: Path
 ) -> None:
     command = ["env", f"CODEX_THREAD_ID={THREAD}{told}", *SERVER]
     fake_hosts.start("codex", *lock(tmp_path, 1), command=command)
@@ -384,7 +386,7 @@ def test_a_thread_that_codex_does_not_have_is_found(
     ids=["the same", "changed since", "the outer host's", "changed, below an outer host"],
 )
 def test_the_session_of_claude_is_compared(
-    at_start: str, outer: str | None, codes: list[str], fake_hosts: FakeHosts, real: Machine
+    at_start: str, outer: str | None, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     environ = {**os.environ} | ({"CLAUDE_CODE_SESSION_ID": outer} if outer else {})
     command = ["env", f"CLAUDE_CODE_SESSION_ID={at_start}", *SERVER]
@@ -394,7 +396,9 @@ def test_the_session_of_claude_is_compared(
     assert list_codes(check(real)) == codes
 
 
-def test_a_session_that_changed_is_told_with_both_ids(fake_hosts: FakeHosts, real: Machine) -> None:
+def test_a_session_that_changed_is_told_with_both_ids(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
     command = ["env", "CLAUDE_CODE_SESSION_ID=s-1", *SERVER]
     fake_host = fake_hosts.start("claude", command=command)
     write_session(real.home, fake_host.pid, "s-2")
@@ -413,7 +417,7 @@ def test_a_session_that_changed_is_told_with_both_ids(fake_hosts: FakeHosts, rea
 
 @pytest.mark.parametrize(("now", "codes"), [("s-1", []), ("s-2", ["ML405"]), (None, [])])
 def test_the_session_of_a_launch_is_compared(
-    now: str | None, codes: list[str], fake_hosts: FakeHosts, real: Machine, state: Path
+    now: str | None, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
     fake_host = fake_hosts.start("claude", command=["env", "MCP_LAUNCH_SESSION_ID=s-1", *STAYS])
     parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
@@ -423,7 +427,7 @@ def test_the_session_of_a_launch_is_compared(
 
 
 def test_a_launch_may_inherit_what_it_takes_out(
-    fake_hosts: FakeHosts, real: Machine, state: Path
+    fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
     """Our servers are not given another host's variables, though our launcher has them."""
     fake_host = fake_hosts.start("codex", command=["env", "CLAUDE_CODE_SESSION_ID=s-1", *STAYS])
@@ -433,7 +437,7 @@ def test_a_launch_may_inherit_what_it_takes_out(
 
 
 def test_only_the_hosts_that_were_asked_for_are_looked_at(
-    fake_hosts: FakeHosts, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     fake_hosts.start("codex", command=SERVER, env={**os.environ, "CLAUDE_CODE_SESSION_ID": "s-1"})
 
@@ -454,7 +458,9 @@ def pool(tmp_path: Path) -> Iterator[socket.socket]:
         yield listening
 
 
-def test_a_pool_that_runs_is_found(pool: socket.socket, machine: Machine, tmp_path: Path) -> None:
+def test_a_pool_that_runs_is_found(
+    pool: socket.socket, machine: FakeMachine, tmp_path: Path
+) -> None:
     (finding,) = shared_servers.check(machine.survey(), str(tmp_path / "pools"))
 
     assert (finding.code, finding.subject.server) == ("ML406", "docs")
@@ -464,7 +470,7 @@ def test_a_pool_that_runs_is_found(pool: socket.socket, machine: Machine, tmp_pa
 
 
 def test_who_is_connected_to_a_pool_is_counted(
-    pool: socket.socket, machine: Machine, tmp_path: Path
+    pool: socket.socket, machine: FakeMachine, tmp_path: Path
 ) -> None:
     with socket.socket(socket.AF_UNIX) as session:
         session.connect(pool.getsockname())
@@ -475,7 +481,7 @@ def test_who_is_connected_to_a_pool_is_counted(
 
 
 def test_a_socket_that_a_pool_left_is_no_pool(
-    pool: socket.socket, machine: Machine, tmp_path: Path
+    pool: socket.socket, machine: FakeMachine, tmp_path: Path
 ) -> None:
     pool.close()
 
@@ -494,7 +500,7 @@ def test_a_socket_that_a_pool_left_is_no_pool(
     ids=["proxy", "nc", "another command", "another socket", "no pool"],
 )
 def test_an_entry_may_go_through_a_pool(
-    command: list[str], is_pooled: bool, machine: Machine, tmp_path: Path
+    command: list[str], is_pooled: bool, machine: FakeMachine, tmp_path: Path
 ) -> None:
     entry = {"command": command[0], "args": command[1:]}
     file = machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
@@ -510,7 +516,7 @@ def test_an_entry_may_go_through_a_pool(
 # ML407
 
 
-def test_a_stale_lease_is_found_and_can_be_removed(machine: Machine, state: Path) -> None:
+def test_a_stale_lease_is_found_and_can_be_removed(machine: FakeMachine, state: Path) -> None:
     machine.table.boot = "now"
     stale = write_lease(state, "old", boot="then")
     other = write_lease(state, "older", boot="then")
@@ -526,7 +532,7 @@ def test_a_stale_lease_is_found_and_can_be_removed(machine: Machine, state: Path
     assert not stale.exists()
 
 
-def test_the_lease_of_a_launch_that_runs_is_not_stale(real: Machine, state: Path) -> None:
+def test_the_lease_of_a_launch_that_runs_is_not_stale(real: FakeMachine, state: Path) -> None:
     write_lease(state, processes={"launcher": os.getpid(), "host": os.getppid()})
 
     assert check(real) == []
@@ -535,7 +541,9 @@ def test_the_lease_of_a_launch_that_runs_is_not_stale(real: Machine, state: Path
 # Memory
 
 
-def test_memory_is_told_by_host_session_and_server(fake_hosts: FakeHosts, real: Machine) -> None:
+def test_memory_is_told_by_host_session_and_server(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
     fake_host = fake_hosts.start("claude", command=SERVER)
     write_session(real.home, fake_host.pid, "s-1")
     left = fake_hosts.start("codex", command=SERVER).kill_host()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.finding import Finding
 
 
-class Machine:
+class FakeMachine:
     """A user's home and project; no host runs and none is installed but as a test says."""
 
     def __init__(self, home: Path, project: Path) -> None:
