@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable, make_context
+from fakes import FakeProcessTable, make_context
 from launches import (
     FORKING_SERVER,
     HERE,
@@ -224,13 +224,13 @@ def test_exhausted_limits_are_not_called_our_fault(runner: LaunchRunner) -> None
 def test_a_lease_that_nobody_can_read_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
 
-    assert leases.reclaim_stale(FakeTable(), str(tmp_path)) == []
+    assert leases.reclaim_stale(FakeProcessTable(), str(tmp_path)) == []
 
 
 def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    table = FakeTable()
+    table = FakeProcessTable()
     line = lineage.Lineage([], hosts.UNKNOWN, None)
     running = serve.Running.__new__(serve.Running)
     running.table, running.line, running.found = table, line, make_context()
@@ -243,7 +243,7 @@ def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
 
 
 def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     known = table.add(os.getppid(), "codex", start="ticks:1")
     table.add(os.getppid(), "another", start="ticks:2")
     running = serve.Running.__new__(serve.Running)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable
+from fakes import FakeProcessTable
 from launches import (
     ENVIRONMENT_SERVER,
     FORKING_SERVER,
@@ -303,7 +303,7 @@ def test_a_server_that_never_starts_is_given_up(
     monkeypatch.setattr(guardian, "START_LIMIT", 0.05)
     keeper = runner.start(python("import sys; sys.stdin.read()"))
 
-    class Table(FakeTable):
+    class Table(FakeProcessTable):
         def list_descendants(self, pid: int) -> list[int]:
             assert pid == os.getpid()
             return [keeper.pid] if os.path.exists(f"/proc/{keeper.pid}") else []

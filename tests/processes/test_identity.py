@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
+from fakes import FakeProcessTable, make_context, make_sighting
 from launches import ENVIRONMENT_SERVER, HERE, RUN, SCRIPTED_SERVER, LaunchRunner
 
 from mcp_launch import hosts
@@ -58,7 +58,7 @@ def rollout(directory: Path, thread: str, cwd: str, session: str | None = None) 
 
 
 def identify_codex(files: list[str], argv: tuple[str, ...] = ("codex",), **facts: Any) -> Identity:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "codex")
     table.argv[10] = list(argv)
     table.files[10] = files
@@ -139,7 +139,7 @@ def test_codex_is_unbound_with(files: list[str], facts: dict[str, Any]) -> None:
 def identify_claude(
     tmp_path: Path, record: str | None, environ: dict[str, str] | None = None
 ) -> Identity:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(20, "claude", start="ticks:777")
     sessions = tmp_path / "claude" / "sessions"
     sessions.mkdir(parents=True)
@@ -255,7 +255,7 @@ PROGRAMS = {
 def test_a_host_is_recognised(
     name: str, executable: str, argv: list[str], expected: str | None
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     process = table.add(5, name)
     table.executables[5] = executable
     table.argv[5] = argv

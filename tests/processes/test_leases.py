@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable
+from fakes import FakeProcessTable
 from launches import ENVIRONMENT_SERVER, LaunchRunner, request, wait_for_lease, wait_until_gone
 
 from mcp_launch import system
@@ -163,7 +163,7 @@ def test_a_lease_is_reclaimed_only_on_proof_of_death(
     reclaimed: bool,
     tmp_path: Path,
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     parts = {"launcher": launcher, "guardian": guardian, "server": server}
     path = make_lease(tmp_path / "leases", processes=parts)
@@ -173,7 +173,7 @@ def test_a_lease_is_reclaimed_only_on_proof_of_death(
 
 
 def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     path = make_lease(tmp_path / "leases", boot="boot-0")
 
@@ -185,7 +185,7 @@ def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
 def test_a_lease_of_a_container_that_shares_our_home_is_left_alone(tmp_path: Path) -> None:
     path = make_lease(tmp_path / "leases", namespace="pid:[1]", processes={})
 
-    leases.reclaim_stale(FakeTable(), str(tmp_path / "leases"))
+    leases.reclaim_stale(FakeProcessTable(), str(tmp_path / "leases"))
 
     assert path.exists()
 
@@ -213,7 +213,7 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
 def test_a_thread_is_taken_by(
     changes: dict[str, object], argv: list[str], taken: set[str], tmp_path: Path
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     make_lease(tmp_path / "leases", **changes)
 
@@ -236,7 +236,7 @@ if os.geteuid() == 0:  # only root can give files away
 def test_a_lease_that_another_user_may_have_written_is_not_believed(
     change: Callable[[Path], object], tmp_path: Path
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     path = make_lease(tmp_path / "leases", boot="boot-0")
     directory = str(tmp_path / "leases")

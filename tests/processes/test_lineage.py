@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable
+from fakes import FakeProcessTable
 from launches import ENVIRONMENT_SERVER, HERE, RUN, LaunchRunner, request
 
 from mcp_launch import hosts
@@ -29,16 +29,16 @@ STRANGER = (
 )
 
 
-def trace(table: FakeTable, monkeypatch: pytest.MonkeyPatch) -> lineage.Lineage:
+def trace(table: FakeProcessTable, monkeypatch: pytest.MonkeyPatch) -> lineage.Lineage:
     """Trace back from process 3, whose stdin is a pipe."""
     monkeypatch.setattr(stat, "S_ISFIFO", lambda _: True)
     monkeypatch.setattr(stat, "S_ISSOCK", lambda _: False)
     return lineage.trace_back(table, 3)
 
 
-def make_table(**writers: Verdict) -> FakeTable:
+def make_table(**writers: Verdict) -> FakeProcessTable:
     """Return codex (10) — sh (2) — us (3), and another codex (99) that is no ancestor."""
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "codex", parent=0)
     table.add(2, "sh", parent=10)
     table.add(3, "mcp-launch", parent=2)

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
+from fakes import FakeProcessTable, make_context, make_sighting
 from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner, python, request, wait_for_lease
 
 from mcp_launch import hosts
@@ -155,7 +155,7 @@ def test_what_claude_codes_record_says_of_a_place(  # noqa: PLR0913, PLR0917  # 
     def name(directory: str) -> str:
         return str(own_home if directory == "~" else own_home / "work" / directory)
 
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(20, "claude", start="ticks:777")
     if recorded is not None:
         file = own_home / ".claude" / "sessions" / "20.json"
@@ -174,7 +174,7 @@ def test_what_claude_codes_record_says_of_a_place(  # noqa: PLR0913, PLR0917  # 
 
 
 def test_a_record_of_an_earlier_process_contradicts_nothing(own_home: Path) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(20, "claude", start="ticks:777")
     file = own_home / ".claude" / "sessions" / "20.json"
     file.parent.mkdir(parents=True)
@@ -225,7 +225,7 @@ def test_what_codexs_threads_say_of_a_place(  # noqa: PLR0913, PLR0917  # a tabl
         is_home = directory.startswith("~")
         return str(own_home) + (directory[1:] if is_home else f"/work/{directory}")
 
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "codex")
     table.argv[10] = ["codex", *words]
     table.cwds[10] = process and name(process)

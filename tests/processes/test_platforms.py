@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable
+from fakes import FakeProcessTable
 from launches import (
     ENVIRONMENT_SERVER,
     FORKING_SERVER,
@@ -130,7 +130,7 @@ def test_a_host_that_is_looked_at_has_ended_when_its_pid_is_anothers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernel, "open_watch", lambda _pid: None)
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(77, "codex", start="ticks:1")
     watch = host_watch.HostWatch(table, [0, 77])
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
+from fakes import FakeProcessTable, make_context, make_sighting
 from launches import ENVIRONMENT_SERVER, LaunchRunner, python
 
 from mcp_launch import hosts
@@ -382,7 +382,7 @@ READABLE = {"codex": True, "agent": True, "bash": False, "zed": False, "qwen": F
 def test_the_hosts_environment_is_known_unless_it_adds_to_it(
     program: str, *, is_readable: bool
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     process = table.add(10, program)
     table.variables[10] = {"A": "a"}
     host = hosts.recognise(table, process) or hosts.UNKNOWN
@@ -391,7 +391,7 @@ def test_the_hosts_environment_is_known_unless_it_adds_to_it(
 
 
 def test_what_claude_codes_settings_set_is_its_own(tmp_path: Path) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "claude")
     table.variables[10] = {"A": "a", "B": "b"}
     (tmp_path / ".claude").mkdir()

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable
 from fake_hosts import (
     SERVER,
     STAYS,
@@ -26,6 +25,7 @@ from fake_hosts import (
     write_lease,
     write_session,
 )
+from fakes import FakeProcessTable
 from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 
 from mcp_launch.commands import ps
@@ -566,7 +566,7 @@ def test_a_lease_that_makes_no_sense_hides_nothing(fake_hosts: FakeHosts, state:
 def test_a_child_of_the_first_process_was_adopted(
     first: str, session: int, is_adopted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(1, first, 0)
     table.add(50, "node", 1)
     monkeypatch.setattr(os, "getsid", {1: 1, 50: session}.__getitem__)

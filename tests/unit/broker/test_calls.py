@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
+from fakes import FakeProcessTable, make_context, make_sighting
 
 from mcp_launch import hosts, protocol
 from mcp_launch.broker.calls import KEY, Calls, Misplaced, Refused
@@ -37,7 +37,7 @@ def make_calls(context: Context, *words: str, outer: Any = None) -> Calls:
 
 def below(host: str, **facts: Any) -> Context:
     """Return a context of that host in which nothing was found at the start."""
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, host)
     nothing = Missing(["not found"])
     return make_context(
@@ -285,7 +285,7 @@ def record(tmp_path: Path) -> Record:
 @pytest.fixture
 def calls_of_claude(tmp_path: Path, record: Record) -> Calls:
     assert record
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "claude")
     sighting = make_sighting(table, 10, environ={"HOME": str(tmp_path)})
     nothing = Missing(["not found"])

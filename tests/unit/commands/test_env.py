@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable
+from fakes import FakeProcessTable
 from launches import ENVIRONMENT_SERVER, LIMIT, LaunchRunner, python
 
 from mcp_launch.commands import env
@@ -43,7 +43,7 @@ class Desk:
         self.home = home
         self.project = project
         self.state = project.parent / "state"
-        self.table: Any = FakeTable()
+        self.table: Any = FakeProcessTable()
         self.environ = {
             "HOME": str(home),
             "MCP_LAUNCH_HOME": str(self.state),

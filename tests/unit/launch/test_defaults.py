@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import make_context
+from fakes import make_context
 from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner
 
 from mcp_launch.errors import ProfileRefused, UsageError

@@ -40,7 +40,7 @@ def make_context(**facts: Any) -> Context:
     return context
 
 
-class FakeTable:
+class FakeProcessTable:
     """A process table in which everything is as the test says."""
 
     SEES_ALL = True
@@ -107,7 +107,7 @@ class FakeTable:
         return self.age
 
 
-def make_sighting(table: FakeTable, pid: int, **facts: Any) -> Sighting:
+def make_sighting(table: FakeProcessTable, pid: int, **facts: Any) -> Sighting:
     """Return a sighting of one process of the table."""
     values: dict[str, Any] = {
         "process": table.look(pid),
