@@ -714,7 +714,7 @@ def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
     registry.examine(survey, go_on)
 
     (host,) = survey.census.hosts
-    assert host.pid == begun[0].host
+    assert host.pid == begun[0].pid
     (share,) = processes.list_memory(survey)
     assert share.server == f"mcp-docs (process {begun[0].server})"
     assert share.memory.amount > 0

@@ -229,13 +229,13 @@ class Passing:
     """Starts hosts that are given a pipe, and ends their servers."""
 
     def __init__(self, runner: LaunchRunner) -> None:
-        self._stage = runner
+        self._runner = runner
         self._servers: list[int] = []
 
     def start(self, program: str, stdin: int, *held: int, command: list[str]) -> tuple[int, int]:
         """Return the pids of a host and its server."""
-        words = [link(self._stage, program), "-S", "-c", PASSES_ON, str(stdin), *command]
-        host = self._stage.start(words, pass_fds=(stdin, *held))
+        words = [link(self._runner, program), "-S", "-c", PASSES_ON, str(stdin), *command]
+        host = self._runner.start(words, pass_fds=(stdin, *held))
         server = int(host.read_line())
         self._servers += [server] if server else []
         return host.pid, server
@@ -249,7 +249,7 @@ class Passing:
 def passing(runner: LaunchRunner) -> Iterator[Passing]:
     passing = Passing(runner)
     yield passing
-    passing.clear()
+    passing.end_all()
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ class FakeHost:
         self.server = int(self.launch.read_line())
         process = linux.look(self.server)
         assert process
-        self.host = process.parent
+        self.pid = process.parent
 
     def wait_until_ready(self) -> FakeHost:
         """Wait until the server is there."""
@@ -96,12 +96,12 @@ class FakeHost:
     def kill_host(self) -> FakeHost:
         """End the host as a power cut would; whatever it started is adopted."""
         try:
-            os.kill(self.host, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass  # a stand-in ends by itself when its server closes stdout
-        wait_until_gone(self.host)
+        wait_until_gone(self.pid)
         deadline = time.monotonic() + LIMIT
-        while linux.look(self.host):  # until the init has collected it
+        while linux.look(self.pid):  # until the init has collected it
             assert time.monotonic() < deadline
             time.sleep(0.005)
         return self
@@ -119,12 +119,12 @@ class FakeHosts:
     """Starts fake_hosts, and ends all of them."""
 
     def __init__(self, runner: LaunchRunner) -> None:
-        self._stage = runner
+        self._runner = runner
         self._started: list[FakeHost] = []
 
     def start(self, program: str, *words: str, command: list[str], **options: Any) -> FakeHost:
         """Start a host with a command that says "ready", and wait for that."""
-        fake_host = FakeHost(self._stage, program, *words, command=command, **options)
+        fake_host = FakeHost(self._runner, program, *words, command=command, **options)
         self._started.append(fake_host)
         return fake_host.wait_until_ready()
 
