@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.both import HOSTS
 from hosts.company import ROLES, list_survivors
-from hosts.desk import SERVER, Desk, promise
 from hosts.models import LIMIT
+from hosts.workspace import SERVER, Workspace, promise
 
 if TYPE_CHECKING:
     from launches import LivenessSocket
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_nothing_is_left_when_a_host_is_killed_while_a_hostile_server_works(
-    desk: Desk, liveness: LivenessSocket, host: str
+    workspace: Workspace, liveness: LivenessSocket, host: str
 ) -> None:
-    project = desk.make_project("project")
+    project = workspace.make_project("project")
     command = [*SERVER, "--liveness", liveness.path, "hostile"]
-    HOSTS[host].configure(desk, desk.wrap(command))
+    HOSTS[host].configure(workspace, workspace.wrap(command))
     called = threading.Event()
-    desk.models.before_call = called.set
+    workspace.models.before_call = called.set
 
-    process = HOSTS[host].run(desk, project, words="call mcp__probe__wait {}")
+    process = HOSTS[host].run(workspace, project, words="call mcp__probe__wait {}")
     liveness.wait_for(*ROLES)
     assert called.wait(LIMIT)
     process.kill()
@@ -37,17 +37,17 @@ def test_nothing_is_left_when_a_host_is_killed_while_a_hostile_server_works(
 
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_a_server_may_finish_when_its_host_ends(
-    desk: Desk, liveness: LivenessSocket, host: str
+    workspace: Workspace, liveness: LivenessSocket, host: str
 ) -> None:
-    project = desk.make_project("project")
+    project = workspace.make_project("project")
     command = [*SERVER, "--liveness", liveness.path, "slow"]
-    HOSTS[host].configure(desk, desk.wrap(command))
+    HOSTS[host].configure(workspace, workspace.wrap(command))
 
     # No call, and so no end, before everybody is there.
     met = threading.Event()
-    desk.models.before_call = partial(met.wait, LIMIT)
+    workspace.models.before_call = partial(met.wait, LIMIT)
 
-    process = HOSTS[host].run(desk, project)
+    process = HOSTS[host].run(workspace, project)
     liveness.wait_for(*ROLES)
     met.set()
     assert process.wait(LIMIT) == 0

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts.desk import SERVER, Sight, promise, wrap
 from hosts.models import Answer
+from hosts.workspace import SERVER, Observation, promise, wrap
 from launches import call, request
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def look(host: Launch, number: int, **meta: str) -> str:
     return json.dumps(answer)
 
 
-def see(text: str) -> Sight:
-    return Sight(Answer("stand-in", "look", text))
+def see(text: str) -> Observation:
+    return Observation(Answer("stand-in", "look", text))
 
 
 def test_a_call_of_another_thread_is_refused(runner: LaunchRunner, launcher: list[str]) -> None:

@@ -63,7 +63,7 @@ def test_a_control_that_shows_something_else_is_told() -> None:
 
 TESTS = """
 import pytest
-from hosts.desk import promise
+from hosts.workspace import promise
 
 @pytest.fixture
 def used(request):

@@ -1,4 +1,4 @@
-"""A developer's desk: a home, projects, models that answer, and the hosts on it."""
+"""A developer's workspace: a home, projects, models that answer, and the hosts on it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ FAREWELL = 10.0
 _TOLD = re.compile(r"<<([A-Za-z0-9+/=]+)>>")
 
 
-class Broken(AssertionError):
+class PromiseBroken(AssertionError):
     """A promise that was not kept. Without the launcher that is what is expected."""
 
 
 def promise(kept: object, fault: str) -> None:
     """Demand what the launcher promises; the fault says what is wrong without it."""
     if not kept:
-        raise Broken(fault)
+        raise PromiseBroken(fault)
 
 
 def wrap(launcher: list[str], command: Sequence[str], *options: str) -> list[str]:
@@ -49,7 +49,7 @@ def wrap(launcher: list[str], command: Sequence[str], *options: str) -> list[str
     return [*launcher, *options, "--", *command] if launcher else list(command)
 
 
-class Sight:
+class Observation:
     """What a server saw when it was called, and whom its answer reached."""
 
     def __init__(self, answer: Answer) -> None:
@@ -65,7 +65,7 @@ class Sight:
         self.context: dict[str, Any] = self.meta.get(CONTEXT, {})
 
 
-class Desk:
+class Workspace:
     """Where hosts run: nothing on it is the developer's, and all of it ends with the test."""
 
     def __init__(self, place: Path, programs: dict[str, Path], launcher: list[str]) -> None:
@@ -135,13 +135,13 @@ class Desk:
         """Return all that hosts have said on their stdout and stderr."""
         return (self.place / "output").read_text(encoding="utf-8")
 
-    def wait_for_sights(self, count: int) -> list[Sight]:
+    def wait_for_observations(self, count: int) -> list[Observation]:
         """Return what servers saw once so many calls were answered."""
         answers = self.models.wait_for(count)
         assert len(answers) >= count, f"not offered: {self.models.not_offered}"
-        return [Sight(answer) for answer in answers]
+        return [Observation(answer) for answer in answers]
 
-    def check(self, sight: Sight, project: str) -> None:
+    def check(self, sight: Observation, project: str) -> None:
         """See to it that a call was worked on in its project, and was told so and whose it is."""
         assert sight.cwd == project
         if self.launcher:
