@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import programs
-from hosts.enclosure import keep_orphans, shut_in
+from hosts.isolation import adopt_and_end_orphans, leave_only_loopback
 from hosts.workspace import LAUNCHER, Workspace
 from launches import LivenessSocket
 
@@ -50,7 +50,11 @@ def set_up(
     request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
 ) -> Iterator[Workspace]:
     # Short, since hosts put sockets below it.
-    with tempfile.TemporaryDirectory(prefix="work-") as place, shut_in(), keep_orphans():
+    with (
+        tempfile.TemporaryDirectory(prefix="work-") as place,
+        leave_only_loopback(),
+        adopt_and_end_orphans(),
+    ):
         workspace = Workspace(Path(place), installed, launcher)
         try:
             yield workspace

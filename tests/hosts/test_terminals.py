@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hosts import claude, codex
-from hosts.enclosure import find_above
+from hosts.isolation import find_above
 from hosts.workspace import SERVER, Workspace, promise
 
 

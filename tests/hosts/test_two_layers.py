@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts import claude, codex
 from hosts.company import PATIENCE, ROLES, list_survivors
-from hosts.enclosure import wait_until_alone
+from hosts.isolation import wait_until_alone
 from hosts.models import LIMIT
 from hosts.workspace import SERVER, Observation, Workspace, promise
 

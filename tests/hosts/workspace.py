@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hosts import enclosure
+from hosts import isolation
 from hosts.models import Answer, Models
 
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ class Workspace:
         for terminal in self.terminals:
             terminal.close()
         # Codex's daemon is meant to outlive its terminals.
-        enclosure.terminate("codex")
-        return enclosure.wait_until_alone(FAREWELL)
+        isolation.terminate("codex")
+        return isolation.wait_until_alone(FAREWELL)
 
     def close(self) -> None:
         """Leave nothing behind, not even what Codex puts outside its home."""
