@@ -8,7 +8,7 @@ import threading
 import time
 from typing import IO, TYPE_CHECKING, Any
 
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.terminal import Terminal
 
 if TYPE_CHECKING:

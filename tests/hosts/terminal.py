@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pyte
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 from hosts import claude
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Workspace, promise
 
 

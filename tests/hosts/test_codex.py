@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hosts import codex
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Observation, Workspace, promise
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.both import HOSTS
 from hosts.company import ROLES, list_survivors
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Workspace, promise
 
 if TYPE_CHECKING:

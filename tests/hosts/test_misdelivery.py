@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts.models import Answer
+from hosts.fake_models import Answer
 from hosts.workspace import SERVER, Observation, promise, wrap
 from launches import call, request
 

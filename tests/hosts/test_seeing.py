@@ -16,7 +16,7 @@ from fake_hosts import limit_to_subtree
 from hosts import claude, codex
 from hosts.both import HOSTS
 from hosts.company import ROLES, list_survivors
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.workspace import HERE, LAUNCHER, SERVER, Workspace, promise
 from launches import LivenessSocket, wait_until_gone
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from hosts import claude, codex
 from hosts.both import HOSTS
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Observation, Workspace, promise
 from launches import wait_until_gone
 

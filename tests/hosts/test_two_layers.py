@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts import claude, codex
 from hosts.company import PATIENCE, ROLES, list_survivors
+from hosts.fake_models import LIMIT
 from hosts.isolation import wait_until_alone
-from hosts.models import LIMIT
 from hosts.workspace import SERVER, Observation, Workspace, promise
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from hosts import claude, codex
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Workspace
 
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")

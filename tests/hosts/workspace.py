@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hosts import isolation
-from hosts.models import Answer, Models
+from hosts.fake_models import Answer, FakeModels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ class Workspace:
         self.used: set[str] = set()  # the programs that were run
         self.projects: list[str] = []
         self.terminals: list[Terminal] = []
-        self.models = Models()
+        self.models = FakeModels()
         self._running: list[subprocess.Popen[bytes]] = []
 
     def make_project(self, name: str) -> str:
