@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_hosts import FakeHosts
 from fake_machine import FakeMachine
-from hosts.plugin import (  # noqa: F401  # pytest finds them here
+from hosts.pytest_plugin import (  # noqa: F401  # pytest finds them here
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts.both import HOSTS
-from hosts.company import ROLES, list_survivors
+from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
+from hosts.survivors import ROLES, list_survivors
 from hosts.workspace import SERVER, Workspace, promise
 
 if TYPE_CHECKING:

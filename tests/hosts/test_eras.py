@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hosts import claude
-from hosts.both import HOSTS
+from hosts.codex_and_claude import HOSTS
 from hosts.workspace import SERVER, Workspace, promise
 
 VERSION = "io.modelcontextprotocol/protocolVersion"

@@ -14,9 +14,9 @@ import psutil
 import pytest
 from fake_hosts import limit_to_subtree
 from hosts import claude, codex
-from hosts.both import HOSTS
-from hosts.company import ROLES, list_survivors
+from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
+from hosts.survivors import ROLES, list_survivors
 from hosts.workspace import HERE, LAUNCHER, SERVER, Workspace, promise
 from launches import LivenessSocket, wait_until_gone
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from hosts import claude, codex
-from hosts.both import HOSTS
+from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Observation, Workspace, promise
 from launches import wait_until_gone

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import claude, codex
-from hosts.company import PATIENCE, ROLES, list_survivors
 from hosts.fake_models import LIMIT
 from hosts.isolation import wait_until_alone
+from hosts.survivors import PATIENCE, ROLES, list_survivors
 from hosts.workspace import SERVER, Observation, Workspace, promise
 
 if TYPE_CHECKING:

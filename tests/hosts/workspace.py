@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 LAUNCHER = [str(Path(sys.executable).parent / "mcp-launch"), "run"]
-SERVER = [sys.executable, "-S", str(HERE / "server.py")]
+SERVER = [sys.executable, "-S", str(HERE / "probe_server.py")]
 
 CONTEXT = "mcp-launch/context"
 

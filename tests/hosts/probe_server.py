@@ -1,6 +1,6 @@
 """A server for real hosts: its tools tell what it sees, and it misbehaves as it is told to.
 
-    server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
+    probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
               [--liveness PATH MANNER]
 
 Tools: `look` tells pid, cwd, environment, the number of calls so far and `_meta`; `wait` never

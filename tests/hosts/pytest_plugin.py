@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import programs
-from hosts.report import SAME, Report
+from hosts.readme_table import SAME, Report
 from hosts.workspace import PromiseBroken
 
 if TYPE_CHECKING:

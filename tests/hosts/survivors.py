@@ -1,4 +1,4 @@
-"""The company of a server that tends to be left behind, and whether it was."""
+"""Which processes of a server are still there when all of them should be gone."""
 
 from __future__ import annotations
 
