@@ -58,7 +58,7 @@ def set_up(
         workspace = Workspace(Path(place), installed, launcher)
         try:
             yield workspace
-            left = workspace.clear()
+            left = workspace.end_all()
         finally:
             workspace.close()
         pins = programs.read_pins()

@@ -113,7 +113,7 @@ def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(
 
 
 def list_servers(workspace: Workspace) -> dict[int, dict[str, Any]]:
-    """Return the servers in the workspace that `ps` knows by their processes, with whose they are."""
+    """Return the servers in the workspace that `ps` shows by their processes, by pid."""
     found: dict[int, dict[str, Any]] = {}
     for host in json.loads(run(workspace, "ps", "--json").stdout)["hosts"]:
         for session in host["sessions"]:

@@ -150,7 +150,7 @@ class Workspace:
             key = "threadId" if sight.context["host"] == "codex" else "sessionId"
             assert sight.context[key] == sight.asker
 
-    def clear(self) -> list[str]:
+    def end_all(self) -> list[str]:
         """End every host; return what is left of their servers after a while."""
         for process in self._running:
             end(process)
