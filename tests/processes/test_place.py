@@ -13,7 +13,7 @@ from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner, python, request, wai
 from mcp_launch import hosts
 from mcp_launch.errors import PlaceRefused
 from mcp_launch.launch import context, place, plan, profile
-from mcp_launch.launch.context import Context
+from mcp_launch.launch.context import Context, find_context
 from mcp_launch.launch.lineage import Lineage
 from mcp_launch.values import Found, Missing
 
@@ -121,7 +121,7 @@ def test_the_root_of_a_project_may_be_the_home_directory() -> None:
 def look_at(sighting: Sighting, host: str) -> Context:
     """Return what is found out about a session of a host."""
     lineage = Lineage([], hosts.load(host), sighting.process)
-    return Context(sighting, lineage)
+    return find_context(sighting, lineage)
 
 
 # CLAUDE_PROJECT_DIR, the inherited directory, the recorded one; the server's, what contradicts it

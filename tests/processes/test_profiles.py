@@ -348,7 +348,7 @@ SECRETS = {name for name, text in ENVIRON.items() if text == "secret"}
 
 def select(passed: str, **host: str) -> set[str]:
     """Return what a server gets of these below a host that has some of its own."""
-    environ = decide(f"pass_env = {passed}\n", ENVIRON, _host_environ=host).environ
+    environ = decide(f"pass_env = {passed}\n", ENVIRON, host_environ=host).environ
     return ENVIRON.keys() & environ.keys()
 
 
@@ -364,7 +364,7 @@ def test_a_safe_environment_has_the_secrets_that_the_host_does_not_have() -> Non
 
 
 def test_a_secret_is_kept_back_if_the_host_cannot_be_looked_at() -> None:
-    decided = decide('pass_env = "safe"\n', ENVIRON, _host_environ={})
+    decided = decide('pass_env = "safe"\n', ENVIRON, host_environ={})
 
     assert decided.kept_back == dict.fromkeys(SECRETS, "the environment of Codex cannot be read")
 

@@ -11,7 +11,6 @@ from fakes import FakeProcessTable, make_context, make_sighting
 
 from mcp_launch import hosts, protocol
 from mcp_launch.broker.calls import KEY, Calls, Misplaced, Refused
-from mcp_launch.hosts.host import Identity
 from mcp_launch.launch import profile
 from mcp_launch.launch.plan import Plan
 from mcp_launch.values import Found, Missing
@@ -39,12 +38,10 @@ def below(host: str, **facts: Any) -> Context:
     """Return a context of that host in which nothing was found at the start."""
     table = FakeProcessTable()
     table.add(10, host)
-    nothing = Missing(["not found"])
     return make_context(
         host=Found(host, "above us"),
         facts=hosts.load(host),
-        identity=Identity(nothing, nothing),
-        _sighting=make_sighting(table, 10),
+        sighting=make_sighting(table, 10),
         **facts,
     )
 
@@ -288,13 +285,11 @@ def calls_of_claude(tmp_path: Path, record: Record) -> Calls:
     table = FakeProcessTable()
     table.add(10, "claude")
     sighting = make_sighting(table, 10, environ={"HOME": str(tmp_path)})
-    nothing = Missing(["not found"])
     return make_calls(
         make_context(
             host=Found("claude", "above us"),
             facts=hosts.load("claude"),
-            identity=Identity(nothing, nothing),
-            _sighting=sighting,
+            sighting=sighting,
         )
     )
 
