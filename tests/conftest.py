@@ -7,17 +7,17 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from doctoring import Machine
-from hosts.plugin import (  # noqa: F401  # pytest finds them here
+from fake_hosts import FakeHosts
+from fake_machine import FakeMachine
+from hosts.pytest_plugin import (  # noqa: F401  # pytest finds them here
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_pyfunc_call,
 )
 from hypothesis import settings
+from launches import LaunchRunner
 from sessions import claude, codex  # noqa: F401  # fixtures
-from stage import Stage
-from standins import Families
 
 from mcp_launch.machine import process_snapshot
 
@@ -59,29 +59,29 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def machine(own_home: Path, project: Path) -> Machine:
+def machine(own_home: Path, project: Path) -> FakeMachine:
     """Return a machine for the doctor to look at, on which nothing is configured."""
-    return Machine(own_home, project)
+    return FakeMachine(own_home, project)
 
 
 @pytest.fixture
-def stage(project: Path) -> Iterator[Stage]:
+def runner(project: Path) -> Iterator[LaunchRunner]:
     """Return a place to launch from; everything started on it ends with the test."""
-    stage = Stage(project)
-    yield stage
-    stage.clear()
+    runner = LaunchRunner(project)
+    yield runner
+    runner.end_all()
 
 
 @pytest.fixture
-def families(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Families]:
+def fake_hosts(runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHosts]:
     """Return what starts hosts that can be killed; nothing of them outlives the test.
 
     Everything is taken for old enough to be what it is.
     """
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
-    families = Families(stage)
-    yield families
-    families.clear()
+    fake_hosts = FakeHosts(runner)
+    yield fake_hosts
+    fake_hosts.end_all()
 
 
 @pytest.fixture(params=["guarded", "direct"])

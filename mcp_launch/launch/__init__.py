@@ -70,7 +70,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         trace.keep_nothing()
     lineage.verify(table, line, strict=wanted.strict)
     sighting.list_confirmed_threads = lambda: list_taken(table, line, wanted, os.environ)
-    found = context.Context(sighting, line, launch)
+    found = context.find_context(sighting, line, launch)
     _trace_context(found)
     refuse_guess(wanted, found)
     decided = _plan(wanted, found)

@@ -1,6 +1,6 @@
 """Who a launch is for and where it belongs: every fact with its origin.
 
-Looks at the world and decides nothing: what follows from the facts is in `plan`.
+`find_context` looks at the world and decides nothing: what follows from the facts is in `plan`.
 """
 
 from __future__ import annotations
@@ -55,30 +55,39 @@ class Context:
         "thread",
     )
 
-    def __init__(self, sighting: Sighting, lineage: Lineage, launch: str = "") -> None:
-        host = lineage.host
-        self.facts: HostIdentity = host
+    def __init__(  # noqa: PLR0913  # a record's fields, each named at the call
+        self,
+        *,
+        launch: Found,
+        host: Found,
+        host_pid: Found | Missing,
+        identity: Identity,
+        facts: HostIdentity,
+        sighting: Sighting,
+        inherited_cwd: Found,
+        place: Found,
+        project_root: Found | Missing,
+        home: str,
+        host_homes: list[str],
+        contradiction: Found | None = None,
+        host_environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.launch = launch
+        self.host = host
+        self.host_title = facts.title
+        self.host_pid = host_pid
+        self.identity = identity
+        self.thread = identity.thread
+        self.session = identity.session
+        self.facts = facts
+        self.inherited_cwd = inherited_cwd
+        self.place = place
+        self.project_root = project_root
+        self.home = home
+        self.host_homes = host_homes
+        self.contradiction = contradiction  # where the host's own record says the session works
         self._sighting = sighting
-        self._host_environ: Mapping[str, str] | None = None  # read when somebody asks
-        pid = str(lineage.process.identity.pid) if lineage.process else None
-        self.launch = Found(launch or make_launch_id(), "made for this launch")
-        self.host = Found(host.name, _origin_of_host(lineage))
-        self.host_title = host.title
-        self.host_pid: Found | Missing = (
-            Found(pid, self.host.origin) if pid else Missing(["no process above us can be seen"])
-        )
-        self.identity: Identity = host.identify(sighting)
-        self.thread = self.identity.thread
-        self.session = self.identity.session
-        self.inherited_cwd = Found(sighting.cwd, "inherited")
-        self.place = host.find_place(sighting)
-        self.project_root = find_project_root(self.place.value)
-        self.home = find_home_directory(sighting.environ)
-        self.host_homes = host.find_homes(sighting)
-        # Where the session works by the host's own record, if that is elsewhere.
-        self.contradiction: Found | None = None
-        if self.name_home(self.place.value):
-            self.contradiction = host.find_contradiction(sighting, self.place)
+        self._host_environ = host_environ  # None: it is read when somebody asks
 
     def follow_callers(self) -> Callers:
         """Return what tells whom each request is for."""
@@ -106,6 +115,33 @@ class Context:
     def name_home(self, directory: str) -> str:
         """Return which home a directory is, the user's or the host's, or that it is `/`."""
         return name_home(directory, self.home, self.host_homes, self.host_title)
+
+
+def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Context:
+    """Return what can be found out about a launch; a new launch gets an id of its own."""
+    host = lineage.host
+    above = Found(host.name, _origin_of_host(lineage))
+    pid = str(lineage.process.identity.pid) if lineage.process else None
+    identity = host.identify(sighting)
+    place = host.find_place(sighting)
+    found = Context(
+        launch=Found(launch or make_launch_id(), "made for this launch"),
+        host=above,
+        host_pid=(
+            Found(pid, above.origin) if pid else Missing(["no process above us can be seen"])
+        ),
+        identity=identity,
+        facts=host,
+        sighting=sighting,
+        inherited_cwd=Found(sighting.cwd, "inherited"),
+        place=place,
+        project_root=find_project_root(place.value),
+        home=find_home_directory(sighting.environ),
+        host_homes=host.find_homes(sighting),
+    )
+    if found.name_home(place.value):
+        found.contradiction = host.find_contradiction(sighting, place)
+    return found
 
 
 def look(table: ProcessTable, lineage: Lineage, environ: Mapping[str, str]) -> Sighting:

@@ -197,7 +197,7 @@ class Prospect:
         sighting.list_confirmed_threads = lambda: launch.list_taken(
             situation.table, line, wanted, situation.environ
         )
-        found = context.Context(sighting, line)
+        found = context.find_context(sighting, line)
         if situation.item is not None:
             _imagine(found, line)
             found.imagine_host_environ(situation.around)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-    from hosts.desk import Desk
+    from hosts.workspace import Workspace
 
 LOOK = "call mcp__probe__look {}"
 PROMPT = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
@@ -20,7 +20,7 @@ _KEY = "sk-ant-this-is-no-key-0000000000000000"
 TOOLS = "mcp__probe__look,mcp__probe__wait,mcp__codex__codex"
 
 
-def configure(desk: Desk, command: Sequence[str], *, server: str = "probe") -> None:
+def configure(workspace: Workspace, command: Sequence[str], *, server: str = "probe") -> None:
     """Write a configuration with one server, for the projects there are."""
     entry = {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
     trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
@@ -30,37 +30,37 @@ def configure(desk: Desk, command: Sequence[str], *, server: str = "probe") -> N
         "numStartups": 5,
         "customApiKeyResponses": {"approved": [_KEY[-20:]], "rejected": []},
         "mcpServers": {server: entry},
-        "projects": dict.fromkeys(desk.projects, trusted),
+        "projects": dict.fromkeys(workspace.projects, trusted),
     }
-    (desk.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")
+    (workspace.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
 def run(
-    desk: Desk, project: str, *options: str, words: str = LOOK, before: Sequence[str] = ()
+    workspace: Workspace, project: str, *options: str, words: str = LOOK, before: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
     """Start `claude -p` with a prompt."""
     command = ["-p", words, "--allowedTools", TOOLS, *options]
-    environ = make_environment(desk)
-    return desk.start("claude", *command, before=before, cwd=project, env=environ)
+    environ = make_environment(workspace)
+    return workspace.start("claude", *command, before=before, cwd=project, env=environ)
 
 
-def list_servers(desk: Desk, project: str) -> subprocess.Popen[bytes]:
+def list_servers(workspace: Workspace, project: str) -> subprocess.Popen[bytes]:
     """Start `claude mcp list`, which starts every server."""
-    return desk.start("claude", "mcp", "list", cwd=project, env=make_environment(desk))
+    return workspace.start("claude", "mcp", "list", cwd=project, env=make_environment(workspace))
 
 
-def open_terminal(desk: Desk, project: str) -> Terminal:
+def open_terminal(workspace: Workspace, project: str) -> Terminal:
     """Start claude in a terminal, and wait until it can be talked to."""
     words = ["--allowedTools", TOOLS]
-    terminal = Terminal(desk, "claude", *words, cwd=project, env=make_environment(desk))
+    terminal = Terminal(workspace, "claude", *words, cwd=project, env=make_environment(workspace))
     terminal.wait_for(PROMPT)
     return terminal
 
 
-def make_environment(desk: Desk) -> dict[str, str]:
+def make_environment(workspace: Workspace) -> dict[str, str]:
     """Return what claude needs to be content with a stand-in."""
-    return desk.environment(
-        ANTHROPIC_BASE_URL=f"http://127.0.0.1:{desk.models.port}",
+    return workspace.environment(
+        ANTHROPIC_BASE_URL=f"http://127.0.0.1:{workspace.models.port}",
         ANTHROPIC_API_KEY=_KEY,
         ENABLE_TOOL_SEARCH="false",
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",

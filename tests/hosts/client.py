@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import anyio
 import mcp_types as types
 import psutil
+from launches import LIMIT, RUN
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPDeprecationWarning
-from stage import LIMIT, RUN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable

@@ -8,13 +8,13 @@ import threading
 import time
 from typing import IO, TYPE_CHECKING, Any
 
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 from hosts.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hosts.desk import Desk
+    from hosts.workspace import Workspace
 
 LOOK = "call mcp__probe__look {}"
 MODEL = "stand-in"
@@ -25,7 +25,9 @@ def spawn(name: str) -> str:
     return "call spawn_agent " + json.dumps({"message": f"You are {name}. {LOOK}"})
 
 
-def configure(desk: Desk, command: Sequence[str], *, server: str = "probe", **more: object) -> None:
+def configure(
+    workspace: Workspace, command: Sequence[str], *, server: str = "probe", **more: object
+) -> None:
     """Write a configuration with one server, for the projects there are."""
     entry = {"command": command[0], "args": list(command[1:]), **more}
     lines = [
@@ -40,7 +42,7 @@ def configure(desk: Desk, command: Sequence[str], *, server: str = "probe", **mo
         "plugins = false",
         "[model_providers.stand-in]",
         'name = "stand-in"',
-        f'base_url = "http://127.0.0.1:{desk.models.port}/v1"',
+        f'base_url = "http://127.0.0.1:{workspace.models.port}/v1"',
         'wire_api = "responses"',
         "request_max_retries = 0",
         "stream_max_retries = 0",
@@ -48,23 +50,28 @@ def configure(desk: Desk, command: Sequence[str], *, server: str = "probe", **mo
         # JSON's strings, numbers and lists are TOML's.
         *[f"{key} = {json.dumps(value)}" for key, value in entry.items()],
         "[projects]",
-        *[f'{json.dumps(one)} = {{ trust_level = "trusted" }}' for one in desk.projects],
+        *[f'{json.dumps(one)} = {{ trust_level = "trusted" }}' for one in workspace.projects],
     ]
-    path = desk.home / ".codex" / "config.toml"
+    path = workspace.home / ".codex" / "config.toml"
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def run(
-    desk: Desk, project: str, *flags: str, name: str = "codex", words: str = LOOK, **options: Any
+    workspace: Workspace,
+    project: str,
+    *flags: str,
+    name: str = "codex",
+    words: str = LOOK,
+    **options: Any,
 ) -> subprocess.Popen[bytes]:
     """Start `codex exec` with a prompt."""
-    return desk.start(name, "exec", *flags, words, cwd=project, **options)
+    return workspace.start(name, "exec", *flags, words, cwd=project, **options)
 
 
-def open_terminal(desk: Desk, project: str) -> Terminal:
+def open_terminal(workspace: Workspace, project: str) -> Terminal:
     """Start codex in a terminal, and wait until it can be talked to."""
-    terminal = Terminal(desk, "codex", cwd=project, env=desk.environment())
+    terminal = Terminal(workspace, "codex", cwd=project, env=workspace.environment())
     # Its first screen comes before the daemon that it starts or looks for.
     terminal.wait_for(f"{MODEL} default")
     return terminal
@@ -73,10 +80,10 @@ def open_terminal(desk: Desk, project: str) -> Terminal:
 class AppServer:
     """`codex app-server`, the one process behind Codex's desktop, IDE and terminal."""
 
-    def __init__(self, desk: Desk, name: str = "codex") -> None:
+    def __init__(self, workspace: Workspace, name: str = "codex") -> None:
         # Its own directory must not be a project: which it is must come from the thread.
-        self.process = desk.start(
-            name, "app-server", cwd=desk.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        self.process = workspace.start(
+            name, "app-server", cwd=workspace.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._answers: dict[int, dict[str, Any]] = {}
         self._finished: list[str] = []  # threads, once for each turn

@@ -1,4 +1,4 @@
-"""What a test with real hosts gets: the programs, walls around them, and a desk."""
+"""What a test with real hosts gets: the programs, walls around them, and a workspace."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import programs
-from hosts.desk import LAUNCHER, Desk
-from hosts.enclosure import keep_orphans, shut_in
-from stage import Witness
+from hosts.isolation import adopt_and_end_orphans, leave_only_loopback
+from hosts.workspace import LAUNCHER, Workspace
+from launches import LivenessSocket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,39 +31,45 @@ def launcher(request: pytest.FixtureRequest) -> list[str]:
 
 
 @pytest.fixture
-def desk(
+def workspace(
     request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
-) -> Iterator[Desk]:
-    """Return a desk, once with the launcher before every server and once without."""
+) -> Iterator[Workspace]:
+    """Return a workspace, once with the launcher before every server and once without."""
     yield from set_up(request, installed, launcher)
 
 
 @pytest.fixture
-def bare_desk(request: pytest.FixtureRequest, installed: dict[str, Path]) -> Iterator[Desk]:
-    """Return a desk without the launcher."""
+def workspace_without_launcher(
+    request: pytest.FixtureRequest, installed: dict[str, Path]
+) -> Iterator[Workspace]:
+    """Return a workspace without the launcher."""
     yield from set_up(request, installed, [])
 
 
 def set_up(
     request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
-) -> Iterator[Desk]:
+) -> Iterator[Workspace]:
     # Short, since hosts put sockets below it.
-    with tempfile.TemporaryDirectory(prefix="desk-") as place, shut_in(), keep_orphans():
-        desk = Desk(Path(place), installed, launcher)
+    with (
+        tempfile.TemporaryDirectory(prefix="work-") as place,
+        leave_only_loopback(),
+        adopt_and_end_orphans(),
+    ):
+        workspace = Workspace(Path(place), installed, launcher)
         try:
-            yield desk
-            left = desk.clear()
+            yield workspace
+            left = workspace.end_all()
         finally:
-            desk.close()
+            workspace.close()
         pins = programs.read_pins()
-        used = [pins[name].title for name in pins if name in desk.used]
+        used = [pins[name].title for name in pins if name in workspace.used]
         request.node.user_properties.append(("used", used))
         assert not (launcher and left), left
 
 
 @pytest.fixture
-def witness(desk: Desk) -> Iterator[Witness]:
-    """Return a witness of the ends of a server and its company."""
-    witness = Witness(desk.place)
-    yield witness
-    witness.close()
+def liveness(workspace: Workspace) -> Iterator[LivenessSocket]:
+    """Return what proves the ends of a server and its company."""
+    liveness = LivenessSocket(workspace.place)
+    yield liveness
+    liveness.close()

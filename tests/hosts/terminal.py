@@ -12,12 +12,12 @@ import time
 from typing import TYPE_CHECKING
 
 import pyte
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hosts.desk import Desk
+    from hosts.workspace import Workspace
 
 COLUMNS, LINES = 150, 50
 
@@ -46,14 +46,16 @@ class _Screen(pyte.Screen):
 class Terminal:
     """One terminal with one host in it."""
 
-    def __init__(self, desk: Desk, name: str, *words: str, cwd: str, env: dict[str, str]) -> None:
+    def __init__(
+        self, workspace: Workspace, name: str, *words: str, cwd: str, env: dict[str, str]
+    ) -> None:
         ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self._screen = _Screen(self._write)
         self._stream = pyte.ByteStream(self._screen)
         self._changed = threading.Condition(threading.RLock())
         self._fd = ours
-        self.process = desk.start(
+        self.process = workspace.start(
             name,
             *words,
             before=[sys.executable, "-S", "-c", _TAKE_IT],
@@ -65,7 +67,7 @@ class Terminal:
             start_new_session=True,
         )
         os.close(theirs)
-        desk.terminals.append(self)
+        workspace.terminals.append(self)
         self._last = time.monotonic()
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts.desk import SERVER, Sight, promise, wrap
-from hosts.models import Answer
-from stage import call, request
+from hosts.fake_models import Answer
+from hosts.workspace import SERVER, Observation, promise, wrap
+from launches import call, request
 
 if TYPE_CHECKING:
-    from stage import Launch, Stage
+    from launches import Launch, LaunchRunner
 
 ONE, TWO = "01a1e289-0000-7000-8000-000000000001", "01a1e289-0000-7000-8000-000000000002"
 
@@ -22,7 +22,7 @@ def used(request: pytest.FixtureRequest) -> None:
     request.node.user_properties.append(("used", ["a stand-in for a host"]))
 
 
-def greet(host: Launch) -> None:
+def initialize(host: Launch) -> None:
     """Open the connection as Codex does."""
     info = {"name": "stand-in", "version": "1"}
     words = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
@@ -39,13 +39,13 @@ def look(host: Launch, number: int, **meta: str) -> str:
     return json.dumps(answer)
 
 
-def see(text: str) -> Sight:
-    return Sight(Answer("stand-in", "look", text))
+def see(text: str) -> Observation:
+    return Observation(Answer("stand-in", "look", text))
 
 
-def test_a_call_of_another_thread_is_refused(stage: Stage, launcher: list[str]) -> None:
-    host = stage.launch_below("codex", command=wrap(launcher, SERVER))
-    greet(host)
+def test_a_call_of_another_thread_is_refused(runner: LaunchRunner, launcher: list[str]) -> None:
+    host = runner.launch_below_host("codex", command=wrap(launcher, SERVER))
+    initialize(host)
 
     mine = look(host, 1, threadId=ONE)
     other = look(host, 2, threadId=TWO)
@@ -58,11 +58,11 @@ def test_a_call_of_another_thread_is_refused(stage: Stage, launcher: list[str]) 
 
 
 def test_a_call_of_another_session_is_answered_by_a_server_of_its_own(
-    stage: Stage, launcher: list[str]
+    runner: LaunchRunner, launcher: list[str]
 ) -> None:
     command = wrap(launcher, SERVER, "--env", "SESSION=session")
-    host = stage.launch_below("goose", command=command)
-    greet(host)
+    host = runner.launch_below_host("goose", command=command)
+    initialize(host)
 
     mine = see(look(host, 1, **{"agent-session-id": "one"}))
     other = see(look(host, 2, **{"agent-session-id": "two"}))

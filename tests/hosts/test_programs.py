@@ -8,8 +8,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts import enclosure, programs
-from stage import LIMIT
+from hosts import isolation, programs
+from launches import LIMIT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", ["codex", "old-codex", "claude"])
 def test_a_program_is_the_pinned_one(name: str, installed: dict[str, Path]) -> None:
-    with enclosure.shut_in():
+    with isolation.leave_only_loopback():
         done = subprocess.run(
             [installed[name], "--version"],
             check=True,
@@ -34,17 +34,17 @@ def test_a_program_is_the_pinned_one(name: str, installed: dict[str, Path]) -> N
 def test_there_is_no_network_but_loopback() -> None:
     before = socket.if_nameindex()
 
-    with enclosure.shut_in():
+    with isolation.leave_only_loopback():
         assert [name for _, name in socket.if_nameindex()] == ["lo"]
 
     assert socket.if_nameindex() == before
 
 
 def test_an_orphan_does_not_get_lost() -> None:
-    with enclosure.keep_orphans():
+    with isolation.adopt_and_end_orphans():
         # The shell ends at once, and tells whom it leaves behind.
         shell = ["sh", "-c", "sleep 3600 >&- 2>&- & echo $!"]
         told = subprocess.run(shell, check=True, capture_output=True, timeout=LIMIT).stdout
-        assert [process.pid for process in enclosure.list_below()] == [int(told)]
+        assert [process.pid for process in isolation.list_below()] == [int(told)]
 
-    assert not enclosure.list_below()
+    assert not isolation.list_below()

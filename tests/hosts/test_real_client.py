@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts import programs
-from hosts.enclosure import shut_in
+from hosts.isolation import leave_only_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def transcripts(everything: list[str], shared: Path) -> dict[str, Transcript]:
     from hosts import client  # here and below: it takes a second, and most workers need it not
 
     path = shared / "everything"
-    with shut_in():
+    with leave_only_loopback():
         return client.take_down_once(path, everything, client.EVERYTHING_FEATURES, "auto")
 
 

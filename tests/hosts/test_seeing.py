@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 import pytest
+from fake_hosts import limit_to_subtree
 from hosts import claude, codex
-from hosts.both import HOSTS
-from hosts.company import ROLES, list_survivors
-from hosts.desk import HERE, LAUNCHER, SERVER, Desk, promise
-from hosts.models import LIMIT
-from stage import Witness, wait_until_gone
-from standins import enclose
+from hosts.codex_and_claude import HOSTS
+from hosts.fake_models import LIMIT
+from hosts.survivors import ROLES, list_survivors
+from hosts.workspace import HERE, LAUNCHER, SERVER, Workspace, promise
+from launches import LivenessSocket, wait_until_gone
 
 from mcp_launch.commands import reap
 from mcp_launch.machine import process_snapshot
@@ -55,13 +55,13 @@ args = ["run", "--", "codex", "mcp-server"]
 """
 
 
-def run(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run one of our commands as the desk's owner, who has Codex and Claude Code installed."""
-    path = ":".join(str(Path(desk.programs[name]).parent) for name in ("codex", "claude"))
-    environ = desk.environment()
+def run(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one of our commands as the workspace's owner, who has Codex and Claude Code installed."""
+    path = ":".join(str(Path(workspace.programs[name]).parent) for name in ("codex", "claude"))
+    environ = workspace.environment()
     return subprocess.run(
         [PROGRAM, *words],
-        cwd=desk.projects[0],
+        cwd=workspace.projects[0],
         env=environ | {"PATH": f"{path}:{environ['PATH']}"},
         check=False,
         capture_output=True,
@@ -71,76 +71,78 @@ def run(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def examine(desk: Desk, *words: str) -> dict[str, set[str]]:
-    """Return what the doctor finds about each server on the desk."""
-    done = run(desk, "doctor", "--json", *words)
+def examine(workspace: Workspace, *words: str) -> dict[str, set[str]]:
+    """Return what the doctor finds about each server on the workspace."""
+    done = run(workspace, "doctor", "--json", *words)
     assert done.returncode in {0, 1}, done.stderr
     found: dict[str, set[str]] = {}
     for finding in json.loads(done.stdout)["findings"]:
         assert finding["fix"]
         # Where this launcher is installed is the developer's affair, and so is what runs.
-        if finding["subject"].get("file", "").startswith(str(desk.place)):
+        if finding["subject"].get("file", "").startswith(str(workspace.place)):
             found.setdefault(finding["subject"]["server"], set()).add(finding["code"])
     return found
 
 
-def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(bare_desk: Desk) -> None:
-    desk = bare_desk
-    project = desk.make_project("project")
-    desk.used |= {"codex", "claude"}
-    codex.configure(desk, [*LAUNCHER, "--", *SERVER], server="healthy")
-    path = desk.home / ".codex" / "config.toml"
+def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(
+    workspace_without_launcher: Workspace,
+) -> None:
+    workspace = workspace_without_launcher
+    project = workspace.make_project("project")
+    workspace.used |= {"codex", "claude"}
+    codex.configure(workspace, [*LAUNCHER, "--", *SERVER], server="healthy")
+    path = workspace.home / ".codex" / "config.toml"
     path.write_text(path.read_text(encoding="utf-8") + CODEX_SERVERS, encoding="utf-8")
-    claude.configure(desk, [*LAUNCHER, "--", *SERVER], server="healthy-too")
-    settings = json.loads((desk.home / ".claude.json").read_text(encoding="utf-8"))
+    claude.configure(workspace, [*LAUNCHER, "--", *SERVER], server="healthy-too")
+    settings = json.loads((workspace.home / ".claude.json").read_text(encoding="utf-8"))
     dying = [sys.executable, "-c", "raise SystemExit('no database')"]
     for name, words in (("unset", [*SERVER, "${NOT_SET_ANYWHERE}"]), ("dies", dying)):
         entry = {"command": PROGRAM, "args": ["run", "--", *words]}
         settings["mcpServers"][name] = entry
-    (desk.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")
+    (workspace.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")
 
-    assert examine(desk, "--live") == WRONG
-    assert desk.start("codex", "mcp", "list", cwd=project).wait(LIMIT) != 0
+    assert examine(workspace, "--live") == WRONG
+    assert workspace.start("codex", "mcp", "list", cwd=project).wait(LIMIT) != 0
 
     # What can be mended, is, and Codex starts again.
-    assert run(desk, "doctor", "--fix", "--yes").returncode == 1
-    left = examine(desk)
+    assert run(workspace, "doctor", "--fix", "--yes").returncode == 1
+    left = examine(workspace)
     assert "thread" not in left
     assert "moved" not in left
-    assert desk.start("codex", "mcp", "list", cwd=project).wait(LIMIT) == 0
+    assert workspace.start("codex", "mcp", "list", cwd=project).wait(LIMIT) == 0
 
 
-def list_servers(desk: Desk) -> dict[int, dict[str, Any]]:
-    """Return the servers on the desk that `ps` knows by their processes, with whose they are."""
+def list_servers(workspace: Workspace) -> dict[int, dict[str, Any]]:
+    """Return the servers in the workspace that `ps` shows by their processes, by pid."""
     found: dict[int, dict[str, Any]] = {}
-    for host in json.loads(run(desk, "ps", "--json").stdout)["hosts"]:
+    for host in json.loads(run(workspace, "ps", "--json").stdout)["hosts"]:
         for session in host["sessions"]:
             for server in session["servers"]:
-                if server["project"] in desk.projects:
+                if server["project"] in workspace.projects:
                     whose = {"host": host["host"], "asker": session["thread"] or session["session"]}
                     launch = server["launch"] or {"server": server["pid"]}
                     found[launch["server"]] = server | whose
     return found
 
 
-def test_ps_shows_which_server_runs_for_which_session(desk: Desk) -> None:
-    projects = [desk.make_project(name) for name in ("one", "two")]
-    codex.configure(desk, desk.wrap(SERVER))
-    claude.configure(desk, desk.wrap(SERVER))
-    host = codex.AppServer(desk)
+def test_ps_shows_which_server_runs_for_which_session(workspace: Workspace) -> None:
+    projects = [workspace.make_project(name) for name in ("one", "two")]
+    codex.configure(workspace, workspace.wrap(SERVER))
+    claude.configure(workspace, workspace.wrap(SERVER))
+    host = codex.AppServer(workspace)
     threads = host.start_threads(*projects)
     host.prompt(*threads)
-    desk.wait_for_sights(2)
+    workspace.wait_for_observations(2)
     # Both sessions stay: the second call of each is never answered.
     called = threading.Semaphore(0)
-    desk.models.before_call = called.release
+    workspace.models.before_call = called.release
     for project in projects:
-        claude.run(desk, project, words=f"{claude.LOOK} call mcp__probe__wait {{}}")
+        claude.run(workspace, project, words=f"{claude.LOOK} call mcp__probe__wait {{}}")
     for _ in range(4):
         assert called.acquire(timeout=LIMIT)
 
-    sights = desk.wait_for_sights(4)
-    shown = list_servers(desk)
+    sights = workspace.wait_for_observations(4)
+    shown = list_servers(workspace)
 
     assert shown.keys() == {sight.pid for sight in sights}
     for sight in sights:
@@ -150,48 +152,48 @@ def test_ps_shows_which_server_runs_for_which_session(desk: Desk) -> None:
         whole = [psutil.Process(pid) for pid in server["pids"]]
         memory = sum(one.memory_full_info().pss for one in whole)
         assert server["memory"]["bytes"] == pytest.approx(memory, rel=0.3)
-        assert bool(server["launch"]) is bool(desk.launcher)
+        assert bool(server["launch"]) is bool(workspace.launcher)
         promise(server["asker"] == sight.asker, "nothing tells whose of its threads' it is")
-    assert "probe" in run(desk, "ps").stdout
+    assert "probe" in run(workspace, "ps").stdout
 
 
-def test_after_clear_in_a_terminal_ps_shows_the_session_that_there_is(desk: Desk) -> None:
-    project = desk.make_project("project")
-    claude.configure(desk, desk.wrap(SERVER))
-    terminal = claude.open_terminal(desk, project)
+def test_after_clear_in_a_terminal_ps_shows_the_session_that_there_is(workspace: Workspace) -> None:
+    project = workspace.make_project("project")
+    claude.configure(workspace, workspace.wrap(SERVER))
+    terminal = claude.open_terminal(workspace, project)
     terminal.type(claude.LOOK)
-    [sight] = desk.wait_for_sights(1)
+    [sight] = workspace.wait_for_observations(1)
     terminal.wait_for("done")
     terminal.type("/clear")
     terminal.wait_until(lambda screen: "done" not in screen)
 
-    shown = list_servers(desk)[sight.pid]
+    shown = list_servers(workspace)[sight.pid]
 
-    (record,) = (desk.home / ".claude" / "sessions").glob("*.json")
+    (record,) = (workspace.home / ".claude" / "sessions").glob("*.json")
     session = json.loads(record.read_text(encoding="utf-8"))["sessionId"]
     assert session != sight.asker
     assert shown["asker"] == session
     assert shown["pid"] == sight.pid
-    assert shown["earlier_session"] == (sight.asker if desk.launcher else None)
+    assert shown["earlier_session"] == (sight.asker if workspace.launcher else None)
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_reap_removes_what_a_killed_host_left_and_nothing_else(
-    bare_desk: Desk,
+    workspace_without_launcher: Workspace,
     host: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)  # nothing here is ten seconds old
-    desk = bare_desk
-    project = desk.make_project("project")
-    init = desk.place / "init"
+    workspace = workspace_without_launcher
+    project = workspace.make_project("project")
+    init = workspace.place / "init"
     init.symlink_to(os.path.realpath(sys.executable))
-    adopter = [str(init), "-S", "-E", str(HERE.parent / "support" / "actors" / "adopter.py")]
-    witness = Witness(desk.place)
-    HOSTS[host].configure(desk, [*SERVER, "--witness", witness.path, "hostile"])
+    fake_init = [str(init), "-S", "-E", str(HERE.parent / "support" / "scripts" / "fake_init.py")]
+    liveness = LivenessSocket(workspace.place)
+    HOSTS[host].configure(workspace, [*SERVER, "--liveness", liveness.path, "hostile"])
     left, living = (
-        start_with_company(desk, project, witness, HOSTS[host], adopter) for _ in range(2)
+        start_with_company(workspace, project, liveness, HOSTS[host], fake_init) for _ in range(2)
     )
     killed = psutil.Process(left["server"]).parent()
     assert killed
@@ -199,25 +201,25 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     wait_until_gone(killed.pid)
 
     # Only at what this test has started: a developer may have leftovers of his own.
-    assert reap.run(desk.environment(), is_sure=True, table=enclose()) == 0
+    assert reap.run(workspace.environment(), is_sure=True, table=limit_to_subtree()) == 0
 
     assert str(left["server"]) in capsys.readouterr().out
     assert all(psutil.Process(pid).is_running() for pid in living.values())
-    witness.pids = left
+    liveness.pids = left
     # What has forked twice and left its session is nobody's in particular without us.
-    assert set(list_survivors(witness)) <= {"daemon"}
-    witness.pids |= {f"living {role}": pid for role, pid in living.items()}
-    witness.close()
+    assert set(list_survivors(liveness)) <= {"daemon"}
+    liveness.pids |= {f"living {role}": pid for role, pid in living.items()}
+    liveness.close()
 
 
 def start_with_company(
-    desk: Desk, project: str, witness: Witness, host: Any, adopter: list[str]
+    workspace: Workspace, project: str, liveness: LivenessSocket, host: Any, fake_init: list[str]
 ) -> dict[str, int]:
     """Start a host below an init of its own, and return its server's company."""
-    for connection in witness.actors.values():
+    for connection in liveness.connections.values():
         connection.close()  # theirs is another company
-    witness.actors.clear()
-    witness.pids.clear()
-    host.run(desk, project, words="call mcp__probe__wait {}", before=adopter)
-    witness.meet(*ROLES)
-    return dict(witness.pids)
+    liveness.connections.clear()
+    liveness.pids.clear()
+    host.run(workspace, project, words="call mcp__probe__wait {}", before=fake_init)
+    liveness.wait_for(*ROLES)
+    return dict(liveness.pids)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from hosts import claude, codex
-from hosts.desk import SERVER, Desk, promise
-from hosts.enclosure import find_above
+from hosts.isolation import find_above
+from hosts.workspace import SERVER, Workspace, promise
 
 
 def test_two_terminals_on_one_daemon_and_a_new_thread_have_servers_that_know_them(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    projects = [desk.make_project("one"), desk.make_project("two")]
-    codex.configure(desk, desk.wrap(SERVER))
-    one, two = (codex.open_terminal(desk, project) for project in projects)
+    projects = [workspace.make_project("one"), workspace.make_project("two")]
+    codex.configure(workspace, workspace.wrap(SERVER))
+    one, two = (codex.open_terminal(workspace, project) for project in projects)
 
     one.type(codex.LOOK)
-    desk.models.wait_for(1)
+    workspace.models.wait_for(1)
     two.type(codex.LOOK)
-    desk.models.wait_for(2)
+    workspace.models.wait_for(2)
     one.wait_for("done")
     two.wait_for("done")
     one.type("/new")
@@ -25,64 +25,68 @@ def test_two_terminals_on_one_daemon_and_a_new_thread_have_servers_that_know_the
     one.press("\r")
     one.wait_until(lambda screen: "done" not in screen and codex.MODEL in screen)
     one.type(codex.LOOK)
-    desk.models.wait_for(3)
+    workspace.models.wait_for(3)
     two.type(codex.LOOK)
 
-    sights = desk.wait_for_sights(4)
+    sights = workspace.wait_for_observations(4)
     assert len({sight.asker for sight in sights}) == 3
     # One process is the host of them all.
     assert len({find_above(sight.pid, "codex") for sight in sights}) == 1
     for sight, project in zip(sights, [*projects, *projects], strict=True):
         promise(sight.env.get("CODEX_THREAD_ID") == sight.asker, "the server is told no thread")
-        desk.check(sight, project)
+        workspace.check(sight, project)
 
 
-def test_after_clear_and_resume_in_a_terminal_every_call_tells_its_session(desk: Desk) -> None:
-    project = desk.make_project("project")
-    claude.configure(desk, desk.wrap(SERVER))
-    terminal = claude.open_terminal(desk, project)
+def test_after_clear_and_resume_in_a_terminal_every_call_tells_its_session(
+    workspace: Workspace,
+) -> None:
+    project = workspace.make_project("project")
+    claude.configure(workspace, workspace.wrap(SERVER))
+    terminal = claude.open_terminal(workspace, project)
 
     terminal.type(claude.LOOK)
-    [first] = desk.models.wait_for(1)
+    [first] = workspace.models.wait_for(1)
     terminal.wait_for("done")
     terminal.type("/clear")
     terminal.wait_until(lambda screen: "done" not in screen)
     terminal.type(claude.LOOK)
-    desk.models.wait_for(2)
+    workspace.models.wait_for(2)
     terminal.wait_for("done")
     terminal.type(f"/resume {first.asker}")
     terminal.wait_until(lambda screen: first.asker not in screen)
     terminal.type(claude.LOOK)
 
-    sights = desk.wait_for_sights(3)
+    sights = workspace.wait_for_observations(3)
     assert [sight.asker == first.asker for sight in sights] == [True, False, True]
     for number, sight in enumerate(sights, 1):
         promise(
             sight.asker == sight.context.get("sessionId"),
             "after /clear nothing tells the server that the session is another",
         )
-        desk.check(sight, project)
+        workspace.check(sight, project)
         # It was not asked to have the session in its environment: it lives on.
         assert sight.calls == number
 
 
-def test_after_clear_in_a_terminal_a_server_that_wants_its_session_has_it(desk: Desk) -> None:
-    project = desk.make_project("project")
-    claude.configure(desk, desk.wrap(SERVER, "--env", "CLAUDE_CODE_SESSION_ID=session"))
-    terminal = claude.open_terminal(desk, project)
+def test_after_clear_in_a_terminal_a_server_that_wants_its_session_has_it(
+    workspace: Workspace,
+) -> None:
+    project = workspace.make_project("project")
+    claude.configure(workspace, workspace.wrap(SERVER, "--env", "CLAUDE_CODE_SESSION_ID=session"))
+    terminal = claude.open_terminal(workspace, project)
 
     terminal.type(claude.LOOK)
-    desk.models.wait_for(1)
+    workspace.models.wait_for(1)
     terminal.wait_for("done")
     terminal.type("/clear")
     terminal.wait_until(lambda screen: "done" not in screen)
     terminal.type(claude.LOOK)
 
-    sights = desk.wait_for_sights(2)
+    sights = workspace.wait_for_observations(2)
     assert len({sight.asker for sight in sights}) == 2
     promise(
         all(sight.env["CLAUDE_CODE_SESSION_ID"] == sight.asker for sight in sights),
         "after /clear the server's environment names the old session",
     )
     for sight in sights:
-        desk.check(sight, project)
+        workspace.check(sight, project)

@@ -8,100 +8,104 @@ import time
 
 import pytest
 from hosts import claude, codex
-from hosts.both import HOSTS
-from hosts.desk import SERVER, Desk, Sight, promise
-from hosts.models import LIMIT
-from stage import wait_until_gone
+from hosts.codex_and_claude import HOSTS
+from hosts.fake_models import LIMIT
+from hosts.workspace import SERVER, Observation, Workspace, promise
+from launches import wait_until_gone
 
 # Nobody calls within milliseconds of a death: what counts is what a host does that knows of it.
 NOTICED = 0.5
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_that_prints_what_is_no_message_is_understood(desk: Desk, host: str) -> None:
-    project = desk.make_project("project")
-    HOSTS[host].configure(desk, desk.wrap([*SERVER, "--noisy"]))
+def test_a_server_that_prints_what_is_no_message_is_understood(
+    workspace: Workspace, host: str
+) -> None:
+    project = workspace.make_project("project")
+    HOSTS[host].configure(workspace, workspace.wrap([*SERVER, "--noisy"]))
 
-    HOSTS[host].run(desk, project, words=f"{codex.LOOK} {codex.LOOK}").wait(LIMIT)
+    HOSTS[host].run(workspace, project, words=f"{codex.LOOK} {codex.LOOK}").wait(LIMIT)
 
-    promise(len(desk.models.answers) == 2, "the noise breaks the connection")
-    assert [Sight(one).calls for one in desk.models.answers] == [1, 2]
+    promise(len(workspace.models.answers) == 2, "the noise breaks the connection")
+    assert [Observation(one).calls for one in workspace.models.answers] == [1, 2]
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_that_dies_between_two_calls_is_replaced(desk: Desk, host: str) -> None:
-    project = desk.make_project("project")
-    HOSTS[host].configure(desk, desk.wrap(SERVER))
+def test_a_server_that_dies_between_two_calls_is_replaced(workspace: Workspace, host: str) -> None:
+    project = workspace.make_project("project")
+    HOSTS[host].configure(workspace, workspace.wrap(SERVER))
 
     def kill_the_server() -> None:
-        for answer in desk.models.answers:
-            os.kill(Sight(answer).pid, signal.SIGKILL)
-            wait_until_gone(Sight(answer).pid)
+        for answer in workspace.models.answers:
+            os.kill(Observation(answer).pid, signal.SIGKILL)
+            wait_until_gone(Observation(answer).pid)
         time.sleep(NOTICED)
 
-    desk.models.before_call = kill_the_server
-    HOSTS[host].run(desk, project, words=f"{codex.LOOK} {codex.LOOK}")
+    workspace.models.before_call = kill_the_server
+    HOSTS[host].run(workspace, project, words=f"{codex.LOOK} {codex.LOOK}")
 
-    first, second = desk.models.wait_for(2)
+    first, second = workspace.models.wait_for(2)
     promise("<<" in second.text, "it stays dead, and every later call fails")
-    assert Sight(second).pid != Sight(first).pid
-    assert Sight(second).calls == 1
-    desk.check(Sight(second), project)
-    if desk.launcher:
+    assert Observation(second).pid != Observation(first).pid
+    assert Observation(second).calls == 1
+    workspace.check(Observation(second), project)
+    if workspace.launcher:
         # The host has not noticed anything: it is the same launch.
-        assert Sight(second).context["launchId"] == Sight(first).context["launchId"]
+        assert Observation(second).context["launchId"] == Observation(first).context["launchId"]
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_command_that_does_not_exist_is_explained(desk: Desk, host: str) -> None:
-    project = desk.make_project("project")
-    command = desk.wrap(["no-such-server"])
+def test_a_command_that_does_not_exist_is_explained(workspace: Workspace, host: str) -> None:
+    project = workspace.make_project("project")
+    command = workspace.wrap(["no-such-server"])
 
     # Codex tells only of servers that are required, Claude Code only when asked.
     if host == "codex":
-        codex.configure(desk, command, required=True)
-        codex.run(desk, project).wait(LIMIT)
+        codex.configure(workspace, command, required=True)
+        codex.run(workspace, project).wait(LIMIT)
     else:
-        claude.configure(desk, command)
-        claude.list_servers(desk, project).wait(LIMIT)
+        claude.configure(workspace, command)
+        claude.list_servers(workspace, project).wait(LIMIT)
 
-    shown = desk.read_output()
+    shown = workspace.read_output()
     assert "probe: " in shown
     ours = "was not found on PATH (" in shown and "fix: install it, or give its" in shown
     promise(ours, "the error names no way out")
 
 
-def test_a_server_that_dies_over_the_first_word_of_2026_is_asked_in_the_old_way(desk: Desk) -> None:
-    project = desk.make_project("project")
-    claude.configure(desk, desk.wrap([*SERVER, "--touchy"]))
+def test_a_server_that_dies_over_the_first_word_of_2026_is_asked_in_the_old_way(
+    workspace: Workspace,
+) -> None:
+    project = workspace.make_project("project")
+    claude.configure(workspace, workspace.wrap([*SERVER, "--touchy"]))
 
-    claude.run(desk, project).wait(LIMIT)
+    claude.run(workspace, project).wait(LIMIT)
 
-    desk.check(Sight(desk.models.wait_for(1)[0]), project)
+    workspace.check(Observation(workspace.models.wait_for(1)[0]), project)
 
 
-def test_a_slow_server_is_ready_within_the_second_that_codex_gives_it(desk: Desk) -> None:
+def test_a_slow_server_is_ready_within_the_second_that_codex_gives_it(workspace: Workspace) -> None:
     # As slow as Codex permits for a first turn, and the launcher needs its share too.
-    project = desk.make_project("project")
-    codex.configure(desk, desk.wrap([*SERVER, "--late", "0.5"]))
+    project = workspace.make_project("project")
+    codex.configure(workspace, workspace.wrap([*SERVER, "--late", "0.5"]))
 
-    codex.run(desk, project)
-    desk.models.wait_for(1)
+    codex.run(workspace, project)
+    workspace.models.wait_for(1)
 
-    promise(desk.models.answers, "the first turn has to do without its tools")
-    desk.check(Sight(desk.models.answers[0]), project)
+    promise(workspace.models.answers, "the first turn has to do without its tools")
+    workspace.check(Observation(workspace.models.answers[0]), project)
 
 
-def test_a_very_slow_server_is_there_for_the_next_turn(desk: Desk) -> None:
-    project = desk.make_project("project")
-    codex.configure(desk, desk.wrap([*SERVER, "--late", "2"]))
-    host = codex.AppServer(desk)
+def test_a_very_slow_server_is_there_for_the_next_turn(workspace: Workspace) -> None:
+    project = workspace.make_project("project")
+    codex.configure(workspace, workspace.wrap([*SERVER, "--late", "2"]))
+    host = codex.AppServer(workspace)
 
     [thread] = host.start_threads(project)
     host.prompt(thread)
-    assert desk.models.not_offered == [(thread, "mcp__probe__look")]
+    assert workspace.models.not_offered == [(thread, "mcp__probe__look")]
     host.wait_until_ready("probe")
     host.prompt(thread)
 
-    [answer] = desk.models.wait_for(2)
-    desk.check(Sight(answer), project)
+    [answer] = workspace.models.wait_for(2)
+    workspace.check(Observation(answer), project)

@@ -9,47 +9,47 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import claude, codex
-from hosts.company import PATIENCE, ROLES, list_survivors
-from hosts.desk import SERVER, Desk, Sight, promise
-from hosts.enclosure import wait_until_alone
-from hosts.models import LIMIT
+from hosts.fake_models import LIMIT
+from hosts.isolation import wait_until_alone
+from hosts.survivors import PATIENCE, ROLES, list_survivors
+from hosts.workspace import SERVER, Observation, Workspace, promise
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-    from stage import Witness
+    from launches import LivenessSocket
 
 
 def start_claude_with_codex(
-    desk: Desk, command: Sequence[str], words: str
+    workspace: Workspace, command: Sequence[str], words: str
 ) -> subprocess.Popen[bytes]:
     """Claude Code → `codex mcp-server` → server."""
-    project, other = desk.make_project("project"), desk.make_project("other")
-    desk.used.add("old-codex")
-    serving = [str(desk.programs["old-codex"]), "mcp-server"]
-    claude.configure(desk, desk.wrap(serving), server="codex")
-    codex.configure(desk, desk.wrap(command))
-    return claude.run(desk, project, words=say("mcp__codex__codex", prompt=words, cwd=other))
+    project, other = workspace.make_project("project"), workspace.make_project("other")
+    workspace.used.add("old-codex")
+    serving = [str(workspace.programs["old-codex"]), "mcp-server"]
+    claude.configure(workspace, workspace.wrap(serving), server="codex")
+    codex.configure(workspace, workspace.wrap(command))
+    return claude.run(workspace, project, words=say("mcp__codex__codex", prompt=words, cwd=other))
 
 
 def start_codex_with_claude(
-    desk: Desk, command: Sequence[str], words: str
+    workspace: Workspace, command: Sequence[str], words: str
 ) -> subprocess.Popen[bytes]:
     """Codex → `claude mcp serve` → its shell → `claude -p` → server.
 
     What `claude mcp serve` serves are its own tools: it starts no server itself.
     """
-    project, other = desk.make_project("project"), desk.make_project("other")
-    desk.used.add("claude")
-    env = claude.make_environment(desk)
-    program = str(desk.programs["claude"])
-    serving = desk.wrap([program, "mcp", "serve"])
+    project, other = workspace.make_project("project"), workspace.make_project("other")
+    workspace.used.add("claude")
+    env = claude.make_environment(workspace)
+    program = str(workspace.programs["claude"])
+    serving = workspace.wrap([program, "mcp", "serve"])
     # Required, since it may need more than the second that Codex gives to others.
-    codex.configure(desk, serving, server="claude", env_vars=sorted(env), required=True)
-    claude.configure(desk, desk.wrap(command))
+    codex.configure(workspace, serving, server="claude", env_vars=sorted(env), required=True)
+    claude.configure(workspace, workspace.wrap(command))
     line = shlex.join(["env", "-C", other, program, "-p", words, "--allowedTools", claude.TOOLS])
-    return codex.run(desk, project, words=say("mcp__claude__Bash", command=line), env=env)
+    return codex.run(workspace, project, words=say("mcp__claude__Bash", command=line), env=env)
 
 
 def say(tool: str, **arguments: str) -> str:
@@ -61,37 +61,37 @@ INNER = {"claude": "codex", "codex": "claude"}
 
 
 @pytest.mark.parametrize("outermost", list(START))
-def test_a_server_below_two_hosts_knows_both(desk: Desk, outermost: str) -> None:
-    START[outermost](desk, SERVER, "call mcp__probe__look {}")
+def test_a_server_below_two_hosts_knows_both(workspace: Workspace, outermost: str) -> None:
+    START[outermost](workspace, SERVER, "call mcp__probe__look {}")
 
-    inner, outer = desk.models.wait_for(2)
-    sight = Sight(inner)
+    inner, outer = workspace.models.wait_for(2)
+    sight = Observation(inner)
     around = sight.context.get("outer", {})
     promise(
         (around.get("host"), around.get("sessionId")) == (outermost, outer.asker),
         "nothing tells the server that there is another host behind its own",
     )
-    project, other = desk.projects
-    desk.check(sight, other)
+    project, other = workspace.projects
+    workspace.check(sight, other)
     assert around["cwd"] == project
     assert sight.context["host"] == INNER[outermost]
 
 
 @pytest.mark.parametrize("outermost", list(START))
 def test_the_end_of_the_outermost_host_ends_all_layers(
-    desk: Desk, witness: Witness, outermost: str
+    workspace: Workspace, liveness: LivenessSocket, outermost: str
 ) -> None:
-    command = [*SERVER, "--witness", witness.path, "hostile"]
+    command = [*SERVER, "--liveness", liveness.path, "hostile"]
     called = threading.Semaphore(0)  # by the outer host, and by the inner
-    desk.models.before_call = called.release
+    workspace.models.before_call = called.release
 
-    host = START[outermost](desk, command, "call mcp__probe__wait {}")
-    witness.meet(*ROLES)
+    host = START[outermost](workspace, command, "call mcp__probe__wait {}")
+    liveness.wait_for(*ROLES)
     for _ in range(2):
         assert called.acquire(timeout=LIMIT)
     host.kill()
     host.wait(LIMIT)
 
-    promise(not list_survivors(witness), "the server and everything it started live on")
+    promise(not list_survivors(liveness), "the server and everything it started live on")
     left = wait_until_alone(PATIENCE)
     assert not left

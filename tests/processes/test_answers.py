@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from launches import SCRIPTED_SERVER, Launch, LaunchRunner, call, python, read_refusal, request
 from sessions import A, B, kill, methods, of, with_constants
-from stage import MEMORY, Launch, Stage, call, python, refusal, request
 
 from mcp_launch.broker.calls import KEY
 
@@ -36,7 +36,7 @@ def write_call(launch: Launch, request_id: str, meta: str, arguments: str = "{}"
 
 def test_a_call_is_refused_with_a_result_that_says_it_failed(codex: Callable[..., Launch]) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     host.send(call("look", 2, meta=of(B)), request("prompts/get", 3, _meta=of(B)))
@@ -44,7 +44,7 @@ def test_a_call_is_refused_with_a_result_that_says_it_failed(codex: Callable[...
 
     assert refused["result"]["isError"] is True
     assert "resultType" not in refused["result"]
-    assert "but this server serves" in refusal(refused)
+    assert "but this server serves" in read_refusal(refused)
     assert "but this server serves" in other["error"]["message"]
     assert not -32768 <= other["error"]["code"] <= -32000
 
@@ -53,7 +53,7 @@ def test_a_refused_call_of_the_2026_era_has_a_complete_result(
     codex: Callable[..., Launch],
 ) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -77,7 +77,7 @@ def test_a_refused_request_gets_its_id_back_as_it_was_written(
     codex: Callable[..., Launch], written: str, arguments: str
 ) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     write_call(host, written, json.dumps(of(B)), arguments)
@@ -85,9 +85,9 @@ def test_a_refused_request_gets_its_id_back_as_it_was_written(
     assert host.read_line().startswith(f'{{"jsonrpc":"2.0","id":{written},"result"'.encode())
 
 
-def test_a_call_with_a_long_number_is_answered_when_the_server_dies(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_call_with_a_long_number_is_answered_when_the_server_dies(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     number = "9" * 4000  # as long as the server itself can read
     params = f'{{"name":"die","arguments":{{"n":{number}}},"_meta":{{"n":{number * 2}}}}}'
     line = f'{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{params}}}\n'
@@ -96,7 +96,7 @@ def test_a_call_with_a_long_number_is_answered_when_the_server_dies(stage: Stage
     answer = launch.answer()
 
     assert answer["id"] == 2
-    assert "tools/call was not answered" in refusal(answer)
+    assert "tools/call was not answered" in read_refusal(answer)
 
 
 # A server that is being replaced.
@@ -107,7 +107,7 @@ def test_nothing_of_ours_is_written_into_a_servers_answer(
 ) -> None:
     session = claude("--env", "SESSION=session")
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     host.send(call("ask", 2, at_once=True))  # a question that nobody answers
     assert host.answer()["method"] == "sampling/createMessage"
@@ -131,7 +131,7 @@ def test_a_call_that_took_too_long_is_not_answered_again_at_length(
 ) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=0.2))
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     flag = tmp_path / "go"
     host.send(call("wait", 2, path=str(flag), size=200_000))
@@ -139,7 +139,7 @@ def test_a_call_that_took_too_long_is_not_answered_again_at_length(
 
     session.switch("s-2")
     host.send(call("look", 3))
-    assert "was replaced" in refusal(host.answer())
+    assert "was replaced" in read_refusal(host.answer())
     flag.touch()  # it has not been ended yet, and answers
 
     answer = host.answer()
@@ -153,7 +153,7 @@ def test_an_answer_that_has_begun_may_end_before_its_server_is_replaced(
     run = with_constants(DRAIN_LIMIT=0.01, _LINE_LIMIT=20.0)
     session = claude("--env", "SESSION=session", "--trace", run=run)
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     flag = tmp_path / "go"
     host.send(call("slowly", 2, path=str(flag)))
@@ -161,7 +161,7 @@ def test_an_answer_that_has_begun_may_end_before_its_server_is_replaced(
 
     session.switch("s-2")
     host.send(call("look", 3))
-    host.wait_for_complaint(b"it may finish the answer")
+    host.wait_for_stderr(b"it may finish the answer")
     flag.touch()
 
     first, second = host.answer(), host.answer()
@@ -175,7 +175,7 @@ def test_an_answer_that_does_not_end_in_time_is_cut_and_not_followed_by_its_end(
     run = with_constants(DRAIN_LIMIT=0.01, _LINE_LIMIT=0.01)
     session = claude("--env", "SESSION=session", run=run)
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     flag = tmp_path / "go"
     host.send(call("slowly", 2, path=str(flag)))
@@ -188,7 +188,7 @@ def test_an_answer_that_does_not_end_in_time_is_cut_and_not_followed_by_its_end(
 
     refused, answer = host.answer(), host.answer()
     assert (refused["id"], answer["id"]) == (2, 3)
-    assert "was replaced" in refusal(refused)
+    assert "was replaced" in read_refusal(refused)
 
 
 def test_a_batch_that_waits_for_the_next_server_is_answered_once(
@@ -196,7 +196,7 @@ def test_a_batch_that_waits_for_the_next_server_is_answered_once(
 ) -> None:
     session = claude("--env", "SESSION=session")
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     flag = tmp_path / "go"
     host.send(call("wait", 2, path=str(flag)))
@@ -213,7 +213,7 @@ def test_a_batch_that_waits_for_the_next_server_is_answered_once(
     assert all("result" in answer for answer in answers)
 
 
-def test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives(stage: Stage) -> None:
+def test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives(runner: LaunchRunner) -> None:
     code = (
         "import sys\n"
         "sys.stdin.readline()\n"
@@ -221,7 +221,7 @@ def test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives(stage: Sta
         "sys.stdout.flush()\n"
         "sys.stdin.read()\n"
     )
-    launch = stage.launch("--stdout", "strict", "--", *python(code))
+    launch = runner.launch("--stdout", "strict", "--", *python(code))
     launch.send(request("initialize"))
 
     assert launch.answer() == {"jsonrpc": "2.0", "id": 1, "result": {}}
@@ -233,9 +233,11 @@ def test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives(stage: Sta
 
 @pytest.mark.parametrize("mode", ["auto", "off"])
 @pytest.mark.parametrize("size", [10, 100_000])
-def test_an_answer_without_a_line_end_is_the_only_one(stage: Stage, mode: str, size: int) -> None:
-    launch = stage.launch("--stdout", mode, "--", *MEMORY)
-    launch.greet()
+def test_an_answer_without_a_line_end_is_the_only_one(
+    runner: LaunchRunner, mode: str, size: int
+) -> None:
+    launch = runner.launch("--stdout", mode, "--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.send(call("bare", 2, size=size), call("look", 3))
 
     answers = [json.loads(line) for line in read_messages(launch, until=3)]
@@ -254,10 +256,12 @@ def read_messages(launch: Launch, until: int) -> list[bytes]:
     return lines
 
 
-def test_a_cancelled_call_is_not_handed_to_the_next_server(stage: Stage, tmp_path: Path) -> None:
+def test_a_cancelled_call_is_not_handed_to_the_next_server(
+    runner: LaunchRunner, tmp_path: Path
+) -> None:
     run = with_constants(module="runtime.relay", _DYING=20.0)
-    launch = stage.start([*run, "--", *MEMORY])
-    launch.greet()
+    launch = runner.start([*run, "--", *SCRIPTED_SERVER])
+    launch.initialize()
     flag = tmp_path / "go"
     launch.call("deaf", 2, path=str(flag))
 
@@ -270,9 +274,11 @@ def test_a_cancelled_call_is_not_handed_to_the_next_server(stage: Stage, tmp_pat
     assert "notifications/cancelled" not in methods({"heard": heard})
 
 
-def test_a_server_hears_no_cancellation_of_what_its_predecessor_was_asked(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_server_hears_no_cancellation_of_what_its_predecessor_was_asked(
+    runner: LaunchRunner,
+) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     kill(launch.call("look", 1)["pid"])
     launch.call("look", 2)
 
@@ -281,9 +287,9 @@ def test_a_server_hears_no_cancellation_of_what_its_predecessor_was_asked(stage:
     assert "notifications/cancelled" not in methods(launch.call("look", 3))
 
 
-def test_a_later_server_cancels_its_own_request_and_no_other(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_later_server_cancels_its_own_request_and_no_other(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     for number in (10, 20):
         launch.send(call("ask", number))
         launch.answer()
@@ -299,10 +305,12 @@ def test_a_later_server_cancels_its_own_request_and_no_other(stage: Stage) -> No
 
 
 def test_a_server_that_no_longer_reads_ends_the_launch_when_it_ends(
-    stage: Stage, tmp_path: Path
+    runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    launch = stage.start([*with_constants(module="runtime.relay", _DYING=0.01), "--", *MEMORY])
-    launch.greet()
+    launch = runner.start(
+        [*with_constants(module="runtime.relay", _DYING=0.01), "--", *SCRIPTED_SERVER]
+    )
+    launch.initialize()
     flag = tmp_path / "go"
     launch.call("deaf", 2, path=str(flag))
     launch.send(call("look", 3))
@@ -316,7 +324,7 @@ def test_a_server_that_no_longer_reads_ends_the_launch_when_it_ends(
         answer = json.loads(line)
         assert answer["id"] not in answered, "answered twice"
         answered[answer["id"]] = answer
-    assert "ended with exit code 5" in refusal(answered[3])
+    assert "ended with exit code 5" in read_refusal(answered[3])
     assert launch.wait() == 5
 
 
@@ -329,9 +337,9 @@ def ask_without_end(launch: Launch) -> None:
 # Depths, numbers and cursors.
 
 
-def test_a_number_beyond_all_floats_arrives_as_it_was_sent(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_number_beyond_all_floats_arrives_as_it_was_sent(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
 
     write_call(launch, "1", f'{{"{KEY.text}":{{"x":1e999}}}}')
 
@@ -351,17 +359,17 @@ DEEP_TOOLS = python(
 )
 
 
-def test_a_deep_schema_reaches_the_host_and_survives_the_servers_end(stage: Stage) -> None:
-    launch = stage.launch("--", *DEEP_TOOLS)
-    launch.greet()
+def test_a_deep_schema_reaches_the_host_and_survives_the_servers_end(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *DEEP_TOOLS)
+    launch.initialize()
 
     assert launch.ask("tools/list")["tools"][0]["name"] == "x"
     launch.send(request("die", 2))
-    assert "exit code 5" in refusal(launch.answer())
+    assert "exit code 5" in read_refusal(launch.answer())
     assert launch.ask("ping") == {}
 
 
-def test_a_deep_id_of_a_servers_request_ends_nothing(stage: Stage) -> None:
+def test_a_deep_id_of_a_servers_request_ends_nothing(runner: LaunchRunner) -> None:
     deep = "[" * 500 + "]" * 500
     asks = (
         "import sys\n"
@@ -371,20 +379,20 @@ def test_a_deep_id_of_a_servers_request_ends_nothing(stage: Stage) -> None:
         "for line in sys.stdin:\n"
         "    if 'die' in line: sys.exit(5)\n"
     )
-    launch = stage.launch("--", *python(asks))
+    launch = runner.launch("--", *python(asks))
     launch.send(request("initialize"))
     launch.answer()
     assert deep.encode() in launch.read_line()
 
     launch.send(request("die", 2))
 
-    assert "exit code 5" in refusal(launch.answer())
+    assert "exit code 5" in read_refusal(launch.answer())
     assert launch.answer()["params"]["requestId"] == json.loads(deep)
 
 
-def test_an_empty_cursor_asks_for_the_first_page(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_an_empty_cursor_asks_for_the_first_page(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.ask("tools/list", cursor="")
     kill(launch.call("look")["pid"])
 
@@ -392,10 +400,10 @@ def test_an_empty_cursor_asks_for_the_first_page(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("request_id", [{}, [], {"a": 1}], ids=str)
-def test_an_answer_with_an_impossible_id_passes(stage: Stage, request_id: object) -> None:
+def test_an_answer_with_an_impossible_id_passes(runner: LaunchRunner, request_id: object) -> None:
     code = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
-    launch = stage.launch("--", *python(code))
-    launch.greet(roots={})
+    launch = runner.launch("--", *python(code))
+    launch.initialize(roots={})
 
     answer = {"jsonrpc": "2.0", "id": request_id, "result": {"roots": []}}
     launch.answer()
@@ -445,7 +453,7 @@ FORGIVING = python(
 @pytest.mark.parametrize("how", hide(b""))
 def test_no_reader_finds_a_call_that_was_not_judged(codex: Callable[..., Launch], how: str) -> None:
     host = codex(threads=(A,), command=FORGIVING)
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     host.write(hide(json.dumps(call("look", 2, meta=of(B))).encode())[how])
@@ -466,7 +474,7 @@ def test_no_reader_finds_a_call_that_was_not_judged(codex: Callable[..., Launch]
 def test_no_call_is_so_usual_that_it_is_not_judged(codex: Callable[..., Launch], more: str) -> None:
     """The hundredth call looks like the others before it, but for what it says behind them."""
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     usual = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":%s,"name":"look"}%s}'
     meta = json.dumps(of(A), separators=(",", ":"))
     for number in range(1, 4):
@@ -481,7 +489,7 @@ def test_no_call_is_so_usual_that_it_is_not_judged(codex: Callable[..., Launch],
 
 def test_a_context_under_a_capitalised_name_is_refused(codex: Callable[..., Launch]) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     forged = call("look", 1, meta=of(A))
     forged["params"]["_Meta"] = {KEY.text: {"threadId": B}}
 
@@ -500,7 +508,7 @@ def test_words_that_come_in_pieces_do_not_hide_a_call(codex: Callable[..., Launc
     host.send(call("look", 2, meta=of(B)))
 
     assert host.read_line() == b"hello\r\n"
-    assert "but this server serves" in refusal(host.answer())
+    assert "but this server serves" in read_refusal(host.answer())
 
 
 ECHO = "import os\nwhile data := os.read(0, 65536): os.write(1, data)\n"

@@ -11,8 +11,17 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable, make_context
-from stage import HERE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
+from fakes import FakeProcessTable, make_context
+from launches import (
+    FORKING_SERVER,
+    HERE,
+    RUN,
+    LaunchRunner,
+    LivenessSocket,
+    python,
+    request,
+    wait_until_gone,
+)
 
 from mcp_launch import hosts
 from mcp_launch.launch import lineage
@@ -31,9 +40,11 @@ ANSWERS = (
 )
 
 
-def test_a_server_that_keeps_logging_is_ended_all_the_same(wire: list[str], stage: Stage) -> None:
+def test_a_server_that_keeps_logging_is_ended_all_the_same(
+    wire: list[str], runner: LaunchRunner
+) -> None:
     chatters = ANSWERS + "while True: os.write(2, b'tick\\n'); time.sleep(0.05)\n"
-    launch = stage.launch(*wire, "--", *python(chatters), stderr=subprocess.DEVNULL)
+    launch = runner.launch(*wire, "--", *python(chatters), stderr=subprocess.DEVNULL)
     launch.send(request("initialize"))
     launch.answer()
 
@@ -42,7 +53,7 @@ def test_a_server_that_keeps_logging_is_ended_all_the_same(wire: list[str], stag
     assert launch.wait() == 128 + signal.SIGTERM
 
 
-def test_a_server_that_keeps_talking_is_ended_when_its_host_is_dead(stage: Stage) -> None:
+def test_a_server_that_keeps_talking_is_ended_when_its_host_is_dead(runner: LaunchRunner) -> None:
     # The test holds the reading end of stdout, so nothing breaks when the host is gone.
     talks = ANSWERS + 'while True: os.write(1, b\'{"jsonrpc":"2.0"}\\n\'); time.sleep(0.05)\n'
     starts = (
@@ -53,7 +64,7 @@ def test_a_server_that_keeps_talking_is_ended_when_its_host_is_dead(stage: Stage
         "sys.stderr.write(f'{child.pid}\\n')\n"
         "sys.stdin.read()\n"
     )
-    host = stage.start([*python(starts), *RUN, "--", *python(talks)])
+    host = runner.start([*python(starts), *RUN, "--", *python(talks)])
     host.answer()
     assert host.process.stderr
     launcher = int(host.process.stderr.readline())
@@ -63,7 +74,9 @@ def test_a_server_that_keeps_talking_is_ended_when_its_host_is_dead(stage: Stage
     wait_until_gone(launcher)
 
 
-def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(stage: Stage) -> None:
+def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(
+    runner: LaunchRunner,
+) -> None:
     ends_full = ANSWERS + (
         "os.write(2, b'e' * 60000)\n"
         "threading.Thread(target=os.write, args=[2, b'e' * 60000], daemon=True).start()\n"
@@ -71,7 +84,7 @@ def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(stage: 
         "os.write(1, b'{\"x\":\"' + b'y' * 400000 + b'\"}\\n')\n"
         "os._exit(0)\n"
     )
-    launch = stage.launch("--restart", "off", "--", *python(ends_full))
+    launch = runner.launch("--restart", "off", "--", *python(ends_full))
     launch.send(request("initialize"))
     launch.answer()
     with pytest.raises(subprocess.TimeoutExpired):
@@ -81,9 +94,9 @@ def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(stage: 
     assert launch.wait() == 0
 
 
-def test_a_host_that_closes_a_full_stderr_is_still_answered(stage: Stage) -> None:
+def test_a_host_that_closes_a_full_stderr_is_still_answered(runner: LaunchRunner) -> None:
     fills = ANSWERS + ("try: os.write(2, b'e' * 300000)\nexcept BrokenPipeError: pass\nanswer()\n")
-    launch = stage.launch("--", *python(fills))
+    launch = runner.launch("--", *python(fills))
     launch.send(request("initialize"))
     launch.answer()
 
@@ -94,11 +107,11 @@ def test_a_host_that_closes_a_full_stderr_is_still_answered(stage: Stage) -> Non
     assert launch.answer()["id"] == 1
 
 
-def test_a_terminal_that_is_held_holds_nothing_but_itself(stage: Stage) -> None:
+def test_a_terminal_that_is_held_holds_nothing_but_itself(runner: LaunchRunner) -> None:
     noisy = ANSWERS + "os.write(1, b'noise\\n' * 20000)\nanswer()\n"
     terminal, stderr = pty.openpty()
     try:
-        launch = stage.launch("--", *python(noisy), stderr=stderr)
+        launch = runner.launch("--", *python(noisy), stderr=stderr)
         launch.send(request("initialize"))
         launch.answer()
         launch.send(request("second"))
@@ -118,11 +131,11 @@ def test_a_terminal_that_is_held_holds_nothing_but_itself(stage: Stage) -> None:
     ids=["blocked", "ignored"],
 )
 def test_signals_that_the_host_took_away_are_no_hindrance(
-    before: str, wire: list[str], stage: Stage
+    before: str, wire: list[str], runner: LaunchRunner
 ) -> None:
     becomes = "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     code = f"import os, signal, sys; {before}; {becomes}"
-    launch = stage.start(
+    launch = runner.start(
         [*python(code), *RUN[1:], *wire, "--", "sh", "-c", "exit 7"], stdin=subprocess.DEVNULL
     )
 
@@ -130,28 +143,30 @@ def test_signals_that_the_host_took_away_are_no_hindrance(
 
 
 def test_a_stopped_launcher_keeps_nothing_alive(
-    wire: list[str], stage: Stage, tmp_path: Path
+    wire: list[str], runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    witness = Witness(tmp_path)
+    liveness = LivenessSocket(tmp_path)
     roles = ("server", "child", "own-session", "daemon")
-    command = [*RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
-    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    command = [*RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
+    host = runner.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
-    witness.meet(*roles)
+    liveness.wait_for(*roles)
     try:
         os.kill(launcher, signal.SIGSTOP)
 
         host.process.kill()
 
         for role in roles:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
     finally:
         os.kill(launcher, signal.SIGKILL)
-        witness.close()
+        liveness.close()
 
 
-def test_a_request_in_two_pieces_is_answered_though_the_server_died_between(stage: Stage) -> None:
-    launch = stage.launch("--", *python("import os; os.read(0, 99); os._exit(3)"))
+def test_a_request_in_two_pieces_is_answered_though_the_server_died_between(
+    runner: LaunchRunner,
+) -> None:
+    launch = runner.launch("--", *python("import os; os.read(0, 99); os._exit(3)"))
     launch.write(b'{"jsonrpc":"2.0","method":"notifications/go"}\n{"jsonrpc":"2.0","id":8,')
     assert launch.process.stderr
     launch.process.stderr.readline()  # it says so when the server has died
@@ -160,37 +175,37 @@ def test_a_request_in_two_pieces_is_answered_though_the_server_died_between(stag
     assert launch.answer()["id"] == 8
 
 
-def test_our_answer_is_a_line_of_its_own(stage: Stage) -> None:
+def test_our_answer_is_a_line_of_its_own(runner: LaunchRunner) -> None:
     unfinished = "import os; os.read(0, 99); os.write(1, b'{\"unfinished\":1}'); os._exit(3)"
-    launch = stage.launch("--", *python(unfinished))
+    launch = runner.launch("--", *python(unfinished))
     launch.send(request("initialize"))
 
     assert launch.read_line() == b'{"unfinished":1}\n'
     assert "exit code 3" in launch.answer()["error"]["message"]
 
 
-def test_a_name_that_is_no_utf8_can_be_told(stage: Stage) -> None:
-    launch = stage.launch("--server", os.fsdecode(b"s\xff"), "--", "echo", "noise")
+def test_a_name_that_is_no_utf8_can_be_told(runner: LaunchRunner) -> None:
+    launch = runner.launch("--server", os.fsdecode(b"s\xff"), "--", "echo", "noise")
 
     # Where a terminal is not UTF-8, such a byte may be a control character.
     assert b"s\\udcff printed a line to stdout" in launch.finish()[2]
 
 
-def test_what_no_program_can_be_given_is_told(wire: list[str], stage: Stage) -> None:
-    (stage.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
-    launch = stage.launch(*wire, "--dotenv", "odd.env", "--", "cat")
+def test_what_no_program_can_be_given_is_told(wire: list[str], runner: LaunchRunner) -> None:
+    (runner.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
+    launch = runner.launch(*wire, "--dotenv", "odd.env", "--", "cat")
     launch.send(request("initialize"))
 
     assert "that no program can be given" in launch.answer()["error"]["message"]
     assert launch.finish()[0] == 126
 
 
-def test_a_dotenv_file_may_be_a_pipe(stage: Stage) -> None:
-    fifo = stage.project / "fifo"
+def test_a_dotenv_file_may_be_a_pipe(runner: LaunchRunner) -> None:
+    fifo = runner.project / "fifo"
     os.mkfifo(fifo)
     writer = threading.Thread(target=lambda: fifo.write_text("A=1\n", encoding="utf-8"))
     writer.start()
-    launch = stage.launch(
+    launch = runner.launch(
         "--dotenv", "fifo", "--", "sh", "-c", "exit $((A + 5))", stdin=subprocess.DEVNULL
     )
 
@@ -198,9 +213,9 @@ def test_a_dotenv_file_may_be_a_pipe(stage: Stage) -> None:
     writer.join()
 
 
-def test_exhausted_limits_are_not_called_our_fault(stage: Stage) -> None:
+def test_exhausted_limits_are_not_called_our_fault(runner: LaunchRunner) -> None:
     limited = 'ulimit -n 8; exec "$@"'
-    launch = stage.start(["bash", "-c", limited, "bash", *RUN, "--", "cat"])
+    launch = runner.start(["bash", "-c", limited, "bash", *RUN, "--", "cat"])
     launch.send(request("initialize"))
 
     assert "out of system resources: Too many open files" in launch.answer()["error"]["message"]
@@ -209,13 +224,13 @@ def test_exhausted_limits_are_not_called_our_fault(stage: Stage) -> None:
 def test_a_lease_that_nobody_can_read_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
 
-    assert leases.reclaim_stale(FakeTable(), str(tmp_path)) == []
+    assert leases.reclaim_stale(FakeProcessTable(), str(tmp_path)) == []
 
 
 def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    table = FakeTable()
+    table = FakeProcessTable()
     line = lineage.Lineage([], hosts.UNKNOWN, None)
     running = serve.Running.__new__(serve.Running)
     running.table, running.line, running.found = table, line, make_context()
@@ -228,7 +243,7 @@ def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
 
 
 def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     known = table.add(os.getppid(), "codex", start="ticks:1")
     table.add(os.getppid(), "another", start="ticks:2")
     running = serve.Running.__new__(serve.Running)

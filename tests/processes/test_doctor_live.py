@@ -10,9 +10,9 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import list_codes
-from stage import HERE, Witness, wait_until_gone
-from standins import SERVER, Families, enclose
+from fake_hosts import SERVER, FakeHosts, limit_to_subtree
+from fake_machine import list_codes
+from launches import HERE, LivenessSocket, wait_until_gone
 
 from mcp_launch.commands import trust
 from mcp_launch.doctor import live, registry
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from doctoring import Machine
-    from standins import Family
+    from fake_hosts import FakeHost
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
 
-PATIENT = [sys.executable, "-S", str(HERE / "actors" / "patient.py")]
+FAULTY_SERVER = [sys.executable, "-S", str(HERE / "scripts" / "faulty_server.py")]
 
 FILES = {
     "claude": ("~/.claude.json", "mcpServers"),
@@ -52,21 +52,21 @@ def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
-def patient(*words: str, run: list[str] | None = None, **more: Any) -> dict[str, Any]:
+def make_entry(*words: str, run: list[str] | None = None, **more: Any) -> dict[str, Any]:
     """Return an entry with such a server; `run`: it is wrapped, with these options."""
-    command = [*PATIENT, *words]
+    command = [*FAULTY_SERVER, *words]
     if run is not None:
         command = ["/opt/mcp-launch", "run", *run, "--", *command]
     return {"command": command[0], "args": command[1:], **more}
 
 
-def configure(machine: Machine, host: str, **entries: dict[str, Any]) -> None:
+def configure(machine: FakeMachine, host: str, **entries: dict[str, Any]) -> None:
     """Write a host's file."""
     if host == "codex":
         lines = [
@@ -87,14 +87,14 @@ def spell(value: Any) -> str:
     return json.dumps(value)
 
 
-def look(machine: Machine, told: list[str] | None = None) -> list[Finding]:
+def look(machine: FakeMachine, told: list[str] | None = None) -> list[Finding]:
     """Start all servers and return what was found."""
     return list(live.check(machine.survey(), (told if told is not None else []).append))
 
 
-def look_at(machine: Machine, host: str, *words: str, **more: Any) -> list[Finding]:
+def look_at(machine: FakeMachine, host: str, *words: str, **more: Any) -> list[Finding]:
     """Start one server, `docs`, and return what was found."""
-    configure(machine, host, docs=patient(*words, **more))
+    configure(machine, host, docs=make_entry(*words, **more))
     return look(machine)
 
 
@@ -110,10 +110,10 @@ def look_at(machine: Machine, host: str, *words: str, **more: Any) -> list[Findi
     ],
 )
 def test_nothing_is_found_about_a_healthy_server(
-    machine: Machine, host: str, words: list[str]
+    machine: FakeMachine, host: str, words: list[str]
 ) -> None:
     told: list[str] = []
-    configure(machine, host, docs=patient(*words))
+    configure(machine, host, docs=make_entry(*words))
 
     assert look(machine, told) == []
 
@@ -123,8 +123,8 @@ def test_nothing_is_found_about_a_healthy_server(
     ]
 
 
-def test_nothing_is_left_of_a_look(machine: Machine, tmp_path: Path) -> None:
-    configure(machine, "claude", docs=patient())
+def test_nothing_is_left_of_a_look(machine: FakeMachine, tmp_path: Path) -> None:
+    configure(machine, "claude", docs=make_entry())
     before = {path for path in tmp_path.rglob("*") if "cache" not in str(path)}
 
     look(machine)
@@ -133,7 +133,7 @@ def test_nothing_is_left_of_a_look(machine: Machine, tmp_path: Path) -> None:
 
 
 def test_a_server_that_ends_at_once_is_told_with_its_last_words_but_not_with_its_secrets(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     [finding] = look_at(machine, "codex", "dies", env={"API_TOKEN": "tango-foxtrot-17"})
 
@@ -148,10 +148,10 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_words_but_not_with_its
     assert "run the command by itself" in finding.fix
 
 
-def test_what_the_launcher_has_to_say_is_passed_on(machine: Machine) -> None:
+def test_what_the_launcher_has_to_say_is_passed_on(machine: FakeMachine) -> None:
     told: list[str] = []
     entry = {"command": "no-such-server", "args": []}
-    configure(machine, "claude", docs=entry, others=patient())
+    configure(machine, "claude", docs=entry, others=make_entry())
 
     [finding] = look(machine, told)
 
@@ -173,7 +173,7 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: Machine) -> None:
 )
 @pytest.mark.parametrize("host", ["codex", "claude"])
 def test_a_server_that_does_not_tell_its_tools_is_found(
-    machine: Machine, host: str, words: list[str], code: str, message: str
+    machine: FakeMachine, host: str, words: list[str], code: str, message: str
 ) -> None:
     [finding] = look_at(machine, host, *words)
 
@@ -182,7 +182,7 @@ def test_a_server_that_does_not_tell_its_tools_is_found(
 
 
 def test_a_server_that_says_nothing_is_found_in_bounded_time(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "ANSWER_LIMIT", 0.5)
     monkeypatch.setattr(client, "DISCOVER_GRACE", 0.1)
@@ -196,7 +196,7 @@ def test_a_server_that_says_nothing_is_found_in_bounded_time(
 
 
 def test_a_server_that_said_nothing_is_not_waited_for_as_long_again(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits_given: list[float] = []
     monkeypatch.setattr(client, "ANSWER_LIMIT", 0.5)
@@ -215,11 +215,11 @@ def test_a_server_that_said_nothing_is_not_waited_for_as_long_again(
 
 
 def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(client, "ANSWER_LIMIT", 3.0)
-    configure(machine, "codex", docs=patient(f"shy={tmp_path / 'mark'}"))
+    configure(machine, "codex", docs=make_entry(f"shy={tmp_path / 'mark'}"))
 
     assert look(machine, told) == []
 
@@ -236,7 +236,7 @@ def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
     ids=["left out", "waited for", "given up"],
 )
 def test_a_server_that_is_too_slow_for_codex_is_found(
-    machine: Machine,
+    machine: FakeMachine,
     monkeypatch: pytest.MonkeyPatch,
     entry: dict[str, Any],
     environ: dict[str, str],
@@ -260,7 +260,7 @@ def test_a_server_that_is_too_slow_for_codex_is_found(
     ids=["left out", "given up"],
 )
 def test_a_server_that_is_too_slow_for_claude_code_is_found(
-    machine: Machine, environ: dict[str, str], message: str
+    machine: FakeMachine, environ: dict[str, str], message: str
 ) -> None:
     machine.environ |= environ
 
@@ -271,7 +271,7 @@ def test_a_server_that_is_too_slow_for_claude_code_is_found(
 
 
 def test_a_server_that_keeps_claude_code_waiting_for_an_answer_is_found(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "DISCOVER_GRACE", 0.2)
     monkeypatch.setattr(claude_config, "GRACE", 0.2)
@@ -288,14 +288,14 @@ def test_a_server_that_keeps_claude_code_waiting_for_an_answer_is_found(
     ids=["bare", "wrapped", "wrapped on the direct wire", "wrapped and let pass"],
 )
 def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
-    machine: Machine, run: list[str] | None, codes: list[str]
+    machine: FakeMachine, run: list[str] | None, codes: list[str]
 ) -> None:
     findings = look_at(machine, "claude", "noisy", run=run)
 
     assert list_codes(findings) == codes
     for finding in findings:
         assert finding.message == (
-            "docs prints 2 lines that are not messages to stdout: Welcome to the patient!"
+            "docs prints 2 lines that are not messages to stdout: Welcome to the server!"
         )
 
 
@@ -314,9 +314,9 @@ def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
     ],
 )
 def test_more_tools_than_a_host_takes_are_found(
-    machine: Machine, host: str, sizes: list[int], codes: list[str]
+    machine: FakeMachine, host: str, sizes: list[int], codes: list[str]
 ) -> None:
-    entries = {f"server{size}": patient(f"tools={size}") for size in sizes}
+    entries = {f"server{size}": make_entry(f"tools={size}") for size in sizes}
     configure(machine, host, **entries)
 
     findings = look(machine)
@@ -337,7 +337,7 @@ def test_more_tools_than_a_host_takes_are_found(
     ],
 )
 def test_names_that_are_too_long_for_a_host_are_found(
-    machine: Machine, host: str, length: int, codes: list[str]
+    machine: FakeMachine, host: str, length: int, codes: list[str]
 ) -> None:
     findings = look_at(machine, host, f"name={'n' * length}", "tools=1")
 
@@ -354,7 +354,7 @@ def test_names_that_are_too_long_for_a_host_are_found(
 )
 @pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
 def test_what_outlives_its_host_is_found_unless_the_launcher_ends_it(
-    machine: Machine, run: list[str] | None, word: str, code: str, message: str
+    machine: FakeMachine, run: list[str] | None, word: str, code: str, message: str
 ) -> None:
     findings = look_at(machine, "codex", word, run=run)
 
@@ -365,14 +365,14 @@ def test_what_outlives_its_host_is_found_unless_the_launcher_ends_it(
 
 
 def test_no_finding_depends_on_how_the_launcher_words_what_it_says(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("dies", "dying", "littering", "noisy", "refusing", "stubborn")
     absent = {"command": "no-such-server", "args": []}
-    configure(machine, "codex", absent=absent, **{word: patient(word) for word in words})
+    configure(machine, "codex", absent=absent, **{word: make_entry(word) for word in words})
     found = look(machine)
     monkeypatch.setattr(
-        prepare, "LAUNCHER", (sys.executable, "-P", str(HERE / "actors" / "reworded_launcher.py"))
+        prepare, "LAUNCHER", (sys.executable, "-P", str(HERE / "scripts" / "reworded_launcher.py"))
     )
 
     reworded = look(machine)
@@ -389,7 +389,7 @@ def test_no_finding_depends_on_how_the_launcher_words_what_it_says(
     assert reworded == found
 
 
-def test_a_server_that_talks_like_the_launcher_is_healthy(machine: Machine) -> None:
+def test_a_server_that_talks_like_the_launcher_is_healthy(machine: FakeMachine) -> None:
     assert look_at(machine, "codex", "imitating") == []
 
 
@@ -406,7 +406,7 @@ def test_a_server_that_talks_like_the_launcher_is_healthy(machine: Machine) -> N
     ],
 )
 def test_a_server_that_its_host_does_not_understand_is_found(
-    machine: Machine, host: str, words: list[str], message: str
+    machine: FakeMachine, host: str, words: list[str], message: str
 ) -> None:
     findings = look_at(machine, host, *words)
 
@@ -416,13 +416,13 @@ def test_a_server_that_its_host_does_not_understand_is_found(
 
 @pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
 def test_a_server_that_ends_over_what_it_does_not_know_is_started_again(
-    machine: Machine, run: list[str] | None
+    machine: FakeMachine, run: list[str] | None
 ) -> None:
     assert look_at(machine, "claude", "legacy", "touchy", run=run) == []
 
 
 def test_a_server_that_ends_over_what_it_does_not_know_and_stays_so_is_found(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     [finding] = look_at(machine, "claude", "legacy", "touchy", run=["--restart", "off"])
 
@@ -431,7 +431,7 @@ def test_a_server_that_ends_over_what_it_does_not_know_and_stays_so_is_found(
 
 
 def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "ANSWER_LIMIT", 3.0)
     monkeypatch.setattr(client, "DISCOVER_GRACE", 0.1)
@@ -442,24 +442,24 @@ def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
     assert "cannot handle `server/discover`, Claude Code's first request" in finding.message
 
 
-def test_an_entry_that_no_process_can_be_made_of_hides_no_other(machine: Machine) -> None:
-    configure(machine, "claude", docs=patient("a\0b"), others=patient("noisy"))
+def test_an_entry_that_no_process_can_be_made_of_hides_no_other(machine: FakeMachine) -> None:
+    configure(machine, "claude", docs=make_entry("a\0b"), others=make_entry("noisy"))
 
     assert list_codes(look(machine)) == ["ML301", "ML304"]
 
 
 def test_a_server_that_asks_something_before_the_end_does_not_seem_to_go_on(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "SETTLING", 3.0)
 
     assert look_at(machine, "claude", "anxious") == []
 
 
-def test_what_two_hosts_start_alike_is_started_once_and_told_of_both(machine: Machine) -> None:
+def test_what_two_hosts_start_alike_is_started_once_and_told_of_both(machine: FakeMachine) -> None:
     told: list[str] = []
-    configure(machine, "cursor", docs=patient("noisy"))
-    configure(machine, "windsurf", docs=patient("noisy"))
+    configure(machine, "cursor", docs=make_entry("noisy"))
+    configure(machine, "windsurf", docs=make_entry("noisy"))
 
     findings = look(machine, told)
 
@@ -470,13 +470,13 @@ def test_what_two_hosts_start_alike_is_started_once_and_told_of_both(machine: Ma
     ]
 
 
-def test_a_launch_that_needs_its_host_is_started_without_one(machine: Machine) -> None:
+def test_a_launch_that_needs_its_host_is_started_without_one(machine: FakeMachine) -> None:
     options = ["--strict", "--when-unknown", "fail", "--env", "THREAD=thread"]
 
     assert look_at(machine, "codex", "needs=THREAD", run=options) == []
 
 
-def test_a_server_is_started_where_its_host_would_start_it(machine: Machine) -> None:
+def test_a_server_is_started_where_its_host_would_start_it(machine: FakeMachine) -> None:
     (machine.project / "below").mkdir()
     place = str(machine.project / "below")
 
@@ -484,7 +484,7 @@ def test_a_server_is_started_where_its_host_would_start_it(machine: Machine) -> 
     assert look_at(machine, "codex", f"in={machine.project}") == []
 
 
-def test_a_server_gets_what_its_host_would_give_it(machine: Machine) -> None:
+def test_a_server_gets_what_its_host_would_give_it(machine: FakeMachine) -> None:
     machine.environ["GIVEN"] = "yes"
 
     assert look_at(machine, "claude", "needs=GIVEN") == []
@@ -494,14 +494,14 @@ def test_a_server_gets_what_its_host_would_give_it(machine: Machine) -> None:
 
 @pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "not trusted"])
 def test_a_command_in_a_profile_is_found_if_the_project_is_trusted(
-    machine: Machine, is_trusted: bool
+    machine: FakeMachine, is_trusted: bool
 ) -> None:
     path = machine.write(
         ".mcp-launch.toml",
         f"""
 [servers.docs]
-command = {spell(PATIENT[0])}
-args = {spell(PATIENT[1:])}
+command = {spell(FAULTY_SERVER[0])}
+args = {spell(FAULTY_SERVER[1:])}
 """,
     )
     environ = {"HOME": str(machine.home)}
@@ -534,13 +534,13 @@ args = {spell(PATIENT[1:])}
     ],
 )
 def test_a_server_that_needs_what_only_its_host_has_is_not_started(
-    machine: Machine, host: str, entry: dict[str, Any], why: str
+    machine: FakeMachine, host: str, entry: dict[str, Any], why: str
 ) -> None:
     told: list[str] = []
     configure(
         machine,
         host,
-        docs=entry if "command" in entry or "cmd" in entry else patient("dies", **entry),
+        docs=entry if "command" in entry or "cmd" in entry else make_entry("dies", **entry),
     )
 
     assert look(machine, told) == []
@@ -548,16 +548,23 @@ def test_a_server_that_needs_what_only_its_host_has_is_not_started(
     assert told == [f"docs: not started: {why}"]
 
 
-def test_what_goose_would_take_from_the_keyring_may_be_in_the_environment(machine: Machine) -> None:
+def test_what_goose_would_take_from_the_keyring_may_be_in_the_environment(
+    machine: FakeMachine,
+) -> None:
     machine.environ["MY_TOKEN"] = "x"
-    entry = {"type": "stdio", "cmd": PATIENT[0], "args": PATIENT[1:], "env_keys": ["MY_TOKEN"]}
+    entry = {
+        "type": "stdio",
+        "cmd": FAULTY_SERVER[0],
+        "args": FAULTY_SERVER[1:],
+        "env_keys": ["MY_TOKEN"],
+    }
     configure(machine, "goose", docs=entry)
 
     assert look(machine) == []
 
 
 def test_what_a_project_brings_is_not_started_before_its_host_may(
-    machine: Machine, tmp_path: Path
+    machine: FakeMachine, tmp_path: Path
 ) -> None:
     """A clone of a stranger's repository must not run anything because the doctor looks."""
     entry = {"command": "touch", "args": [str(tmp_path / "started")]}
@@ -573,8 +580,8 @@ def test_what_a_project_brings_is_not_started_before_its_host_may(
     assert not (tmp_path / "started").exists()
 
 
-def test_what_a_project_brings_is_started_once_its_host_may(machine: Machine) -> None:
-    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": patient("noisy")}}))
+def test_what_a_project_brings_is_started_once_its_host_may(machine: FakeMachine) -> None:
+    machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": make_entry("noisy")}}))
     machine.write("~/.claude/settings.json", '{"enabledMcpjsonServers": ["docs"]}')
 
     assert list_codes(look(machine)) == ["ML304"]
@@ -583,15 +590,15 @@ def test_what_a_project_brings_is_started_once_its_host_may(machine: Machine) ->
 @pytest.mark.parametrize("name", ["CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDECODE"])
 @pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
 def test_a_server_is_told_by_whom_it_is_started(
-    machine: Machine, name: str, run: list[str] | None
+    machine: FakeMachine, name: str, run: list[str] | None
 ) -> None:
     assert look_at(machine, "claude", f"needs={name}", run=run) == []
     configure(machine, "claude")
     assert list_codes(look_at(machine, "codex", f"needs={name}", run=run)) == ["ML301"]
 
 
-def test_a_server_of_zeds_entries_of_old_gets_its_variables(machine: Machine) -> None:
-    [path, *args] = [*PATIENT, "needs=GIVEN"]
+def test_a_server_of_zeds_entries_of_old_gets_its_variables(machine: FakeMachine) -> None:
+    [path, *args] = [*FAULTY_SERVER, "needs=GIVEN"]
     command = {"path": path, "args": args, "env": {"GIVEN": "yes"}}
     configure(machine, "zed", docs={"command": command, "settings": {}})
 
@@ -616,7 +623,7 @@ SECRET = "tango-Foxtrot-17"
     ids=["header", "option", "address", "script", "password", "variable", "dotenv", "profile"],
 )
 def test_no_secret_of_a_server_is_among_its_last_words(
-    machine: Machine, words: list[str], more: dict[str, Any]
+    machine: FakeMachine, words: list[str], more: dict[str, Any]
 ) -> None:
     machine.write("secrets.env", f"DB_PASSWORD={SECRET}\n")
     profile = machine.write(
@@ -632,9 +639,9 @@ def test_no_secret_of_a_server_is_among_its_last_words(
     assert "tango" not in finding.message + finding.fix
 
 
-def test_no_secret_is_in_what_is_told_on_the_way(machine: Machine) -> None:
+def test_no_secret_is_in_what_is_told_on_the_way(machine: FakeMachine) -> None:
     told: list[str] = []
-    configure(machine, "claude", ghp_0123456789abcdefghij0123=patient())
+    configure(machine, "claude", ghp_0123456789abcdefghij0123=make_entry())
 
     look(machine, told)
 
@@ -642,40 +649,45 @@ def test_no_secret_is_in_what_is_told_on_the_way(machine: Machine) -> None:
     assert "0123456789" not in told[0]
 
 
-def test_nothing_is_left_running_after_an_interrupt(machine: Machine, witness: Witness) -> None:
-    slow = patient("silent", "stubborn", f"witness={witness.path}")
-    configure(machine, "claude", docs=patient(), slow=slow)
+def test_nothing_is_left_running_after_an_interrupt(
+    machine: FakeMachine, liveness: LivenessSocket
+) -> None:
+    slow = make_entry("silent", "stubborn", f"liveness={liveness.path}")
+    configure(machine, "claude", docs=make_entry(), slow=slow)
 
     def interrupt(_: str) -> None:
-        witness.meet("patient")
+        liveness.wait_for("server")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         live.check(machine.survey(), interrupt)
 
-    assert witness.hear_last_words("patient") == b""
+    assert liveness.read_until_end("server") == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_after_a_signal(
-    machine: Machine, witness: Witness, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    machine: FakeMachine,
+    liveness: LivenessSocket,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
 ) -> None:
     place = machine.home / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     before = signal.getsignal(number)
-    slow = patient("silent", "stubborn", f"witness={witness.path}")
-    configure(machine, "claude", docs=patient(), slow=slow)
+    slow = make_entry("silent", "stubborn", f"liveness={liveness.path}")
+    configure(machine, "claude", docs=make_entry(), slow=slow)
 
     def interrupt(_: str) -> None:
-        witness.meet("patient")
+        liveness.wait_for("server")
         signal.raise_signal(number)
 
     with pytest.raises(SystemExit) as ended:
         live.check(machine.survey(), interrupt)
 
     assert ended.value.code == 128 + number
-    assert witness.hear_last_words("patient") == b""
+    assert liveness.read_until_end("server") == b""
     assert list(place.iterdir()) == []
     assert signal.getsignal(number) == before
 
@@ -684,25 +696,25 @@ def test_nothing_is_left_after_a_signal(
 
 
 def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
-    machine: Machine, families: Families
+    machine: FakeMachine, fake_hosts: FakeHosts
 ) -> None:
     """That may take a minute, in which servers end and others begin."""
-    machine.table = enclose()
-    configure(machine, "claude", docs=patient())
-    ended = families.start("claude", command=SERVER)
-    begun: list[Family] = []
+    machine.table = limit_to_subtree()
+    configure(machine, "claude", docs=make_entry())
+    ended = fake_hosts.start("claude", command=SERVER)
+    begun: list[FakeHost] = []
 
     def go_on(_: str) -> None:
         if not begun:
             ended.end()
             wait_until_gone(ended.server)
-            begun.append(families.start("codex", command=SERVER))
+            begun.append(fake_hosts.start("codex", command=SERVER))
 
     survey = machine.survey()
     registry.examine(survey, go_on)
 
     (host,) = survey.census.hosts
-    assert host.pid == begun[0].host
+    assert host.pid == begun[0].pid
     (share,) = processes.list_memory(survey)
     assert share.server == f"mcp-docs (process {begun[0].server})"
     assert share.memory.amount > 0

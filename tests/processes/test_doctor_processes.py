@@ -9,18 +9,18 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from doctoring import list_codes
-from stage import wait_until_gone
-from standins import (
+from fake_hosts import (
     SERVER,
     STAYS,
-    Families,
-    enclose,
+    FakeHosts,
     forget_seconds,
+    limit_to_subtree,
     link,
     write_lease,
     write_session,
 )
+from fake_machine import list_codes
+from launches import wait_until_gone
 
 from mcp_launch.doctor.checks import processes, shared_servers
 from mcp_launch.errors import LaunchError
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from doctoring import Machine
-    from stage import Stage
-    from standins import Family
+    from fake_hosts import FakeHost
+    from fake_machine import FakeMachine
+    from launches import LaunchRunner
 
     from mcp_launch.doctor.finding import Finding
 
@@ -60,25 +60,25 @@ def grown_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def real(machine: Machine) -> Machine:
+def real(machine: FakeMachine) -> FakeMachine:
     """Return a machine with the processes of this test."""
-    machine.table = enclose()
+    machine.table = limit_to_subtree()
     return machine
 
 
 @pytest.fixture
-def state(machine: Machine) -> Path:
+def state(machine: FakeMachine) -> Path:
     return machine.home / ".local/state/mcp-launch"
 
 
-def check(machine: Machine) -> list[Finding]:
+def check(machine: FakeMachine) -> list[Finding]:
     return list(processes.check(machine.survey()))
 
 
-def start_next(family: Family) -> int:
+def start_next(fake_host: FakeHost) -> int:
     """Have a host start the same command once more."""
-    family.launch.write(b"next\n")
-    told = {family.launch.read_line(), family.launch.read_line()}
+    fake_host.launch.write(b"next\n")
+    told = {fake_host.launch.read_line(), fake_host.launch.read_line()}
     (pid,) = (int(line) for line in told - {b"ready\n"})
     return pid
 
@@ -92,7 +92,7 @@ def lock(directory: Path, count: int) -> list[str]:
     return words
 
 
-def test_where_nothing_runs_nothing_is_wrong(machine: Machine) -> None:
+def test_where_nothing_runs_nothing_is_wrong(machine: FakeMachine) -> None:
     assert check(machine) == []
 
 
@@ -100,98 +100,98 @@ def test_where_nothing_runs_nothing_is_wrong(machine: Machine) -> None:
 
 
 def test_a_server_whose_host_is_gone_is_found_and_can_be_ended(
-    families: Families, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
-    family = families.start("claude", "--socket", command=SERVER)
+    fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
     assert check(real) == []
-    family.kill_host()
+    fake_host.kill_host()
 
     (finding,) = check(real)
 
-    assert (finding.code, finding.subject.pid) == ("ML401", family.server)
+    assert (finding.code, finding.subject.pid) == ("ML401", fake_host.server)
     assert forget_seconds(finding.message).startswith(
-        f"mcp-docs (process {family.server}) has run for 0s and holds"
+        f"mcp-docs (process {fake_host.server}) has run for 0s and holds"
     )
     assert "PSS, but nobody needs it: process" in finding.message
     assert finding.fix == "mcp-launch reap ends it"
     assert finding.repair
-    assert finding.repair.what == f"end mcp-docs (process {family.server})"
+    assert finding.repair.what == f"end mcp-docs (process {fake_host.server})"
     finding.repair.act()
-    wait_until_gone(family.server)
+    wait_until_gone(fake_host.server)
     assert check(real) == []
 
 
 def test_what_was_left_a_moment_ago_is_no_finding(
-    families: Families, real: Machine, monkeypatch: pytest.MonkeyPatch
+    fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is probably ending."""
-    families.start("claude", command=SERVER).kill_host()
+    fake_hosts.start("claude", command=SERVER).kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     assert check(real) == []
 
 
 def test_what_has_ended_since_it_was_looked_at_is_not_listed(
-    families: Families, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
-    family = families.start("claude", command=SERVER)
+    fake_host = fake_hosts.start("claude", command=SERVER)
     survey = real.survey()
     assert len(survey.census.hosts[0].servers) == 1
 
-    family.end()
-    wait_until_gone(family.server)
+    fake_host.end()
+    wait_until_gone(fake_host.server)
 
     assert processes.list_memory(survey) == []
 
 
 def test_a_repair_leaves_alone_what_has_an_owner_by_then(
-    families: Families, real: Machine, state: Path
+    fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
-    family = families.start("codex", command=STAYS)
-    write_lease(state, processes={"launcher": family.server, "host": family.host})
-    family.kill_host()
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
+    fake_host.kill_host()
     (finding,) = check(real)
-    write_lease(state, processes={"launcher": family.server, "host": os.getpid()})
+    write_lease(state, processes={"launcher": fake_host.server, "host": os.getpid()})
 
     assert finding.repair
     with pytest.raises(LaunchError):
         finding.repair.act()
-    assert linux.look(family.server)
+    assert linux.look(fake_host.server)
 
 
 # ML402
 
 
 def test_a_second_server_of_one_name_under_claude_is_found(
-    families: Families, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
-    family = families.start("claude", "--twice", command=SERVER)
+    fake_host = fake_hosts.start("claude", "--twice", command=SERVER)
     assert check(real) == []
-    second = start_next(family)
+    second = start_next(fake_host)
 
     (finding,) = check(real)
 
     assert finding.code == "ML402"
     assert forget_seconds(finding.message) == (
-        f"Claude Code (process {family.host}) needs 1 of mcp-docs and runs 2: "
-        f"process {family.server} (0s), process {second} (0s)"
+        f"Claude Code (process {fake_host.pid}) needs 1 of mcp-docs and runs 2: "
+        f"process {fake_host.server} (0s), process {second} (0s)"
     )
 
 
-def test_a_second_server_may_be_a_second_entry(families: Families, real: Machine) -> None:
+def test_a_second_server_may_be_a_second_entry(fake_hosts: FakeHosts, real: FakeMachine) -> None:
     entry = {"command": SERVER[0], "args": SERVER[1:]}
     real.write("~/.claude.json", json.dumps({"mcpServers": {"a": entry, "b": entry}}))
-    family = families.start("claude", "--twice", command=SERVER)
-    start_next(family)
+    fake_host = fake_hosts.start("claude", "--twice", command=SERVER)
+    start_next(fake_host)
 
     assert check(real) == []
 
 
 def test_hosts_start_servers_twice_for_a_moment(
-    families: Families, real: Machine, monkeypatch: pytest.MonkeyPatch
+    fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 100.0)
-    start_next(families.start("claude", "--twice", command=SERVER))
+    start_next(fake_hosts.start("claude", "--twice", command=SERVER))
 
     assert check(real) == []
 
@@ -200,23 +200,23 @@ def test_hosts_start_servers_twice_for_a_moment(
     ("threads", "codes"), [(0, []), (1, ["ML402"]), (2, [])], ids=["not told", "one", "two"]
 )
 def test_codex_has_a_server_for_each_thread(
-    threads: int, codes: list[str], families: Families, real: Machine, tmp_path: Path
+    threads: int, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, tmp_path: Path
 ) -> None:
     words = lock(tmp_path, threads)
-    start_next(families.start("codex", *words, "--twice", command=SERVER))
+    start_next(fake_hosts.start("codex", *words, "--twice", command=SERVER))
 
     assert list_codes(check(real)) == codes
 
 
 @pytest.mark.parametrize(("other", "codes"), [("t-1", ["ML402"]), ("t-2", [])])
 def test_two_launches_for_one_thread_are_found(
-    other: str, codes: list[str], families: Families, real: Machine, state: Path
+    other: str, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
-    family = families.start("codex", "--twice", command=STAYS)
-    servers = {"t-1": family.server, other + " ": start_next(family)}
+    fake_host = fake_hosts.start("codex", "--twice", command=STAYS)
+    servers = {"t-1": fake_host.server, other + " ": start_next(fake_host)}
     for thread, pid in servers.items():
         binding = {"state": "confirmed", "thread": thread.strip()}
-        parts = {"launcher": pid, "host": family.host}
+        parts = {"launcher": pid, "host": fake_host.pid}
         write_lease(state, f"launch-{pid}", processes=parts, binding=binding)
 
     assert list_codes(check(real)) == codes
@@ -228,28 +228,28 @@ def test_two_launches_for_one_thread_are_found(
 class Passing:
     """Starts hosts that are given a pipe, and ends their servers."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, runner: LaunchRunner) -> None:
+        self._runner = runner
         self._servers: list[int] = []
 
     def start(self, program: str, stdin: int, *held: int, command: list[str]) -> tuple[int, int]:
         """Return the pids of a host and its server."""
-        words = [link(self._stage, program), "-S", "-c", PASSES_ON, str(stdin), *command]
-        host = self._stage.start(words, pass_fds=(stdin, *held))
+        words = [link(self._runner, program), "-S", "-c", PASSES_ON, str(stdin), *command]
+        host = self._runner.start(words, pass_fds=(stdin, *held))
         server = int(host.read_line())
         self._servers += [server] if server else []
         return host.pid, server
 
-    def clear(self) -> None:
+    def end_all(self) -> None:
         for pid in self._servers:
             os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
-def passing(stage: Stage) -> Iterator[Passing]:
-    passing = Passing(stage)
+def passing(runner: LaunchRunner) -> Iterator[Passing]:
+    passing = Passing(runner)
     yield passing
-    passing.clear()
+    passing.end_all()
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def test_a_pipe_of_a_servers_own_host_is_well(
-    passing: Passing, real: Machine, pipe: tuple[int, int]
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int]
 ) -> None:
     passing.start("codex", *pipe, command=SERVER)
 
@@ -269,7 +269,7 @@ def test_a_pipe_of_a_servers_own_host_is_well(
 
 
 def test_two_hosts_that_write_to_one_server_are_found(
-    passing: Passing, real: Machine, pipe: tuple[int, int]
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int]
 ) -> None:
     reading, writing = pipe
     codex, server = passing.start("codex", reading, writing, command=SERVER)
@@ -284,7 +284,7 @@ def test_two_hosts_that_write_to_one_server_are_found(
 
 
 def test_servers_of_two_hosts_that_read_one_pipe_are_found(
-    passing: Passing, real: Machine, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 100.0)  # who writes is not asked here
     reading, writing = pipe
@@ -298,7 +298,7 @@ def test_servers_of_two_hosts_that_read_one_pipe_are_found(
 
 
 def test_a_server_to_which_another_host_talks_is_found(
-    passing: Passing, real: Machine, pipe: tuple[int, int]
+    passing: Passing, real: FakeMachine, pipe: tuple[int, int]
 ) -> None:
     reading, writing = pipe
     codex, server = passing.start("codex", reading, command=SERVER)
@@ -316,8 +316,8 @@ def test_a_server_to_which_another_host_talks_is_found(
 # ML404 and ML405: variables
 
 
-def test_a_session_of_another_host_is_found(families: Families, real: Machine) -> None:
-    family = families.start(
+def test_a_session_of_another_host_is_found(fake_hosts: FakeHosts, real: FakeMachine) -> None:
+    fake_host = fake_hosts.start(
         "codex", command=SERVER, env={**os.environ, "CLAUDE_CODE_SESSION_ID": "s-1"}
     )
 
@@ -325,15 +325,17 @@ def test_a_session_of_another_host_is_found(families: Families, real: Machine) -
 
     assert finding.code == "ML404"
     assert finding.message == (
-        f"mcp-docs (process {family.server}) runs for Codex (process {family.host}), but its "
+        f"mcp-docs (process {fake_host.server}) runs for Codex (process {fake_host.pid}), but its "
         "environment has CLAUDE_CODE_SESSION_ID=s-1, a session of Claude Code"
     )
     assert finding.fix.startswith("mcp-launch wrap mcp-docs")
 
 
-def test_sessions_of_several_other_hosts_are_found(families: Families, real: Machine) -> None:
+def test_sessions_of_several_other_hosts_are_found(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
     environ = {**os.environ, "QWEN_CODE_SESSION_ID": "s-1", "COPILOT_AGENT_SESSION_ID": "s-2"}
-    families.start("goose", command=SERVER, env=environ)
+    fake_hosts.start("goose", command=SERVER, env=environ)
 
     told = " and ".join(finding.message for finding in check(real))
 
@@ -346,12 +348,12 @@ def test_sessions_of_several_other_hosts_are_found(families: Families, real: Mac
 
 @pytest.mark.parametrize("host", ["codex", "qwen"])
 def test_a_server_that_runs_in_a_home_is_noted(
-    host: str, families: Families, real: Machine, state: Path
+    host: str, fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
-    family = families.start(host, command=STAYS)
+    fake_host = fake_hosts.start(host, command=STAYS)
     write_lease(
         state,
-        processes={"launcher": family.server, "server": family.server, "host": family.host},
+        processes={"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid},
         context={"host": {"value": host}},
         place_note="the home directory",
     )
@@ -359,16 +361,16 @@ def test_a_server_that_runs_in_a_home_is_noted(
     (finding,) = check(real)
 
     assert (finding.code, finding.level) == ("ML408", "note")
-    assert finding.subject.pid == family.server
+    assert finding.subject.pid == fake_host.server
     assert "runs in the home directory, not in a project" in finding.message
 
 
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])
 def test_a_thread_that_codex_does_not_have_is_found(
-    told: str, codes: list[str], families: Families, real: Machine, tmp_path: Path
+    told: str, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, tmp_path: Path
 ) -> None:
     command = ["env", f"CODEX_THREAD_ID={THREAD}{told}", *SERVER]
-    families.start("codex", *lock(tmp_path, 1), command=command)
+    fake_hosts.start("codex", *lock(tmp_path, 1), command=command)
 
     assert list_codes(check(real)) == codes
 
@@ -384,25 +386,27 @@ def test_a_thread_that_codex_does_not_have_is_found(
     ids=["the same", "changed since", "the outer host's", "changed, below an outer host"],
 )
 def test_the_session_of_claude_is_compared(
-    at_start: str, outer: str | None, codes: list[str], families: Families, real: Machine
+    at_start: str, outer: str | None, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     environ = {**os.environ} | ({"CLAUDE_CODE_SESSION_ID": outer} if outer else {})
     command = ["env", f"CLAUDE_CODE_SESSION_ID={at_start}", *SERVER]
-    family = families.start("claude", command=command, env=environ)
-    write_session(real.home, family.host, "s-2")
+    fake_host = fake_hosts.start("claude", command=command, env=environ)
+    write_session(real.home, fake_host.pid, "s-2")
 
     assert list_codes(check(real)) == codes
 
 
-def test_a_session_that_changed_is_told_with_both_ids(families: Families, real: Machine) -> None:
+def test_a_session_that_changed_is_told_with_both_ids(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
     command = ["env", "CLAUDE_CODE_SESSION_ID=s-1", *SERVER]
-    family = families.start("claude", command=command)
-    write_session(real.home, family.host, "s-2")
+    fake_host = fake_hosts.start("claude", command=command)
+    write_session(real.home, fake_host.pid, "s-2")
 
     (finding,) = check(real)
 
     assert finding.message == (
-        f"mcp-docs (process {family.server}) works for s-2 now, "
+        f"mcp-docs (process {fake_host.server}) works for s-2 now, "
         "but was started with CLAUDE_CODE_SESSION_ID=s-1"
     )
     assert finding.fix == (
@@ -413,29 +417,29 @@ def test_a_session_that_changed_is_told_with_both_ids(families: Families, real: 
 
 @pytest.mark.parametrize(("now", "codes"), [("s-1", []), ("s-2", ["ML405"]), (None, [])])
 def test_the_session_of_a_launch_is_compared(
-    now: str | None, codes: list[str], families: Families, real: Machine, state: Path
+    now: str | None, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
-    family = families.start("claude", command=["env", "MCP_LAUNCH_SESSION_ID=s-1", *STAYS])
-    parts = {"launcher": family.server, "server": family.server, "host": family.host}
+    fake_host = fake_hosts.start("claude", command=["env", "MCP_LAUNCH_SESSION_ID=s-1", *STAYS])
+    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
     write_lease(state, processes=parts, binding={"state": "confirmed", "session": now})
 
     assert list_codes(check(real)) == codes
 
 
 def test_a_launch_may_inherit_what_it_takes_out(
-    families: Families, real: Machine, state: Path
+    fake_hosts: FakeHosts, real: FakeMachine, state: Path
 ) -> None:
     """Our servers are not given another host's variables, though our launcher has them."""
-    family = families.start("codex", command=["env", "CLAUDE_CODE_SESSION_ID=s-1", *STAYS])
-    write_lease(state, processes={"launcher": family.server, "host": family.host})
+    fake_host = fake_hosts.start("codex", command=["env", "CLAUDE_CODE_SESSION_ID=s-1", *STAYS])
+    write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
 
     assert check(real) == []
 
 
 def test_only_the_hosts_that_were_asked_for_are_looked_at(
-    families: Families, real: Machine
+    fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
-    families.start("codex", command=SERVER, env={**os.environ, "CLAUDE_CODE_SESSION_ID": "s-1"})
+    fake_hosts.start("codex", command=SERVER, env={**os.environ, "CLAUDE_CODE_SESSION_ID": "s-1"})
 
     assert list(processes.check(real.survey("claude"))) == []
     assert list_codes(processes.check(real.survey("codex"))) == ["ML404"]
@@ -454,7 +458,9 @@ def pool(tmp_path: Path) -> Iterator[socket.socket]:
         yield listening
 
 
-def test_a_pool_that_runs_is_found(pool: socket.socket, machine: Machine, tmp_path: Path) -> None:
+def test_a_pool_that_runs_is_found(
+    pool: socket.socket, machine: FakeMachine, tmp_path: Path
+) -> None:
     (finding,) = shared_servers.check(machine.survey(), str(tmp_path / "pools"))
 
     assert (finding.code, finding.subject.server) == ("ML406", "docs")
@@ -464,7 +470,7 @@ def test_a_pool_that_runs_is_found(pool: socket.socket, machine: Machine, tmp_pa
 
 
 def test_who_is_connected_to_a_pool_is_counted(
-    pool: socket.socket, machine: Machine, tmp_path: Path
+    pool: socket.socket, machine: FakeMachine, tmp_path: Path
 ) -> None:
     with socket.socket(socket.AF_UNIX) as session:
         session.connect(pool.getsockname())
@@ -475,7 +481,7 @@ def test_who_is_connected_to_a_pool_is_counted(
 
 
 def test_a_socket_that_a_pool_left_is_no_pool(
-    pool: socket.socket, machine: Machine, tmp_path: Path
+    pool: socket.socket, machine: FakeMachine, tmp_path: Path
 ) -> None:
     pool.close()
 
@@ -494,7 +500,7 @@ def test_a_socket_that_a_pool_left_is_no_pool(
     ids=["proxy", "nc", "another command", "another socket", "no pool"],
 )
 def test_an_entry_may_go_through_a_pool(
-    command: list[str], is_pooled: bool, machine: Machine, tmp_path: Path
+    command: list[str], is_pooled: bool, machine: FakeMachine, tmp_path: Path
 ) -> None:
     entry = {"command": command[0], "args": command[1:]}
     file = machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
@@ -510,7 +516,7 @@ def test_an_entry_may_go_through_a_pool(
 # ML407
 
 
-def test_a_stale_lease_is_found_and_can_be_removed(machine: Machine, state: Path) -> None:
+def test_a_stale_lease_is_found_and_can_be_removed(machine: FakeMachine, state: Path) -> None:
     machine.table.boot = "now"
     stale = write_lease(state, "old", boot="then")
     other = write_lease(state, "older", boot="then")
@@ -526,7 +532,7 @@ def test_a_stale_lease_is_found_and_can_be_removed(machine: Machine, state: Path
     assert not stale.exists()
 
 
-def test_the_lease_of_a_launch_that_runs_is_not_stale(real: Machine, state: Path) -> None:
+def test_the_lease_of_a_launch_that_runs_is_not_stale(real: FakeMachine, state: Path) -> None:
     write_lease(state, processes={"launcher": os.getpid(), "host": os.getppid()})
 
     assert check(real) == []
@@ -535,15 +541,17 @@ def test_the_lease_of_a_launch_that_runs_is_not_stale(real: Machine, state: Path
 # Memory
 
 
-def test_memory_is_told_by_host_session_and_server(families: Families, real: Machine) -> None:
-    family = families.start("claude", command=SERVER)
-    write_session(real.home, family.host, "s-1")
-    left = families.start("codex", command=SERVER).kill_host()
+def test_memory_is_told_by_host_session_and_server(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
+    fake_host = fake_hosts.start("claude", command=SERVER)
+    write_session(real.home, fake_host.pid, "s-1")
+    left = fake_hosts.start("codex", command=SERVER).kill_host()
 
     shares = processes.list_memory(real.survey())
 
     assert [share[:3] for share in shares] == [
-        (f"Claude Code (process {family.host})", "s-1", f"mcp-docs (process {family.server})"),
+        (f"Claude Code (process {fake_host.pid})", "s-1", f"mcp-docs (process {fake_host.server})"),
         ("no host", "", f"mcp-docs (process {left.server})"),
     ]
     assert all(share.memory.amount > 0 for share in shares)

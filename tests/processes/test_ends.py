@@ -18,27 +18,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable
-from stage import HERE, LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, wait_until_gone
+from fakes import FakeProcessTable
+from launches import (
+    ENVIRONMENT_SERVER,
+    FORKING_SERVER,
+    HERE,
+    LIMIT,
+    RUN,
+    LaunchRunner,
+    LivenessSocket,
+    python,
+    wait_until_gone,
+)
 
 from mcp_launch.system import guardian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stage import Launch
+    from launches import Launch
 
 ROLES = ("server", "child", "own-session", "daemon")
 
 # As `npx` and `uvx` do it: the real server is a child of the command in the entry.
-RUNNER = ["sh", "-c", '"$@"; :', "sh"]
+WRAPPER = ["sh", "-c", '"$@"; :', "sh"]
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
 def parent_of(pid: int) -> int:
@@ -47,7 +57,7 @@ def parent_of(pid: int) -> int:
 
 
 def find_parts(launcher: int, server: int) -> dict[str, int]:
-    """Return the three by name: the server may be behind a runner."""
+    """Return the three by name: the server may be behind a wrapper."""
     above = [server]
     while above[-1] != launcher:
         above.append(parent_of(above[-1]))
@@ -65,29 +75,38 @@ def wait_for_names(parts: dict[str, int]) -> None:
 
 
 def start(
-    stage: Stage, witness: Witness, wire: list[str], *, runner: list[str], **options: object
+    runner: LaunchRunner,
+    liveness: LivenessSocket,
+    wire: list[str],
+    *,
+    wrapper: list[str],
+    **options: object,
 ) -> tuple[Launch, dict[str, int]]:
-    words = [*wire, "--", *runner, *TROUPE, witness.path, "hostile"]
-    launch = stage.launch(*words, process_group=0, **options)
-    witness.meet(*ROLES)
-    return launch, find_parts(launch.pid, witness.pids["server"])
+    words = [*wire, "--", *wrapper, *FORKING_SERVER, liveness.path, "hostile"]
+    launch = runner.launch(*words, process_group=0, **options)
+    liveness.wait_for(*ROLES)
+    return launch, find_parts(launch.pid, liveness.pids["server"])
 
 
 PAIRS = [("launcher", "guardian"), ("launcher", "keeper"), ("keeper", "guardian")]
 
 
-@pytest.mark.parametrize("runner", [[], RUNNER], ids=["server", "behind a runner"])
+@pytest.mark.parametrize("wrapper", [[], WRAPPER], ids=["server", "behind a wrapper"])
 @pytest.mark.parametrize("pair", PAIRS, ids=" and ".join)
 def test_nothing_is_left_when_two_are_killed_at_once(
-    pair: tuple[str, str], runner: list[str], wire: list[str], stage: Stage, witness: Witness
+    pair: tuple[str, str],
+    wrapper: list[str],
+    wire: list[str],
+    runner: LaunchRunner,
+    liveness: LivenessSocket,
 ) -> None:
-    launch, parts = start(stage, witness, wire, runner=runner)
+    launch, parts = start(runner, liveness, wire, wrapper=wrapper)
 
     for part in pair:
         os.kill(parts[part], signal.SIGKILL)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -95,22 +114,22 @@ def test_nothing_is_left_when_two_are_killed_at_once(
 
 @pytest.mark.parametrize("part", ["keeper", "guardian"])
 def test_nothing_is_left_when_one_is_killed(
-    part: str, wire: list[str], stage: Stage, witness: Witness
+    part: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(stage, witness, wire, runner=RUNNER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
 
     os.kill(parts[part], signal.SIGKILL)
     launch.close()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
 
 
-def test_a_server_outlives_the_keeper(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+def test_a_server_outlives_the_keeper(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
     server = launch.ask("look")["pid"]
 
     os.kill(find_parts(launch.pid, server)["keeper"], signal.SIGKILL)
@@ -122,15 +141,24 @@ def test_a_server_outlives_the_keeper(wire: list[str], stage: Stage) -> None:
 
 @pytest.mark.parametrize("seen_in", ["comm", "cmdline"], ids=["by name", "by words"])
 def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
-    seen_in: str, wire: list[str], stage: Stage, witness: Witness, tmp_path: Path
+    seen_in: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket, tmp_path: Path
 ) -> None:
     program = tmp_path / "mcp-launch"
     program.write_text(f"#!{sys.executable}\n" + SCRIPT, encoding="utf-8")
     program.chmod(0o755)
-    command = [str(program), "run", *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
-    launch = stage.start(command)
-    witness.meet(*ROLES)
-    parts = find_parts(launch.pid, witness.pids["server"])
+    command = [
+        str(program),
+        "run",
+        *wire,
+        "--",
+        *WRAPPER,
+        *FORKING_SERVER,
+        liveness.path,
+        "hostile",
+    ]
+    launch = runner.start(command)
+    liveness.wait_for(*ROLES)
+    parts = find_parts(launch.pid, liveness.pids["server"])
     wait_for_names(parts)
 
     # As `pkill -9 mcp-launch` and `pkill -9 -f mcp-launch` do, but only among our own.
@@ -144,7 +172,7 @@ def test_nothing_is_left_when_all_that_pkill_finds_are_killed(
 
     assert found == [launch.pid]
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -159,8 +187,8 @@ sys.exit(main())
 """
 
 
-def test_each_has_a_name_of_its_own(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+def test_each_has_a_name_of_its_own(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
     parts = find_parts(launch.pid, launch.ask("look")["pid"])
     wait_for_names(parts)
 
@@ -173,16 +201,16 @@ STOPPED = [("guardian",), ("keeper",), ("keeper", "guardian")]
 
 @pytest.mark.parametrize("stopped", STOPPED, ids=" and ".join)
 def test_nothing_is_left_when_the_host_is_done_with_a_launch_that_has_stopped(
-    stopped: tuple[str, ...], wire: list[str], stage: Stage, witness: Witness
+    stopped: tuple[str, ...], wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(stage, witness, wire, runner=RUNNER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
 
     for part in stopped:
         os.kill(parts[part], signal.SIGSTOP)
     launch.close()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -190,15 +218,15 @@ def test_nothing_is_left_when_the_host_is_done_with_a_launch_that_has_stopped(
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_nothing_is_left_when_the_guardian_is_stopped_and_the_launcher_ends(
-    end: int, wire: list[str], stage: Stage, witness: Witness
+    end: int, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(stage, witness, wire, runner=RUNNER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
 
     os.kill(parts["guardian"], signal.SIGSTOP)
     os.kill(launch.pid, end)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     for pid in parts.values():
         wait_until_gone(pid)
@@ -206,20 +234,20 @@ def test_nothing_is_left_when_the_guardian_is_stopped_and_the_launcher_ends(
 
 @pytest.mark.parametrize("stopped", [("launcher",), ("launcher", "guardian")], ids=" and ".join)
 def test_nothing_is_left_when_the_host_of_a_stopped_launch_dies(
-    stopped: tuple[str, ...], wire: list[str], stage: Stage, witness: Witness
+    stopped: tuple[str, ...], wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    command = [*RUN, *wire, "--", *RUNNER, *TROUPE, witness.path, "hostile"]
-    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    command = [*RUN, *wire, "--", *WRAPPER, *FORKING_SERVER, liveness.path, "hostile"]
+    host = runner.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
-    witness.meet(*ROLES)
-    parts = find_parts(launcher, witness.pids["server"])
+    liveness.wait_for(*ROLES)
+    parts = find_parts(launcher, liveness.pids["server"])
 
     for part in stopped:
         os.kill(parts[part], signal.SIGSTOP)
     host.process.kill()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     for pid in parts.values():
         wait_until_gone(pid)
 
@@ -251,9 +279,9 @@ class Debugger:
 
 @pytest.mark.parametrize("end", ["the host is done", "the launcher is killed"])
 def test_nothing_is_left_when_a_debugger_holds_the_guardian(
-    end: str, wire: list[str], stage: Stage, witness: Witness
+    end: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch, parts = start(stage, witness, wire, runner=RUNNER)
+    launch, parts = start(runner, liveness, wire, wrapper=WRAPPER)
     debugger = Debugger(parts["guardian"])
 
     if end == "the host is done":
@@ -262,7 +290,7 @@ def test_nothing_is_left_when_a_debugger_holds_the_guardian(
         launch.process.kill()
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     debugger.close()
     launch.wait()
     for pid in parts.values():
@@ -270,12 +298,12 @@ def test_nothing_is_left_when_a_debugger_holds_the_guardian(
 
 
 def test_a_server_that_never_starts_is_given_up(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guardian, "START_LIMIT", 0.05)
-    keeper = stage.start(python("import sys; sys.stdin.read()"))
+    keeper = runner.start(python("import sys; sys.stdin.read()"))
 
-    class Table(FakeTable):
+    class Table(FakeProcessTable):
         def list_descendants(self, pid: int) -> list[int]:
             assert pid == os.getpid()
             return [keeper.pid] if os.path.exists(f"/proc/{keeper.pid}") else []

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import PROBE, Stage, python, request
+from launches import ENVIRONMENT_SERVER, LaunchRunner, python, request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,11 +73,11 @@ FAILURES = {
 
 @pytest.mark.parametrize(("words", "text", "code"), FAILURES.values(), ids=list(FAILURES))
 def test_the_host_is_told_about(
-    words: list[str], text: str, code: int, wire: list[str], stage: Stage
+    words: list[str], text: str, code: int, wire: list[str], runner: LaunchRunner
 ) -> None:
-    fill(stage.project)
-    launch = stage.launch(
-        *wire, *words, env={**os.environ, "PATH": f"{stage.project}/bin:{os.environ['PATH']}"}
+    fill(runner.project)
+    launch = runner.launch(
+        *wire, *words, env={**os.environ, "PATH": f"{runner.project}/bin:{os.environ['PATH']}"}
     )
     # As Claude Code asks: the new era first, then the old one.
     launch.send(request("server/discover", "probe-1"))
@@ -85,7 +85,7 @@ def test_the_host_is_told_about(
     launch.send(request("initialize", 7))
     second = launch.answer()
 
-    expected = text.format(d=stage.project)
+    expected = text.format(d=runner.project)
     assert (first["id"], first["error"]["code"]) == ("probe-1", -32601)
     assert second["id"] == 7
     assert expected in second["error"]["message"]
@@ -103,8 +103,8 @@ def fill(project: Path) -> None:
     (project / "broken.env").write_text("A=1\nthis is = not ' it\n", encoding="utf-8")
 
 
-def test_the_last_words_of_a_server_that_dies_are_told(stage: Stage) -> None:
-    launch = stage.launch(
+def test_the_last_words_of_a_server_that_dies_are_told(runner: LaunchRunner) -> None:
+    launch = runner.launch(
         "--", "sh", "-c", "echo 'MCP server requires a host session id' >&2; exit 3"
     )
     launch.send(request("initialize"))
@@ -114,8 +114,8 @@ def test_the_last_words_of_a_server_that_dies_are_told(stage: Stage) -> None:
     assert "its last words: MCP server requires a host session id" in message
 
 
-def test_a_server_that_dies_after_the_host_asked_is_told(stage: Stage) -> None:
-    launch = stage.launch("--", *python("import os; os.read(0, 9999); os._exit(9)"))
+def test_a_server_that_dies_after_the_host_asked_is_told(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *python("import os; os.read(0, 9999); os._exit(9)"))
     launch.send(request("initialize", "only"))
 
     answer = launch.answer()
@@ -125,7 +125,9 @@ def test_a_server_that_dies_after_the_host_asked_is_told(stage: Stage) -> None:
     assert launch.finish()[0] == 9
 
 
-def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_told(stage: Stage) -> None:
+def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_told(
+    runner: LaunchRunner,
+) -> None:
     code = (
         "import os\n"
         "os.read(0, 9999)\n"
@@ -133,7 +135,7 @@ def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_told(stage: St
         "os.read(0, 9999)\n"
         "os._exit(4)\n"
     )
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
     launch.send(request("server/discover", 1))
     assert launch.answer()["error"]["code"] == -32601
     launch.send(request("initialize", 2))
@@ -151,8 +153,8 @@ for line in sys.stdin:
 """
 
 
-def test_a_server_that_dies_over_the_new_era_is_asked_in_the_old(stage: Stage) -> None:
-    launch = stage.launch("--", *python(TOUCHY))
+def test_a_server_that_dies_over_the_new_era_is_asked_in_the_old(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *python(TOUCHY))
     launch.send(request("server/discover", "probe-1"))
     first = launch.answer()
     launch.send(request("initialize", 7))
@@ -164,19 +166,23 @@ def test_a_server_that_dies_over_the_new_era_is_asked_in_the_old(stage: Stage) -
 
 
 @pytest.mark.parametrize("is_polite", [True, False], ids=["reads it", "dies unread"])
-def test_no_server_is_started_for_a_host_that_is_gone(is_polite: bool, stage: Stage) -> None:
+def test_no_server_is_started_for_a_host_that_is_gone(
+    is_polite: bool, runner: LaunchRunner
+) -> None:
     code = "import sys; open('starts', 'a').write('x')"
     code += "; sys.stdin.read()" if is_polite else ""
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
     launch.send(request("server/discover", "probe-1"))
 
     launch.finish()
 
-    assert (stage.project / "starts").read_text(encoding="utf-8") == "x"
+    assert (runner.project / "starts").read_text(encoding="utf-8") == "x"
 
 
-def test_what_a_server_that_dies_over_the_new_era_has_not_read_is_not_lost(stage: Stage) -> None:
-    launch = stage.launch("--", *python(TOUCHY.replace("for line in sys.stdin", BYTE_BY_BYTE)))
+def test_what_a_server_that_dies_over_the_new_era_has_not_read_is_not_lost(
+    runner: LaunchRunner,
+) -> None:
+    launch = runner.launch("--", *python(TOUCHY.replace("for line in sys.stdin", BYTE_BY_BYTE)))
     launch.send(request("server/discover", "probe-1"), request("initialize", 7))
 
     assert launch.answer()["error"]["code"] == -32601
@@ -187,8 +193,8 @@ def test_what_a_server_that_dies_over_the_new_era_has_not_read_is_not_lost(stage
 BYTE_BY_BYTE = "for line in iter(lambda: b''.join(iter(lambda: os.read(0, 1), b'\\n')), b'')"
 
 
-def test_a_server_that_dies_in_either_era_is_told(stage: Stage) -> None:
-    launch = stage.launch("--", *python(TOUCHY), "--never")
+def test_a_server_that_dies_in_either_era_is_told(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *python(TOUCHY), "--never")
     launch.send(request("server/discover", "probe-1"))
     assert launch.answer()["error"]["code"] == -32601
     launch.send(request("initialize", 7))
@@ -197,9 +203,9 @@ def test_a_server_that_dies_in_either_era_is_told(stage: Stage) -> None:
     assert launch.finish()[0] == 1
 
 
-def test_a_server_that_dies_over_input_that_has_ended_is_told_too(stage: Stage) -> None:
+def test_a_server_that_dies_over_input_that_has_ended_is_told_too(runner: LaunchRunner) -> None:
     """As everybody tries it by hand: cat requests | mcp-launch run -- server."""
-    launch = stage.launch("--", *python("import sys; sys.stdin.read(); sys.exit('no database')"))
+    launch = runner.launch("--", *python("import sys; sys.stdin.read(); sys.exit('no database')"))
     launch.send(request("initialize"), request("tools/list", 2))
 
     code, out, err = launch.finish()
@@ -211,9 +217,9 @@ def test_a_server_that_dies_over_input_that_has_ended_is_told_too(stage: Stage) 
     assert code == 1
 
 
-def test_no_password_in_last_words_reaches_a_model(stage: Stage) -> None:
+def test_no_password_in_last_words_reaches_a_model(runner: LaunchRunner) -> None:
     code = "import sys; sys.exit('cannot reach postgres://admin:hunter2hunter2@db/x')"
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
     launch.send(request("initialize"))
 
     message = launch.answer()["error"]["message"]
@@ -221,8 +227,8 @@ def test_no_password_in_last_words_reaches_a_model(stage: Stage) -> None:
     assert "postgres://admin:***@db/x" in message
 
 
-def test_a_server_that_ends_as_it_should_is_not_said_to_have_died(stage: Stage) -> None:
-    launch = stage.launch("--trace", "--", *PROBE)
+def test_a_server_that_ends_as_it_should_is_not_said_to_have_died(runner: LaunchRunner) -> None:
+    launch = runner.launch("--trace", "--", *ENVIRONMENT_SERVER)
     launch.ask("initialize")
 
     said = launch.finish()[2]
@@ -230,41 +236,43 @@ def test_a_server_that_ends_as_it_should_is_not_said_to_have_died(stage: Stage) 
     assert b"the server ended with exit code 0 after the end of its input\n" in said
 
 
-def test_the_same_text_is_on_stderr(stage: Stage) -> None:
-    launch = stage.launch("--", "./missing.py", stdin=subprocess.DEVNULL)
+def test_the_same_text_is_on_stderr(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", "./missing.py", stdin=subprocess.DEVNULL)
 
     code, out, err = launch.finish()
 
     assert (code, out) == (127, b"")
     assert err.decode() == (
         "[mcp-launch] the server's command ./missing.py does not exist: "
-        f"there is no file {stage.project}/missing.py\n"
+        f"there is no file {runner.project}/missing.py\n"
         "[mcp-launch]   fix: correct the path\n"
     )
 
 
-def test_a_program_of_a_version_manager_is_found_for_the_user(stage: Stage, own_home: Path) -> None:
+def test_a_program_of_a_version_manager_is_found_for_the_user(
+    runner: LaunchRunner, own_home: Path
+) -> None:
     """GUI hosts have a bare PATH: nvm's npx is not on it."""
     directory = own_home / ".nvm" / "versions" / "node" / "v22.1.0" / "bin"
     directory.mkdir(parents=True)
     npx = make_script(directory / "npx", "#!/bin/sh\n")
     (own_home / ".nvm" / "versions" / "node" / "v9.9.9" / "bin").mkdir(parents=True)
-    launch = stage.launch("--", "npx", "-y", "x", env={**os.environ, "PATH": str(stage.project)})
+    launch = runner.launch("--", "npx", "-y", "x", env={**os.environ, "PATH": str(runner.project)})
     launch.send(request("initialize"))
 
     assert f"use {npx}, or add a PATH" in launch.answer()["error"]["message"]
 
 
 def test_a_script_without_a_first_line_runs_as_hosts_would_run_it(
-    wire: list[str], stage: Stage
+    wire: list[str], runner: LaunchRunner
 ) -> None:
-    make_script(stage.project / "plain", "exit 6\n")
-    launch = stage.launch(*wire, "--", "./plain", stdin=subprocess.DEVNULL)
+    make_script(runner.project / "plain", "exit 6\n")
+    launch = runner.launch(*wire, "--", "./plain", stdin=subprocess.DEVNULL)
 
     assert launch.finish()[0] == 6
 
 
-def test_a_fault_of_our_own_is_one_line_and_a_report(stage: Stage, tmp_path: Path) -> None:
+def test_a_fault_of_our_own_is_one_line_and_a_report(runner: LaunchRunner, tmp_path: Path) -> None:
     sabotage = (
         "import sys\n"
         "from mcp_launch.launch import lineage\n"
@@ -272,7 +280,7 @@ def test_a_fault_of_our_own_is_one_line_and_a_report(stage: Stage, tmp_path: Pat
         "from mcp_launch.__main__ import main\n"
         "sys.exit(main(['run', '--', 'cat', '--token=s3cret']))\n"
     )
-    launch = stage.start(python(sabotage))
+    launch = runner.start(python(sabotage))
     launch.send(request("initialize"))
 
     message = launch.answer()["error"]["message"]
@@ -298,8 +306,8 @@ def test_the_usage_is_shown_on_request(words: list[str]) -> None:
     assert shown.stdout.startswith("Usage: mcp-launch run [OPTIONS] [--] COMMAND")
 
 
-def test_what_may_be_a_secret_is_not_repeated(stage: Stage) -> None:
-    launch = stage.launch("--env", "KEY=sk-12345", "--", "cat", stdin=subprocess.DEVNULL)
+def test_what_may_be_a_secret_is_not_repeated(runner: LaunchRunner) -> None:
+    launch = runner.launch("--env", "KEY=sk-12345", "--", "cat", stdin=subprocess.DEVNULL)
 
     code, _, err = launch.finish()
 
@@ -311,8 +319,8 @@ def test_what_may_be_a_secret_is_not_repeated(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "words", [["rnu", "--", "cat"], ["cat"], ["--", "cat"], ["--trace", "run", "--", "cat"], []]
 )
-def test_an_entry_without_run_is_told_to_the_host(words: list[str], stage: Stage) -> None:
-    launch = stage.start([sys.executable, "-m", "mcp_launch", *words])
+def test_an_entry_without_run_is_told_to_the_host(words: list[str], runner: LaunchRunner) -> None:
+    launch = runner.start([sys.executable, "-m", "mcp_launch", *words])
     launch.send(request("initialize", 4))
 
     message = launch.answer()["error"]["message"]
@@ -321,26 +329,30 @@ def test_an_entry_without_run_is_told_to_the_host(words: list[str], stage: Stage
     assert launch.finish()[0] == 2
 
 
-def test_a_standard_descriptor_that_is_closed_does_no_harm(wire: list[str], stage: Stage) -> None:
+def test_a_standard_descriptor_that_is_closed_does_no_harm(
+    wire: list[str], runner: LaunchRunner
+) -> None:
     closes_stderr = python(
         "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     )
-    launch = stage.start([*closes_stderr, "-m", "mcp_launch", "run", *wire, "--", *PROBE])
+    launch = runner.start(
+        [*closes_stderr, "-m", "mcp_launch", "run", *wire, "--", *ENVIRONMENT_SERVER]
+    )
 
     # The fourth is the listing itself.
     assert launch.ask("look")["fds"] == [0, 1, 2, 3]
 
 
-def test_the_trace_tells_origins_and_no_secret(stage: Stage) -> None:
-    (stage.project / ".env").write_text("TOKEN=s3cret\n", encoding="utf-8")
-    launch = stage.launch(
+def test_the_trace_tells_origins_and_no_secret(runner: LaunchRunner) -> None:
+    (runner.project / ".env").write_text("TOKEN=s3cret\n", encoding="utf-8")
+    launch = runner.launch(
         "--trace",
         "--env",
         "TOKEN=dotenv",
         "--env",
         "MINE=local",
         "--",
-        *PROBE,
+        *ENVIRONMENT_SERVER,
         "--key=s3cret",
         env={**os.environ, "MINE": "s3cret"},
     )
@@ -348,24 +360,24 @@ def test_the_trace_tells_origins_and_no_secret(stage: Stage) -> None:
 
     trace = launch.finish()[2].decode()
 
-    assert f"sets TOKEN from {stage.project}/.env" in trace
+    assert f"sets TOKEN from {runner.project}/.env" in trace
     assert "sets MINE from the launcher's environment" in trace
-    assert f"cwd {stage.project} from inherited" in trace
+    assert f"cwd {runner.project} from inherited" in trace
     assert "s3cret" not in trace
 
 
-def test_what_a_server_leaves_behind_is_counted(wire: list[str], stage: Stage) -> None:
+def test_what_a_server_leaves_behind_is_counted(wire: list[str], runner: LaunchRunner) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '100']); subprocess.Popen(['sleep', '9'])"
-    launch = stage.launch("--trace", *wire, "--restart", "off", "--", *python(code))
+    launch = runner.launch("--trace", *wire, "--restart", "off", "--", *python(code))
 
     said = launch.finish()[2]
 
     assert b"[mcp-launch] the server left 2 processes behind\n" in said
 
 
-def test_a_server_that_leaves_nothing_is_not_accused(wire: list[str], stage: Stage) -> None:
+def test_a_server_that_leaves_nothing_is_not_accused(wire: list[str], runner: LaunchRunner) -> None:
     # Its child ends with it, but a moment later.
     code = "import subprocess; subprocess.Popen(['cat'], stdin=subprocess.PIPE)"
-    launch = stage.launch("--trace", *wire, "--restart", "off", "--", *python(code))
+    launch = runner.launch("--trace", *wire, "--restart", "off", "--", *python(code))
 
     assert b"behind" not in launch.finish()[2]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hosts import programs, report
-from hosts.report import Result
+from hosts import programs, readme_table
+from hosts.readme_table import Result
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,14 +18,14 @@ RESULTS = [
     Result(0, "It starts", ["Codex 2"], ""),
     Result(1, "It starts", ["Codex 1"], ""),
     Result(2, "It starts", ["Codex 2"], "it does not start"),
-    Result(4, "A fork is known", ["Codex 2"], report.SAME),
+    Result(4, "A fork is known", ["Codex 2"], readme_table.SAME),
 ]
 
-TEXT = f"before\n{report.BEGIN}{report.HEAD}| old | x | y |\n{report.END}after\n"
+TEXT = f"before\n{readme_table.BEGIN}{readme_table.HEAD}| old | x | y |\n{readme_table.END}after\n"
 
 
 def test_a_row_tells_all_that_a_situation_was_run_against() -> None:
-    assert [row.spell() for row in report.make_rows(RESULTS)] == [
+    assert [row.spell() for row in readme_table.make_rows(RESULTS)] == [
         "| It starts | Codex 2, Codex 1 | it does not start |\n",
         "| A fork is known | Codex 2 | the same |\n",
     ]
@@ -34,28 +34,28 @@ def test_a_row_tells_all_that_a_situation_was_run_against() -> None:
 def test_hosts_that_differ_without_the_launcher_are_told_apart() -> None:
     results = [*RESULTS, Result(5, "It starts", ["Codex 1"], "it starts twice")]
 
-    assert report.make_rows(results)[0].without == (
+    assert readme_table.make_rows(results)[0].without == (
         "Codex 2: it does not start; Codex 1: it starts twice"
     )
 
 
 def test_what_is_written_into_the_readme_is_read_from_it() -> None:
-    rows = [*report.make_rows(RESULTS), report.Row("no control", "Codex 2", "")]
+    rows = [*readme_table.make_rows(RESULTS), readme_table.Row("no control", "Codex 2", "")]
 
-    written = report.write_rows(TEXT, rows)
+    written = readme_table.write_rows(TEXT, rows)
 
-    assert report.read_rows(written) == rows
-    assert report.write_rows(written, rows) == written
-    assert report.read_rows(TEXT) == [("old", "x", "y")]
+    assert readme_table.read_rows(written) == rows
+    assert readme_table.write_rows(written, rows) == written
+    assert readme_table.read_rows(TEXT) == [("old", "x", "y")]
     assert written.startswith("before\n")
     assert written.endswith("after\n")
 
 
 def test_a_control_that_shows_something_else_is_told() -> None:
-    rows = report.make_rows(RESULTS)
+    rows = readme_table.make_rows(RESULTS)
     before = [rows[0], rows[1]._replace(without="it was not known")]
 
-    [line] = report.list_changed_controls(before, rows)
+    [line] = readme_table.list_changed_controls(before, rows)
 
     assert "A fork is known: without the launcher now: the same" in line
     assert "(the README says: it was not known)" in line
@@ -63,7 +63,7 @@ def test_a_control_that_shows_something_else_is_told() -> None:
 
 TESTS = """
 import pytest
-from hosts.desk import promise
+from hosts.workspace import promise
 
 @pytest.fixture
 def used(request):
@@ -96,7 +96,7 @@ def suite(tmp_path: Path) -> Path:
     directory = tmp_path / "tests" / "hosts"
     directory.mkdir(parents=True)
     (directory / "test_one.py").write_text(TESTS, encoding="utf-8")
-    plugin = "from hosts.plugin import *\n"
+    plugin = "from hosts.pytest_plugin import *\n"
     (tmp_path / "tests" / "conftest.py").write_text(plugin, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = hosts\n", encoding="utf-8")
     write_readme(tmp_path, TABLE)
@@ -104,7 +104,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def write_readme(suite: Path, table: str) -> None:
-    text = f"before\n{report.BEGIN}{report.HEAD}{table}{report.END}after\n"
+    text = f"before\n{readme_table.BEGIN}{readme_table.HEAD}{table}{readme_table.END}after\n"
     (suite / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -210,9 +210,9 @@ def test_a_promise_that_is_broken_with_the_launcher_fails(suite: Path) -> None:
 
 
 def test_a_readme_without_marks_is_not_written() -> None:
-    for text in ("", report.BEGIN, TEXT + report.END):
+    for text in ("", readme_table.BEGIN, TEXT + readme_table.END):
         with pytest.raises(AssertionError, match="lost its marks"):
-            report.write_rows(text, [])
+            readme_table.write_rows(text, [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere another line says so")

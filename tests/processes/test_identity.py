@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
-from stage import HERE, MEMORY, PROBE, RUN, Stage
+from fakes import FakeProcessTable, make_context, make_sighting
+from launches import ENVIRONMENT_SERVER, HERE, RUN, SCRIPTED_SERVER, LaunchRunner
 
 from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing, UsageError
@@ -19,7 +19,7 @@ from mcp_launch.values import Found, Missing, ProcessIdentity, compare
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stage import Launch
+    from launches import Launch
 
     from mcp_launch.hosts.host import Identity
 
@@ -58,7 +58,7 @@ def rollout(directory: Path, thread: str, cwd: str, session: str | None = None) 
 
 
 def identify_codex(files: list[str], argv: tuple[str, ...] = ("codex",), **facts: Any) -> Identity:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "codex")
     table.argv[10] = list(argv)
     table.files[10] = files
@@ -139,7 +139,7 @@ def test_codex_is_unbound_with(files: list[str], facts: dict[str, Any]) -> None:
 def identify_claude(
     tmp_path: Path, record: str | None, environ: dict[str, str] | None = None
 ) -> Identity:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(20, "claude", start="ticks:777")
     sessions = tmp_path / "claude" / "sessions"
     sessions.mkdir(parents=True)
@@ -255,7 +255,7 @@ PROGRAMS = {
 def test_a_host_is_recognised(
     name: str, executable: str, argv: list[str], expected: str | None
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     process = table.add(5, name)
     table.executables[5] = executable
     table.argv[5] = argv
@@ -515,27 +515,31 @@ def test_what_follows_the_command_is_the_servers(words: list[str]) -> None:
 def make_host(directory: Path, name: str) -> str:
     """Return a Python that the kernel knows by a host's name."""
     program = directory / name
-    program.symlink_to(os.path.realpath(PROBE[0]))
+    program.symlink_to(os.path.realpath(ENVIRONMENT_SERVER[0]))
     return str(program)
 
 
-def ask_through(stage: Stage, program: str, *words: str, **options: object) -> dict[str, str]:
+def ask_through(
+    runner: LaunchRunner, program: str, *words: str, **options: object
+) -> dict[str, str]:
     """Return the environment of a server below a stand-in host."""
-    script = str(HERE / "actors" / "host.py")
-    host = stage.start([program, "-S", "-E", script, *words, "--", *RUN, "--", *PROBE], **options)
+    script = str(HERE / "scripts" / "fake_host.py")
+    host = runner.start(
+        [program, "-S", "-E", script, *words, "--", *RUN, "--", *ENVIRONMENT_SERVER], **options
+    )
     host.read_line()
     environ = host.ask("look")["env"]
     assert isinstance(environ, dict)
     return environ
 
 
-def test_a_server_of_a_codex_thread_gets_its_id(stage: Stage, tmp_path: Path) -> None:
+def test_a_server_of_a_codex_thread_gets_its_id(runner: LaunchRunner, tmp_path: Path) -> None:
     locks = tmp_path / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
     program = make_host(tmp_path, "codex")
 
     environ = ask_through(
-        stage,
+        runner,
         program,
         "--open",
         str(locks / f"{OLD}.lock"),
@@ -547,24 +551,24 @@ def test_a_server_of_a_codex_thread_gets_its_id(stage: Stage, tmp_path: Path) ->
     assert environ["MCP_LAUNCH_HOST"] == "codex"
 
 
-def test_strict_refuses_a_guess(stage: Stage, tmp_path: Path) -> None:
+def test_strict_refuses_a_guess(runner: LaunchRunner, tmp_path: Path) -> None:
     locks = tmp_path / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
     opened = [word for one in (OLD, NEW) for word in ("--open", str(locks / f"{one}.lock"))]
-    command = [*RUN, "--strict", "--", *PROBE]
-    script = str(HERE / "actors" / "host.py")
-    host = stage.start([make_host(tmp_path, "codex"), "-SE", script, *opened, "--", *command])
+    command = [*RUN, "--strict", "--", *ENVIRONMENT_SERVER]
+    script = str(HERE / "scripts" / "fake_host.py")
+    host = runner.start([make_host(tmp_path, "codex"), "-SE", script, *opened, "--", *command])
     host.read_line()
     host.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
     assert "a guess: the newest of 2 open threads" in host.answer()["error"]["message"]
 
 
-def test_a_server_of_claude_code_works_in_its_project(stage: Stage, tmp_path: Path) -> None:
+def test_a_server_of_claude_code_works_in_its_project(runner: LaunchRunner, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     environ = ask_through(
-        stage,
+        runner,
         make_host(tmp_path, "claude"),
         "--socket",
         "--cwd",
@@ -572,41 +576,43 @@ def test_a_server_of_claude_code_works_in_its_project(stage: Stage, tmp_path: Pa
         env={
             **os.environ,
             "CLAUDE_CODE_SESSION_ID": "s-9",
-            "CLAUDE_PROJECT_DIR": str(stage.project),
+            "CLAUDE_PROJECT_DIR": str(runner.project),
         },
     )
 
     assert environ["MCP_LAUNCH_SESSION_ID"] == "s-9"
-    assert environ["PWD"] == str(stage.project)
+    assert environ["PWD"] == str(runner.project)
 
 
 def test_claudes_variables_below_another_host_are_not_believed(
-    stage: Stage, tmp_path: Path
+    runner: LaunchRunner, tmp_path: Path
 ) -> None:
     leaked = {"CLAUDE_CODE_SESSION_ID": "s-9", "CLAUDE_PROJECT_DIR": "/"}
 
-    environ = ask_through(stage, make_host(tmp_path, "opencode"), env={**os.environ, **leaked})
+    environ = ask_through(runner, make_host(tmp_path, "opencode"), env={**os.environ, **leaked})
 
     assert environ["MCP_LAUNCH_HOST"] == "opencode"
-    assert environ["PWD"] == str(stage.project)
+    assert environ["PWD"] == str(runner.project)
     assert "MCP_LAUNCH_SESSION_ID" not in environ
     assert not leaked.keys() & environ.keys()
 
 
-def test_calls_below_a_host_that_names_no_session_name_none_either(stage: Stage) -> None:
-    host = stage.launch_below("opencode", command=[*RUN, "--", *MEMORY])
+def test_calls_below_a_host_that_names_no_session_name_none_either(runner: LaunchRunner) -> None:
+    host = runner.launch_below_host("opencode", command=[*RUN, "--", *SCRIPTED_SERVER])
 
     told = [host.call("look", number)["meta"]["mcp-launch/context"] for number in (1, 2)]
 
     assert all("sessionId" not in one and one["launchId"] for one in told)
 
 
-def test_a_call_of_vs_code_as_a_server_names_its_conversation(stage: Stage, tmp_path: Path) -> None:
+def test_a_call_of_vs_code_as_a_server_names_its_conversation(
+    runner: LaunchRunner, tmp_path: Path
+) -> None:
     script = tmp_path / "vscode" / "out" / "bootstrap-fork"
     script.parent.mkdir(parents=True)
-    script.symlink_to(HERE / "actors" / "host.py")
-    words = ["-SE", str(script), "--type=extensionHost", "--", *RUN, "--", *MEMORY]
-    host = stage.start([make_host(tmp_path, "node"), *words])
+    script.symlink_to(HERE / "scripts" / "fake_host.py")
+    words = ["-SE", str(script), "--type=extensionHost", "--", *RUN, "--", *SCRIPTED_SERVER]
+    host = runner.start([make_host(tmp_path, "node"), *words])
     host.read_line()
 
     told = host.call("look", meta={"vscode.conversationId": "c-1"})["meta"]["mcp-launch/context"]
@@ -615,24 +621,24 @@ def test_a_call_of_vs_code_as_a_server_names_its_conversation(stage: Stage, tmp_
     assert "sessionId" not in host.call("look", 2)["meta"]["mcp-launch/context"]
 
 
-def test_codex_in_a_terminal_of_vs_code_is_codex(stage: Stage, tmp_path: Path) -> None:
+def test_codex_in_a_terminal_of_vs_code_is_codex(runner: LaunchRunner, tmp_path: Path) -> None:
     script = tmp_path / "vscode" / "out" / "bootstrap-fork"
     script.parent.mkdir(parents=True)
-    script.symlink_to(HERE / "actors" / "host.py")
+    script.symlink_to(HERE / "scripts" / "fake_host.py")
     terminal = [make_host(tmp_path, "node"), "-SE", str(script), "--type=ptyHost", "--quiet", "--"]
-    codex = [make_host(tmp_path, "codex"), "-SE", str(HERE / "actors" / "host.py"), "--"]
-    host = stage.start([*terminal, *codex, *RUN, "--", *PROBE])
+    codex = [make_host(tmp_path, "codex"), "-SE", str(HERE / "scripts" / "fake_host.py"), "--"]
+    host = runner.start([*terminal, *codex, *RUN, "--", *ENVIRONMENT_SERVER])
     host.read_line()
 
     assert host.ask("look")["env"]["MCP_LAUNCH_HOST"] == "codex"
 
 
-def test_dotenv_is_read_only_when_asked(stage: Stage) -> None:
-    (stage.project / ".env").write_text("TOKEN=t\nOTHER=o\n", encoding="utf-8")
-    (stage.project / "sub").mkdir()
+def test_dotenv_is_read_only_when_asked(runner: LaunchRunner) -> None:
+    (runner.project / ".env").write_text("TOKEN=t\nOTHER=o\n", encoding="utf-8")
+    (runner.project / "sub").mkdir()
 
     def look(*words: str) -> Launch:
-        return stage.launch(*words, "--", *PROBE, cwd=stage.project / "sub")
+        return runner.launch(*words, "--", *ENVIRONMENT_SERVER, cwd=runner.project / "sub")
 
     assert "TOKEN" not in look().ask("look")["env"]
     named = look("--env", "TOKEN=dotenv").ask("look")["env"]

@@ -8,8 +8,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable
-from stage import PROBE, Stage, request, wait_for_lease, wait_until_gone
+from fakes import FakeProcessTable
+from launches import ENVIRONMENT_SERVER, LaunchRunner, request, wait_for_lease, wait_until_gone
 
 from mcp_launch import system
 from mcp_launch.state import leases
@@ -24,8 +24,10 @@ def read_lease(state: Path) -> dict[str, Any]:
     return wait_for_lease(state, lambda _lease: True)
 
 
-def test_a_lease_says_who_runs_for_whom(wire: list[str], stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch(*wire, "--server", "docs", "--", *PROBE, "--token=s3cret")
+def test_a_lease_says_who_runs_for_whom(
+    wire: list[str], runner: LaunchRunner, tmp_path: Path
+) -> None:
+    launch = runner.launch(*wire, "--server", "docs", "--", *ENVIRONMENT_SERVER, "--token=s3cret")
     sight = launch.ask("look")
 
     lease = read_lease(tmp_path / "state")
@@ -36,21 +38,21 @@ def test_a_lease_says_who_runs_for_whom(wire: list[str], stage: Stage, tmp_path:
     assert parts["host"] == os.getpid()
     assert lease["launch"] == sight["env"]["MCP_LAUNCH_ID"]
     assert lease["server"] == "docs"
-    assert lease["context"]["cwd"] == {"value": str(stage.project), "origin": "inherited"}
+    assert lease["context"]["cwd"] == {"value": str(runner.project), "origin": "inherited"}
     assert lease["binding"]["state"] == "unbound"
     assert "s3cret" not in json.dumps(lease)
 
 
-def test_a_lease_tells_the_servers_own_directory(stage: Stage, tmp_path: Path) -> None:
-    (stage.project / "sub").mkdir()
-    sight = stage.launch("--cwd", "sub", "--", *PROBE).ask("look")
+def test_a_lease_tells_the_servers_own_directory(runner: LaunchRunner, tmp_path: Path) -> None:
+    (runner.project / "sub").mkdir()
+    sight = runner.launch("--cwd", "sub", "--", *ENVIRONMENT_SERVER).ask("look")
 
     assert read_lease(tmp_path / "state")["context"]["cwd"]["value"] == sight["cwd"]
-    assert sight["cwd"] == str(stage.project / "sub")
+    assert sight["cwd"] == str(runner.project / "sub")
 
 
-def test_a_lease_learns_how_the_connection_opened(stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch("--", *PROBE)
+def test_a_lease_learns_how_the_connection_opened(runner: LaunchRunner, tmp_path: Path) -> None:
+    launch = runner.launch("--", *ENVIRONMENT_SERVER)
     launch.send(request("initialize"), request("second", 2))
     launch.answer()
     launch.answer()
@@ -58,8 +60,8 @@ def test_a_lease_learns_how_the_connection_opened(stage: Stage, tmp_path: Path) 
     wait_for_lease(tmp_path / "state", lambda lease: lease.get("opened_with") == "initialize")
 
 
-def test_leases_are_private(stage: Stage, tmp_path: Path) -> None:
-    stage.launch("--", *PROBE).ask("look")
+def test_leases_are_private(runner: LaunchRunner, tmp_path: Path) -> None:
+    runner.launch("--", *ENVIRONMENT_SERVER).ask("look")
     directory = tmp_path / "state" / "leases"
 
     (file,) = directory.glob("[!.]*")
@@ -68,8 +70,10 @@ def test_leases_are_private(stage: Stage, tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_the_guardian_removes_the_lease_of_a_killed_launcher(stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch("--", *PROBE)
+def test_the_guardian_removes_the_lease_of_a_killed_launcher(
+    runner: LaunchRunner, tmp_path: Path
+) -> None:
+    launch = runner.launch("--", *ENVIRONMENT_SERVER)
     launch.ask("look")
     guardian = read_lease(tmp_path / "state")["processes"]["guardian"]["pid"]
 
@@ -79,8 +83,8 @@ def test_the_guardian_removes_the_lease_of_a_killed_launcher(stage: Stage, tmp_p
     assert list((tmp_path / "state" / "leases").iterdir()) == []
 
 
-def test_fifty_launches_at_once_lose_no_lease(stage: Stage, tmp_path: Path) -> None:
-    launches = [stage.launch("--", "cat") for _ in range(50)]
+def test_fifty_launches_at_once_lose_no_lease(runner: LaunchRunner, tmp_path: Path) -> None:
+    launches = [runner.launch("--", "cat") for _ in range(50)]
     for launch in launches:
         launch.send(request("ping"))
     for launch in launches:
@@ -94,17 +98,19 @@ def test_fifty_launches_at_once_lose_no_lease(stage: Stage, tmp_path: Path) -> N
     assert list((tmp_path / "state" / "leases").iterdir()) == []
 
 
-def test_our_files_are_never_put_into_a_project(stage: Stage, own_home: Path) -> None:
-    stage.launch("--", *PROBE, env={**os.environ, "MCP_LAUNCH_HOME": "somewhere"}).ask("look")
+def test_our_files_are_never_put_into_a_project(runner: LaunchRunner, own_home: Path) -> None:
+    runner.launch(
+        "--", *ENVIRONMENT_SERVER, env={**os.environ, "MCP_LAUNCH_HOME": "somewhere"}
+    ).ask("look")
 
-    assert not (stage.project / "somewhere").exists()
+    assert not (runner.project / "somewhere").exists()
     assert (own_home / "somewhere" / "leases").is_dir()
 
 
 @pytest.mark.parametrize("home", ["/proc/nowhere", "/dev/full/x"])
-def test_a_launch_goes_on_without_a_lease(home: str, wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(
-        *wire, "--trace", "--", *PROBE, env={**os.environ, "MCP_LAUNCH_HOME": home}
+def test_a_launch_goes_on_without_a_lease(home: str, wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(
+        *wire, "--trace", "--", *ENVIRONMENT_SERVER, env={**os.environ, "MCP_LAUNCH_HOME": home}
     )
 
     assert launch.ask("look")["pid"]
@@ -157,7 +163,7 @@ def test_a_lease_is_reclaimed_only_on_proof_of_death(
     reclaimed: bool,
     tmp_path: Path,
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     parts = {"launcher": launcher, "guardian": guardian, "server": server}
     path = make_lease(tmp_path / "leases", processes=parts)
@@ -167,7 +173,7 @@ def test_a_lease_is_reclaimed_only_on_proof_of_death(
 
 
 def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     path = make_lease(tmp_path / "leases", boot="boot-0")
 
@@ -179,7 +185,7 @@ def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
 def test_a_lease_of_a_container_that_shares_our_home_is_left_alone(tmp_path: Path) -> None:
     path = make_lease(tmp_path / "leases", namespace="pid:[1]", processes={})
 
-    leases.reclaim_stale(FakeTable(), str(tmp_path / "leases"))
+    leases.reclaim_stale(FakeProcessTable(), str(tmp_path / "leases"))
 
     assert path.exists()
 
@@ -207,7 +213,7 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
 def test_a_thread_is_taken_by(
     changes: dict[str, object], argv: list[str], taken: set[str], tmp_path: Path
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     make_lease(tmp_path / "leases", **changes)
 
@@ -230,7 +236,7 @@ if os.geteuid() == 0:  # only root can give files away
 def test_a_lease_that_another_user_may_have_written_is_not_believed(
     change: Callable[[Path], object], tmp_path: Path
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "x")
     path = make_lease(tmp_path / "leases", boot="boot-0")
     directory = str(tmp_path / "leases")

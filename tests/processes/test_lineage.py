@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable
-from stage import HERE, PROBE, RUN, Stage, request
+from fakes import FakeProcessTable
+from launches import ENVIRONMENT_SERVER, HERE, RUN, LaunchRunner, request
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
@@ -29,16 +29,16 @@ STRANGER = (
 )
 
 
-def trace(table: FakeTable, monkeypatch: pytest.MonkeyPatch) -> lineage.Lineage:
+def trace(table: FakeProcessTable, monkeypatch: pytest.MonkeyPatch) -> lineage.Lineage:
     """Trace back from process 3, whose stdin is a pipe."""
     monkeypatch.setattr(stat, "S_ISFIFO", lambda _: True)
     monkeypatch.setattr(stat, "S_ISSOCK", lambda _: False)
     return lineage.trace_back(table, 3)
 
 
-def make_table(**writers: Verdict) -> FakeTable:
+def make_table(**writers: Verdict) -> FakeProcessTable:
     """Return codex (10) — sh (2) — us (3), and another codex (99) that is no ancestor."""
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "codex", parent=0)
     table.add(2, "sh", parent=10)
     table.add(3, "mcp-launch", parent=2)
@@ -100,31 +100,33 @@ def test_a_launch_is_refused(
         lineage.verify(table, found, strict=strict)
 
 
-def test_a_pipe_shows_who_talks_to_us(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--strict", "--trace", "--", *PROBE)
+def test_a_pipe_shows_who_talks_to_us(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--strict", "--trace", "--", *ENVIRONMENT_SERVER)
     launch.ask("look")
 
     assert b"stdin: same (the pipe's inode)" in launch.finish()[2]
 
 
-def test_a_socket_shows_who_talks_to_us(wire: list[str], stage: Stage) -> None:
-    command = [*RUN, *wire, "--strict", "--trace", "--", *PROBE]
-    script = str(HERE / "actors" / "host.py")
-    host = stage.start([sys.executable, script, "--socket", "--", *command])
+def test_a_socket_shows_who_talks_to_us(wire: list[str], runner: LaunchRunner) -> None:
+    command = [*RUN, *wire, "--strict", "--trace", "--", *ENVIRONMENT_SERVER]
+    script = str(HERE / "scripts" / "fake_host.py")
+    host = runner.start([sys.executable, script, "--socket", "--", *command])
     host.read_line()
     host.ask("look")
 
     assert b"stdin: same (SO_PEERCRED)" in host.finish()[2]
 
 
-def test_a_shell_between_does_not_hide_the_host(wire: list[str], stage: Stage) -> None:
-    launch = stage.start(["sh", "-c", '"$@"; exit $?', "sh", *RUN, *wire, "--strict", "--", *PROBE])
+def test_a_shell_between_does_not_hide_the_host(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.start(
+        ["sh", "-c", '"$@"; exit $?', "sh", *RUN, *wire, "--strict", "--", *ENVIRONMENT_SERVER]
+    )
 
     assert launch.ask("look")["pid"]
 
 
-def test_strict_refuses_what_cannot_be_verified(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--strict", "--", "cat", stdin=subprocess.DEVNULL)
+def test_strict_refuses_what_cannot_be_verified(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--strict", "--", "cat", stdin=subprocess.DEVNULL)
 
     code, _, err = launch.finish()
 
@@ -132,13 +134,15 @@ def test_strict_refuses_what_cannot_be_verified(wire: list[str], stage: Stage) -
     assert b"--strict: cannot verify who holds the other end of stdin" in err
 
 
-def test_another_hosts_connection_is_refused(wire: list[str], stage: Stage, tmp_path: Path) -> None:
+def test_another_hosts_connection_is_refused(
+    wire: list[str], runner: LaunchRunner, tmp_path: Path
+) -> None:
     """A host that did not start us talks to us: a pool that mixes sessions up."""
     stranger_program = tmp_path / "codex"
     stranger_program.symlink_to(os.path.realpath(sys.executable))
     reading, writing = os.pipe()
     # The stranger gets the writing end and nobody else keeps it.
-    stranger = stage.start(
+    stranger = runner.start(
         [
             str(stranger_program),
             "-S",
@@ -150,7 +154,7 @@ def test_another_hosts_connection_is_refused(wire: list[str], stage: Stage, tmp_
     )
     assert stranger.read_line() == b"ready\n"
     os.close(writing)
-    launch = stage.launch(*wire, "--", *PROBE, stdin=reading)
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER, stdin=reading)
     os.close(reading)
     stranger.send(request("initialize", 3))
 

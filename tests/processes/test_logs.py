@@ -12,7 +12,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import MEMORY, PROBE, RUN, Stage, call, python, request, wait_for_lease
+from launches import (
+    ENVIRONMENT_SERVER,
+    RUN,
+    SCRIPTED_SERVER,
+    LaunchRunner,
+    call,
+    python,
+    request,
+    wait_for_lease,
+)
 
 from mcp_launch.commands.logs import Reader
 from mcp_launch.state import launch_log
@@ -54,11 +63,11 @@ def read(logs: Path) -> str:
     return log.read_text(encoding="utf-8")
 
 
-def test_a_log_holds_what_hosts_hide(stage: Stage, logs: Path) -> None:
+def test_a_log_holds_what_hosts_hide(runner: LaunchRunner, logs: Path) -> None:
     says = (
         "import sys; print('to stderr', file=sys.stderr, flush=True); print('noise', flush=True);"
     )
-    launch = stage.launch("--server", "it", "--", *python(says + "sys.stdin.read()"))
+    launch = runner.launch("--server", "it", "--", *python(says + "sys.stdin.read()"))
 
     launch.finish()
 
@@ -69,16 +78,16 @@ def test_a_log_holds_what_hosts_hide(stage: Stage, logs: Path) -> None:
     assert re.search(r"^[\d.]+ t the host has closed our stdin$", told, re.MULTILINE)
 
 
-def test_only_the_user_can_read_a_log(stage: Stage, logs: Path) -> None:
-    stage.launch("--", *PROBE).finish()
+def test_only_the_user_can_read_a_log(runner: LaunchRunner, logs: Path) -> None:
+    runner.launch("--", *ENVIRONMENT_SERVER).finish()
 
     [log] = logs.iterdir()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert stat.S_IMODE(logs.stat().st_mode) == 0o700
 
 
-def test_the_log_of_the_direct_wire_holds_the_decisions(stage: Stage, logs: Path) -> None:
-    stage.launch("--direct", "--", *PROBE).finish()
+def test_the_log_of_the_direct_wire_holds_the_decisions(runner: LaunchRunner, logs: Path) -> None:
+    runner.launch("--direct", "--", *ENVIRONMENT_SERVER).finish()
 
     assert " t cwd " in read(logs)
 
@@ -93,9 +102,9 @@ def test_the_log_of_the_direct_wire_holds_the_decisions(stage: Stage, logs: Path
     ],
 )
 def test_a_launch_that_failed_has_a_log_that_says_why(
-    words: list[str], said: str, stage: Stage, logs: Path
+    words: list[str], said: str, runner: LaunchRunner, logs: Path
 ) -> None:
-    launch = stage.launch(*words)
+    launch = runner.launch(*words)
     launch.send(request("initialize"))
 
     assert said in launch.answer()["error"]["message"]
@@ -104,20 +113,20 @@ def test_a_launch_that_failed_has_a_log_that_says_why(
     assert re.search(rf" t the launch failed: .*{said}.* — fix: ", read(logs))
 
 
-@pytest.mark.parametrize("command", [PROBE, ["there-is-no-such-command"]])
+@pytest.mark.parametrize("command", [ENVIRONMENT_SERVER, ["there-is-no-such-command"]])
 def test_no_log_is_kept_where_none_is_wanted(
-    command: list[str], stage: Stage, logs: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str], runner: LaunchRunner, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage.launch("--no-log", "--", *command).finish()
+    runner.launch("--no-log", "--", *command).finish()
     monkeypatch.setenv("MCP_LAUNCH_NO_LOG", "1")
-    stage.launch("--", *command).finish()
+    runner.launch("--", *command).finish()
 
     assert not logs.exists()
 
 
 @pytest.mark.parametrize("words", [[], ["--cwdd", "x"]], ids=["a profile", "a slip beside it"])
 def test_no_log_is_kept_of_a_failure_where_none_is_wanted(
-    words: list[str], stage: Stage, logs: Path, own_home: Path
+    words: list[str], runner: LaunchRunner, logs: Path, own_home: Path
 ) -> None:
     profiles = own_home / ".config" / "mcp-launch" / "config.toml"
     profiles.parent.mkdir(parents=True)
@@ -125,20 +134,20 @@ def test_no_log_is_kept_of_a_failure_where_none_is_wanted(
     profiles.chmod(0o600)
     own = ["--no-log", *words] if words else ["--server", "it"]
 
-    assert stage.launch(*own, stdin=subprocess.DEVNULL).finish()[0] in {125, 127}
+    assert runner.launch(*own, stdin=subprocess.DEVNULL).finish()[0] in {125, 127}
 
     assert not logs.exists()
 
 
-def test_the_log_of_a_failure_has_the_launchs_own_id(stage: Stage, logs: Path) -> None:
-    stage.launch("--", "there-is-no-such-command", stdin=subprocess.DEVNULL).finish()
+def test_the_log_of_a_failure_has_the_launchs_own_id(runner: LaunchRunner, logs: Path) -> None:
+    runner.launch("--", "there-is-no-such-command", stdin=subprocess.DEVNULL).finish()
 
     [log] = logs.iterdir()
     assert f" t launch {log.stem}\n" in log.read_text(encoding="utf-8")
 
 
-def test_a_log_that_grows_too_large_keeps_its_end(stage: Stage, logs: Path) -> None:
-    launch = stage.launch("--server", "it", "--", *python(SAYS_MUCH), stderr=subprocess.DEVNULL)
+def test_a_log_that_grows_too_large_keeps_its_end(runner: LaunchRunner, logs: Path) -> None:
+    launch = runner.launch("--server", "it", "--", *python(SAYS_MUCH), stderr=subprocess.DEVNULL)
 
     launch.finish()
 
@@ -164,9 +173,9 @@ def test_a_line_without_an_end_is_kept_in_pieces(tmp_path: Path) -> None:
     assert b"".join(line[-9000:].rpartition(b" ")[2] for line in kept[1:]) == b"x" * 100_000
 
 
-def test_a_launch_goes_on_without_a_log(stage: Stage, tmp_path: Path) -> None:
+def test_a_launch_goes_on_without_a_log(runner: LaunchRunner, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no directory", encoding="utf-8")
-    launch = stage.launch("--", *python("import sys; sys.stderr.write('x'); sys.stdin.read()"))
+    launch = runner.launch("--", *python("import sys; sys.stderr.write('x'); sys.stdin.read()"))
 
     code, _, said = launch.finish()
 
@@ -210,7 +219,7 @@ def test_a_flood_of_empty_lines_takes_no_room(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "1.log").stat().st_size < 200
 
 
-def test_the_next_server_begins_a_line_of_its_own(stage: Stage, logs: Path) -> None:
+def test_the_next_server_begins_a_line_of_its_own(runner: LaunchRunner, logs: Path) -> None:
     code = (
         "import json, os, sys\n"
         "for line in sys.stdin:\n"
@@ -220,7 +229,7 @@ def test_the_next_server_begins_a_line_of_its_own(stage: Stage, logs: Path) -> N
         "    print(json.dumps({'jsonrpc': '2.0', 'id': message.get('id', 0), 'result': {}}),"
         " flush=True)\n"
     )
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
     launch.ask("initialize")
     launch.send(request("die", 2))
     assert "error" in launch.answer()
@@ -269,22 +278,22 @@ def test_the_oldest_logs_are_removed_when_there_is_too_much(
     "command", [["there-is-no-such-command"], python("pass")], ids=["never started", "short"]
 )
 def test_a_launch_that_is_over_at_once_removes_old_logs(
-    command: list[str], stage: Stage, logs: Path
+    command: list[str], runner: LaunchRunner, logs: Path
 ) -> None:
     logs.mkdir(parents=True)
     (logs / "old.log").write_text("x", encoding="utf-8")
     os.utime(logs / "old.log", (1e9, 1e9))
 
-    stage.launch("--", *command, stdin=subprocess.DEVNULL).finish()
+    runner.launch("--", *command, stdin=subprocess.DEVNULL).finish()
 
     assert not (logs / "old.log").exists()
 
 
-def test_a_launch_removes_old_logs(stage: Stage, logs: Path, tmp_path: Path) -> None:
+def test_a_launch_removes_old_logs(runner: LaunchRunner, logs: Path, tmp_path: Path) -> None:
     logs.mkdir(parents=True)
     (logs / "old.log").write_text("x", encoding="utf-8")
     os.utime(logs / "old.log", (1e9, 1e9))
-    launch = stage.launch("--", *PROBE)
+    launch = runner.launch("--", *ENVIRONMENT_SERVER)
     wait_for_lease(tmp_path / "state", lambda _: True)
 
     deadline = time.monotonic() + 20
@@ -295,12 +304,12 @@ def test_a_launch_removes_old_logs(stage: Stage, logs: Path, tmp_path: Path) -> 
     launch.finish()
 
 
-def test_logs_can_be_narrowed_to_a_server_or_a_session(stage: Stage) -> None:
+def test_logs_can_be_narrowed_to_a_server_or_a_session(runner: LaunchRunner) -> None:
     for server in ("a", "b"):
-        command = [*RUN, "--restart", "off", "--server", server, "--", *MEMORY]
+        command = [*RUN, "--restart", "off", "--server", server, "--", *SCRIPTED_SERVER]
         environ = {**os.environ, "AGENT_SESSION_ID": f"session-of-{server}"}
-        launch = stage.launch_below("goose", command=command, env=environ)
-        launch.greet()
+        launch = runner.launch_below_host("goose", command=command, env=environ)
+        launch.initialize()
         launch.send(call("die"))  # says something on stderr first
         assert "of old age" in str(launch.answer())
         launch.finish()
@@ -321,16 +330,16 @@ def test_where_there_is_no_log_it_says_so(words: list[str]) -> None:
     assert "fix: " in shown.stderr
 
 
-def test_a_server_that_has_no_log_is_named_with_near_misses(stage: Stage) -> None:
-    stage.launch("--server", "docs", "--", *PROBE).finish()
+def test_a_server_that_has_no_log_is_named_with_near_misses(runner: LaunchRunner) -> None:
+    runner.launch("--server", "docs", "--", *ENVIRONMENT_SERVER).finish()
 
     assert "did you mean docs?" in show("dosc").stderr
     assert "no log mentions session 0815" in show("--session", "0815").stderr
 
 
-def test_what_a_server_says_can_do_nothing_to_a_terminal(stage: Stage) -> None:
+def test_what_a_server_says_can_do_nothing_to_a_terminal(runner: LaunchRunner) -> None:
     code = "import os, sys; os.write(2, b'\\x1b[31m\\xff red\\n'); sys.stdin.read()"
-    stage.launch("--server", "it", "--", *python(code)).finish()
+    runner.launch("--server", "it", "--", *python(code)).finish()
 
     shown = show().stdout
 
@@ -338,19 +347,18 @@ def test_what_a_server_says_can_do_nothing_to_a_terminal(stage: Stage) -> None:
     assert "\x1b" not in shown
 
 
-def test_a_server_goes_by_its_name_in_the_hosts_files(stage: Stage, own_home: Path) -> None:
+def test_a_server_goes_by_its_name_in_the_hosts_files(runner: LaunchRunner, own_home: Path) -> None:
     config = own_home / ".codex" / "config.toml"
     config.parent.mkdir()
-    entry = (
-        f"[mcp_servers.docs]\ncommand = {json.dumps(PROBE[0])}\nargs = {json.dumps(PROBE[1:])}\n"
-    )
+    command, args = json.dumps(ENVIRONMENT_SERVER[0]), json.dumps(ENVIRONMENT_SERVER[1:])
+    entry = f"[mcp_servers.docs]\ncommand = {command}\nargs = {args}\n"
     config.write_text(entry, encoding="utf-8")
-    stage.launch("--", *PROBE).finish()
+    runner.launch("--", *ENVIRONMENT_SERVER).finish()
 
     shown = show("docs").stdout
 
     assert " docs " in shown.partition("\n")[0]
-    assert show(os.path.basename(PROBE[0])).stdout == shown
+    assert show(os.path.basename(ENVIRONMENT_SERVER[0])).stdout == shown
 
 
 def test_a_session_that_only_a_decision_tells_is_found(tmp_path: Path) -> None:
@@ -378,15 +386,15 @@ def test_a_file_that_is_begun_anew_is_followed(
     assert seen == [f"line {number}" for number in range(200)]
 
 
-def test_following_shows_what_is_said_from_now_on_by_whoever_says_it(stage: Stage) -> None:
-    old = stage.launch("--server", "old", "--", *MEMORY)
-    old.greet()
-    following = stage.start([*LOGS, "-f", "-n", "1"])
+def test_following_shows_what_is_said_from_now_on_by_whoever_says_it(runner: LaunchRunner) -> None:
+    old = runner.launch("--server", "old", "--", *SCRIPTED_SERVER)
+    old.initialize()
+    following = runner.start([*LOGS, "-f", "-n", "1"])
     assert b"old" in following.read_line()
 
     old.call("look")
-    new = stage.launch("--server", "new", "--restart", "off", "--", *MEMORY)
-    new.greet()
+    new = runner.launch("--server", "new", "--restart", "off", "--", *SCRIPTED_SERVER)
+    new.initialize()
     new.send(call("die"))
 
     while b"of old age" not in following.read_line():

@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
-from stage import PROBE, RUN, Stage, python, request, wait_for_lease
+from fakes import FakeProcessTable, make_context, make_sighting
+from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner, python, request, wait_for_lease
 
 from mcp_launch import hosts
 from mcp_launch.errors import PlaceRefused
 from mcp_launch.launch import context, place, plan, profile
-from mcp_launch.launch.context import Context
+from mcp_launch.launch.context import Context, find_context
 from mcp_launch.launch.lineage import Lineage
 from mcp_launch.values import Found, Missing
 
@@ -121,7 +121,7 @@ def test_the_root_of_a_project_may_be_the_home_directory() -> None:
 def look_at(sighting: Sighting, host: str) -> Context:
     """Return what is found out about a session of a host."""
     lineage = Lineage([], hosts.load(host), sighting.process)
-    return Context(sighting, lineage)
+    return find_context(sighting, lineage)
 
 
 # CLAUDE_PROJECT_DIR, the inherited directory, the recorded one; the server's, what contradicts it
@@ -155,7 +155,7 @@ def test_what_claude_codes_record_says_of_a_place(  # noqa: PLR0913, PLR0917  # 
     def name(directory: str) -> str:
         return str(own_home if directory == "~" else own_home / "work" / directory)
 
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(20, "claude", start="ticks:777")
     if recorded is not None:
         file = own_home / ".claude" / "sessions" / "20.json"
@@ -174,7 +174,7 @@ def test_what_claude_codes_record_says_of_a_place(  # noqa: PLR0913, PLR0917  # 
 
 
 def test_a_record_of_an_earlier_process_contradicts_nothing(own_home: Path) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(20, "claude", start="ticks:777")
     file = own_home / ".claude" / "sessions" / "20.json"
     file.parent.mkdir(parents=True)
@@ -225,7 +225,7 @@ def test_what_codexs_threads_say_of_a_place(  # noqa: PLR0913, PLR0917  # a tabl
         is_home = directory.startswith("~")
         return str(own_home) + (directory[1:] if is_home else f"/work/{directory}")
 
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "codex")
     table.argv[10] = ["codex", *words]
     table.cwds[10] = process and name(process)
@@ -278,36 +278,45 @@ def test_a_worktrees_own_root_is_its_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["session", "project_root", "sub"])
-def test_pwd_agrees_with_the_directory(wanted: str, wire: list[str], stage: Stage) -> None:
-    (stage.project / "sub").mkdir()
-    launch = stage.launch(
-        *wire, "--cwd", wanted, "--", *PROBE, env={**os.environ, "PWD": "/somewhere/else"}
+def test_pwd_agrees_with_the_directory(wanted: str, wire: list[str], runner: LaunchRunner) -> None:
+    (runner.project / "sub").mkdir()
+    launch = runner.launch(
+        *wire,
+        "--cwd",
+        wanted,
+        "--",
+        *ENVIRONMENT_SERVER,
+        env={**os.environ, "PWD": "/somewhere/else"},
     )
 
     sight = launch.ask("look")
 
     assert sight["cwd"] == sight["env"]["PWD"]
-    assert sight["cwd"] == str(stage.project / ("sub" if wanted == "sub" else ""))
+    assert sight["cwd"] == str(runner.project / ("sub" if wanted == "sub" else ""))
 
 
-def test_a_linked_directory_keeps_the_name_its_user_knows(stage: Stage, tmp_path: Path) -> None:
+def test_a_linked_directory_keeps_the_name_its_user_knows(
+    runner: LaunchRunner, tmp_path: Path
+) -> None:
     link = tmp_path / "link"
-    link.symlink_to(stage.project)
-    launch = stage.launch("--", *PROBE, cwd=link, env={**os.environ, "PWD": str(link)})
+    link.symlink_to(runner.project)
+    launch = runner.launch(
+        "--", *ENVIRONMENT_SERVER, cwd=link, env={**os.environ, "PWD": str(link)}
+    )
 
     sight = launch.ask("look")
 
     assert sight["env"]["PWD"] == str(link)
-    assert sight["cwd"] == str(stage.project)
+    assert sight["cwd"] == str(runner.project)
 
 
 @pytest.mark.parametrize("is_repository", [False, True], ids=["plain", "in Git"])
 def test_a_host_started_in_the_home_directory_has_its_server_there(
-    is_repository: bool, wire: list[str], stage: Stage, own_home: Path, tmp_path: Path
+    is_repository: bool, wire: list[str], runner: LaunchRunner, own_home: Path, tmp_path: Path
 ) -> None:
     if is_repository:
         (own_home / ".git").mkdir()
-    launch = stage.launch(*wire, "--trace", "--", *PROBE, cwd=own_home)
+    launch = runner.launch(*wire, "--trace", "--", *ENVIRONMENT_SERVER, cwd=own_home)
 
     sight = launch.ask("look")
 
@@ -320,15 +329,15 @@ def test_a_host_started_in_the_home_directory_has_its_server_there(
 
 
 def test_a_host_started_in_the_root_directory_has_its_server_there(
-    wire: list[str], stage: Stage
+    wire: list[str], runner: LaunchRunner
 ) -> None:
-    assert stage.launch(*wire, "--", *PROBE, cwd="/").ask("look")["cwd"] == "/"
+    assert runner.launch(*wire, "--", *ENVIRONMENT_SERVER, cwd="/").ask("look")["cwd"] == "/"
 
 
 def test_strict_refuses_the_home_directory_to_the_hosts_face(
-    wire: list[str], stage: Stage, own_home: Path
+    wire: list[str], runner: LaunchRunner, own_home: Path
 ) -> None:
-    launch = stage.launch(*wire, "--strict", "--", *PROBE, cwd=own_home)
+    launch = runner.launch(*wire, "--strict", "--", *ENVIRONMENT_SERVER, cwd=own_home)
     launch.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
     message = launch.answer()["error"]["message"]
@@ -337,16 +346,18 @@ def test_strict_refuses_the_home_directory_to_the_hosts_face(
     assert launch.finish()[0] == 125
 
 
-def test_a_record_that_contradicts_is_shown_to_the_host(stage: Stage, own_home: Path) -> None:
+def test_a_record_that_contradicts_is_shown_to_the_host(
+    runner: LaunchRunner, own_home: Path
+) -> None:
     """The variable is an outer session's, whose shell this Claude Code was started from."""
     recorded = "import json, os; stat = open(f'/proc/{os.getppid()}/stat').read(); "
     recorded += "start = stat.rpartition(')')[2].split()[19]; "
     recorded += f"file = open(f'{own_home}/.claude/sessions/{{os.getppid()}}.json', 'w'); "
     recorded += "json.dump({'sessionId': 's', 'procStart': start, 'cwd': '/work/app'}, file); "
-    recorded += f"file.close(); os.execv({RUN[0]!r}, {[*RUN, '--', *PROBE]!r})"
+    recorded += f"file.close(); os.execv({RUN[0]!r}, {[*RUN, '--', *ENVIRONMENT_SERVER]!r})"
     (own_home / ".claude" / "sessions").mkdir(parents=True)
     environ = {**os.environ, "CLAUDE_PROJECT_DIR": str(own_home)}
-    host = stage.launch_below("claude", command=python(recorded), env=environ)
+    host = runner.launch_below_host("claude", command=python(recorded), env=environ)
     host.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
     message = host.answer()["error"]["message"]
@@ -358,11 +369,13 @@ def test_a_record_that_contradicts_is_shown_to_the_host(stage: Stage, own_home: 
 
 
 def test_codex_can_list_the_tools_of_a_server_that_it_starts_in_its_own_home(
-    stage: Stage, own_home: Path
+    runner: LaunchRunner, own_home: Path
 ) -> None:
     codex_home = own_home / ".codex"
     codex_home.mkdir()
-    host = stage.launch_below("codex", command=[*RUN, "--", *PROBE], cwd=codex_home)
+    host = runner.launch_below_host(
+        "codex", command=[*RUN, "--", *ENVIRONMENT_SERVER], cwd=codex_home
+    )
     host.send(request("initialize", 5, capabilities={}), request("tools/list", 6))
 
     assert host.answer()["result"]["cwd"] == str(codex_home)
@@ -371,14 +384,14 @@ def test_codex_can_list_the_tools_of_a_server_that_it_starts_in_its_own_home(
 
 @pytest.mark.parametrize("is_strict", [False, True])
 def test_a_server_starts_in_a_directory_that_was_deleted_unless_asked_to_be_strict(
-    is_strict: bool, stage: Stage, tmp_path: Path
+    is_strict: bool, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     doomed = tmp_path / "doomed"
     doomed.mkdir()
     words = ["run", *(["--strict"] if is_strict else []), "--", "cat"]
     in_it = "import os, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); "
     start = f"os.execv(sys.executable, [sys.executable, '-m', 'mcp_launch', *{words}])"
-    launch = stage.start([*PROBE[:1], "-c", in_it + start, str(doomed)])
+    launch = runner.start([*ENVIRONMENT_SERVER[:1], "-c", in_it + start, str(doomed)])
     launch.send({"jsonrpc": "2.0", "id": 1, "method": "initialize"})
 
     answer = launch.answer()
@@ -389,9 +402,11 @@ def test_a_server_starts_in_a_directory_that_was_deleted_unless_asked_to_be_stri
         assert answer["method"] == "initialize"
 
 
-def test_a_project_that_was_removed_costs_no_server(stage: Stage, tmp_path: Path) -> None:
+def test_a_project_that_was_removed_costs_no_server(runner: LaunchRunner, tmp_path: Path) -> None:
     environ = {**os.environ, "CLAUDE_PROJECT_DIR": str(tmp_path / "removed")}
-    host = stage.launch_below("claude", command=[*RUN, "--", *PROBE], env=environ)
+    host = runner.launch_below_host(
+        "claude", command=[*RUN, "--", *ENVIRONMENT_SERVER], env=environ
+    )
     host.send(request("initialize", 1))
 
-    assert host.answer()["result"]["cwd"] == str(stage.project)
+    assert host.answer()["result"]["cwd"] == str(runner.project)

@@ -14,8 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable
-from stage import LIMIT, PROBE, RUN, TROUPE, Stage, Witness, python, request, wait_until_gone
+from fakes import FakeProcessTable
+from launches import (
+    ENVIRONMENT_SERVER,
+    FORKING_SERVER,
+    LIMIT,
+    RUN,
+    LaunchRunner,
+    LivenessSocket,
+    python,
+    request,
+    wait_until_gone,
+)
 
 import mcp_launch
 from mcp_launch.hosts import claude, codex
@@ -30,10 +40,10 @@ PACKAGES = str(Path(mcp_launch.__file__).parent.parent)
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
 # Python without pidfd_open: python-build-standalone before July 2026, PyPy.
@@ -61,8 +71,8 @@ def without_pidfd(
 
 
 @pytest.mark.usefixtures("without_pidfd")
-def test_a_server_is_served_without_pidfd(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+def test_a_server_is_served_without_pidfd(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
 
     assert launch.ask("look")["pid"]
     assert launch.finish()[0] == 0
@@ -71,7 +81,7 @@ def test_a_server_is_served_without_pidfd(wire: list[str], stage: Stage) -> None
 @pytest.mark.usefixtures("without_pidfd")
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["launcher runs", "launcher stopped"])
 def test_the_hosts_death_is_noticed_without_pidfd(
-    wire: list[str], stage: Stage, witness: Witness, *, is_stopped: bool
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket, *, is_stopped: bool
 ) -> None:
     # The test holds the writing end too, so the input never ends.
     reading, writing = os.pipe()
@@ -79,13 +89,13 @@ def test_the_hosts_death_is_noticed_without_pidfd(
         "import subprocess, sys, time; child = subprocess.Popen(sys.argv[1:]); "
         "print(child.pid, file=sys.stderr, flush=True); time.sleep(3600)"
     )
-    command = [*RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
-    host = stage.start([*python(code), *command], stdin=reading)
+    command = [*RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
+    host = runner.start([*python(code), *command], stdin=reading)
     os.close(reading)
     try:
         assert host.process.stderr
         launcher = int(host.process.stderr.readline())
-        witness.meet(*ROLES)
+        liveness.wait_for(*ROLES)
         if is_stopped:
             os.kill(launcher, signal.SIGSTOP)
 
@@ -93,17 +103,17 @@ def test_the_hosts_death_is_noticed_without_pidfd(
         host.process.kill()
 
         for role in ROLES:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
         wait_until_gone(launcher)
     finally:
         os.close(writing)
 
 
 def test_a_pidfd_is_opened_without_pythons_help(
-    monkeypatch: pytest.MonkeyPatch, stage: Stage
+    monkeypatch: pytest.MonkeyPatch, runner: LaunchRunner
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
-    process = stage.start(python("import sys; sys.stdin.read()")).process
+    process = runner.start(python("import sys; sys.stdin.read()")).process
 
     fd = kernel.open_watch(process.pid)
 
@@ -120,7 +130,7 @@ def test_a_host_that_is_looked_at_has_ended_when_its_pid_is_anothers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernel, "open_watch", lambda _pid: None)
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(77, "codex", start="ticks:1")
     watch = kernel.HostWatch(table, [0, 77])
 
@@ -167,9 +177,9 @@ def cover(request: pytest.FixtureRequest) -> tuple[list[str], int]:
 
 @needs_unshare
 def test_a_server_is_served_where_no_process_can_be_looked_at(
-    cover: tuple[list[str], int], wire: list[str], stage: Stage
+    cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = stage.start([*cover[0], *RUN, "--trace", *wire, "--", *ECHO])
+    launch = runner.start([*cover[0], *RUN, "--trace", *wire, "--", *ECHO])
 
     assert launch.ask("look") == {"is": "there"}
     code, _, err = launch.finish()
@@ -181,18 +191,20 @@ def test_a_server_is_served_where_no_process_can_be_looked_at(
 @needs_unshare
 @pytest.mark.parametrize("stdin", [[], ["--socket"]], ids=["pipe", "socket"])
 def test_a_hosts_launch_is_no_contradiction_where_no_process_can_be_looked_at(
-    stdin: list[str], cover: tuple[list[str], int], wire: list[str], stage: Stage
+    stdin: list[str], cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = stage.launch_below("codex", *stdin, command=[*cover[0], *RUN, *wire, "--", *ECHO])
+    launch = runner.launch_below_host(
+        "codex", *stdin, command=[*cover[0], *RUN, *wire, "--", *ECHO]
+    )
 
     assert launch.ask("look") == {"is": "there"}
 
 
 @needs_unshare
 def test_strict_refuses_where_no_process_can_be_looked_at(
-    cover: tuple[list[str], int], wire: list[str], stage: Stage
+    cover: tuple[list[str], int], wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = stage.start([*cover[0], *RUN, "--strict", *wire, "--", *ECHO])
+    launch = runner.start([*cover[0], *RUN, "--strict", *wire, "--", *ECHO])
     launch.send(request("initialize"))
 
     assert "--strict: cannot verify" in launch.answer()["error"]["message"]
@@ -202,18 +214,22 @@ def test_strict_refuses_where_no_process_can_be_looked_at(
 @needs_unshare
 @pytest.mark.parametrize("end", ["host is done", "launcher", "guardian", "launcher and guardian"])
 def test_nothing_is_left_where_no_process_can_be_looked_at(
-    end: str, cover: tuple[list[str], int], wire: list[str], stage: Stage, witness: Witness
+    end: str,
+    cover: tuple[list[str], int],
+    wire: list[str],
+    runner: LaunchRunner,
+    liveness: LivenessSocket,
 ) -> None:
     # A shell above the launch that outlives it: were the launcher the first process of its
     # namespace, the kernel would end everything with it.
     words, depth = cover
     reading, writing = os.pipe()
     stays = ["bash", "-c", f'"$@"; exec cat <&{reading}', "bash"]
-    command = [*words, *stays, *RUN, *wire, "--", *TROUPE, witness.path, "hostile"]
-    launch = stage.start(command, pass_fds=[reading])
+    command = [*words, *stays, *RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
+    launch = runner.start(command, pass_fds=[reading])
     os.close(reading)
     try:
-        witness.meet(*ROLES)
+        liveness.wait_for(*ROLES)
         launcher = find_below(launch.pid, depth)
         parts = {"launcher": launcher, "guardian": find_below(launcher, 2)}
 
@@ -224,13 +240,13 @@ def test_nothing_is_left_where_no_process_can_be_looked_at(
             launch.close()
 
         for role in ROLES:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
         for pid in parts.values():
             wait_until_gone(pid)
         assert launch.process.poll() is None
     finally:
         # The pids are of the namespace, and mean others here.
-        witness.pids.clear()
+        liveness.pids.clear()
         os.close(writing)
     launch.wait()
 
@@ -242,8 +258,8 @@ def find_below(pid: int, depth: int) -> int:
     return pid
 
 
-def test_children_are_found_without_proc(stage: Stage) -> None:
-    first, second = (stage.start(python("import sys; sys.stdin.read()")) for _ in range(2))
+def test_children_are_found_without_proc(runner: LaunchRunner) -> None:
+    first, second = (runner.start(python("import sys; sys.stdin.read()")) for _ in range(2))
 
     assert {first.pid, second.pid} <= set(blind.list_descendants(os.getpid()))
     first.process.kill()
@@ -278,12 +294,12 @@ LAUNCH = (
 
 @pytest.mark.parametrize("limit", range(4, 21))
 def test_a_launch_without_descriptors_works_or_says_why(
-    limit: int, wire: list[str], stage: Stage
+    limit: int, wire: list[str], runner: LaunchRunner
 ) -> None:
     limited = f'ulimit -n {limit}; exec "$@"'
     launcher = [sys.executable, "-S", "-c", LAUNCH, "run"]
     server = ["sh", "-c", 'read line; echo \'{"jsonrpc":"2.0","id":1,"result":{}}\'; read line']
-    launch = stage.start(["sh", "-c", limited, "sh", *launcher, *wire, "--", *server])
+    launch = runner.start(["sh", "-c", limited, "sh", *launcher, *wire, "--", *server])
 
     launch.send(request("initialize"))
 

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import Stage, python
+from launches import LaunchRunner, python
 
 from mcp_launch import system
 from mcp_launch.system import kernel, linux, portable
@@ -51,19 +51,19 @@ def test_a_process_that_is_gone_is_not_seen(table: ProcessTable) -> None:
     assert table.list_descendants(process.pid) == []
 
 
-def test_where_a_process_works_and_whose_it_is(table: ProcessTable, stage: Stage) -> None:
-    process = stage.start(CHILD, cwd=stage.project)
+def test_where_a_process_works_and_whose_it_is(table: ProcessTable, runner: LaunchRunner) -> None:
+    process = runner.start(CHILD, cwd=runner.project)
     process.read_line()
 
-    assert table.read_cwd(process.pid) == os.path.realpath(stage.project)
+    assert table.read_cwd(process.pid) == os.path.realpath(runner.project)
     assert table.read_owner(process.pid) == os.getuid()
     process.finish()
     assert (table.read_cwd(process.pid), table.read_owner(process.pid)) == ("", None)
 
 
-def test_two_looks_at_one_process_are_the_same(table: ProcessTable, stage: Stage) -> None:
+def test_two_looks_at_one_process_are_the_same(table: ProcessTable, runner: LaunchRunner) -> None:
     first, second = table.look(os.getpid()), table.look(os.getpid())
-    other = table.look(stage.start(CHILD).pid)
+    other = table.look(runner.start(CHILD).pid)
 
     assert first
     assert second
@@ -72,10 +72,10 @@ def test_two_looks_at_one_process_are_the_same(table: ProcessTable, stage: Stage
     assert compare(first.identity, other.identity) == "different"
 
 
-def test_a_name_with_spaces_and_brackets_is_read(stage: Stage, tmp_path: Path) -> None:
+def test_a_name_with_spaces_and_brackets_is_read(runner: LaunchRunner, tmp_path: Path) -> None:
     program = tmp_path / "od) d (x"
     program.symlink_to(os.path.realpath(sys.executable))
-    child = stage.start([str(program), "-S", *CHILD[1:]])
+    child = runner.start([str(program), "-S", *CHILD[1:]])
     child.read_line()
 
     seen = linux.look(child.pid)
@@ -84,8 +84,10 @@ def test_a_name_with_spaces_and_brackets_is_read(stage: Stage, tmp_path: Path) -
     assert (seen.name, seen.parent) == ("od) d (x", os.getpid())
 
 
-def test_command_line_program_and_variables_are_read(table: ProcessTable, stage: Stage) -> None:
-    child = stage.start(CHILD, env={**os.environ, "MARK": "x=y"}, cwd="/")
+def test_command_line_program_and_variables_are_read(
+    table: ProcessTable, runner: LaunchRunner
+) -> None:
+    child = runner.start(CHILD, env={**os.environ, "MARK": "x=y"}, cwd="/")
     child.read_line()
 
     assert table.read_argv(child.pid) == CHILD
@@ -101,8 +103,8 @@ def test_open_files_are_listed(table: ProcessTable, tmp_path: Path) -> None:
     assert str(tmp_path / "held.lock") not in table.list_open_files(os.getpid())
 
 
-def test_descendants_of_descendants_are_listed(table: ProcessTable, stage: Stage) -> None:
-    nested = stage.start(
+def test_descendants_of_descendants_are_listed(table: ProcessTable, runner: LaunchRunner) -> None:
+    nested = runner.start(
         python(
             "import subprocess, sys\n"
             "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
@@ -136,10 +138,10 @@ def test_a_boot_has_one_name(table: ProcessTable) -> None:
     assert table.boot_id() == table.boot_id() != ""
 
 
-def test_only_the_writing_end_counts(stage: Stage) -> None:
+def test_only_the_writing_end_counts(runner: LaunchRunner) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb"):
-        reader = stage.start(CHILD, stdin=reading)
+        reader = runner.start(CHILD, stdin=reading)
         reader.read_line()
 
         assert linux.holds_writing_end(os.getpid(), reading) == "same"
@@ -148,9 +150,9 @@ def test_only_the_writing_end_counts(stage: Stage) -> None:
 
 
 def test_children_are_found_without_the_kernels_list(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    child = stage.start(CHILD)
+    child = runner.start(CHILD)
     child.read_line()
     exists = os.path.exists
     monkeypatch.setattr(
@@ -161,13 +163,13 @@ def test_children_are_found_without_the_kernels_list(
 
 
 def test_orphans_are_found_by_their_mark_without_a_subreaper(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where nobody adopts orphans (macOS), the launch id in the environment tells them."""
     monkeypatch.setenv("MCP_LAUNCH_ID", "mark-1")
-    stage.start(["sh", "-c", "echo; exec sleep 600"]).read_line()
+    runner.start(["sh", "-c", "echo; exec sleep 600"]).read_line()
     monkeypatch.delenv("MCP_LAUNCH_ID")
-    double_fork = stage.start(
+    double_fork = runner.start(
         ["sh", "-c", "(sleep 600 </dev/null >/dev/null 2>&1 & echo $!)"],
         env={**os.environ, "MCP_LAUNCH_ID": "mark-2"},
     )
@@ -180,7 +182,7 @@ def test_orphans_are_found_by_their_mark_without_a_subreaper(
         os.kill(orphan, 9)
 
 
-def test_the_subreaper_call_works_with_and_without_ctypes(stage: Stage) -> None:
+def test_the_subreaper_call_works_with_and_without_ctypes(runner: LaunchRunner) -> None:
     code = (
         "import sys\n"
         "if sys.argv[1] == 'ctypes':\n"
@@ -191,6 +193,6 @@ def test_the_subreaper_call_works_with_and_without_ctypes(stage: Stage) -> None:
         "print(kernel.become_subreaper(), kernel.die_with_parent(9), 'ctypes' in sys.modules)\n"
     )
 
-    assert stage.start([*python(code), "quick"]).read_line() == b"True True False\n"
-    assert stage.start([*python(code), "ctypes"]).read_line() == b"True True True\n"
+    assert runner.start([*python(code), "quick"]).read_line() == b"True True False\n"
+    assert runner.start([*python(code), "ctypes"]).read_line() == b"True True True\n"
     assert kernel  # the module under test

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
-from stage import PROBE, Stage, python
+from fakes import FakeProcessTable, make_context, make_sighting
+from launches import ENVIRONMENT_SERVER, LaunchRunner, python
 
 from mcp_launch import hosts
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
@@ -348,7 +348,7 @@ SECRETS = {name for name, text in ENVIRON.items() if text == "secret"}
 
 def select(passed: str, **host: str) -> set[str]:
     """Return what a server gets of these below a host that has some of its own."""
-    environ = decide(f"pass_env = {passed}\n", ENVIRON, _host_environ=host).environ
+    environ = decide(f"pass_env = {passed}\n", ENVIRON, host_environ=host).environ
     return ENVIRON.keys() & environ.keys()
 
 
@@ -364,7 +364,7 @@ def test_a_safe_environment_has_the_secrets_that_the_host_does_not_have() -> Non
 
 
 def test_a_secret_is_kept_back_if_the_host_cannot_be_looked_at() -> None:
-    decided = decide('pass_env = "safe"\n', ENVIRON, _host_environ={})
+    decided = decide('pass_env = "safe"\n', ENVIRON, host_environ={})
 
     assert decided.kept_back == dict.fromkeys(SECRETS, "the environment of Codex cannot be read")
 
@@ -382,7 +382,7 @@ READABLE = {"codex": True, "agent": True, "bash": False, "zed": False, "qwen": F
 def test_the_hosts_environment_is_known_unless_it_adds_to_it(
     program: str, *, is_readable: bool
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     process = table.add(10, program)
     table.variables[10] = {"A": "a"}
     host = hosts.recognise(table, process) or hosts.UNKNOWN
@@ -391,7 +391,7 @@ def test_the_hosts_environment_is_known_unless_it_adds_to_it(
 
 
 def test_what_claude_codes_settings_set_is_its_own(tmp_path: Path) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "claude")
     table.variables[10] = {"A": "a", "B": "b"}
     (tmp_path / ".claude").mkdir()
@@ -432,24 +432,24 @@ def test_what_was_not_passed_on_can_still_be_asked_for() -> None:
     assert "ANTHROPIC_API_KEY" not in decided.environ
 
 
-def test_a_server_is_launched_by_its_name_alone(user_file: Path, stage: Stage) -> None:
-    write(user_file, f'[servers.probe]\n{spell(PROBE)}env = {{ A = "b" }}\n')
+def test_a_server_is_launched_by_its_name_alone(user_file: Path, runner: LaunchRunner) -> None:
+    write(user_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "b" }}\n')
 
     for _ in range(2):  # from the file, and from the record of it
-        launch = stage.launch("--server", "probe")
+        launch = runner.launch("--server", "probe")
         assert launch.ask("look")["env"]["A"] == "b"
         assert launch.finish()[0] == 0
 
 
-def test_a_changed_file_is_read_again(user_file: Path, stage: Stage) -> None:
+def test_a_changed_file_is_read_again(user_file: Path, runner: LaunchRunner) -> None:
     for value in ("one", "two", "six"):
-        write(user_file, f'[servers.probe]\n{spell(PROBE)}env = {{ A = "{value}" }}\n')
-        launch = stage.launch("--server", "probe")
+        write(user_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "{value}" }}\n')
+        launch = runner.launch("--server", "probe")
         assert launch.ask("look")["env"]["A"] == value
 
 
-def test_an_unknown_server_needs_a_command(stage: Stage) -> None:
-    launch = stage.launch("--server", "nobody")
+def test_an_unknown_server_needs_a_command(runner: LaunchRunner) -> None:
+    launch = runner.launch("--server", "nobody")
 
     code, _, err = launch.finish()
 
@@ -469,33 +469,35 @@ def test_the_nearest_server_is_offered(user_file: Path) -> None:
     assert "did you mean hello?" in refused.value.fix
 
 
-def test_a_name_without_a_profile_is_only_a_name(user_file: Path, stage: Stage) -> None:
+def test_a_name_without_a_profile_is_only_a_name(user_file: Path, runner: LaunchRunner) -> None:
     write(user_file, "[servers.other]\ncommand = 'x'\n")
 
-    launch = stage.launch("--server", "probe", "--", *PROBE)
+    launch = runner.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
 
     assert launch.ask("look")["argv"] == []
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_user_file_that_others_can_write_is_refused(
-    mode: int, user_file: Path, stage: Stage
+    mode: int, user_file: Path, runner: LaunchRunner
 ) -> None:
-    write(user_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(user_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     user_file.chmod(mode)
 
-    code, _, err = stage.launch("--server", "probe").finish()
+    code, _, err = runner.launch("--server", "probe").finish()
 
     assert code == 125
     assert f"{user_file} can be written by other users".encode() in err
     assert f"fix: run: chmod go-w {user_file}".encode() in err
 
 
-def test_a_broken_file_stops_the_launch_and_the_host_is_told(user_file: Path, stage: Stage) -> None:
+def test_a_broken_file_stops_the_launch_and_the_host_is_told(
+    user_file: Path, runner: LaunchRunner
+) -> None:
     write(user_file, "[servers.probe]\ncomand = 'x'\n")
-    launch = stage.launch("--server", "probe", "--", *PROBE)
+    launch = runner.launch("--server", "probe", "--", *ENVIRONMENT_SERVER)
 
-    error = launch.greet()["error"]["message"]
+    error = launch.initialize()["error"]["message"]
 
     assert f"{user_file}:2:1: there is no key comand" in error
     assert "did you mean command?" in error
@@ -512,14 +514,14 @@ def trust(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_project_file_does_nothing_until_it_is_trusted(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     mark = tmp_path / "it ran"
     command = python(f"open({str(mark)!r}, 'w')")
     write(project_file, f"[servers.probe]\n{spell(command)}env = {{ A = 'b' }}\n")
 
-    code, _, err = stage.launch("--server", "probe").finish()
-    sight = stage.launch("--server", "probe", "--", *PROBE).ask("look")
+    code, _, err = runner.launch("--server", "probe").finish()
+    sight = runner.launch("--server", "probe", "--", *ENVIRONMENT_SERVER).ask("look")
 
     assert code == 125
     assert f"fix: read it, then run: mcp-launch trust {project_file}".encode() in err
@@ -527,46 +529,50 @@ def test_a_project_file_does_nothing_until_it_is_trusted(
     assert not mark.exists()
 
 
-def test_a_trusted_project_file_is_used_until_it_changes(project_file: Path, stage: Stage) -> None:
-    write(project_file, f'[servers.probe]\n{spell(PROBE)}env = {{ A = "one" }}\n')
+def test_a_trusted_project_file_is_used_until_it_changes(
+    project_file: Path, runner: LaunchRunner
+) -> None:
+    write(project_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "one" }}\n')
 
     done = trust("--yes")
 
     assert done.returncode == 0
     assert "probe: " in done.stdout
     assert "A=one" in done.stdout
-    assert stage.launch("--server", "probe").ask("look")["env"]["A"] == "one"
+    assert runner.launch("--server", "probe").ask("look")["env"]["A"] == "one"
     os.utime(project_file)  # another time, the same words
-    assert stage.launch("--server", "probe").ask("look")["env"]["A"] == "one"
+    assert runner.launch("--server", "probe").ask("look")["env"]["A"] == "one"
     write(project_file, project_file.read_text(encoding="utf-8").replace("one", "two"))
-    code, _, err = stage.launch("--server", "probe").finish()
+    code, _, err = runner.launch("--server", "probe").finish()
     assert code == 125
     assert b"you have not said that you trust it since it was changed" in err
 
 
-def test_trust_can_be_taken_back(project_file: Path, stage: Stage) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+def test_trust_can_be_taken_back(project_file: Path, runner: LaunchRunner) -> None:
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust(str(project_file), "--yes").returncode == 0
 
     assert trust("--forget").returncode == 0
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
-def test_trust_is_not_given_without_being_asked_for(project_file: Path, stage: Stage) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+def test_trust_is_not_given_without_being_asked_for(
+    project_file: Path, runner: LaunchRunner
+) -> None:
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
 
     done = trust()
 
     assert done.returncode == 2
     assert "answer yes, or add --yes" in done.stderr
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_trust_of_another_directory_is_none_of_this_one(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    text = f"[servers.probe]\n{spell(PROBE)}"
+    text = f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}"
     write(project_file, text)
     other = tmp_path / "other"
     other.mkdir()
@@ -574,7 +580,7 @@ def test_trust_of_another_directory_is_none_of_this_one(
 
     assert trust(str(other), "--yes").returncode == 0
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_a_project_file_that_is_not_there_is_told(project: Path, user_file: Path) -> None:
@@ -587,7 +593,7 @@ def test_a_project_file_that_is_not_there_is_told(project: Path, user_file: Path
 
 
 def test_trust_that_cannot_be_kept_is_not_given(project_file: Path, tmp_path: Path) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     (tmp_path / "state").write_text("in the way", encoding="utf-8")
 
     done = trust("--yes")
@@ -617,34 +623,36 @@ env_vars = [{ name = "A", source = "local", from = "B" }]
 
 @pytest.mark.parametrize("text", ["this is not valid TOML", "x = " + "[" * 3000, "x" * 300_000])
 def test_a_file_that_nobody_trusts_cannot_stop_other_servers(
-    text: str, project_file: Path, stage: Stage
+    text: str, project_file: Path, runner: LaunchRunner
 ) -> None:
     write(project_file, text)
 
-    assert stage.launch("--server", "other", "--", *PROBE).ask("look")["argv"] == []
+    assert runner.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(project_file: Path, stage: Stage) -> None:
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    project_file: Path, runner: LaunchRunner
+) -> None:
     os.mkfifo(project_file)
 
-    assert stage.launch("--server", "other", "--", *PROBE).ask("look")["argv"] == []
+    assert runner.launch("--server", "other", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
 def test_a_record_behind_a_link_or_in_a_directory_of_others_is_not_believed(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust("--yes").returncode == 0
     directory = tmp_path / "state" / "profiles"
     directory.chmod(0o777)
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
     directory.chmod(0o700)
     assert trust("--yes").returncode == 0
     [record] = directory.glob("*.json")
     record.rename(tmp_path / "elsewhere.json")
     record.symlink_to(tmp_path / "elsewhere.json")
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_a_twin_that_says_no_goes_before_a_file(user_file: Path) -> None:
@@ -656,33 +664,33 @@ def test_a_twin_that_says_no_goes_before_a_file(user_file: Path) -> None:
 
 
 def test_a_project_file_goes_before_the_users(
-    user_file: Path, project_file: Path, stage: Stage
+    user_file: Path, project_file: Path, runner: LaunchRunner
 ) -> None:
     write(
         user_file,
         f'[servers.probe]\n{spell(["nothing"])}strict = true\nenv = {{ A = "user", B = "user" }}\n',
     )
     keys = 'strict = false\ncwd = "below"\nenv = { A = "project" }\n'
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}{keys}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}{keys}")
     below = project_file.parent / "below"
     below.mkdir()
     assert trust("--yes").returncode == 0
 
-    sight = stage.launch("--server", "probe", cwd=below).ask("look")
+    sight = runner.launch("--server", "probe", cwd=below).ask("look")
 
     assert (sight["env"]["A"], sight["env"]["B"]) == ("project", "user")
     assert sight["cwd"] == str(below)  # meant from the file, not from where the session works
 
 
 def test_a_record_that_was_tampered_with_is_not_believed(
-    project_file: Path, stage: Stage, tmp_path: Path
+    project_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    write(project_file, f"[servers.probe]\n{spell(PROBE)}")
+    write(project_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
     assert trust("--yes").returncode == 0
     [record] = (tmp_path / "state" / "profiles").glob("*.json")
     record.chmod(0o666)
 
-    assert stage.launch("--server", "probe").finish()[0] == 125
+    assert runner.launch("--server", "probe").finish()[0] == 125
 
 
 def test_a_slip_in_what_is_passed_on_is_told() -> None:
@@ -694,30 +702,34 @@ def test_a_slip_in_what_is_passed_on_is_told() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', None])
 def test_a_broken_record_is_made_again(
-    text: str | None, user_file: Path, stage: Stage, tmp_path: Path
+    text: str | None, user_file: Path, runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    write(user_file, f"[servers.probe]\n{spell(PROBE)}")
-    stage.launch("--server", "probe").finish()
+    write(user_file, f"[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
+    runner.launch("--server", "probe").finish()
     [record] = (tmp_path / "state" / "profiles").glob("*.json")
     if text is None:  # some of it is missing
         kept = json.loads(record.read_text(encoding="utf-8"))
         text = json.dumps({name: kept[name] for name in ("version", "path")})
     record.write_text(text, encoding="utf-8")
 
-    assert stage.launch("--server", "probe").ask("look")["argv"] == []
+    assert runner.launch("--server", "probe").ask("look")["argv"] == []
 
 
-def test_without_a_name_no_file_of_a_project_is_looked_at(project_file: Path, stage: Stage) -> None:
+def test_without_a_name_no_file_of_a_project_is_looked_at(
+    project_file: Path, runner: LaunchRunner
+) -> None:
     write(project_file, "this is not valid TOML")
 
-    assert stage.launch("--strict", "--", *PROBE).ask("look")["argv"] == []
+    assert runner.launch("--strict", "--", *ENVIRONMENT_SERVER).ask("look")["argv"] == []
 
 
-def test_a_users_file_that_makes_no_sense_stops_every_launch(user_file: Path, stage: Stage) -> None:
+def test_a_users_file_that_makes_no_sense_stops_every_launch(
+    user_file: Path, runner: LaunchRunner
+) -> None:
     """It may say what a server is not to get; nobody can know."""
     write(user_file, "this is not valid TOML")
 
-    code, _, err = stage.launch("--", *PROBE).finish()
+    code, _, err = runner.launch("--", *ENVIRONMENT_SERVER).finish()
 
     assert code == 125
     assert f"{user_file}:1:6: this is not valid TOML".encode() in err

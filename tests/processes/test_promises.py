@@ -13,14 +13,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import (
+from launches import (
+    ENVIRONMENT_SERVER,
+    FORKING_SERVER,
     HERE,
     LIMIT,
-    PROBE,
     RUN,
-    TROUPE,
-    Stage,
-    Witness,
+    LaunchRunner,
+    LivenessSocket,
     python,
     request,
     wait_for_lease,
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stage import Launch
+    from launches import Launch
 
 ROLES = ("server", "child", "own-session", "daemon")
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    witness = Witness(tmp_path)
-    yield witness
-    witness.close()
+def liveness(tmp_path: Path) -> Iterator[LivenessSocket]:
+    liveness = LivenessSocket(tmp_path)
+    yield liveness
+    liveness.close()
 
 
 def closes_the_input(launch: Launch) -> None:
@@ -103,82 +103,86 @@ ENDINGS = [
 @pytest.mark.parametrize("manner", ["polite", "hostile"])
 @pytest.mark.parametrize("end", ENDINGS, ids=lambda end: end.__name__)
 def test_nothing_is_left_when_the_host(
-    end: Callable[[Launch], None], manner: str, wire: list[str], stage: Stage, witness: Witness
+    end: Callable[[Launch], None],
+    manner: str,
+    wire: list[str],
+    runner: LaunchRunner,
+    liveness: LivenessSocket,
 ) -> None:
-    launch = stage.launch(*wire, "--", *TROUPE, witness.path, manner, process_group=0)
-    witness.meet(*ROLES)
+    launch = runner.launch(*wire, "--", *FORKING_SERVER, liveness.path, manner, process_group=0)
+    liveness.wait_for(*ROLES)
 
     end(launch)
 
-    words = {role: witness.hear_last_words(role) for role in ROLES}
+    words = {role: liveness.read_until_end(role) for role in ROLES}
     assert words["server"] == (b"finished" if manner == "polite" else b"")
     launch.wait()
 
 
 @pytest.mark.parametrize("manner", ["polite", "hostile"])
 def test_nothing_is_left_when_the_host_is_killed(
-    manner: str, wire: list[str], stage: Stage, witness: Witness
+    manner: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    command = [*RUN, *wire, "--", *TROUPE, witness.path, manner]
-    host = stage.start([sys.executable, str(HERE / "actors" / "host.py"), "--", *command])
+    command = [*RUN, *wire, "--", *FORKING_SERVER, liveness.path, manner]
+    host = runner.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
     launcher = int(host.read_line())
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
 
     host.process.kill()
 
-    words = {role: witness.hear_last_words(role) for role in ROLES}
+    words = {role: liveness.read_until_end(role) for role in ROLES}
     assert words["server"] == (b"finished" if manner == "polite" else b"")
     wait_until_gone(launcher)
 
 
 def test_a_killed_host_is_noticed_though_somebody_else_holds_our_stdin_open(
-    wire: list[str], stage: Stage, witness: Witness
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
     # The test holds the writing end too, so the input never ends.
     reading, writing = os.pipe()
     code = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(3600)"
-    host = stage.start(
-        [*python(code), *RUN, *wire, "--", *TROUPE, witness.path, "hostile"], stdin=reading
+    host = runner.start(
+        [*python(code), *RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"], stdin=reading
     )
     os.close(reading)
     try:
-        witness.meet(*ROLES)
+        liveness.wait_for(*ROLES)
 
         host.process.kill()
 
         for role in ROLES:
-            witness.hear_last_words(role)
+            liveness.read_until_end(role)
     finally:
         os.close(writing)
 
 
 @pytest.mark.parametrize("manner", ["polite", "hostile"])
 def test_nothing_is_left_when_the_server_exits_by_itself(
-    manner: str, wire: list[str], stage: Stage, witness: Witness
+    manner: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch = stage.launch(*wire, "--", *TROUPE, witness.path, manner)
-    witness.meet(*ROLES)
+    launch = runner.launch(*wire, "--", *FORKING_SERVER, liveness.path, manner)
+    liveness.wait_for(*ROLES)
 
     if manner == "polite":
         launch.send(request("leaves"))
     else:
-        os.kill(witness.pids["server"], signal.SIGKILL)
+        os.kill(liveness.pids["server"], signal.SIGKILL)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     assert launch.wait() == (7 if manner == "polite" else 128 + signal.SIGKILL)
 
 
 def test_nothing_is_left_when_the_guardian_is_killed(
-    wire: list[str], stage: Stage, witness: Witness
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    launch = stage.launch(*wire, "--", *TROUPE, witness.path, "hostile")
-    witness.meet(*ROLES)
+    launch = runner.launch(*wire, "--", *FORKING_SERVER, liveness.path, "hostile")
+    liveness.wait_for(*ROLES)
 
-    os.kill(parent_of(witness.pids["server"]), signal.SIGKILL)
+    os.kill(parent_of(liveness.pids["server"]), signal.SIGKILL)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     assert launch.wait() == 128 + signal.SIGKILL
 
 
@@ -205,26 +209,31 @@ sys.exit(main(["run", *sys.argv[1:]]))
     ],
 )
 def test_nothing_is_left_where_there_is_no_proc_and_nobody_adopts(
-    end: Callable[[Launch], None], manner: str, wire: list[str], stage: Stage, witness: Witness
+    end: Callable[[Launch], None],
+    manner: str,
+    wire: list[str],
+    runner: LaunchRunner,
+    liveness: LivenessSocket,
 ) -> None:
     """As on macOS, but for the daemon, which nothing tells there."""
-    launch = stage.start(
-        [*python(WITHOUT_PROC), *wire, "--", *TROUPE, witness.path, manner], process_group=0
+    launch = runner.start(
+        [*python(WITHOUT_PROC), *wire, "--", *FORKING_SERVER, liveness.path, manner],
+        process_group=0,
     )
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
 
     end(launch)
 
     for role in ("server", "child", "own-session"):
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
 
 
 def test_the_hosts_own_group_is_never_signalled(
-    wire: list[str], stage: Stage, witness: Witness
+    wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
     """Claude Code starts servers in its own group: a bystander there must hear nothing."""
-    bystander = stage.start(
+    bystander = runner.start(
         python(
             "import signal, sys\n"
             "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
@@ -235,21 +244,23 @@ def test_the_hosts_own_group_is_never_signalled(
         process_group=0,
     )
     assert bystander.read_line() == b"ready\n"
-    launch = stage.launch(
-        *wire, "--", *TROUPE, witness.path, "hostile", process_group=bystander.pid
+    launch = runner.launch(
+        *wire, "--", *FORKING_SERVER, liveness.path, "hostile", process_group=bystander.pid
     )
-    witness.meet(*ROLES)
+    liveness.wait_for(*ROLES)
 
     launch.process.send_signal(signal.SIGTERM)
 
     for role in ROLES:
-        witness.hear_last_words(role)
+        liveness.read_until_end(role)
     launch.wait()
     assert bystander.finish()[:2] == (0, b"")
 
 
-def test_no_zombie_and_no_lease_is_left(wire: list[str], stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+def test_no_zombie_and_no_lease_is_left(
+    wire: list[str], runner: LaunchRunner, tmp_path: Path
+) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
     launch.ask("look")
     # On the direct wire the server may be faster than the lease is written.
     wait_for_lease(tmp_path / "state", lambda _lease: True)
@@ -271,21 +282,21 @@ def test_no_zombie_and_no_lease_is_left(wire: list[str], stage: Stage, tmp_path:
     ids=["success", "its own code", "the largest code", "killed", "crashed"],
 )
 def test_the_exit_code_is_the_servers(
-    code: str, expected: int, wire: list[str], stage: Stage
+    code: str, expected: int, wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = stage.launch(*wire, "--", *python(code), stdin=subprocess.DEVNULL)
+    launch = runner.launch(*wire, "--", *python(code), stdin=subprocess.DEVNULL)
 
     assert launch.finish()[0] == expected
 
 
-def test_a_signal_is_passed_on_as_it_came(wire: list[str], stage: Stage) -> None:
+def test_a_signal_is_passed_on_as_it_came(wire: list[str], runner: LaunchRunner) -> None:
     code = (
         "import signal, sys\n"
         "signal.signal(signal.SIGINT, lambda number, frame: sys.exit(42))\n"
         'print(\'{"jsonrpc":"2.0","method":"ready"}\', flush=True)\n'
         "signal.pause()\n"
     )
-    launch = stage.launch(*wire, "--", *python(code))
+    launch = runner.launch(*wire, "--", *python(code))
     launch.read_line()
 
     launch.process.send_signal(signal.SIGINT)
@@ -293,7 +304,9 @@ def test_a_signal_is_passed_on_as_it_came(wire: list[str], stage: Stage) -> None
     assert launch.wait() == 42
 
 
-def test_a_server_that_was_asked_to_end_is_not_asked_again(wire: list[str], stage: Stage) -> None:
+def test_a_server_that_was_asked_to_end_is_not_asked_again(
+    wire: list[str], runner: LaunchRunner
+) -> None:
     code = (
         "import os, signal\n"
         "for number in (signal.SIGINT, signal.SIGTERM):\n"
@@ -301,7 +314,7 @@ def test_a_server_that_was_asked_to_end_is_not_asked_again(wire: list[str], stag
         'print(\'{"jsonrpc":"2.0","method":"ready"}\', flush=True)\n'
         "while True: signal.pause()\n"
     )
-    launch = stage.launch(*wire, "--", *python(code))
+    launch = runner.launch(*wire, "--", *python(code))
     launch.read_line()
 
     # As Claude Code does it: once more, a little later.
@@ -315,22 +328,22 @@ def test_a_server_that_was_asked_to_end_is_not_asked_again(wire: list[str], stag
     assert launch.process.stderr.read() == b"15,"
 
 
-def test_the_server_gets_no_descriptor_of_ours(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *PROBE)
+def test_the_server_gets_no_descriptor_of_ours(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
 
     # The fourth is the listing itself.
     assert launch.ask("look")["fds"] == [0, 1, 2, 3]
 
 
-def test_a_descriptor_the_host_passes_on_arrives(wire: list[str], stage: Stage) -> None:
+def test_a_descriptor_the_host_passes_on_arrives(wire: list[str], runner: LaunchRunner) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb"):
-        launch = stage.launch(*wire, "--", *PROBE, pass_fds=[reading])
+        launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER, pass_fds=[reading])
 
         assert reading in launch.ask("look")["fds"]
 
 
-def test_the_server_has_the_default_signals(wire: list[str], stage: Stage) -> None:
+def test_the_server_has_the_default_signals(wire: list[str], runner: LaunchRunner) -> None:
     code = (
         "import json, sys\n"
         "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
@@ -338,15 +351,17 @@ def test_the_server_has_the_default_signals(wire: list[str], stage: Stage) -> No
         "print(json.dumps({'jsonrpc': '2.0', 'method': 'masks', 'params': mask}), flush=True)\n"
         "sys.stdin.read()\n"
     )
-    bare = stage.start([sys.executable, "-S", *python(code)[1:]])
-    launch = stage.launch(*wire, "--", sys.executable, "-S", *python(code)[1:])
+    bare = runner.start([sys.executable, "-S", *python(code)[1:]])
+    launch = runner.launch(*wire, "--", sys.executable, "-S", *python(code)[1:])
 
     # Python itself ignores SIGPIPE and SIGXFSZ: what counts is that nothing differs.
     assert launch.answer() == bare.answer()
 
 
 @pytest.mark.parametrize("given", [None, "", "C", "POSIX", "C.UTF-8", "C.utf8"])
-def test_the_server_has_the_hosts_locale(given: str | None, wire: list[str], stage: Stage) -> None:
+def test_the_server_has_the_hosts_locale(
+    given: str | None, wire: list[str], runner: LaunchRunner
+) -> None:
     # Python sets a better one for itself where it can, and so would a server in Python.
     text = '{"jsonrpc":"2.0","method":"locale","params":["%s"]}\\n'
     code = f"printf '{text}' \"${{LC_CTYPE-none}}\""
@@ -355,13 +370,13 @@ def test_the_server_has_the_hosts_locale(given: str | None, wire: list[str], sta
     if given is not None:
         environ["LC_CTYPE"] = given
 
-    launch = stage.launch(*wire, "--", "sh", "-c", code, env=environ)
+    launch = runner.launch(*wire, "--", "sh", "-c", code, env=environ)
 
     assert launch.answer()["params"] == ["none" if given is None else given]
 
 
-def test_nothing_of_ours_is_on_stdout(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(
+def test_nothing_of_ours_is_on_stdout(wire: list[str], runner: LaunchRunner) -> None:
+    launch = runner.launch(
         *wire, "--trace", "--", *python("import sys; sys.stdin.read()"), stdin=subprocess.DEVNULL
     )
 
@@ -372,9 +387,9 @@ def test_nothing_of_ours_is_on_stdout(wire: list[str], stage: Stage) -> None:
 
 
 def test_the_launchers_stay_out_of_the_projects_directory(
-    wire: list[str], stage: Stage, project: Path
+    wire: list[str], runner: LaunchRunner, project: Path
 ) -> None:
-    launch = stage.launch(*wire, "--cwd", "/", "--", *PROBE)
+    launch = runner.launch(*wire, "--cwd", "/", "--", *ENVIRONMENT_SERVER)
 
     sight = launch.ask("look")
 
@@ -405,11 +420,11 @@ while True: signal.pause()
 
 
 def test_a_server_that_is_asked_to_end_has_time_to_finish(
-    stage: Stage, tmp_path: Path, wire: list[str]
+    runner: LaunchRunner, tmp_path: Path, wire: list[str]
 ) -> None:
     """SIGKILL follows SIGTERM after two seconds, not at once."""
     finished = tmp_path / "finished"
-    launch = stage.launch(*wire, "--", *python(TAKES_ITS_TIME), str(finished))
+    launch = runner.launch(*wire, "--", *python(TAKES_ITS_TIME), str(finished))
     launch.answer()
 
     launch.close()
@@ -424,16 +439,18 @@ subprocess.Popen(sys.argv[1:]).wait()
 """
 
 
-def test_the_launcher_itself_notices_the_end_of_its_host(stage: Stage, wire: list[str]) -> None:
+def test_the_launcher_itself_notices_the_end_of_its_host(
+    runner: LaunchRunner, wire: list[str]
+) -> None:
     """Somebody else holds its stdin open, so that nothing but the host's process tells."""
-    command = [*RUN, *wire, "--trace", "--", *PROBE]
-    host = stage.start([*python(STARTS_AND_STAYS), *command])
+    command = [*RUN, *wire, "--trace", "--", *ENVIRONMENT_SERVER]
+    host = runner.start([*python(STARTS_AND_STAYS), *command])
     host.send(request("ping"))
     host.answer()
 
     host.process.kill()
 
-    host.wait_for_complaint(b"the host has ended")
+    host.wait_for_stderr(b"the host has ended")
 
 
 PRINTS_NOISE_THE_SECOND_TIME = """
@@ -447,9 +464,9 @@ for line in sys.stdin:
 """
 
 
-def test_strict_is_strict_with_the_next_server_too(stage: Stage, tmp_path: Path) -> None:
+def test_strict_is_strict_with_the_next_server_too(runner: LaunchRunner, tmp_path: Path) -> None:
     server = [*python(PRINTS_NOISE_THE_SECOND_TIME), str(tmp_path / "started")]
-    launch = stage.launch("--stdout", "strict", "--", *server)
+    launch = runner.launch("--stdout", "strict", "--", *server)
     launch.send(request("initialize"))
     launch.answer()
 

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 
 import pyte
 import pytest
-from rich.console import Console
-from stage import HERE, LIMIT, MEMORY, RUN, Stage, wait_for_lease
-from standins import (
+from fake_hosts import (
     SERVER,
     STAYS,
-    Families,
-    enclose,
+    FakeHosts,
     find_hosts,
     forget_seconds,
+    limit_to_subtree,
     take,
     write_lease,
     write_session,
 )
+from launches import HERE, LIMIT, RUN, SCRIPTED_SERVER, LaunchRunner, wait_for_lease
+from rich.console import Console
 
 from mcp_launch.commands import ps
 from mcp_launch.errors import UsageError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from standins import Family
+    from fake_hosts import FakeHost
 
     from mcp_launch.machine.recognize_server import Configured
 
@@ -63,25 +63,25 @@ def test_where_nothing_runs_that_is_said(state: Path) -> None:
 
 
 def test_the_tree_leads_from_the_host_to_the_server(
-    families: Families, state: Path, own_home: Path
+    fake_hosts: FakeHosts, state: Path, own_home: Path
 ) -> None:
-    family = families.start("claude", "--socket", command=SERVER)
-    write_session(own_home, family.host, "s-1")
+    fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
+    write_session(own_home, fake_host.pid, "s-1")
 
     host, session, server = show(state)
 
-    assert host.startswith(f"Claude Code  pid {family.host}  up 0s  1 server  ")
+    assert host.startswith(f"Claude Code  pid {fake_host.pid}  up 0s  1 server  ")
     assert host.endswith(" PSS")
     assert session.startswith("└── session s-1  ")
-    assert server.startswith(f"    └── mcp-docs  {os.getcwd()}  pid {family.server}  up 0s  ")
+    assert server.startswith(f"    └── mcp-docs  {os.getcwd()}  pid {fake_host.server}  up 0s  ")
     assert server.endswith(" PSS  not started by mcp-launch")
 
 
-def test_what_a_lease_knows_is_shown(families: Families, state: Path) -> None:
-    family = families.start("codex", command=STAYS)
+def test_what_a_lease_knows_is_shown(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
     write_lease(
         state,
-        processes={"launcher": family.server, "server": family.server, "host": family.host},
+        processes={"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid},
         context={"host": {"value": "codex"}, "project_root": {"value": "/work/app"}},
         binding={"state": "confirmed", "thread": "t-1", "evidence": "the call's _meta.threadId"},
         calls=12,
@@ -96,7 +96,7 @@ def test_what_a_lease_knows_is_shown(families: Families, state: Path) -> None:
     _, thread, server = show(state)
 
     assert thread.startswith("└── thread t-1  ")
-    assert server.startswith(f"    └── docs  /work/app  pid {family.server}  up 0s  ")
+    assert server.startswith(f"    └── docs  /work/app  pid {fake_host.server}  up 0s  ")
     assert server.endswith(
         " PSS  12 calls  last 5h ago  confirmed (the call's _meta.threadId)  1 restart  "
         "2 refusals  3 lines of noise  in the home directory, not a project  "
@@ -109,17 +109,17 @@ def test_what_a_lease_knows_is_shown(families: Families, state: Path) -> None:
     [(0, "0 calls  started for old"), (3, "3 calls  last called for old")],
 )
 def test_a_server_of_an_earlier_session_is_marked(
-    calls: int, told: str, families: Families, state: Path, own_home: Path
+    calls: int, told: str, fake_hosts: FakeHosts, state: Path, own_home: Path
 ) -> None:
-    family = families.start("claude", command=STAYS)
-    record = f"{own_home}/.claude/sessions/{family.host}.json"
+    fake_host = fake_hosts.start("claude", command=STAYS)
+    record = f"{own_home}/.claude/sessions/{fake_host.pid}.json"
     write_lease(
         state,
-        processes={"launcher": family.server, "server": family.server, "host": family.host},
+        processes={"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid},
         binding={"state": "tentative", "session": "old", "evidence": record},
         calls=calls,
     )
-    write_session(own_home, family.host, "new")
+    write_session(own_home, fake_host.pid, "new")
 
     _, session, server = show(state)
 
@@ -130,9 +130,13 @@ def test_a_server_of_an_earlier_session_is_marked(
     assert described["servers"][0]["earlier_session"] == "old"
 
 
-def test_the_servers_own_process_is_shown_and_the_launchers_told(stage: Stage, state: Path) -> None:
-    host = stage.launch_below("claude", command=[*RUN, "--server", "docs", "--", *MEMORY])
-    host.greet()
+def test_the_servers_own_process_is_shown_and_the_launchers_told(
+    runner: LaunchRunner, state: Path
+) -> None:
+    host = runner.launch_below_host(
+        "claude", command=[*RUN, "--server", "docs", "--", *SCRIPTED_SERVER]
+    )
+    host.initialize()
     lease = wait_for_lease(state, lambda _: True)
     pid = lease["processes"]["server"]["pid"]
 
@@ -142,8 +146,10 @@ def test_the_servers_own_process_is_shown_and_the_launchers_told(stage: Stage, s
     assert (server["pid"], server["launcher"], server["launch"]["server"]) == (pid, host.child, pid)
 
 
-def test_servers_without_a_host_have_a_branch_of_their_own(families: Families, state: Path) -> None:
-    families.start("claude", command=SERVER).kill_host()
+def test_servers_without_a_host_have_a_branch_of_their_own(
+    fake_hosts: FakeHosts, state: Path
+) -> None:
+    fake_hosts.start("claude", command=SERVER).kill_host()
 
     title, server = show(state)
 
@@ -152,9 +158,9 @@ def test_servers_without_a_host_have_a_branch_of_their_own(families: Families, s
 
 
 def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
-    families: Families, state: Path, monkeypatch: pytest.MonkeyPatch
+    fake_hosts: FakeHosts, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    family = families.start("claude", command=SERVER).kill_host()
+    fake_host = fake_hosts.start("claude", command=SERVER).kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     title, server = show(state)
@@ -162,24 +168,24 @@ def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
     assert title == "no host seen (mcp-launch reap leaves them alone)"
     assert server.endswith("  not started by mcp-launch  it was started a moment ago")
     (told,) = ps.describe(take(state))["doubtful"]
-    assert (told["pid"], told["doubt"]) == (family.server, "it was started a moment ago")
+    assert (told["pid"], told["doubt"]) == (fake_host.server, "it was started a moment ago")
 
 
 def test_what_servers_are_called_cannot_disturb_a_terminal(
-    families: Families, state: Path, tmp_path: Path
+    fake_hosts: FakeHosts, state: Path, tmp_path: Path
 ) -> None:
     script = tmp_path / "mcp-\x1b[2J[bold]"
     script.write_text(STAYS[-1], encoding="utf-8")
-    families.start("claude", command=[sys.executable, str(script)])
+    fake_hosts.start("claude", command=[sys.executable, str(script)])
 
     assert show(state)[2].lstrip(" └─").startswith("mcp-\\x1b[2J[bold]  ")
 
 
-def test_memory_is_summed_up(families: Families, state: Path) -> None:
-    family = families.start("claude", "--twice", command=SERVER)
-    family.launch.write(b"next\n")
-    family.launch.read_line()
-    family.launch.read_line()
+def test_memory_is_summed_up(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("claude", "--twice", command=SERVER)
+    fake_host.launch.write(b"next\n")
+    fake_host.launch.read_line()
+    fake_host.launch.read_line()
 
     (host,) = ps.describe(take(state))["hosts"]
 
@@ -190,20 +196,24 @@ def test_memory_is_summed_up(families: Families, state: Path) -> None:
 
 
 def test_the_data_has_a_version_and_no_secrets(
-    families: Families, state: Path, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    family = families.start("claude", command=[*SERVER, "--api-key", "s3cret-key"])
-    left = families.start("codex", command=SERVER).kill_host()
+    fake_host = fake_hosts.start("claude", command=[*SERVER, "--api-key", "s3cret-key"])
+    left = fake_hosts.start("codex", command=SERVER).kill_host()
 
-    assert ps.run(os.environ, is_json=True, table=enclose()) == 0
+    assert ps.run(os.environ, is_json=True, table=limit_to_subtree()) == 0
 
     text = capsys.readouterr().out
     data = json.loads(text)
     assert data["version"] == 1
     (host,) = data["hosts"]
-    assert (host["host"], host["pid"]) == ("claude", family.host)
+    assert (host["host"], host["pid"]) == ("claude", fake_host.pid)
     (server,) = host["sessions"][0]["servers"]
-    assert (server["server"], server["pid"], server["launch"]) == ("mcp-docs", family.server, None)
+    assert (server["server"], server["pid"], server["launch"]) == (
+        "mcp-docs",
+        fake_host.server,
+        None,
+    )
     assert server["stdin"]["state"] == "held"
     assert server["command"][-2:] == ["--api-key", "***"]
     assert [one["pid"] for one in data["ownerless"]] == [left.server]
@@ -211,24 +221,24 @@ def test_the_data_has_a_version_and_no_secrets(
     assert not state.exists()
 
 
-def test_a_pipe_gets_whole_lines(families: Families, capsys: pytest.CaptureFixture[str]) -> None:
-    families.start("claude", command=SERVER)
+def test_a_pipe_gets_whole_lines(fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_hosts.start("claude", command=SERVER)
 
-    assert ps.run(os.environ, table=enclose()) == 0
+    assert ps.run(os.environ, table=limit_to_subtree()) == 0
 
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
-def test_a_process_below_two_servers_counts_once(stage: Stage, state: Path) -> None:
+def test_a_process_below_two_servers_counts_once(runner: LaunchRunner, state: Path) -> None:
     """A host that is itself a server: the launch below it hangs from the launch above it."""
-    inner = [*RUN, "--server", "inner", "--", *MEMORY]
-    link = stage.project.parent / "gemini"
+    inner = [*RUN, "--server", "inner", "--", *SCRIPTED_SERVER]
+    link = runner.project.parent / "gemini"
     link.symlink_to(os.path.realpath(sys.executable))
-    host = [str(link), "-S", "-E", str(HERE / "actors" / "host.py"), "--quiet", "--", *inner]
-    launch = stage.launch_below("codex", command=[*RUN, "--server", "outer", "--", *host])
-    launch.greet()
+    host = [str(link), "-S", "-E", str(HERE / "scripts" / "fake_host.py"), "--quiet", "--", *inner]
+    launch = runner.launch_below_host("codex", command=[*RUN, "--server", "outer", "--", *host])
+    launch.initialize()
 
-    seen = running.take(enclose(), str(state), [])
+    seen = running.take(limit_to_subtree(), str(state), [])
 
     servers = [server for one in seen.hosts for server in one.servers]
     pids = {pid for server in servers for pid in server.processes}
@@ -244,7 +254,7 @@ def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
     with pytest.raises(UsageError) as refused:
-        ps.run(os.environ, is_watching=True, table=enclose())
+        ps.run(os.environ, is_watching=True, table=limit_to_subtree())
 
     assert refused.value.problem == "--watch needs a terminal"
 
@@ -254,9 +264,9 @@ import os, sys
 sys.path.insert(0, {str(HERE)!r})
 from mcp_launch.machine import process_snapshot as population
 from mcp_launch.commands import ps
-from standins import enclose
+from fake_hosts import limit_to_subtree
 population.SETTLED = 0.0
-sys.exit(ps.run(os.environ, is_watching=True, table=enclose(int(sys.argv[1]))))
+sys.exit(ps.run(os.environ, is_watching=True, table=limit_to_subtree(int(sys.argv[1]))))
 """
 
 # Owns the terminal as a shell does, and tells how it is left.
@@ -351,12 +361,12 @@ def has(text: str) -> Callable[[list[str]], bool]:
 
 @pytest.mark.parametrize("key", ["q", "\x03", "\x04"], ids=["q", "interrupt", "end of input"])
 def test_the_screen_follows_what_runs_until_a_key_is_pressed(
-    key: str, families: Families, terminal: Terminal
+    key: str, fake_hosts: FakeHosts, terminal: Terminal
 ) -> None:
     terminal.wait_until(has("No MCP servers are running"))
-    family: Family = families.start("claude", command=SERVER)
-    terminal.wait_until(has(f"pid {family.server}"))
-    family.kill_host()
+    fake_host: FakeHost = fake_hosts.start("claude", command=SERVER)
+    terminal.wait_until(has(f"pid {fake_host.server}"))
+    fake_host.kill_host()
     terminal.wait_until(has("no host"))
 
     terminal.press(key)
@@ -368,20 +378,22 @@ def test_the_screen_follows_what_runs_until_a_key_is_pressed(
 
 @pytest.mark.parametrize("key", ["\x1a", "\x1c"], ids=["^Z", "^backslash"])
 def test_a_key_that_would_leave_the_screen_behind_does_nothing(
-    key: str, families: Families, terminal: Terminal
+    key: str, fake_hosts: FakeHosts, terminal: Terminal
 ) -> None:
     terminal.wait_until(has("No MCP servers are running"))
 
     terminal.press(key)
 
-    family = families.start("claude", command=SERVER)
-    terminal.wait_until(has(f"pid {family.server}"))
+    fake_host = fake_hosts.start("claude", command=SERVER)
+    terminal.wait_until(has(f"pid {fake_host.server}"))
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
 
 
-def test_the_screen_fits_a_window_of_another_size(families: Families, terminal: Terminal) -> None:
-    families.start("claude", command=SERVER)
+def test_the_screen_fits_a_window_of_another_size(
+    fake_hosts: FakeHosts, terminal: Terminal
+) -> None:
+    fake_hosts.start("claude", command=SERVER)
     terminal.wait_until(has("not started by mcp-launch"))
 
     terminal.resize(40, 20)

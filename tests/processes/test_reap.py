@@ -11,19 +11,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stage import HERE, LIMIT, PROBE, RUN, python, wait_for_lease, wait_until_gone
-from standins import (
+from fake_hosts import (
     SERVER,
     STAYS,
     STUBBORN,
-    Families,
-    enclose,
+    FakeHosts,
     forget_seconds,
+    limit_to_subtree,
     link,
     serve,
     take,
     write_lease,
 )
+from launches import ENVIRONMENT_SERVER, HERE, LIMIT, RUN, python, wait_for_lease, wait_until_gone
 
 from mcp_launch.commands import reap as reap_command
 from mcp_launch.errors import LaunchError, UsageError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stage import Stage
+    from launches import LaunchRunner
 
     from mcp_launch.machine.process_snapshot import Server
 
@@ -55,7 +55,7 @@ def state(tmp_path: Path) -> Path:
 
 def reap(**options: Any) -> int:
     """Run the command on what this test started."""
-    return reap_command.run(os.environ, table=enclose(), **{"is_sure": True, **options})
+    return reap_command.run(os.environ, table=limit_to_subtree(), **{"is_sure": True, **options})
 
 
 def is_there(pid: int) -> bool:
@@ -64,23 +64,23 @@ def is_there(pid: int) -> bool:
 
 @pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
 def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
-    wire: list[str], families: Families, capsys: pytest.CaptureFixture[str]
+    wire: list[str], fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    family = families.start("codex", *wire, command=STUBBORN).kill_host()
-    below = linux.list_descendants(family.server)
+    fake_host = fake_hosts.start("codex", *wire, command=STUBBORN).kill_host()
+    below = linux.list_descendants(fake_host.server)
 
     assert reap() == 0
 
     assert len(below) == 1
-    for pid in (family.server, *below):
+    for pid in (fake_host.server, *below):
         wait_until_gone(pid)
     shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
-    assert f"mcp-docs {family.server} 0s" in shown
+    assert f"mcp-docs {fake_host.server} 0s" in shown
     assert "adopted it, and nobody holds the other ends of its stdin and stdout" in shown
-    assert shown.endswith(f"Ended mcp-docs (process {family.server})")
+    assert shown.endswith(f"Ended mcp-docs (process {fake_host.server})")
 
 
-def test_a_server_is_asked_to_finish_first(families: Families, tmp_path: Path) -> None:
+def test_a_server_is_asked_to_finish_first(fake_hosts: FakeHosts, tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "def finish(*_): open(sys.argv[2], 'w').close(); os._exit(0)\n"
@@ -88,15 +88,15 @@ def test_a_server_is_asked_to_finish_first(families: Families, tmp_path: Path) -
         "while True: signal.pause()"
     )
     command = [*serve(code), str(tmp_path / "finished")]
-    family = families.start("codex", command=command).kill_host()
+    fake_host = fake_hosts.start("codex", command=command).kill_host()
 
     assert reap() == 0
 
-    wait_until_gone(family.server)
+    wait_until_gone(fake_host.server)
     assert (tmp_path / "finished").exists()
 
 
-def test_a_child_that_is_born_while_the_tree_ends_is_ended_too(families: Families) -> None:
+def test_a_child_that_is_born_while_the_tree_ends_is_ended_too(fake_hosts: FakeHosts) -> None:
     code = (
         "import os, signal\n"
         "def bear(*_):\n"
@@ -104,22 +104,22 @@ def test_a_child_that_is_born_while_the_tree_ends_is_ended_too(families: Familie
         "signal.signal(15, bear); signal.alarm(120); os.write(1, b'ready\\n')\n"
         "while True: signal.pause()"
     )
-    family = families.start("codex", command=serve(code)).kill_host()
+    fake_host = fake_hosts.start("codex", command=serve(code)).kill_host()
 
     assert reap() == 0
 
-    for pid in linux.list_descendants(family.launch.pid):
+    for pid in linux.list_descendants(fake_host.launch.pid):
         wait_until_gone(pid)
 
 
 def test_where_all_is_well_nothing_is_done(
-    families: Families, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    family = families.start("claude", "--socket", command=SERVER)
+    fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
 
     assert reap(is_sure=False) == 0
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
     assert capsys.readouterr().out == (
         "Nothing to reap: no server is provably orphaned.\n"
         "A server is known by its command, if a host's file has it, or by the word mcp in the "
@@ -127,8 +127,8 @@ def test_where_all_is_well_nothing_is_done(
     )
 
 
-def test_a_child_of_a_living_parent_is_left_alone(stage: Stage) -> None:
-    child = stage.start(SERVER)
+def test_a_child_of_a_living_parent_is_left_alone(runner: LaunchRunner) -> None:
+    child = runner.start(SERVER)
     child.read_line()
     child.close()
     assert child.process.stdout
@@ -140,7 +140,7 @@ def test_a_child_of_a_living_parent_is_left_alone(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("fd", ["0", "1"], ids=["stdin", "stdout"])
-def test_a_server_with_an_end_that_is_unknown_is_left_alone(fd: str, families: Families) -> None:
+def test_a_server_with_an_end_that_is_unknown_is_left_alone(fd: str, fake_hosts: FakeHosts) -> None:
     code = (
         "import os, sys\n"
         "told = os.dup(1)\n"
@@ -148,19 +148,19 @@ def test_a_server_with_an_end_that_is_unknown_is_left_alone(fd: str, families: F
         "os.write(told, b'ready\\n')\n"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
-    family = families.start("codex", command=[*python(code), *SERVER]).kill_host()
+    fake_host = fake_hosts.start("codex", command=[*python(code), *SERVER]).kill_host()
 
     assert reap() == 0
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
 
 
-def test_a_program_that_is_no_server_is_left_alone(families: Families) -> None:
-    family = families.start("codex", command=STAYS).kill_host()
+def test_a_program_that_is_no_server_is_left_alone(fake_hosts: FakeHosts) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
 
     assert reap() == 0
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
 
 
 # How a server may be reached, though its host is gone; argv[2] is a free path.
@@ -200,17 +200,17 @@ WAYS = {
 
 @pytest.mark.parametrize("open_way", list(WAYS.values()), ids=list(WAYS))
 def test_who_can_be_reached_another_way_is_left_alone(
-    open_way: str, families: Families, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    open_way: str, fake_hosts: FakeHosts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = f"import os, socket, sys\n{open_way}\n{STAYS[-1]}"
-    family = families.start("codex", command=[*serve(code), str(tmp_path / "way")]).kill_host()
+    fake_host = fake_hosts.start("codex", command=[*serve(code), str(tmp_path / "way")]).kill_host()
 
     assert reap() == 0
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
     shown = capsys.readouterr().out
     assert "Nothing to reap" in shown
-    assert f"Left alone: mcp-docs (process {family.server}): process " in shown
+    assert f"Left alone: mcp-docs (process {fake_host.server}): process " in shown
 
 
 # A network of one's own, as root or as nobody in particular.
@@ -223,29 +223,31 @@ UNSHARE = (
     subprocess.run(python(UNSHARE), check=False, stderr=subprocess.DEVNULL).returncode != 0,
     reason="nobody may have a network of his own here",
 )
-def test_a_socket_in_another_network_is_a_way_too(families: Families) -> None:
+def test_a_socket_in_another_network_is_a_way_too(fake_hosts: FakeHosts) -> None:
     """It is in no list of sockets that we can read as our own."""
     listen = "import socket; s = socket.socket(); s.bind(('', 0)); s.listen()"
-    family = families.start("codex", command=serve(f"{UNSHARE}\n{listen}\n{STAYS[-1]}")).kill_host()
+    fake_host = fake_hosts.start(
+        "codex", command=serve(f"{UNSHARE}\n{listen}\n{STAYS[-1]}")
+    ).kill_host()
 
     assert reap() == 0
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
 
 
-def test_a_pipe_is_a_way_as_long_as_somebody_has_its_other_end(families: Families) -> None:
+def test_a_pipe_is_a_way_as_long_as_somebody_has_its_other_end(fake_hosts: FakeHosts) -> None:
     theirs, ours = os.pipe()
     path = f"/proc/{os.getpid()}/fd/{theirs}"
     code = f"import os\npipe = os.open({path!r}, os.O_RDONLY)\n{STAYS[-1]}"
-    family = families.start("codex", command=serve(code)).kill_host()
+    fake_host = fake_hosts.start("codex", command=serve(code)).kill_host()
     os.close(theirs)
 
     assert reap() == 0
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
 
     os.close(ours)
     assert reap() == 0
-    wait_until_gone(family.server)
+    wait_until_gone(fake_host.server)
 
 
 # What a server of any language has open, and nobody can use from outside.
@@ -269,40 +271,42 @@ NO_WAYS = {
 
 @pytest.mark.parametrize("open_it", list(NO_WAYS.values()), ids=list(NO_WAYS))
 def test_what_nobody_can_use_from_outside_saves_no_server(
-    open_it: str, families: Families, tmp_path: Path
+    open_it: str, fake_hosts: FakeHosts, tmp_path: Path
 ) -> None:
     code = f"import os, socket, sys\n{open_it}\n{STAYS[-1]}"
-    family = families.start("codex", command=[*serve(code), str(tmp_path / "file")]).kill_host()
+    fake_host = fake_hosts.start(
+        "codex", command=[*serve(code), str(tmp_path / "file")]
+    ).kill_host()
 
     assert reap() == 0
 
-    wait_until_gone(family.server)
+    wait_until_gone(fake_host.server)
 
 
 def test_what_was_started_a_moment_ago_is_left_alone(
-    families: Families, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     assert reap() == 0
 
-    assert is_there(family.server)
-    told = f"Left alone: mcp-docs (process {family.server}): it was started a moment ago"
+    assert is_there(fake_host.server)
+    told = f"Left alone: mcp-docs (process {fake_host.server}): it was started a moment ago"
     assert told in capsys.readouterr().out
 
 
 def test_a_launch_that_was_made_a_moment_ago_is_left_alone(
-    families: Families, state: Path, monkeypatch: pytest.MonkeyPatch
+    fake_hosts: FakeHosts, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    family = families.start("codex", command=STAYS)
-    write_lease(state, processes={"launcher": family.server, "host": family.host})
-    family.kill_host()
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
+    fake_host.kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
     assert reap() == 0
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
 
 
 # A shell, whose subshell starts a pipeline in the background and ends: the job is adopted, and the
@@ -312,13 +316,16 @@ JOB = '(true | "$@" | true &)\nwhile :; do sleep 1; done'
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_shells_background_job_is_left_alone(
-    shell: str, stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shell: str,
+    runner: LaunchRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
     job_code = STAYS[-1].replace("os.write(1, b'ready\\n')", "os.write(2, b'%d\\n' % os.getpid())")
     lead = python("import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])")
-    init = [link(stage, "init"), "-S", "-E", str(HERE / "actors" / "adopter.py")]
-    launch = stage.start([*init, *lead, shell, "-c", JOB, shell, *serve(job_code)])
+    init = [link(runner, "init"), "-S", "-E", str(HERE / "scripts" / "fake_init.py")]
+    launch = runner.start([*init, *lead, shell, "-c", JOB, shell, *serve(job_code)])
     assert launch.process.stderr
     job = int(launch.process.stderr.readline())
     try:
@@ -349,65 +356,65 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def test_what_belongs_to_a_terminal_is_left_alone(
-    families: Families, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours, theirs = os.openpty()
     # Who leads a session and opens a terminal has it from then on.
     code = f"import os\nos.setsid(); os.close(os.open({os.ttyname(theirs)!r}, os.O_RDWR))"
-    family = families.start("codex", command=serve(f"{code}\n{STAYS[-1]}")).kill_host()
+    fake_host = fake_hosts.start("codex", command=serve(f"{code}\n{STAYS[-1]}")).kill_host()
     os.close(theirs)
 
     assert reap() == 0
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
     assert "it belongs to a terminal" in capsys.readouterr().out
 
     os.close(ours)  # it hangs up
     assert reap() == 0
-    wait_until_gone(family.server)
+    wait_until_gone(fake_host.server)
 
 
 @pytest.mark.parametrize(("what", "value"), [("getuid", -1), ("getpid", 0)])
 def test_another_users_server_and_our_own_ancestor_are_left_alone(
-    what: str, value: int, families: Families, monkeypatch: pytest.MonkeyPatch
+    what: str, value: int, fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     assert take_ownerless()  # else this would prove nothing
 
     # As if we were somebody else, or were run by the server itself.
     monkeypatch.setattr(
-        f"mcp_launch.machine.other_servers.os.{what}", lambda: value or family.server
+        f"mcp_launch.machine.other_servers.os.{what}", lambda: value or fake_host.server
     )
 
     assert not take_ownerless()
 
 
 def take_ownerless() -> list[Server]:
-    return open_survey(os.environ, enclose(TOP)).take_census().ownerless
+    return open_survey(os.environ, limit_to_subtree(TOP)).take_census().ownerless
 
 
 TOP = os.getpid()
 
 
-def test_nothing_is_ended_unasked(families: Families, monkeypatch: pytest.MonkeyPatch) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+def test_nothing_is_ended_unasked(fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
     with pytest.raises(UsageError):
         reap(is_sure=False)
 
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
 
 
 @pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("\n", True), ("y\n", False)])
 def test_the_user_decides(
     answer: str,
     stays: bool,
-    families: Families,
+    fake_hosts: FakeHosts,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     typed = io.StringIO(answer)
     monkeypatch.setattr(typed, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", typed)
@@ -418,18 +425,18 @@ def test_the_user_decides(
     assert "End 1 server, and all that runs below? [y/N]" in shown
     assert ("Nothing was ended." in shown) is stays
     if stays:
-        assert is_there(family.server)
+        assert is_there(fake_host.server)
     else:
-        wait_until_gone(family.server)
+        wait_until_gone(fake_host.server)
 
 
-def test_what_is_too_young_is_left_alone(families: Families) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+def test_what_is_too_young_is_left_alone(fake_hosts: FakeHosts) -> None:
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
 
     assert reap(older_than="1h") == 0
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
     assert reap(older_than="0s") == 0
-    wait_until_gone(family.server)
+    wait_until_gone(fake_host.server)
 
 
 def test_an_age_that_makes_no_sense_is_refused() -> None:
@@ -478,9 +485,9 @@ def test_one_part_in_rss_makes_the_sum_rss() -> None:
 
 
 def test_what_could_not_be_ended_is_told(
-    families: Families, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     monkeypatch.setattr(end_server, "KILLED_GRACE", 0.0)
 
     def refuse(*_: object) -> None:
@@ -490,85 +497,89 @@ def test_what_could_not_be_ended_is_told(
         context.setattr(signal, "pidfd_send_signal", refuse)
         assert reap() == 1
 
-    told = f"mcp-docs (process {family.server}): could not end process {family.server}"
+    told = f"mcp-docs (process {fake_host.server}): could not end process {fake_host.server}"
     assert told in capsys.readouterr().err
 
 
-def test_a_server_that_has_an_owner_by_now_is_left_alone(families: Families, state: Path) -> None:
-    family = families.start("codex", command=STAYS)
-    write_lease(state, processes={"launcher": family.server, "host": family.host})
-    family.kill_host()
+def test_a_server_that_has_an_owner_by_now_is_left_alone(
+    fake_hosts: FakeHosts, state: Path
+) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
+    fake_host.kill_host()
     (server,) = take(state).ownerless
-    write_lease(state, processes={"launcher": family.server, "host": os.getpid()})
+    write_lease(state, processes={"launcher": fake_host.server, "host": os.getpid()})
 
     with pytest.raises(LaunchError) as left:
-        end_server.reap(open_survey(os.environ, enclose()), server)
+        end_server.reap(open_survey(os.environ, limit_to_subtree()), server)
 
     assert left.value.problem == (
-        f"docs (process {family.server}) is no longer provably orphaned, and was not ended"
+        f"docs (process {fake_host.server}) is no longer provably orphaned, and was not ended"
     )
-    assert is_there(family.server)
+    assert is_there(fake_host.server)
 
 
-def test_a_server_that_ended_by_itself_is_no_failure(families: Families, state: Path) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+def test_a_server_that_ended_by_itself_is_no_failure(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     (server,) = take(state).ownerless
-    family.end()
-    wait_until_gone(family.server)
+    fake_host.end()
+    wait_until_gone(fake_host.server)
 
-    end_server.reap(open_survey(os.environ, enclose()), server)
+    end_server.reap(open_survey(os.environ, limit_to_subtree()), server)
 
 
 def test_another_process_with_the_same_pid_is_never_signalled(
-    families: Families, state: Path
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
-    family = families.start("codex", command=SERVER).kill_host()
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     (server,) = take(state).ownerless
-    earlier = ProcessIdentity(family.server, "ticks:1")
+    earlier = ProcessIdentity(fake_host.server, "ticks:1")
     object.__setattr__(server, "roots", (earlier,))
 
-    assert end_server.end(enclose(), server) == []
-    assert is_there(family.server)
+    assert end_server.end(limit_to_subtree(), server) == []
+    assert is_there(fake_host.server)
 
 
 def test_a_launch_that_hangs_without_its_host_is_ended(
-    families: Families, state: Path, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Launcher, keeper and guardian would end by themselves, if they could."""
     say_ready = python(
         "import os, sys; os.write(1, b'ready\\n'); os.execv(sys.argv[1], sys.argv[1:])"
     )
-    family = families.start("codex", command=[*say_ready, *RUN, "--server", "docs", "--", *PROBE])
+    fake_host = fake_hosts.start(
+        "codex", command=[*say_ready, *RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
+    )
     parts = wait_for_lease(state, lambda _: True)["processes"]
     pids = [parts[part]["pid"] for part in ("keeper", "launcher", "guardian", "server")]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    family.kill_host()
+    fake_host.kill_host()
 
     assert reap() == 0
 
     for pid in pids:
         wait_until_gone(pid)
     shown = capsys.readouterr().out
-    assert f"its host, process {family.host}, is gone" in shown
+    assert f"its host, process {fake_host.pid}, is gone" in shown
     assert f"Removed the stale lease {state}/leases/" in shown
     assert list((state / "leases").iterdir()) == []
 
 
 def test_a_lease_that_another_user_can_write_ends_nothing(
-    families: Families, state: Path, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    family = families.start("codex", command=STAYS).kill_host()
-    path = write_lease(state, processes={"server": family.server, "host": family.host})
+    fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
+    path = write_lease(state, processes={"server": fake_host.server, "host": fake_host.pid})
     path.chmod(0o666)
 
     assert reap() == 0
 
-    assert is_there(family.server)
-    assert str(family.server) not in capsys.readouterr().out
+    assert is_there(fake_host.server)
+    assert str(fake_host.server) not in capsys.readouterr().out
     path.chmod(0o600)
     assert reap() == 0
-    wait_until_gone(family.server)
+    wait_until_gone(fake_host.server)
 
 
 def test_a_stale_lease_is_removed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from stage import HERE, LIMIT, RUN, Stage, python, request
+from launches import HERE, LIMIT, RUN, LaunchRunner, python, request
 
 from mcp_launch import protocol
 
 if TYPE_CHECKING:
-    from stage import Launch
+    from launches import Launch
 
 MEGABYTE = 1 << 20
 
@@ -72,12 +72,12 @@ def read_all(launch: Launch, chunk: int) -> bytes:
 )
 @given(chunks=st.lists(st.binary(min_size=1, max_size=3000), max_size=8))
 def test_any_bytes_in_any_chunks_arrive_as_they_were_sent(
-    chunks: list[bytes], stage: Stage
+    chunks: list[bytes], runner: LaunchRunner
 ) -> None:
     # What some reader could take for a message is not passed on unless we can read it, too.
     lines = b"".join(chunks).split(b"\n")
     assume(not any(protocol.may_hide_a_message(line) for line in lines))
-    launch = stage.launch("--stdout", "off", "--", *CAT)
+    launch = runner.launch("--stdout", "off", "--", *CAT)
     for chunk in chunks:
         launch.write(chunk)
 
@@ -113,21 +113,21 @@ def test_any_bytes_in_any_chunks_arrive_as_they_were_sent(
         "no end of line",
     ],
 )
-def test_a_message_passes_as_it_was_written(line: bytes, stage: Stage) -> None:
-    launch = stage.launch("--", *CAT)
+def test_a_message_passes_as_it_was_written(line: bytes, runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *CAT)
     launch.write(line)
 
     assert launch.finish()[1] == line
 
 
-def test_half_a_line_waits_for_its_other_half(stage: Stage) -> None:
+def test_half_a_line_waits_for_its_other_half(runner: LaunchRunner) -> None:
     code = (
         "import os\n"
         "os.write(1, b'{\"half\":')\n"
         "os.read(0, 100)\n"
         "os.write(1, b'1}\\n{\"next\":2}\\n')\n"
     )
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
 
     launch.write(b"go on\n")
 
@@ -135,9 +135,9 @@ def test_half_a_line_waits_for_its_other_half(stage: Stage) -> None:
     assert launch.read_line() == b'{"next":2}\n'
 
 
-def test_a_line_of_64_mib_passes(stage: Stage) -> None:
+def test_a_line_of_64_mib_passes(runner: LaunchRunner) -> None:
     line = b'{"x":"' + b"y" * (64 * MEGABYTE) + b'"}\n'
-    launch = stage.launch("--", *CAT)
+    launch = runner.launch("--", *CAT)
     sender = send_in_background(launch, line, MEGABYTE)
 
     out = read_all(launch, MEGABYTE)
@@ -148,11 +148,13 @@ def test_a_line_of_64_mib_passes(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("slow", ["nobody", "the host", "the server"])
-def test_200_mb_both_ways_at_once_neither_block_nor_fill_memory(slow: str, stage: Stage) -> None:
+def test_200_mb_both_ways_at_once_neither_block_nor_fill_memory(
+    slow: str, runner: LaunchRunner
+) -> None:
     server = FLOOD
     if slow == "the server":
         server = [*FLOOD[:2], FLOOD[2].replace("os.read(0, 1 << 16)", "os.read(0, 1 << 12)")]
-    launch = stage.launch("--", *server)
+    launch = runner.launch("--", *server)
     sender = send_in_background(launch, b"z" * (200 * MEGABYTE), MEGABYTE)
 
     out = read_all(launch, 1 << 12 if slow == "the host" else MEGABYTE)
@@ -166,15 +168,15 @@ def test_200_mb_both_ways_at_once_neither_block_nor_fill_memory(slow: str, stage
     assert out.count(b"\n") == LINES
 
 
-def test_a_host_that_does_not_read_costs_no_memory(stage: Stage) -> None:
-    launch = stage.launch("--", *FLOOD)
+def test_a_host_that_does_not_read_costs_no_memory(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *FLOOD)
     sender = send_in_background(launch, b"z" * (50 * MEGABYTE), MEGABYTE)
     sender.join(LIMIT)  # the whole input is taken although nobody reads the output
 
     assert read_peak_memory(launch.pid) < 40 * MEGABYTE
 
 
-def test_a_server_that_closes_its_stdout_early_is_seen_by_the_host(stage: Stage) -> None:
+def test_a_server_that_closes_its_stdout_early_is_seen_by_the_host(runner: LaunchRunner) -> None:
     code = (
         "import os\n"
         "os.read(0, 100)\n"
@@ -182,7 +184,7 @@ def test_a_server_that_closes_its_stdout_early_is_seen_by_the_host(stage: Stage)
         "os.close(1)\n"
         "while os.read(0, 100): pass\n"
     )
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
     launch.send(request("initialize"))
 
     assert launch.answer()["result"] == {}
@@ -191,7 +193,7 @@ def test_a_server_that_closes_its_stdout_early_is_seen_by_the_host(stage: Stage)
     assert launch.finish()[0] == 0
 
 
-def test_a_server_that_closes_its_stdin_early_is_seen_by_the_host(stage: Stage) -> None:
+def test_a_server_that_closes_its_stdin_early_is_seen_by_the_host(runner: LaunchRunner) -> None:
     code = (
         "import os, sys, time\n"
         "os.read(0, 100)\n"
@@ -199,7 +201,7 @@ def test_a_server_that_closes_its_stdin_early_is_seen_by_the_host(stage: Stage) 
         'os.write(1, b\'{"jsonrpc":"2.0","id":1,"result":{}}\\n\')\n'
         "time.sleep(3600)\n"
     )
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
     launch.send(request("initialize"))
     launch.answer()
 
@@ -207,8 +209,8 @@ def test_a_server_that_closes_its_stdin_early_is_seen_by_the_host(stage: Stage) 
         launch.write(b"x" * (64 * MEGABYTE))
 
 
-def test_a_host_that_stops_reading_breaks_the_servers_pipe(stage: Stage) -> None:
-    launch = stage.launch("--", *FLOOD)
+def test_a_host_that_stops_reading_breaks_the_servers_pipe(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *FLOOD)
     assert launch.process.stdout
     launch.process.stdout.close()
 
@@ -217,24 +219,24 @@ def test_a_host_that_stops_reading_breaks_the_servers_pipe(stage: Stage) -> None
     assert launch.wait() in {0, 1}
 
 
-def test_stderr_arrives_and_does_not_block_the_messages(stage: Stage) -> None:
+def test_stderr_arrives_and_does_not_block_the_messages(runner: LaunchRunner) -> None:
     code = (
         "import os, sys\n"
         "os.write(2, b'e' * 50000)\n"
         "for line in sys.stdin: print(line, end='', flush=True)\n"
     )
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
     launch.send(request("ping"))
 
     assert launch.answer()["method"] == "ping"
     assert launch.finish()[2] == b"e" * 50000
 
 
-def test_sockets_carry_as_well_as_pipes(stage: Stage) -> None:
+def test_sockets_carry_as_well_as_pipes(runner: LaunchRunner) -> None:
     """Claude Code connects its servers by socket pairs."""
-    host = [sys.executable, str(HERE / "actors" / "host.py")]
+    host = [sys.executable, str(HERE / "scripts" / "fake_host.py")]
     line = b'{"x":"' + b"y" * (8 * MEGABYTE) + b'"}\n'
-    launch = stage.start([*host, "--socket", "--", *RUN, "--", *CAT])
+    launch = runner.start([*host, "--socket", "--", *RUN, "--", *CAT])
     launch.read_line()
     sender = threading.Thread(target=launch.write, args=[line])
     sender.start()
@@ -243,7 +245,7 @@ def test_sockets_carry_as_well_as_pipes(stage: Stage) -> None:
     sender.join(LIMIT)
 
 
-def test_both_eras_pass(wire: list[str], stage: Stage) -> None:
+def test_both_eras_pass(wire: list[str], runner: LaunchRunner) -> None:
     code = (
         "import json, sys\n"
         "for line in sys.stdin:\n"
@@ -251,7 +253,7 @@ def test_both_eras_pass(wire: list[str], stage: Stage) -> None:
         "    answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': asked}\n"
         "    print(json.dumps(answer), flush=True)\n"
     )
-    launch = stage.launch(*wire, "--", *python(code))
+    launch = runner.launch(*wire, "--", *python(code))
 
     for method in ("server/discover", "initialize", "tools/list"):
         asked = request(method, f"{method}-probe")
@@ -259,16 +261,18 @@ def test_both_eras_pass(wire: list[str], stage: Stage) -> None:
         assert launch.answer() == {"jsonrpc": "2.0", "id": asked["id"], "result": asked}
 
 
-def test_the_last_words_of_a_server_arrive(wire: list[str], stage: Stage) -> None:
+def test_the_last_words_of_a_server_arrive(wire: list[str], runner: LaunchRunner) -> None:
     lines = b"".join(json.dumps({"n": n, "pad": "x" * 100}).encode() + b"\n" for n in range(5000))
-    (stage.project / "words").write_bytes(lines)
-    launch = stage.launch(*wire, "--", "cat", "words", stdin=subprocess.DEVNULL)
+    (runner.project / "words").write_bytes(lines)
+    launch = runner.launch(*wire, "--", "cat", "words", stdin=subprocess.DEVNULL)
 
     assert launch.finish()[1] == lines
 
 
-def test_input_that_ends_with_a_request_is_still_answered(wire: list[str], stage: Stage) -> None:
-    launch = stage.launch(*wire, "--", *CAT)
+def test_input_that_ends_with_a_request_is_still_answered(
+    wire: list[str], runner: LaunchRunner
+) -> None:
+    launch = runner.launch(*wire, "--", *CAT)
     launch.send(*(request("ping", n) for n in range(1000)))
 
     code, out, _ = launch.finish()

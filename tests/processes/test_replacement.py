@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sessions import A, B, kill, methods, of, stop, with_constants
-from stage import (
+from launches import (
     HERE,
-    MEMORY,
     RUN,
+    SCRIPTED_SERVER,
     Launch,
-    Stage,
+    LaunchRunner,
     call,
     python,
-    refusal,
+    read_refusal,
     request,
     wait_for_lease,
     wait_until_gone,
 )
+from sessions import A, B, kill, methods, of, stop, with_constants
 
 from mcp_launch.broker.calls import KEY
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 def test_a_wrong_guess_is_corrected_before_the_call_arrives(codex: Callable[..., Launch]) -> None:
     host = codex(threads=(A, B))
-    host.greet()
+    host.initialize()
 
     first = host.call("look", meta=of(A))  # the guess was B, the newest
     second = host.call("look", 2, meta=of(A))
@@ -53,7 +53,7 @@ def test_a_wrong_guess_is_corrected_before_the_call_arrives(codex: Callable[...,
 
 def test_a_right_guess_costs_no_second_server(codex: Callable[..., Launch], tmp_path: Path) -> None:
     host = codex(threads=(A, B))
-    host.greet()
+    host.initialize()
 
     assert host.call("look", meta=of(B))["env"]["CODEX_THREAD_ID"] == B
     lease = wait_for_lease(tmp_path / "state", lambda lease: lease["calls"] == 1)
@@ -62,7 +62,7 @@ def test_a_right_guess_costs_no_second_server(codex: Callable[..., Launch], tmp_
 
 def test_without_a_candidate_a_default_variable_is_left_out(codex: Callable[..., Launch]) -> None:
     host = codex()
-    host.greet()
+    host.initialize()
 
     sight = host.call("look", meta=of(A))
 
@@ -75,7 +75,7 @@ def test_a_server_that_needs_its_thread_starts_and_then_gets_it(
     codex: Callable[..., Launch],
 ) -> None:
     host = codex("--env", "CODEX_THREAD_ID=thread", server=("--needs", "CODEX_THREAD_ID"))
-    host.greet()
+    host.initialize()
 
     sight = host.call("look", meta=of(A))
 
@@ -87,7 +87,7 @@ def test_until_a_call_tells_a_variable_holds_the_launchs_id(
     codex: Callable[..., Launch], tmp_path: Path
 ) -> None:
     host = codex("--env", "T=thread", "--env", "S=session", "--trace")
-    host.greet()
+    host.initialize()
     sight = host.call("look")  # tells nobody
 
     assert sight["env"]["T"] == sight["env"]["S"] == sight["env"]["MCP_LAUNCH_ID"]
@@ -98,7 +98,7 @@ def test_the_unknown_stops_the_launch_if_asked(codex: Callable[..., Launch]) -> 
     host = codex("--when-unknown", "fail", "--env", "T=thread")
     host.send(request("initialize"))
 
-    assert "no value for T" in refusal(host.answer())
+    assert "no value for T" in read_refusal(host.answer())
 
 
 def test_requests_that_are_sent_at_once_arrive_in_order(codex: Callable[..., Launch]) -> None:
@@ -146,7 +146,7 @@ def test_a_call_of_another_thread_never_reaches_the_server(
     codex: Callable[..., Launch], tmp_path: Path
 ) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     host.send(call("look", 7, meta=of(B)))
@@ -159,8 +159,8 @@ def test_a_call_of_another_thread_never_reaches_the_server(
     sight = host.call("look", 9, meta=of(A))
 
     assert refused["id"] == 7
-    assert f"this call is of thread {B}, but this server serves thread {A}" in refusal(refused)
-    assert f"serves thread {A}" in refusal(resource)
+    assert f"this call is of thread {B}, but this server serves thread {A}" in read_refusal(refused)
+    assert f"serves thread {A}" in read_refusal(resource)
     assert "error" in resource
     assert methods(sight) == ["initialize", "notifications/initialized", "tools/call", "tools/call"]
     lease = wait_for_lease(tmp_path / "state", lambda lease: lease["calls"] == 2)
@@ -173,7 +173,7 @@ def test_a_call_of_another_thread_never_reaches_the_server(
 
 def test_another_thread_gets_a_server_of_its_own_if_asked(codex: Callable[..., Launch]) -> None:
     host = codex("--on-change", "restart", threads=(A,))
-    host.greet()
+    host.initialize()
     first = host.call("look", meta=of(A))
 
     second = host.call("look", 2, meta=of(B))
@@ -185,7 +185,7 @@ def test_another_thread_gets_a_server_of_its_own_if_asked(codex: Callable[..., L
 
 def test_another_thread_gets_the_same_server_if_asked(codex: Callable[..., Launch]) -> None:
     host = codex("--on-change", "follow", threads=(A,))
-    host.greet()
+    host.initialize()
     first = host.call("look", meta=of(A))
 
     second = host.call("look", 2, meta=of(B))
@@ -199,13 +199,13 @@ def test_a_confirmed_thread_is_no_candidate_for_the_next_launch(
 ) -> None:
     """Both launches below one host, as Codex starts them."""
     host = codex(threads=(A, B), host_words=("--twice",))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(B))
     wait_for_lease(tmp_path / "state", lambda lease: lease["binding"]["state"] == "confirmed")
 
     host.write(b"next\n")
     host.read_line()  # from here on we talk to the second
-    host.greet()
+    host.initialize()
     sight = host.call("look", meta=of(A))
 
     assert sight["env"]["CODEX_THREAD_ID"] == A
@@ -219,7 +219,7 @@ def test_a_confirmed_thread_is_no_candidate_for_the_next_launch(
 
 def test_a_server_keeps_its_state_when_the_session_changes(claude: Callable[..., Claude]) -> None:
     session = claude()
-    session.host.greet()
+    session.host.initialize()
     first = session.host.call("look")
 
     session.switch("s-2")
@@ -234,7 +234,7 @@ def test_a_server_that_has_nothing_to_finish_is_replaced_at_once(
     claude: Callable[..., Claude],
 ) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=3600.0))
-    session.host.greet()
+    session.host.initialize()
     session.host.call("look")
 
     session.switch("s-2")
@@ -244,7 +244,7 @@ def test_a_server_that_has_nothing_to_finish_is_replaced_at_once(
 
 def test_a_server_that_asked_for_its_session_is_replaced(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session")
-    session.host.greet()
+    session.host.initialize()
     first = session.host.call("look")
 
     session.switch("s-2")
@@ -258,14 +258,14 @@ def test_a_server_that_asked_for_its_session_is_replaced(claude: Callable[..., C
 
 def test_a_changed_session_is_refused_if_asked(claude: Callable[..., Claude]) -> None:
     session = claude("--on-change", "refuse", "--cwd", "keep")
-    session.host.greet()
+    session.host.initialize()
     session.host.call("look")
     session.switch("s-2")
 
     session.host.send(call("look", 2), request("prompts/get", 3), request("tools/list", 4))
 
     for _ in range(2):
-        refused = refusal(session.host.answer())
+        refused = read_refusal(session.host.answer())
         assert "of session s-2, but this server serves session s-1" in refused
     assert "result" in session.host.answer()
 
@@ -275,7 +275,7 @@ def test_calls_in_flight_finish_before_the_server_is_replaced(
 ) -> None:
     session = claude("--env", "SESSION=session")
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     flag = tmp_path / "go"
 
@@ -298,7 +298,7 @@ def test_a_call_that_takes_too_long_is_answered_with_an_error(
 ) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=0.2))
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
 
     host.send(call("wait", 2, path=str(tmp_path / "never")))
@@ -308,14 +308,14 @@ def test_a_call_that_takes_too_long_is_answered_with_an_error(
 
     late = host.answer()
     assert late["id"] == 2
-    assert "was replaced, because its session has changed; tools/call" in refusal(late)
+    assert "was replaced, because its session has changed; tools/call" in read_refusal(late)
     assert host.answer()["result"]["env"]["SESSION"] == "s-2"
 
 
 def test_what_the_server_still_asks_the_host_is_taken_back(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=0.2))
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     host.send(call("ask", 2))
     assert host.answer() == {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage"}
@@ -342,7 +342,7 @@ def test_what_the_server_still_asks_the_host_is_taken_back(claude: Callable[...,
 def test_the_host_answers_the_old_server_while_it_finishes(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session")
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     host.send(call("ask", 2))
     host.answer()
@@ -358,7 +358,7 @@ def test_the_host_answers_the_old_server_while_it_finishes(claude: Callable[...,
 def test_what_is_in_force_is_said_again(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session")
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     for number, (method, params) in enumerate(
         [
@@ -404,7 +404,7 @@ def test_the_host_is_told_of_other_tools(
 ) -> None:
     session = claude("--env", "SESSION=session", server=server)
     host = session.host
-    host.greet()
+    host.initialize()
     host.ask("tools/list")
     host.call("look")
 
@@ -450,7 +450,7 @@ def test_a_server_that_died_between_calls_is_replaced(
     codex: Callable[..., Launch], tmp_path: Path
 ) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     first = host.call("look", meta=of(A))
 
     kill(first["pid"])
@@ -464,16 +464,16 @@ def test_a_server_that_died_between_calls_is_replaced(
     assert lease["binding"]["state"] == "confirmed"
 
 
-def test_a_call_in_flight_is_told_how_the_server_died(stage: Stage) -> None:
-    launch = stage.launch("--server", "docs", "--", *MEMORY)
-    launch.greet()
+def test_a_call_in_flight_is_told_how_the_server_died(runner: LaunchRunner) -> None:
+    launch = runner.launch("--server", "docs", "--", *SCRIPTED_SERVER)
+    launch.initialize()
 
     launch.send(call("die", 2, code=7))
     died = launch.answer()
     alive = launch.call("look", 3)
 
     assert died["id"] == 2
-    assert refusal(died) == (
+    assert read_refusal(died) == (
         "[mcp-launch] docs ended with exit code 7 while it was at work; its last words: "
         "about to die / of old age; tools/call was not answered "
         "— fix: ask again; what it did so far may have had its effect"
@@ -481,10 +481,10 @@ def test_a_call_in_flight_is_told_how_the_server_died(stage: Stage) -> None:
     assert alive["calls"] == 1
 
 
-def test_what_a_dead_server_has_not_read_is_the_next_ones(stage: Stage) -> None:
+def test_what_a_dead_server_has_not_read_is_the_next_ones(runner: LaunchRunner) -> None:
     """It cannot have begun that, so nothing is done twice."""
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     first = launch.call("look")
 
     stop(first["pid"])
@@ -498,23 +498,23 @@ def test_what_a_dead_server_has_not_read_is_the_next_ones(stage: Stage) -> None:
     assert "outer" not in answers[0]["result"]["meta"][KEY.text]
 
 
-def test_a_server_that_dies_again_and_again_ends_the_launch(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_server_that_dies_again_and_again_ends_the_launch(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
 
     for number in range(4):
         launch.send(call("die", number, code=9))
-        assert "exit code 9" in refusal(launch.answer())
+        assert "exit code 9" in read_refusal(launch.answer())
 
     assert launch.read_line() == b""
     assert launch.wait() == 9
 
 
 def test_a_server_that_cannot_be_started_again_ends_the_launch(
-    stage: Stage, tmp_path: Path
+    runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    launch = stage.launch("--", *MEMORY, "--once", str(tmp_path / "once"))
-    launch.greet()
+    launch = runner.launch("--", *SCRIPTED_SERVER, "--once", str(tmp_path / "once"))
+    launch.initialize()
     first = launch.call("look")
 
     stop(first["pid"])
@@ -523,31 +523,31 @@ def test_a_server_that_cannot_be_started_again_ends_the_launch(
 
     last = launch.answer()
     assert last["id"] == 2
-    assert "ended with exit code 1 before it answered; its last words: it has" in refusal(last)
+    assert "ended with exit code 1 before it answered; its last words: it has" in read_refusal(last)
     assert launch.wait() == 1
 
 
-def test_a_dead_server_stays_dead_if_asked(stage: Stage) -> None:
-    launch = stage.launch("--restart", "off", "--", *MEMORY)
-    launch.greet()
+def test_a_dead_server_stays_dead_if_asked(runner: LaunchRunner) -> None:
+    launch = runner.launch("--restart", "off", "--", *SCRIPTED_SERVER)
+    launch.initialize()
 
     launch.send(call("die", 1, code=9))
 
-    assert "exit code 9" in refusal(launch.answer())
+    assert "exit code 9" in read_refusal(launch.answer())
     assert launch.read_line() == b""
     assert launch.wait() == 9
 
 
-def test_a_server_that_refuses_the_greeting_is_not_started_again(stage: Stage) -> None:
+def test_a_server_that_refuses_the_greeting_is_not_started_again(runner: LaunchRunner) -> None:
     code = (
         "import os, sys\n"
         "sys.stdin.readline()\n"
         'os.write(1, b\'{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}\\n\')\n'
         "sys.exit(6)\n"
     )
-    launch = stage.launch("--", *python(code))
+    launch = runner.launch("--", *python(code))
 
-    assert launch.greet()["error"] == {"code": 1, "message": "no"}
+    assert launch.initialize()["error"] == {"code": 1, "message": "no"}
     assert launch.wait() == 6
 
 
@@ -556,7 +556,7 @@ def test_a_server_that_dies_instead_of_finishing_is_replaced_all_the_same(
 ) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=1.0))
     host = session.host
-    host.greet()
+    host.initialize()
     first = host.call("look")
     host.send(call("wait", 2, path=str(tmp_path / "never")))
     host.answer()
@@ -565,7 +565,7 @@ def test_a_server_that_dies_instead_of_finishing_is_replaced_all_the_same(
 
     kill(first["pid"])
 
-    assert "was ended by signal 9" in refusal(host.answer())
+    assert "was ended by signal 9" in read_refusal(host.answer())
     second = host.answer()["result"]
     assert second["env"]["SESSION"] == "s-2"
     # Longer than the old one would have had: nobody's patience ends with the new one.
@@ -579,7 +579,7 @@ def test_a_call_that_is_cancelled_is_not_waited_for(
 ) -> None:
     session = claude("--env", "SESSION=session")
     host = session.host
-    host.greet()
+    host.initialize()
     host.call("look")
     host.send(call("wait", 2, path=str(tmp_path / "never")))
     host.answer()
@@ -594,7 +594,7 @@ def test_a_call_that_is_cancelled_is_not_waited_for(
 
 def test_many_replacements_leave_no_descriptor_open(codex: Callable[..., Launch]) -> None:
     host = codex("--on-change", "restart", threads=(A,))
-    host.greet()
+    host.initialize()
     counts = []
     for number in range(6):
         host.call("look", number, meta=of((A, B)[number % 2]))
@@ -607,7 +607,7 @@ def test_nothing_is_left_when_the_host_dies_between_two_servers(
     codex: Callable[..., Launch],
 ) -> None:
     host = codex(threads=(A, B))
-    host.greet()
+    host.initialize()
     host.send(call("look", 1, meta=of(A)))
 
     host.process.kill()
@@ -618,9 +618,11 @@ def test_nothing_is_left_when_the_host_dies_between_two_servers(
 # Awkward moments.
 
 
-def test_what_a_server_said_before_it_died_arrives_however_slow_the_host_is(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_what_a_server_said_before_it_died_arrives_however_slow_the_host_is(
+    runner: LaunchRunner,
+) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     for number in range(20):
         launch.send(call("big", 10 + number, size=10_000))
     launch.send(call("die", 99))
@@ -632,38 +634,42 @@ def test_what_a_server_said_before_it_died_arrives_however_slow_the_host_is(stag
     assert launch.call("look", 100)["calls"] == 1
 
 
-def test_a_server_that_dies_within_a_line_does_not_spoil_the_next_ones(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_server_that_dies_within_a_line_does_not_spoil_the_next_ones(
+    runner: LaunchRunner,
+) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.send(call("half", 2, size=300_000))
 
     half = launch.read_line()
     assert half.startswith(b'{"jsonrpc":"2.0","id":2,"result":{"text":"xxx')
-    assert "exit code 5" in refusal(launch.answer())
+    assert "exit code 5" in read_refusal(launch.answer())
     assert launch.call("look", 3)["calls"] == 1
 
 
-def test_half_a_line_is_no_noise(stage: Stage) -> None:
-    launch = stage.launch("--stdout", "strict", "--", *MEMORY)
-    launch.greet()
+def test_half_a_line_is_no_noise(runner: LaunchRunner) -> None:
+    launch = runner.launch("--stdout", "strict", "--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.send(call("half", 2, size=100))
 
-    assert "exit code 5" in refusal(launch.answer())
+    assert "exit code 5" in read_refusal(launch.answer())
     assert launch.call("look", 3)["calls"] == 1
 
 
-def test_a_child_that_a_dead_server_leaves_does_not_cost_the_connection(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_child_that_a_dead_server_leaves_does_not_cost_the_connection(
+    runner: LaunchRunner,
+) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.send(call("leave", 2))
 
-    assert "exit code 5" in refusal(launch.answer())
+    assert "exit code 5" in read_refusal(launch.answer())
     assert launch.call("look", 3)["calls"] == 1
 
 
-def test_a_host_that_hung_up_and_reads_late_gets_everything(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_host_that_hung_up_and_reads_late_gets_everything(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.send(call("big", 2, size=22_000))  # what two pipes can hold
     launch.close()
     with pytest.raises(subprocess.TimeoutExpired):
@@ -692,28 +698,28 @@ def test_a_server_that_is_started_for_nobody_is_ended(
 
 
 def test_a_replacement_that_fails_changes_nothing(
-    codex: Callable[..., Launch], stage: Stage
+    codex: Callable[..., Launch], runner: LaunchRunner
 ) -> None:
-    (stage.project / "my.env").write_text("X=1\n", encoding="utf-8")
+    (runner.project / "my.env").write_text("X=1\n", encoding="utf-8")
     host = codex("--on-change", "restart", "--dotenv", "my.env", threads=(A,))
-    host.greet()
+    host.initialize()
     first = host.call("look", meta=of(A))
-    (stage.project / "my.env").unlink()
+    (runner.project / "my.env").unlink()
 
     for number in (2, 3):
         host.send(call("look", number, meta=of(B)))
-        assert "my.env cannot be read" in refusal(host.answer())
+        assert "my.env cannot be read" in read_refusal(host.answer())
     assert host.call("look", 4, meta=of(A))["pid"] == first["pid"]
 
 
 def test_a_thread_that_no_variable_can_hold_is_refused(codex: Callable[..., Launch]) -> None:
     host = codex("--on-change", "restart", threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     host.send(call("look", 2, meta=of("t\0")))
 
-    assert "no program can be given the value" in refusal(host.answer())
+    assert "no program can be given the value" in read_refusal(host.answer())
     assert host.call("look", 3, meta=of(A))["calls"] == 2
 
 
@@ -721,7 +727,7 @@ def test_a_server_started_again_is_started_for_the_session_of_the_moment(
     claude: Callable[..., Claude],
 ) -> None:
     session = claude()
-    session.host.greet()
+    session.host.initialize()
     first = session.host.call("look")
     session.switch("s-2")
     kill(first["pid"])
@@ -737,7 +743,7 @@ def test_a_server_that_was_never_called_is_not_kept_for_a_changed_session(
 ) -> None:
     """It took a dead one's place; then came `/clear`, then its first call."""
     session = claude()
-    session.host.greet()
+    session.host.initialize()
     kill(session.host.call("look")["pid"])
     session.host.ask("ping")
     session.switch("s-2")
@@ -752,7 +758,7 @@ def test_a_session_that_came_back_meanwhile_gets_a_server_of_its_own(
 ) -> None:
     """The server died while another session was current, and no call told of that one."""
     session = claude("--env", "SESSION=session")
-    session.host.greet()
+    session.host.initialize()
     first = session.host.call("look")
     session.switch("s-2")
     kill(first["pid"])
@@ -769,7 +775,7 @@ def test_an_unread_call_is_not_served_for_the_one_that_came_after_it(
     codex: Callable[..., Launch],
 ) -> None:
     host = codex("--on-change", "restart", threads=(A,))
-    host.greet()
+    host.initialize()
     first = host.call("look", meta=of(A))
     stop(first["pid"])
     host.send(call("look", 2, meta=of(A)), call("look", 3, meta=of(B)), request("ping", 4))
@@ -782,19 +788,19 @@ def test_an_unread_call_is_not_served_for_the_one_that_came_after_it(
         assert sights[number]["meta"][KEY.text]["threadId"] == thread
 
 
-def test_a_host_that_hung_up_is_told_how_the_server_died(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_host_that_hung_up_is_told_how_the_server_died(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.send(call("die", 2, code=9))
     launch.close()
 
-    assert "exit code 9" in refusal(launch.answer())
+    assert "exit code 9" in read_refusal(launch.answer())
     assert launch.wait() == 9
 
 
-def test_a_greeting_that_was_refused_later_is_not_repeated(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_greeting_that_was_refused_later_is_not_repeated(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.send(request("initialize", 1, refuse=True))
     assert "error" in launch.answer()
     kill(launch.call("look", 2)["pid"])
@@ -802,10 +808,10 @@ def test_a_greeting_that_was_refused_later_is_not_repeated(stage: Stage) -> None
     assert "refuse" not in launch.call("look", 3)["heard"][0]["params"]
 
 
-def test_a_failure_is_told_to_a_host_that_reads_late(stage: Stage, tmp_path: Path) -> None:
+def test_a_failure_is_told_to_a_host_that_reads_late(runner: LaunchRunner, tmp_path: Path) -> None:
     """Its pipe is full when the launch ends: the answer waits for room."""
-    launch = stage.launch("--", *MEMORY, "--once", str(tmp_path / "once"))
-    launch.greet()
+    launch = runner.launch("--", *SCRIPTED_SERVER, "--once", str(tmp_path / "once"))
+    launch.initialize()
     first = launch.call("look")
     launch.send(call("exactly", 2, size=65_536))
     wait_for_lease(tmp_path / "state", lambda lease: lease["calls"] == 2)
@@ -817,7 +823,7 @@ def test_a_failure_is_told_to_a_host_that_reads_late(stage: Stage, tmp_path: Pat
         pass  # so the launch is at its end, and nobody has read anything
 
     assert launch.answer()["id"] == 2
-    assert "before it answered" in refusal(launch.answer())
+    assert "before it answered" in read_refusal(launch.answer())
 
 
 def test_the_lease_tells_a_changed_session_before_the_call_arrives(
@@ -825,7 +831,7 @@ def test_the_lease_tells_a_changed_session_before_the_call_arrives(
 ) -> None:
     """A launch below this one asks for it while it serves that very call."""
     session = claude()
-    session.host.greet()
+    session.host.initialize()
     for number in range(1, 4):
         session.switch(f"s-{number}")
         sight = session.host.call("look", number)
@@ -849,28 +855,28 @@ def spell_oddly(message: dict[str, Any]) -> list[bytes]:
 
 def test_no_spelling_of_a_call_gets_past_the_judge(codex: Callable[..., Launch]) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     for line in spell_oddly(call("look", 2, meta=of(B))):
         host.write(line)
-        assert "but this server serves thread" in refusal(host.answer()), line[:99]
+        assert "but this server serves thread" in read_refusal(host.answer()), line[:99]
 
     sight = host.call("look", 3, meta=of(A))
     assert B not in str(sight["heard"])
     host.write(json.dumps(call("look", 4, meta=of(B))).encode())
     host.close()  # in place of the end of the line
-    assert "but this server serves thread" in refusal(host.answer())
+    assert "but this server serves thread" in read_refusal(host.answer())
 
 
 def test_what_follows_a_call_in_its_line_does_not_hide_it(codex: Callable[..., Launch]) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     host.write(json.dumps(call("look", 2, meta=of(B))).encode() + b" and so on\n")
 
-    assert "but this server serves thread" in refusal(host.answer())
+    assert "but this server serves thread" in read_refusal(host.answer())
 
 
 @pytest.mark.parametrize(
@@ -893,7 +899,7 @@ def test_what_follows_a_call_in_its_line_does_not_hide_it(codex: Callable[..., L
 def test_an_odd_message_ends_nothing(line: bytes, codex: Callable[..., Launch]) -> None:
     """It is the server's to answer, or to die of."""
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
     host.write(line)
 
@@ -906,9 +912,9 @@ def test_an_odd_message_ends_nothing(line: bytes, codex: Callable[..., Launch]) 
     assert answer["result"]["meta"][KEY.text]["threadId"] == A
 
 
-def test_a_context_deeper_than_any_chain_arrives_as_it_was_sent(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_context_deeper_than_any_chain_arrives_as_it_was_sent(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     deep = "[" * 600 + "]" * 600
     line = json.dumps(call("look", 1, meta={KEY.text: {"a": "DEEP"}})).replace('"DEEP"', deep)
 
@@ -918,10 +924,10 @@ def test_a_context_deeper_than_any_chain_arrives_as_it_was_sent(stage: Stage) ->
     assert json.dumps(outer) == json.dumps({"a": json.loads(deep)})
 
 
-def test_an_answer_is_counted_off_however_long_and_odd_it_is(stage: Stage) -> None:
+def test_an_answer_is_counted_off_however_long_and_odd_it_is(runner: LaunchRunner) -> None:
     """Servers that use `json.dumps` write their answers with spaces."""
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     launch.call("big", 1, size=50_000)
     launch.send(call("die", 2))
 
@@ -929,9 +935,9 @@ def test_an_answer_is_counted_off_however_long_and_odd_it_is(stage: Stage) -> No
     assert launch.call("look", 3)["calls"] == 1
 
 
-def test_a_long_question_of_a_later_server_is_answered(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_a_long_question_of_a_later_server_is_answered(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     kill(launch.call("look")["pid"])
 
     launch.send(call("ask at length", 2))
@@ -941,8 +947,8 @@ def test_a_long_question_of_a_later_server_is_answered(stage: Stage) -> None:
     assert launch.answer()["result"]["told"]["result"] == {"of": "the host"}
 
 
-def test_the_greeting_that_was_accepted_is_repeated(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
+def test_the_greeting_that_was_accepted_is_repeated(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
     launch.ask("ping")
     launch.send(request("initialize", 1, refuse=True))
     assert "error" in launch.answer()
@@ -956,9 +962,9 @@ def test_the_greeting_that_was_accepted_is_repeated(stage: Stage) -> None:
     assert heard[0]["params"] == {"capabilities": {"second": {}}}
 
 
-def test_every_request_of_a_batch_is_answered_when_the_server_dies(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_every_request_of_a_batch_is_answered_when_the_server_dies(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     first = launch.call("look")
     stop(first["pid"])
     launch.write(json.dumps([request("tools/list", 7), request("ping", 8)]).encode() + b"\n")
@@ -967,15 +973,15 @@ def test_every_request_of_a_batch_is_answered_when_the_server_dies(stage: Stage)
     assert {launch.answer()["id"], launch.answer()["id"]} == {7, 8}
 
 
-def test_a_cancelled_list_of_tools_is_not_waited_for(stage: Stage) -> None:
+def test_a_cancelled_list_of_tools_is_not_waited_for(runner: LaunchRunner) -> None:
     code = (
         "import os, sys\n"
         "for line in sys.stdin:\n"
         '    if \'initialize"\' in line: os.write(1, b\'{"id":0,"result":{}}\\n\')\n'
         "    if 'cancelled' in line: os.write(1, b'{\"id\":9,\"result\":\"' + b'x' * 100000)\n"
     )
-    launch = stage.launch("--", *python(code))
-    launch.greet()
+    launch = runner.launch("--", *python(code))
+    launch.initialize()
     launch.send(request("tools/list", 5))
     launch.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})
 
@@ -986,7 +992,7 @@ def test_a_cancelled_list_of_tools_is_not_waited_for(stage: Stage) -> None:
 def test_another_page_of_tools_is_another_list(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session", server=("--pages", "SESSION", "--announces"))
     host = session.host
-    host.greet()
+    host.initialize()
     host.ask("tools/list")
     host.call("look")
     session.switch("s-2")
@@ -997,20 +1003,20 @@ def test_another_page_of_tools_is_another_list(claude: Callable[..., Claude]) ->
 
 
 def test_calls_keep_their_order_while_roots_are_asked_for(
-    claude: Callable[..., Claude], stage: Stage
+    claude: Callable[..., Claude], runner: LaunchRunner
 ) -> None:
     session = claude("--on-change", "restart")
     host = session.host
-    host.greet(roots={})
+    host.initialize(roots={})
     host.send(call("look", 3))
     host.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
     host.send(call("look", 4), call("look", 5), call("look", 6))
-    answer_roots(host, stage.project)
+    answer_roots(host, runner.project)
     said: list[tuple[int, int]] = []
     while len(said) < 4:
         one = host.answer()
         if one.get("method") == "roots/list":
-            host.send({"jsonrpc": "2.0", "id": one["id"], "result": root_of(stage.project)})
+            host.send({"jsonrpc": "2.0", "id": one["id"], "result": root_of(runner.project)})
         else:
             said.append((one["id"], one["result"]["calls"]))
 
@@ -1019,7 +1025,7 @@ def test_calls_keep_their_order_while_roots_are_asked_for(
 
 def test_the_cancellation_of_a_refused_call_never_arrives(codex: Callable[..., Launch]) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
     for number in range(100, 200):
         host.send(call("look", number, meta=of(B)))
@@ -1057,7 +1063,7 @@ def test_the_host_is_asked_where_it_works(
 ) -> None:
     """Once after the handshake; the contradiction is noted and nothing else."""
     session = claude()
-    session.host.greet(roots={})
+    session.host.initialize(roots={})
     answer_roots(session.host, worktree)
     wait_for_lease(tmp_path / "state", lambda lease: lease.get("roots") == [str(worktree)])
 
@@ -1086,7 +1092,7 @@ def test_a_server_is_moved_to_where_the_host_works_if_asked(
     claude: Callable[..., Claude], worktree: Path
 ) -> None:
     session = claude("--on-change", "restart")
-    session.host.greet(roots={})
+    session.host.initialize(roots={})
     session.host.send(call("look", 1))
     answer_roots(session.host, worktree)
 
@@ -1100,28 +1106,28 @@ def test_a_server_is_moved_to_where_the_host_works_if_asked(
 
 
 def test_a_call_from_elsewhere_is_refused_if_asked(
-    claude: Callable[..., Claude], worktree: Path, stage: Stage
+    claude: Callable[..., Claude], worktree: Path, runner: LaunchRunner
 ) -> None:
     session = claude("--on-change", "refuse")
-    session.host.greet(roots={})
+    session.host.initialize(roots={})
     session.host.send(call("look", 1))
     answer_roots(session.host, worktree)
 
-    refused = refusal(session.host.answer())
+    refused = read_refusal(session.host.answer())
     assert f"in {worktree} (the host's roots/list)" in refused
-    assert f"this server works in {stage.project}" in refused
+    assert f"this server works in {runner.project}" in refused
 
     session.host.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
     session.host.send(call("look", 2))
-    answer_roots(session.host, stage.project)
-    assert session.host.answer()["result"]["cwd"] == str(stage.project)
+    answer_roots(session.host, runner.project)
+    assert session.host.answer()["result"]["cwd"] == str(runner.project)
 
 
 def test_a_host_that_does_not_answer_about_its_roots_holds_up_nothing(
     claude: Callable[..., Claude],
 ) -> None:
     session = claude("--on-change", "refuse")
-    session.host.greet(roots={})
+    session.host.initialize(roots={})
     session.host.send(call("look", 1))
     session.host.answer()  # the question
 
@@ -1132,7 +1138,7 @@ def test_a_session_may_move_to_the_home_directory(
     claude: Callable[..., Claude], tmp_path: Path
 ) -> None:
     session = claude("--on-change", "restart")
-    session.host.greet(roots={})
+    session.host.initialize(roots={})
     session.host.send(call("look", 1))
     answer_roots(session.host, tmp_path / "home")
 
@@ -1143,18 +1149,18 @@ def test_a_session_may_move_to_the_home_directory(
 # What lies around a launch.
 
 
-def test_an_outer_launch_is_told(stage: Stage) -> None:
+def test_an_outer_launch_is_told(runner: LaunchRunner) -> None:
     """Claude Code starts a host as its server, which starts ours."""
-    inner = stage.project.parent / "codex"
+    inner = runner.project.parent / "codex"
     inner.symlink_to(os.path.realpath(sys.executable))
-    script = str(HERE / "actors" / "host.py")
-    as_server = [str(inner), "-S", "-E", script, "--quiet", "--", *RUN, "--", *MEMORY]
-    host = stage.launch_below(
+    script = str(HERE / "scripts" / "fake_host.py")
+    as_server = [str(inner), "-S", "-E", script, "--quiet", "--", *RUN, "--", *SCRIPTED_SERVER]
+    host = runner.launch_below_host(
         "claude",
         command=[*RUN, "--", *as_server],
         env={**os.environ, "CLAUDE_CODE_SESSION_ID": "s-1"},
     )
-    host.greet()
+    host.initialize()
 
     told = host.call("look", meta=of(A))["meta"][KEY.text]
 
@@ -1164,9 +1170,9 @@ def test_an_outer_launch_is_told(stage: Stage) -> None:
     assert told["outer"]["launchId"] != told["launchId"]
 
 
-def test_two_launches_before_one_server_keep_the_chain(stage: Stage) -> None:
-    launch = stage.launch("--", *RUN, "--", *MEMORY)
-    launch.greet()
+def test_two_launches_before_one_server_keep_the_chain(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *RUN, "--", *SCRIPTED_SERVER)
+    launch.initialize()
 
     told = launch.call("look")["meta"][KEY.text]
 
@@ -1174,9 +1180,9 @@ def test_two_launches_before_one_server_keep_the_chain(stage: Stage) -> None:
     assert "outer" not in told["outer"]
 
 
-def test_long_results_pass_after_a_replacement(stage: Stage) -> None:
-    launch = stage.launch("--", *MEMORY)
-    launch.greet()
+def test_long_results_pass_after_a_replacement(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER)
+    launch.initialize()
     kill(launch.call("look")["pid"])
 
     assert len(launch.call("big", 2, size=750_000)["text"]) == 3_000_000
@@ -1184,7 +1190,7 @@ def test_long_results_pass_after_a_replacement(stage: Stage) -> None:
 
 def test_a_batch_of_calls_is_judged_call_by_call(codex: Callable[..., Launch]) -> None:
     host = codex(threads=(A,))
-    host.greet()
+    host.initialize()
     host.call("look", meta=of(A))
 
     batch = [call("look", 2, meta=of(A)), call("look", 3, meta=of(B))]
@@ -1192,4 +1198,4 @@ def test_a_batch_of_calls_is_judged_call_by_call(codex: Callable[..., Launch]) -
 
     answers = {answer["id"]: answer for answer in (host.answer(), host.answer())}
     assert answers[2]["result"]["calls"] == 2
-    assert "but this server serves" in refusal(answers[3])
+    assert "but this server serves" in read_refusal(answers[3])

@@ -12,21 +12,21 @@ from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable
-from stage import HERE, PROBE, RUN, python, wait_for_lease
-from standins import (
+from fake_hosts import (
     SERVER,
     STAYS,
-    Families,
-    enclose,
+    FakeHosts,
     find_hosts,
     find_server,
+    limit_to_subtree,
     link,
     serve,
     take,
     write_lease,
     write_session,
 )
+from fakes import FakeProcessTable
+from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 
 from mcp_launch.commands import ps
 from mcp_launch.commands.screen import Screen
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stage import Launch, Stage
+    from launches import Launch, LaunchRunner
 
 THREAD = "01980000-0000-7000-8000-00000000000"
 
@@ -66,14 +66,16 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["pipe", "socket"])
-def wired(request: pytest.FixtureRequest, stage: Stage) -> Iterator[tuple[int, list[IO[bytes]]]]:
+def wired(
+    request: pytest.FixtureRequest, runner: LaunchRunner
+) -> Iterator[tuple[int, list[IO[bytes]]]]:
     """Return a process, and our ends of its stdin and stdout."""
     if request.param == "pipe":
         (their_in, our_in), (our_out, their_out) = os.pipe(), os.pipe()
     else:
         pairs = [socket.socketpair(), socket.socketpair()]
         (our_in, their_in), (our_out, their_out) = ((a.detach(), b.detach()) for a, b in pairs)
-    process = stage.start(STAYS, stdin=their_in, stdout=their_out)
+    process = runner.start(STAYS, stdin=their_in, stdout=their_out)
     os.close(their_in)
     os.close(their_out)
     ours: list[IO[bytes]] = [os.fdopen(our_in, "wb", 0), os.fdopen(our_out, "rb", 0)]
@@ -113,8 +115,8 @@ def test_an_end_that_somebody_else_holds_is_unknown(wired: tuple[int, list[IO[by
     assert [Endpoints([]).look(pid, fd).state for fd in (0, 1)] == ["unknown", "unknown"]
 
 
-def test_what_has_no_other_end_is_unknown(stage: Stage) -> None:
-    process = stage.start(STAYS, stdin=subprocess.DEVNULL)
+def test_what_has_no_other_end_is_unknown(runner: LaunchRunner) -> None:
+    process = runner.start(STAYS, stdin=subprocess.DEVNULL)
     process.read_line()
 
     end = Endpoints([os.getpid()]).look(process.pid, 0)
@@ -122,39 +124,39 @@ def test_what_has_no_other_end_is_unknown(stage: Stage) -> None:
     assert (end.state, end.name) == ("unknown", "")
 
 
-def test_a_process_that_is_gone_has_no_ends(stage: Stage) -> None:
-    process = stage.start(python(""))
+def test_a_process_that_is_gone_has_no_ends(runner: LaunchRunner) -> None:
+    process = runner.start(python(""))
     process.wait()
 
     assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
 
 
-def test_a_socket_that_is_closed_one_way_is_still_held(stage: Stage) -> None:
+def test_a_socket_that_is_closed_one_way_is_still_held(runner: LaunchRunner) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        process = stage.start(STAYS, stdin=theirs.fileno())
+        process = runner.start(STAYS, stdin=theirs.fileno())
         theirs.close()
         ours.shutdown(socket.SHUT_RDWR)
 
         assert Endpoints([os.getpid()]).look(process.pid, 0).state == "held"
 
 
-def test_a_socket_that_nobody_has_accepted_is_unknown(stage: Stage, tmp_path: Path) -> None:
+def test_a_socket_that_nobody_has_accepted_is_unknown(runner: LaunchRunner, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as calling:
         listening.bind(str(tmp_path / "here"))
         listening.listen()
         calling.connect(str(tmp_path / "here"))
-        process = stage.start(STAYS, stdin=calling.fileno())
+        process = runner.start(STAYS, stdin=calling.fileno())
 
         assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
 
 
 def test_sockets_are_unknown_where_the_kernel_is_not_to_be_asked(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        process = stage.start(STAYS, stdin=theirs.fileno())
+        process = runner.start(STAYS, stdin=theirs.fileno())
 
         def refuse(*_: object) -> None:
             raise PermissionError
@@ -289,15 +291,15 @@ def test_a_host_is_a_server_only_where_it_serves(argv: list[str], name: str | No
 # Servers of hosts that live.
 
 
-def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) -> None:
-    locks = stage.project.parent / "thread-writer-locks"
+def test_a_launch_is_shown_with_what_its_lease_tells(runner: LaunchRunner, state: Path) -> None:
+    locks = runner.project.parent / "thread-writer-locks"
     locks.mkdir()
     lock = locks / f"{THREAD}1.lock"
-    host = stage.launch_below(
+    host = runner.launch_below_host(
         "codex",
         "--open",
         str(lock),
-        command=[*RUN, "--server", "docs", "--", *PROBE, "--token=s3cret-key"],
+        command=[*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER, "--token=s3cret-key"],
     )
     host.call("look", meta={"threadId": THREAD + "1", "sessionId": "s-1"})
     wait_for_lease(state, lambda lease: lease["calls"] == 1)
@@ -309,9 +311,9 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
     (session,) = seen.sessions
     assert (session.session, session.thread) == ("s-1", THREAD + "1")
     (server,) = session.servers
-    assert (server.name, server.project) == ("docs", str(stage.project))
+    assert (server.name, server.project) == ("docs", str(runner.project))
     assert (server.launcher, server.contact) == (host.child, host.child)
-    assert linux.read_argv(server.pid) == [*PROBE, "--token=s3cret-key"]
+    assert linux.read_argv(server.pid) == [*ENVIRONMENT_SERVER, "--token=s3cret-key"]
     assert server.launch
     assert (server.launch.state, server.launch.calls) == ("confirmed", 1)
     assert set(server.processes) == {host.child, *linux.list_descendants(host.child)}
@@ -323,24 +325,26 @@ def test_a_launch_is_shown_with_what_its_lease_tells(stage: Stage, state: Path) 
     assert "s3cret-key" not in " ".join(server.command)
 
 
-def test_a_launch_is_called_what_its_hosts_file_calls_it(stage: Stage, state: Path) -> None:
-    host = stage.launch_below("codex", command=[*RUN, "--", *PROBE])
+def test_a_launch_is_called_what_its_hosts_file_calls_it(runner: LaunchRunner, state: Path) -> None:
+    host = runner.launch_below_host("codex", command=[*RUN, "--", *ENVIRONMENT_SERVER])
     host.ask("look")
     wait_for_lease(state, lambda _: True)
 
-    named = take(state, Configured("it", tuple(PROBE)))
+    named = take(state, Configured("it", tuple(ENVIRONMENT_SERVER)))
 
     assert [server.name for server in named.hosts[0].servers] == ["it"]
-    assert [server.name for server in take(state).hosts[0].servers] == [os.path.basename(PROBE[0])]
+    assert [server.name for server in take(state).hosts[0].servers] == [
+        os.path.basename(ENVIRONMENT_SERVER[0])
+    ]
 
 
 def test_a_launch_with_its_files_elsewhere_is_known_for_one(
-    stage: Stage, state: Path, capsys: pytest.CaptureFixture[str]
+    runner: LaunchRunner, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     elsewhere = str(state.parent / "elsewhere")
     environ = {**os.environ, "MCP_LAUNCH_HOME": elsewhere, "CODEX_THREAD_ID": THREAD + "1"}
-    command = [*RUN, "--server", "docs", "--", *PROBE]
-    stage.launch_below("claude", command=command, env=environ).ask("look")
+    command = [*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
+    runner.launch_below_host("claude", command=command, env=environ).ask("look")
 
     seen = take(state)
 
@@ -354,8 +358,8 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
     assert list(identity_of_processes.check(survey, seen.hosts[0])) == []
 
 
-def test_a_launch_of_a_host_that_nobody_knows_is_shown(stage: Stage, state: Path) -> None:
-    stage.launch("--", *PROBE).ask("look")
+def test_a_launch_of_a_host_that_nobody_knows_is_shown(runner: LaunchRunner, state: Path) -> None:
+    runner.launch("--", *ENVIRONMENT_SERVER).ask("look")
     wait_for_lease(state, lambda _: True)
 
     (host,) = take(state).hosts
@@ -363,10 +367,10 @@ def test_a_launch_of_a_host_that_nobody_knows_is_shown(stage: Stage, state: Path
     assert (host.name, host.pid, host.sessions[0].session) == ("unknown", os.getpid(), "")
 
 
-def test_a_launch_is_shown_where_there_is_no_proc(families: Families, state: Path) -> None:
-    family = families.start("codex", command=STAYS)
-    table = enclose(reader=portable)
-    parts = leases.describe_processes(table, launcher=family.server, host=family.host)
+def test_a_launch_is_shown_where_there_is_no_proc(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    table = limit_to_subtree(reader=portable)
+    parts = leases.describe_processes(table, launcher=fake_host.server, host=fake_host.pid)
     path = write_lease(state)
     record = json.loads(path.read_text(encoding="utf-8"))
     record |= {"boot": portable.boot_id(), "processes": parts}
@@ -374,14 +378,16 @@ def test_a_launch_is_shown_where_there_is_no_proc(families: Families, state: Pat
 
     (host,) = running.take(table, str(state), []).hosts
 
-    assert (host.name, host.pid) == ("codex", family.host)
-    assert [server.pid for server in host.servers] == [family.server]
+    assert (host.name, host.pid) == ("codex", fake_host.pid)
+    assert [server.pid for server in host.servers] == [fake_host.server]
 
 
 def test_a_server_that_took_anothers_place_is_shown_by_its_own_process(
-    stage: Stage, state: Path
+    runner: LaunchRunner, state: Path
 ) -> None:
-    host = stage.launch_below("codex", command=[*RUN, "--server", "docs", "--", *PROBE])
+    host = runner.launch_below_host(
+        "codex", command=[*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
+    )
     host.ask("look")
     (before,) = take(state).hosts[0].servers
 
@@ -390,30 +396,30 @@ def test_a_server_that_took_anothers_place_is_shown_by_its_own_process(
 
     (after,) = take(state).hosts[0].servers
     assert after.pid != before.pid
-    assert linux.read_argv(after.pid) == PROBE
+    assert linux.read_argv(after.pid) == ENVIRONMENT_SERVER
     assert after.launcher == before.launcher == host.child
 
 
 def test_all_servers_of_a_claude_code_are_under_the_session_it_has_now(
-    families: Families, state: Path, own_home: Path
+    fake_hosts: FakeHosts, state: Path, own_home: Path
 ) -> None:
     """As after `/clear`: one was called since, one was called before, one never."""
-    family = families.start("claude", "--twice", command=STAYS)
-    servers = [family.server]
+    fake_host = fake_hosts.start("claude", "--twice", command=STAYS)
+    servers = [fake_host.server]
     for _ in range(2):
-        family.launch.write(b"next\n")
-        told = {family.launch.read_line(), family.launch.read_line()}
+        fake_host.launch.write(b"next\n")
+        told = {fake_host.launch.read_line(), fake_host.launch.read_line()}
         servers += [int(line) for line in told - {b"ready\n"}]
     bindings = [("confirmed", "new", 2), ("confirmed", "old", 1), ("tentative", "old", 0)]
     for number, (pid, (binding, whose, calls)) in enumerate(zip(servers, bindings, strict=True)):
         write_lease(
             state,
             f"launch-{number}",
-            processes={"launcher": pid, "server": pid, "host": family.host},
+            processes={"launcher": pid, "server": pid, "host": fake_host.pid},
             binding={"state": binding, "session": whose, "evidence": "its record"},
             calls=calls,
         )
-    write_session(own_home, family.host, "new")
+    write_session(own_home, fake_host.pid, "new")
 
     (host,) = take(state).hosts
 
@@ -423,13 +429,15 @@ def test_all_servers_of_a_claude_code_are_under_the_session_it_has_now(
     assert found == dict(zip(servers, ["", "old", "old"], strict=True))
 
 
-def test_a_host_that_nobody_knows_is_called_what_it_runs(stage: Stage, state: Path) -> None:
+def test_a_host_that_nobody_knows_is_called_what_it_runs(runner: LaunchRunner, state: Path) -> None:
     """Node's main thread has a name of its own, which the kernel shows as the process's."""
     rename = "import ctypes; ctypes.CDLL(None).prctl(15, b'MainThread', 0, 0, 0)\n"
-    script = stage.project / "agent.py"
-    host = (HERE / "actors" / "host.py").read_text(encoding="utf-8")
+    script = runner.project / "agent.py"
+    host = (HERE / "scripts" / "fake_host.py").read_text(encoding="utf-8")
     script.write_text(host.replace("import os\n", f"import os\n{rename}", 1), encoding="utf-8")
-    launch = stage.start([sys.executable, "-S", "-E", str(script), "--", *RUN, "--", *PROBE])
+    launch = runner.start(
+        [sys.executable, "-S", "-E", str(script), "--", *RUN, "--", *ENVIRONMENT_SERVER]
+    )
     launch.read_line()
     launch.ask("look")
     wait_for_lease(state, lambda _: True)
@@ -444,40 +452,40 @@ def test_a_host_that_nobody_knows_is_called_what_it_runs(stage: Stage, state: Pa
 
 @pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
 def test_a_server_that_its_host_started_alone_is_shown(
-    wire: list[str], families: Families, own_home: Path, state: Path
+    wire: list[str], fake_hosts: FakeHosts, own_home: Path, state: Path
 ) -> None:
-    family = families.start("claude", *wire, command=SERVER)
-    write_session(own_home, family.host, "s-1")
+    fake_host = fake_hosts.start("claude", *wire, command=SERVER)
+    write_session(own_home, fake_host.pid, "s-1")
 
     seen = take(state)
 
     (host,) = seen.hosts
-    assert (host.pid, host.session, host.sessions[0].session) == (family.host, "s-1", "s-1")
+    assert (host.pid, host.session, host.sessions[0].session) == (fake_host.pid, "s-1", "s-1")
     (server,) = host.servers
-    assert (server.pid, server.name, server.launch) == (family.server, "mcp-docs", None)
+    assert (server.pid, server.name, server.launch) == (fake_host.server, "mcp-docs", None)
     assert server.project == os.getcwd()
     assert not seen.ownerless
 
 
-def test_a_configured_server_needs_no_telling_name(families: Families, state: Path) -> None:
-    family = families.start("claude", command=STAYS)
+def test_a_configured_server_needs_no_telling_name(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("claude", command=STAYS)
 
-    assert find_server(take(state), family.server) is None
-    server = find_server(take(state, Configured("it", tuple(STAYS))), family.server)
+    assert find_server(take(state), fake_host.server) is None
+    server = find_server(take(state, Configured("it", tuple(STAYS))), fake_host.server)
     assert server
     assert server.name == "it"
 
 
 @pytest.mark.parametrize(("count", "thread"), [(1, THREAD + "0"), (2, "")])
 def test_the_thread_of_a_server_is_told_if_there_is_only_one(
-    count: int, thread: str, families: Families, state: Path, tmp_path: Path
+    count: int, thread: str, fake_hosts: FakeHosts, state: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "thread-writer-locks").mkdir()
     words = []
     for number in range(count):
         words += ["--open", str(tmp_path / "thread-writer-locks" / f"{THREAD}{number}.lock")]
 
-    families.start("codex", *words, command=SERVER)
+    fake_hosts.start("codex", *words, command=SERVER)
 
     (host,) = take(state).hosts
     assert len(host.threads) == count
@@ -493,24 +501,24 @@ NO_SERVERS = {
 
 @pytest.mark.parametrize("command", list(NO_SERVERS.values()), ids=list(NO_SERVERS))
 def test_what_is_no_server_is_not_shown(
-    command: list[str], families: Families, stage: Stage, state: Path
+    command: list[str], fake_hosts: FakeHosts, runner: LaunchRunner, state: Path
 ) -> None:
-    family = families.start(
-        "claude", command=[word.format(claude=link(stage, "claude")) for word in command]
+    fake_host = fake_hosts.start(
+        "claude", command=[word.format(claude=link(runner, "claude")) for word in command]
     )
 
     assert take(state).hosts == []
-    family.kill_host()
+    fake_host.kill_host()
     assert take(state).ownerless == []
 
 
 def test_a_server_whose_ends_are_elsewhere_is_not_its_parents(
-    families: Families, state: Path
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
     """A host may run a server's program for other reasons."""
-    family = families.start("claude", command=[*TURN_TO_NULL, "0", *SERVER])
+    fake_host = fake_hosts.start("claude", command=[*TURN_TO_NULL, "0", *SERVER])
 
-    assert find_server(take(state), family.server) is None
+    assert find_server(take(state), fake_host.server) is None
 
 
 def test_the_lease_of_a_dead_launch_is_not_shown(state: Path) -> None:
@@ -521,14 +529,14 @@ def test_the_lease_of_a_dead_launch_is_not_shown(state: Path) -> None:
     assert take(state) == running.Census([], [])
 
 
-def test_a_lease_that_makes_no_sense_hides_nothing(families: Families, state: Path) -> None:
-    family = families.start("codex", command=SERVER)
+def test_a_lease_that_makes_no_sense_hides_nothing(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("codex", command=SERVER)
     write_lease(
         state, "odd", processes={"launcher": os.getpid()}, binding="?", context=3, calls="x"
     )
     write_lease(state, "odder").write_text("[]", encoding="utf-8")
 
-    assert find_server(take(state), family.server)
+    assert find_server(take(state), fake_host.server)
 
 
 # Servers without a host.
@@ -558,7 +566,7 @@ def test_a_lease_that_makes_no_sense_hides_nothing(families: Families, state: Pa
 def test_a_child_of_the_first_process_was_adopted(
     first: str, session: int, is_adopted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(1, first, 0)
     table.add(50, "node", 1)
     monkeypatch.setattr(os, "getsid", {1: 1, 50: session}.__getitem__)
@@ -568,39 +576,39 @@ def test_a_child_of_the_first_process_was_adopted(
 
 @pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
 def test_a_server_whose_host_was_killed_is_ownerless(
-    wire: list[str], families: Families, state: Path
+    wire: list[str], fake_hosts: FakeHosts, state: Path
 ) -> None:
-    family = families.start("claude", *wire, command=SERVER)
+    fake_host = fake_hosts.start("claude", *wire, command=SERVER)
 
     assert take(state).ownerless == []
-    family.kill_host()
+    fake_host.kill_host()
 
     (server,) = take(state).ownerless
-    assert (server.pid, server.name) == (family.server, "mcp-docs")
+    assert (server.pid, server.name) == (fake_host.server, "mcp-docs")
     assert server.why_ownerless == (
-        f"process {family.launch.pid} (init) adopted it, "
+        f"process {fake_host.launch.pid} (init) adopted it, "
         "and nobody holds the other ends of its stdin and stdout"
     )
     assert find_hosts(take(state), "claude") == []
 
 
 def test_a_server_that_an_unknown_program_adopted_is_doubtful(
-    families: Families, state: Path
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
     """Containers have any program for their first process: it may have started what it has."""
-    family = families.start("claude", command=SERVER, adopter="process_api")
+    fake_host = fake_hosts.start("claude", command=SERVER, init="process_api")
 
     assert take(state).doubtful == ()
-    family.kill_host()
+    fake_host.kill_host()
 
     seen = take(state)
     (server,) = seen.doubtful
-    assert (server.pid, seen.ownerless) == (family.server, [])
-    parent = f"process {family.launch.pid} (process_api)"
+    assert (server.pid, seen.ownerless) == (fake_host.server, [])
+    parent = f"process {fake_host.launch.pid} (process_api)"
     assert server.doubt == f"its parent, {parent}, may have started it"
 
 
-def test_what_a_left_server_started_is_a_part_of_it(families: Families, state: Path) -> None:
+def test_what_a_left_server_started_is_a_part_of_it(fake_hosts: FakeHosts, state: Path) -> None:
     """A gateway has servers of its own, and may have closed the ends of one."""
     code = (
         "import os, signal, subprocess\n"
@@ -611,27 +619,27 @@ def test_what_a_left_server_started_is_a_part_of_it(families: Families, state: P
         "os.write(1, line); signal.alarm(120)\n"
         "while True: signal.pause()"
     )
-    family = families.start("codex", command=serve(code))
-    family.kill_host()
+    fake_host = fake_hosts.start("codex", command=serve(code))
+    fake_host.kill_host()
 
     seen = take(state)
 
-    assert [server.pid for server in (*seen.ownerless, *seen.doubtful)] == [family.server]
+    assert [server.pid for server in (*seen.ownerless, *seen.doubtful)] == [fake_host.server]
 
 
-def test_a_runner_before_the_server_is_left_with_it(families: Families, state: Path) -> None:
+def test_a_runner_before_the_server_is_left_with_it(fake_hosts: FakeHosts, state: Path) -> None:
     run_and_wait = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
-    family = families.start("codex", command=[sys.executable, "-c", run_and_wait, *SERVER])
-    family.kill_host()
+    fake_host = fake_hosts.start("codex", command=[sys.executable, "-c", run_and_wait, *SERVER])
+    fake_host.kill_host()
 
     (server,) = take(state).ownerless
 
-    assert server.pid == family.server
+    assert server.pid == fake_host.server
     assert len(server.processes) == 2
 
 
 def test_a_host_that_nobody_knows_is_not_taken_for_a_runner(
-    families: Families, state: Path
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
     """Its own ends are gone, and it has closed those of a server; it lives all the same."""
     code = (
@@ -643,19 +651,19 @@ def test_a_host_that_nobody_knows_is_not_taken_for_a_runner(
         "os.write(1, line); signal.alarm(120)\n"
         "while True: signal.pause()"
     )
-    family = families.start("codex", command=python(code))
-    family.kill_host()
-    (child,) = linux.list_descendants(family.server)
+    fake_host = fake_hosts.start("codex", command=python(code))
+    fake_host.kill_host()
+    (child,) = linux.list_descendants(fake_host.server)
 
-    ends = [Endpoints([]).look(pid, fd).state for pid in (family.server, child) for fd in (0, 1)]
+    ends = [Endpoints([]).look(pid, fd).state for pid in (fake_host.server, child) for fd in (0, 1)]
 
     assert ends == ["gone"] * 4
     assert take(state).ownerless == []
 
 
-def test_a_child_of_a_living_parent_is_not_ownerless(stage: Stage, state: Path) -> None:
+def test_a_child_of_a_living_parent_is_not_ownerless(runner: LaunchRunner, state: Path) -> None:
     """A shell's pipeline, or a host that nobody knows, which has closed both ends."""
-    child = stage.start(SERVER)
+    child = runner.start(SERVER)
     child.read_line()
     child.close()
     assert child.process.stdout
@@ -667,47 +675,47 @@ def test_a_child_of_a_living_parent_is_not_ownerless(stage: Stage, state: Path) 
     assert take(state).ownerless == []
 
 
-def test_a_server_with_one_end_unknown_is_not_ownerless(families: Families, state: Path) -> None:
-    family = families.start("claude", command=[*TURN_TO_NULL, "1", *SERVER])
-    family.kill_host()
+def test_a_server_with_one_end_unknown_is_not_ownerless(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("claude", command=[*TURN_TO_NULL, "1", *SERVER])
+    fake_host.kill_host()
 
-    assert Endpoints([]).look(family.server, 0).state == "gone"
+    assert Endpoints([]).look(fake_host.server, 0).state == "gone"
     assert take(state).ownerless == []
 
 
 def test_a_server_below_which_a_host_works_is_not_ownerless(
-    families: Families, stage: Stage, state: Path
+    fake_hosts: FakeHosts, runner: LaunchRunner, state: Path
 ) -> None:
     code = (
         "import subprocess, sys, signal\n"
         "subprocess.Popen([sys.argv[1], '-S', '-c', sys.argv[2]])\n"
         "signal.alarm(120)\nwhile True: signal.pause()"
     )
-    words = [link(stage, "claude"), STAYS[-1], "mcp-docs"]
-    family = families.start("codex", command=[sys.executable, "-c", code, *words])
-    family.kill_host()
+    words = [link(runner, "claude"), STAYS[-1], "mcp-docs"]
+    fake_host = fake_hosts.start("codex", command=[sys.executable, "-c", code, *words])
+    fake_host.kill_host()
 
     assert take(state).ownerless == []
 
 
-def test_a_launch_whose_host_is_gone_is_ownerless(families: Families, state: Path) -> None:
-    family = families.start("codex", command=STAYS)
-    write_lease(state, processes={"launcher": family.server, "host": family.host})
+def test_a_launch_whose_host_is_gone_is_ownerless(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
 
     assert take(state).ownerless == []
-    family.kill_host()
+    fake_host.kill_host()
 
     (server,) = take(state).ownerless
     assert server.launch
-    assert server.why_ownerless == f"its host, process {family.host}, is gone"
+    assert server.why_ownerless == f"its host, process {fake_host.pid}, is gone"
 
 
 def test_a_launch_is_not_ownerless_while_anybody_talks_to_it(
-    stage: Stage, state: Path, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shell may have started it and ended; who holds its stdin may be no host that we know."""
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
-    process = stage.start(STAYS)
+    process = runner.start(STAYS)
     process.read_line()
     write_lease(state, processes={"launcher": process.pid, "host": 4_000_001})
 
@@ -715,49 +723,49 @@ def test_a_launch_is_not_ownerless_while_anybody_talks_to_it(
 
 
 def test_a_launch_is_not_ownerless_while_a_host_is_above_it(
-    families: Families, state: Path
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
     """The lease may be wrong about the host; whoever lives and has it, counts."""
-    family = families.start("codex", command=STAYS)
-    write_lease(state, processes={"launcher": family.server, "host": 4_000_001})
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    write_lease(state, processes={"launcher": fake_host.server, "host": 4_000_001})
 
     assert take(state).ownerless == []
 
 
 def test_a_launch_whose_host_cannot_be_judged_is_not_ownerless(
-    families: Families, state: Path
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
-    family = families.start("codex", command=STAYS)
-    path = write_lease(state, processes={"launcher": family.server})
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    path = write_lease(state, processes={"launcher": fake_host.server})
     text = path.read_text(encoding="utf-8").replace(
         '{"launcher"', '{"host": {"pid": 4000001}, "launcher"'
     )
     path.write_text(text, encoding="utf-8")
-    family.kill_host()
+    fake_host.kill_host()
 
     seen = take(state)
 
     assert seen.ownerless == []
-    assert find_server(seen, family.server)
+    assert find_server(seen, fake_host.server)
 
 
-def test_who_looks_is_not_looked_at(families: Families, state: Path) -> None:
+def test_who_looks_is_not_looked_at(fake_hosts: FakeHosts, state: Path) -> None:
     """A host's tool may run `mcp-launch ps` itself, with pipes to it."""
     code = (
         "import os, sys\n"
         f"sys.path.insert(0, {str(HERE)!r})\n"
-        "from standins import take\nfrom pathlib import Path\n"
+        "from fake_hosts import take\nfrom pathlib import Path\n"
         "print('ready', flush=True)\n"
         f"print(len(take(Path({str(state)!r})).hosts), flush=True)\n"
     )
-    launch: Launch = families.start(
+    launch: Launch = fake_hosts.start(
         "claude", command=[sys.executable, "-c", code, "mcp-launch", "ps"]
     ).launch
 
     assert launch.read_line() == b"0\n"
 
 
-def test_a_child_that_has_ended_changes_no_kind_of_memory(stage: Stage) -> None:
+def test_a_child_that_has_ended_changes_no_kind_of_memory(runner: LaunchRunner) -> None:
     code = (
         "import os, signal\n"
         "child = os.fork()\n"
@@ -766,7 +774,7 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(stage: Stage) -> None:
         "os.write(1, b'%d\\n' % child)\n"
         "signal.pause()"
     )
-    parent = stage.start(python(code))
+    parent = runner.start(python(code))
     child = int(parent.read_line())
 
     both = [units.measure(pid) for pid in (parent.pid, child)]

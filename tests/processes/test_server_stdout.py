@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stage import Stage, python, request, wait_for_lease
+from launches import LaunchRunner, python, request, wait_for_lease
 
 from mcp_launch.protocol.server_lines import StdoutGuard
 
@@ -126,8 +126,8 @@ BANNER_THEN_ECHO = python(
 )
 
 
-def test_a_banner_does_not_break_the_handshake(stage: Stage) -> None:
-    launch = stage.launch("--server", "noisy", "--", *BANNER_THEN_ECHO)
+def test_a_banner_does_not_break_the_handshake(runner: LaunchRunner) -> None:
+    launch = runner.launch("--server", "noisy", "--", *BANNER_THEN_ECHO)
     launch.send(request("initialize"))
 
     assert launch.answer()["method"] == "initialize"
@@ -138,16 +138,16 @@ def test_a_banner_does_not_break_the_handshake(stage: Stage) -> None:
     )
 
 
-def test_the_lease_counts_the_noise(stage: Stage, tmp_path: Path) -> None:
-    launch = stage.launch("--", *BANNER_THEN_ECHO)
+def test_the_lease_counts_the_noise(runner: LaunchRunner, tmp_path: Path) -> None:
+    launch = runner.launch("--", *BANNER_THEN_ECHO)
     launch.send(request("ping"))
     launch.answer()
 
     wait_for_lease(tmp_path / "state", lambda lease: lease.get("noise") == 2)
 
 
-def test_strict_ends_the_launch_and_tells_the_host(stage: Stage) -> None:
-    launch = stage.launch("--server", "noisy", "--stdout", "strict", "--", *BANNER_THEN_ECHO)
+def test_strict_ends_the_launch_and_tells_the_host(runner: LaunchRunner) -> None:
+    launch = runner.launch("--server", "noisy", "--stdout", "strict", "--", *BANNER_THEN_ECHO)
     launch.send(request("initialize", "first"))
 
     answer = launch.answer()
@@ -157,8 +157,8 @@ def test_strict_ends_the_launch_and_tells_the_host(stage: Stage) -> None:
     assert launch.finish()[0] == 125
 
 
-def test_off_passes_everything(stage: Stage) -> None:
-    launch = stage.launch("--stdout", "off", "--", *BANNER_THEN_ECHO)
+def test_off_passes_everything(runner: LaunchRunner) -> None:
+    launch = runner.launch("--stdout", "off", "--", *BANNER_THEN_ECHO)
 
     assert launch.finish()[1] == b"Welcome to the server!\n[INFO] ready\n"
 

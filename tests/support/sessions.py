@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stage import LIMIT, MEMORY, RUN, Launch, Stage, wait_until_gone
+from launches import LIMIT, RUN, SCRIPTED_SERVER, Launch, LaunchRunner, wait_until_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ B = "01999999-0001-7000-8000-000000000000"
 
 
 @pytest.fixture
-def codex(stage: Stage, tmp_path: Path) -> Callable[..., Launch]:
+def codex(runner: LaunchRunner, tmp_path: Path) -> Callable[..., Launch]:
     """Start a launch below a stand-in for Codex that holds the locks of some threads."""
     locks = tmp_path / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
@@ -32,24 +32,24 @@ def codex(stage: Stage, tmp_path: Path) -> Callable[..., Launch]:
     ) -> Launch:
         opened = [word for one in threads for word in ("--open", str(locks / f"{one}.lock"))]
         opened += more.pop("host_words", ())
-        command = [*RUN, *words, "--", *more.pop("command", MEMORY), *server]
-        return stage.launch_below("codex", *opened, command=command, **more)
+        command = [*RUN, *words, "--", *more.pop("command", SCRIPTED_SERVER), *server]
+        return runner.launch_below_host("codex", *opened, command=command, **more)
 
     return start
 
 
 @pytest.fixture
-def claude(stage: Stage, tmp_path: Path) -> Callable[..., Claude]:
+def claude(runner: LaunchRunner, tmp_path: Path) -> Callable[..., Claude]:
     """Start a launch below a stand-in for Claude Code, in session s-1."""
 
     def start(*words: str, server: tuple[str, ...] = (), **more: Any) -> Claude:
         environ = {
             **os.environ,
             "CLAUDE_CODE_SESSION_ID": "s-1",
-            "CLAUDE_PROJECT_DIR": str(stage.project),
+            "CLAUDE_PROJECT_DIR": str(runner.project),
         }
-        command = [*more.pop("run", RUN), *words, "--", *MEMORY, *server]
-        host = stage.launch_below("claude", "--socket", command=command, env=environ, **more)
+        command = [*more.pop("run", RUN), *words, "--", *SCRIPTED_SERVER, *server]
+        host = runner.launch_below_host("claude", "--socket", command=command, env=environ, **more)
         return Claude(host, tmp_path / "home")
 
     return start

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import FakeTable, make_sighting
+from fakes import FakeProcessTable, make_sighting
 
 from mcp_launch import values
 from mcp_launch.broker import outer_launch
@@ -63,7 +63,7 @@ def test_a_session_that_changes_within_a_second_of_the_last_look_is_noticed(
     tmp_path: Path, clock: list[float]
 ) -> None:
     """As after `/clear`: written over in place, and as long as it was."""
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(20, "claude", start="ticks:777")
     record = tmp_path / "sessions" / "20.json"
     sighting = make_sighting(table, 20, environ={"CLAUDE_CONFIG_DIR": str(tmp_path)})

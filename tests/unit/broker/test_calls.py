@@ -7,11 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable, make_context, make_sighting
+from fakes import FakeProcessTable, make_context, make_sighting
 
 from mcp_launch import hosts, protocol
 from mcp_launch.broker.calls import KEY, Calls, Misplaced, Refused
-from mcp_launch.hosts.host import Identity
 from mcp_launch.launch import profile
 from mcp_launch.launch.plan import Plan
 from mcp_launch.values import Found, Missing
@@ -37,14 +36,12 @@ def make_calls(context: Context, *words: str, outer: Any = None) -> Calls:
 
 def below(host: str, **facts: Any) -> Context:
     """Return a context of that host in which nothing was found at the start."""
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, host)
-    nothing = Missing(["not found"])
     return make_context(
         host=Found(host, "above us"),
         facts=hosts.load(host),
-        identity=Identity(nothing, nothing),
-        _sighting=make_sighting(table, 10),
+        sighting=make_sighting(table, 10),
         **facts,
     )
 
@@ -285,16 +282,14 @@ def record(tmp_path: Path) -> Record:
 @pytest.fixture
 def calls_of_claude(tmp_path: Path, record: Record) -> Calls:
     assert record
-    table = FakeTable()
+    table = FakeProcessTable()
     table.add(10, "claude")
     sighting = make_sighting(table, 10, environ={"HOME": str(tmp_path)})
-    nothing = Missing(["not found"])
     return make_calls(
         make_context(
             host=Found("claude", "above us"),
             facts=hosts.load("claude"),
-            identity=Identity(nothing, nothing),
-            _sighting=sighting,
+            sighting=sighting,
         )
     )
 

@@ -8,8 +8,8 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from facts import FakeTable
-from stage import LIMIT, PROBE, Stage, python
+from fakes import FakeProcessTable
+from launches import ENVIRONMENT_SERVER, LIMIT, LaunchRunner, python
 
 from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
@@ -43,7 +43,7 @@ class Desk:
         self.home = home
         self.project = project
         self.state = project.parent / "state"
-        self.table: Any = FakeTable()
+        self.table: Any = FakeProcessTable()
         self.environ = {
             "HOME": str(home),
             "MCP_LAUNCH_HOME": str(self.state),
@@ -963,18 +963,18 @@ LAUNCHES = {
 @pytest.mark.parametrize("program", ["codex", "claude", "nobody"])
 @pytest.mark.parametrize("words", LAUNCHES.values(), ids=list(LAUNCHES))
 def test_a_launch_gives_what_was_told(
-    program: str, words: list[str], stage: Stage, monkeypatch: pytest.MonkeyPatch
+    program: str, words: list[str], runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same place, the same host, the same words: asked first, then launched."""
-    above = stage.project.parent
-    (stage.project / "sub").mkdir()
-    (stage.project / ".env").write_text("D=d\nA=dotenv\nMCP_LAUNCH_HOST=me\n", encoding="utf-8")
+    above = runner.project.parent
+    (runner.project / "sub").mkdir()
+    (runner.project / ".env").write_text("D=d\nA=dotenv\nMCP_LAUNCH_HOST=me\n", encoding="utf-8")
     file = above / "home" / USER_FILE
     file.parent.mkdir(parents=True)
     text = "[servers.it]\nenv = { F = 'f-${A}' }\nenv_vars = ['A', 'GONE']\n"
     file.write_text(text, encoding="utf-8")
     file.chmod(0o600)
-    leaked = {"CLAUDE_CODE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": str(stage.project)}
+    leaked = {"CLAUDE_CODE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": str(runner.project)}
     leaked |= {"CODEX_THREAD_ID": "t-0", "AGENT_SESSION_ID": "g-0", "OPENAI_API_KEY": "k-0"}
     twins = {"MCP_LAUNCH_ENV": "E=host", "MCP_LAUNCH_ID": "outer", "MCP_LAUNCH_RESTART": "off"}
     for name, text in {**leaked, **twins, "A": "ä\tb", "GONE": "", "LC_ALL": "C.UTF-8"}.items():
@@ -982,10 +982,10 @@ def test_a_launch_gives_what_was_told(
     locks = above / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
     out = above / "told.json"
-    command = [*python(ASK_AND_LAUNCH), str(out), *words, "--", *PROBE]
+    command = [*python(ASK_AND_LAUNCH), str(out), *words, "--", *ENVIRONMENT_SERVER]
 
     opened = ["--open", str(locks / f"{THREAD}.lock")]
-    seen = stage.launch_below(program, *opened, command=command).ask("look")
+    seen = runner.launch_below_host(program, *opened, command=command).ask("look")
 
     told = json.loads(out.read_text(encoding="utf-8"))
     assert told["frame"]["cwd"]["value"] == seen["cwd"]

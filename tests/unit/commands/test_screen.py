@@ -22,7 +22,7 @@ from mcp_launch.errors import LaunchError, printable, tell
 from mcp_launch.state import launch_log
 
 if TYPE_CHECKING:
-    from stage import Stage
+    from launches import LaunchRunner
 
 PACKAGE = Path(mcp_launch.__file__).parent
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
@@ -192,11 +192,11 @@ def test_a_trace_is_only_text(capfd: pytest.CaptureFixture[str]) -> None:
     assert is_tame(capfd.readouterr().err)
 
 
-def test_what_we_say_of_a_servers_noise_is_only_text(stage: Stage) -> None:
+def test_what_we_say_of_a_servers_noise_is_only_text(runner: LaunchRunner) -> None:
     noise = "\x1b]52;c;ZXZpbA==\x07\x9b2Jready\tnow"
     code = f"import sys; print({noise!r}, flush=True); sys.stdin.read()"
 
-    launch = stage.launch("--server", "noisy\x1b[2J", "--", sys.executable, "-c", code)
+    launch = runner.launch("--server", "noisy\x1b[2J", "--", sys.executable, "-c", code)
 
     said = launch.finish()[2].decode()
     assert "ready" in said

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from doctoring import list_codes
+from fake_machine import list_codes
 from privileges import ask_as_anybody
 from wrap_requests import LAUNCHER, TEXT, track, unwrap, wrap, write
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from io import FileIO
 
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.documents.document import Kind
@@ -121,7 +121,7 @@ def test_a_file_in_the_home_that_git_tracks_is_shared_too(own_home: Path, projec
     assert real.read_text(encoding="utf-8") == TEXT
 
 
-def test_the_doctor_offers_to_wrap_no_tracked_file_and_says_how_to(machine: Machine) -> None:
+def test_the_doctor_offers_to_wrap_no_tracked_file_and_says_how_to(machine: FakeMachine) -> None:
     path = machine.write("~/.cursor/mcp.json", TEXT)
     offered = [one.repair for one in look_at_wrapping(machine)]
     track(machine.home, str(path))
@@ -133,7 +133,7 @@ def test_the_doctor_offers_to_wrap_no_tracked_file_and_says_how_to(machine: Mach
     assert "mcp-launch wrap --shared --host cursor it" in finding.fix
 
 
-def look_at_wrapping(machine: Machine) -> list[Finding]:
+def look_at_wrapping(machine: FakeMachine) -> list[Finding]:
     survey = machine.survey("cursor")
     survey.launcher = LAUNCHER
     return [one for item in survey.servers for one in not_wrapped.check_wrapped(survey, item)]
@@ -322,7 +322,7 @@ def test_a_file_that_is_named_and_gone_is_said_to_have_been_wrapped(gone: Path) 
     assert "unwrap --all" in caught.value.fix
 
 
-def test_the_doctor_names_wrapped_files_that_are_gone(machine: Machine, tmp_path: Path) -> None:
+def test_the_doctor_names_wrapped_files_that_are_gone(machine: FakeMachine, tmp_path: Path) -> None:
     survey = machine.survey()
     path = str(tmp_path / "other" / ".mcp.json")
     wrapped_files.note(survey.state, HOSTS["claude"], File(path, "project"))
@@ -387,7 +387,7 @@ def test_what_was_wrapped_before_there_was_a_record_is_recorded(project: Path, s
     assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(path)]
 
 
-def test_the_doctor_names_wrapped_files_elsewhere(machine: Machine, tmp_path: Path) -> None:
+def test_the_doctor_names_wrapped_files_elsewhere(machine: FakeMachine, tmp_path: Path) -> None:
     survey = machine.survey()
     file = File(str(tmp_path / "other" / ".mcp.json"), "project")
     make = lambda text: planned_changes.look(HOSTS["claude"], file, text, Wish(LAUNCHER)).after  # noqa: E731
@@ -516,7 +516,7 @@ def test_nothing_is_written_over_a_record_that_is_not_believed(
     assert f"chmod go-w {name}" in capsys.readouterr().err
 
 
-def test_the_doctor_names_a_record_that_is_not_believed(machine: Machine) -> None:
+def test_the_doctor_names_a_record_that_is_not_believed(machine: FakeMachine) -> None:
     survey = machine.survey()
     wrapped_files.note(survey.state, HOSTS["claude"], File("/p/.mcp.json", "project"))
     name = Path(survey.state) / wrapped_files.NAME
@@ -811,7 +811,9 @@ def test_a_name_that_is_there_twice_is_no_damage_to_a_file() -> None:
     assert "cannot read it" not in caught.value.fix
 
 
-def test_the_doctor_offers_an_untracked_file_of_the_project_as_wrap_does(machine: Machine) -> None:
+def test_the_doctor_offers_an_untracked_file_of_the_project_as_wrap_does(
+    machine: FakeMachine,
+) -> None:
     machine.write(".cursor/mcp.json", TEXT)
 
     [finding] = look_at_wrapping(machine)
@@ -821,7 +823,7 @@ def test_the_doctor_offers_an_untracked_file_of_the_project_as_wrap_does(machine
 
 
 def test_the_doctor_keeps_apart_what_wrapping_changes_for_everyone(
-    machine: Machine, capsys: pytest.CaptureFixture[str]
+    machine: FakeMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path, names in ((".mcp.json", ("pg", "team")), ("~/.claude.json", ("docs", "web"))):
         entries = {name: {"command": "x"} for name in names}
@@ -841,7 +843,7 @@ def test_the_doctor_keeps_apart_what_wrapping_changes_for_everyone(
 
 
 def test_doctor_says_that_the_other_findings_are_left_to_the_user(
-    machine: Machine, capsys: pytest.CaptureFixture[str]
+    machine: FakeMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.write("~/.cursor/mcp.json", TEXT)
     path = machine.write(".cursor/mcp.json", TEXT.replace("it", "team"))

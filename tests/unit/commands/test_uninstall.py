@@ -20,7 +20,7 @@ from mcp_launch.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stage import Stage
+    from launches import LaunchRunner
 
 OLD = "0123456789abcdef012345"
 
@@ -189,9 +189,9 @@ def test_an_entry_with_an_option_that_is_not_known_stands_in_the_way(
 
 
 def test_a_launch_that_lives_keeps_its_lease_and_its_log(
-    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runner: LaunchRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    launch = stage.launch("--", sys.executable, "-c", "import sys; sys.stdin.read()")
+    launch = runner.launch("--", sys.executable, "-c", "import sys; sys.stdin.read()")
     leases = tmp_path / "state" / "leases"
     deadline = time.monotonic() + 30
     while not (leases.is_dir() and any(leases.glob("[0-9a-f]*.json"))):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import LIMIT, PROBE, Stage
+from launches import ENVIRONMENT_SERVER, LIMIT, LaunchRunner
 
 from mcp_launch.config_files import backups, planned_changes, replace_file
 from mcp_launch.config_files.host_config import ANY_HOST, File, list_entries
@@ -189,16 +189,16 @@ def test_a_host_that_is_none_is_told() -> None:
 
 
 def test_a_host_without_projects_still_starts_what_was_wrapped(
-    own_home: Path, stage: Stage
+    own_home: Path, runner: LaunchRunner
 ) -> None:
     path = own_home / ".config" / "Claude" / "claude_desktop_config.json"
-    entry = {"command": PROBE[0], "args": PROBE[1:]}
+    entry = {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}
     write(path, json.dumps({"mcpServers": {"it": entry}}))
     assert edit("wrap", "--yes").returncode == 0
     wrapped = json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["it"]
 
     for place in ("/", str(own_home)):
-        launch = stage.start([wrapped["command"], *wrapped["args"]], cwd=place)
+        launch = runner.start([wrapped["command"], *wrapped["args"]], cwd=place)
         assert launch.ask("look")["cwd"] == place
 
 

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import examine_module, list_codes
+from fake_machine import examine_module, list_codes
 from privileges import ask_as_anybody
 
 from mcp_launch.doctor.checks import (
@@ -25,7 +25,7 @@ from mcp_launch.doctor.checks import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
 
@@ -36,11 +36,11 @@ CLAUDE = "~/.claude.json"
 PLAIN = '[mcp_servers.docs]\ncommand = "npx"\n'
 
 
-def look(machine: Machine, module: ModuleType) -> list[Finding]:
+def look(machine: FakeMachine, module: ModuleType) -> list[Finding]:
     return examine_module(machine.survey(), module)
 
 
-def write_servers(machine: Machine, path: str, **servers: Any) -> None:
+def write_servers(machine: FakeMachine, path: str, **servers: Any) -> None:
     machine.write(path, json.dumps({"mcpServers": servers}))
 
 
@@ -59,7 +59,7 @@ def write_servers(machine: Machine, path: str, **servers: Any) -> None:
     ],
 )
 def test_a_file_that_does_not_parse_is_shown_with_its_place_and_what_it_breaks(
-    machine: Machine, path: str, text: str, line: int, loss: str
+    machine: FakeMachine, path: str, text: str, line: int, loss: str
 ) -> None:
     file = machine.write(path, text)
 
@@ -72,7 +72,7 @@ def test_a_file_that_does_not_parse_is_shown_with_its_place_and_what_it_breaks(
     assert loss in finding.message
 
 
-def test_a_file_that_parses_is_all_right(machine: Machine) -> None:
+def test_a_file_that_parses_is_all_right(machine: FakeMachine) -> None:
     machine.write(CODEX, PLAIN)
     machine.write(".mcp.json", '{"mcpServers": {}}')
     machine.write(".vscode/mcp.json", '{"servers": {}, } // mine')
@@ -81,7 +81,7 @@ def test_a_file_that_parses_is_all_right(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"mcpServers": {}} // mine', '{"mcpServers": {},\n}'])
-def test_claude_code_reads_less_than_other_hosts(machine: Machine, text: str) -> None:
+def test_claude_code_reads_less_than_other_hosts(machine: FakeMachine, text: str) -> None:
     machine.write(".mcp.json", text)
 
     [finding] = look(machine, unreadable_file)
@@ -93,7 +93,7 @@ def test_claude_code_reads_less_than_other_hosts(machine: Machine, text: str) ->
     assert finding.subject.column > 0
 
 
-def test_a_name_that_is_there_twice_is_told_as_such(machine: Machine) -> None:
+def test_a_name_that_is_there_twice_is_told_as_such(machine: FakeMachine) -> None:
     machine.write(".mcp.json", '{"mcpServers": {}, "mcpServers": {}}')
 
     [finding] = look(machine, unreadable_file)
@@ -102,7 +102,7 @@ def test_a_name_that_is_there_twice_is_told_as_such(machine: Machine) -> None:
     assert "takes the last of them" in finding.message
 
 
-def test_a_file_that_is_none_is_told(machine: Machine) -> None:
+def test_a_file_that_is_none_is_told(machine: FakeMachine) -> None:
     (machine.home / ".claude.json").mkdir()
     (machine.home / ".cursor").mkdir()
     (machine.home / ".cursor/mcp.json").write_bytes(b"{\xff}")
@@ -113,7 +113,7 @@ def test_a_file_that_is_none_is_told(machine: Machine) -> None:
     assert "is not UTF-8: Cursor does not get its servers" in messages[1]
 
 
-def test_a_file_that_may_not_be_read_is_told(machine: Machine) -> None:
+def test_a_file_that_may_not_be_read_is_told(machine: FakeMachine) -> None:
     machine.write(CODEX, PLAIN).chmod(0)
 
     said = ask_as_anybody(lambda: "".join(one.message for one in look(machine, unreadable_file)))
@@ -122,7 +122,7 @@ def test_a_file_that_may_not_be_read_is_told(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("target", ["../gone.json", "mcp.json"], ids=["nothing", "itself"])
-def test_a_link_to_nothing_is_told(machine: Machine, target: str) -> None:
+def test_a_link_to_nothing_is_told(machine: FakeMachine, target: str) -> None:
     (machine.project / ".cursor").mkdir()
     (machine.project / ".cursor/mcp.json").symlink_to(target)
 
@@ -133,7 +133,7 @@ def test_a_link_to_nothing_is_told(machine: Machine, target: str) -> None:
     assert machine.survey().items == []
 
 
-def test_a_link_to_a_file_is_all_right(machine: Machine) -> None:
+def test_a_link_to_a_file_is_all_right(machine: FakeMachine) -> None:
     write_servers(machine, "gone.json", docs={"command": "x"})
     (machine.project / ".cursor").mkdir()
     (machine.project / ".cursor/mcp.json").symlink_to("../gone.json")
@@ -142,14 +142,14 @@ def test_a_link_to_a_file_is_all_right(machine: Machine) -> None:
     assert [item.name for item in machine.survey().items] == ["docs"]
 
 
-def test_a_file_in_toml_1_1_is_read_as_codex_reads_it(machine: Machine) -> None:
+def test_a_file_in_toml_1_1_is_read_as_codex_reads_it(machine: FakeMachine) -> None:
     machine.write(CODEX, 'mcp_servers.docs = { command = "x",\n}\n')
 
     assert look(machine, unreadable_file) == []
     assert [item.name for item in machine.survey().items] == ["docs"]
 
 
-def test_what_is_wrong_in_toml_1_1_is_named_with_its_place(machine: Machine) -> None:
+def test_what_is_wrong_in_toml_1_1_is_named_with_its_place(machine: FakeMachine) -> None:
     machine.write(CODEX, 'mcp_servers.docs = {\n  command = "x", # it\n  args = y\n}\n')
 
     [finding] = look(machine, unreadable_file)
@@ -160,7 +160,7 @@ def test_what_is_wrong_in_toml_1_1_is_named_with_its_place(machine: Machine) -> 
     )
 
 
-def test_the_same_file_by_two_ways_is_looked_at_once(machine: Machine) -> None:
+def test_the_same_file_by_two_ways_is_looked_at_once(machine: FakeMachine) -> None:
     machine.project = machine.home  # somebody works in the home directory
     machine.write(CODEX, PLAIN)
 
@@ -179,7 +179,7 @@ def test_the_same_file_by_two_ways_is_looked_at_once(machine: Machine) -> None:
         ('type = "stdio"', "remove or rename it"),
     ],
 )
-def test_a_key_that_codex_does_not_know_is_told(machine: Machine, key: str, fix: str) -> None:
+def test_a_key_that_codex_does_not_know_is_told(machine: FakeMachine, key: str, fix: str) -> None:
     machine.write(CODEX, f"{PLAIN}{key}\n")
 
     [finding] = look(machine, codex_keys)
@@ -189,7 +189,7 @@ def test_a_key_that_codex_does_not_know_is_told(machine: Machine, key: str, fix:
     assert fix in finding.fix
 
 
-def test_all_that_codex_knows_is_all_right(machine: Machine) -> None:
+def test_all_that_codex_knows_is_all_right(machine: FakeMachine) -> None:
     machine.write(
         CODEX,
         """
@@ -261,7 +261,7 @@ auth = "oauth"
     ],
 )
 def test_what_codex_refuses_is_told_with_what_that_breaks(
-    machine: Machine, text: str, problem: str
+    machine: FakeMachine, text: str, problem: str
 ) -> None:
     machine.write(CODEX, f"[mcp_servers.docs]\n{text}\n")
 
@@ -273,7 +273,7 @@ def test_what_codex_refuses_is_told_with_what_that_breaks(
     assert "Codex does not start" in finding.message
 
 
-def test_an_entry_that_is_no_table_is_refused(machine: Machine) -> None:
+def test_an_entry_that_is_no_table_is_refused(machine: FakeMachine) -> None:
     machine.write(CODEX, '[mcp_servers]\ndocs = "npx"\n')
 
     [finding] = look(machine, codex_keys)
@@ -282,7 +282,7 @@ def test_an_entry_that_is_no_table_is_refused(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("text", ["mcp_servers = 3", '[[mcp_servers]]\ncommand = "x"'])
-def test_servers_that_are_no_table_are_refused(machine: Machine, text: str) -> None:
+def test_servers_that_are_no_table_are_refused(machine: FakeMachine, text: str) -> None:
     machine.write(CODEX, f"{text}\n")
 
     [finding] = look(machine, codex_keys)
@@ -291,7 +291,7 @@ def test_servers_that_are_no_table_are_refused(machine: Machine, text: str) -> N
     assert "Codex refuses mcp_servers: it is not a table" in finding.message
 
 
-def test_a_projects_entry_may_only_change_the_users(machine: Machine) -> None:
+def test_a_projects_entry_may_only_change_the_users(machine: FakeMachine) -> None:
     machine.write(OF_PROJECT, "[mcp_servers.docs]\nenabled = false\n")
 
     assert look(machine, codex_keys) == []
@@ -300,7 +300,7 @@ def test_a_projects_entry_may_only_change_the_users(machine: Machine) -> None:
 SOURCES = PLAIN + 'env_vars = ["A", { name = "T", source = "thread" }] # mine\n'
 
 
-def test_a_source_that_codex_refuses_is_told_and_mended(machine: Machine) -> None:
+def test_a_source_that_codex_refuses_is_told_and_mended(machine: FakeMachine) -> None:
     file = machine.write(CODEX, SOURCES)
 
     [finding] = look(machine, codex_keys)
@@ -315,7 +315,7 @@ def test_a_source_that_codex_refuses_is_told_and_mended(machine: Machine) -> Non
     assert "# mine" in file.read_text("utf-8")
 
 
-def test_a_source_that_nobody_knows_is_not_mended(machine: Machine) -> None:
+def test_a_source_that_nobody_knows_is_not_mended(machine: FakeMachine) -> None:
     machine.write(CODEX, SOURCES.replace("thread", "moon"))
 
     [finding] = look(machine, codex_keys)
@@ -351,7 +351,7 @@ def test_a_source_that_nobody_knows_is_not_mended(machine: Machine) -> None:
     ],
 )
 def test_an_entry_that_claude_code_skips_is_told_once(
-    machine: Machine, entry: object, problem: str
+    machine: FakeMachine, entry: object, problem: str
 ) -> None:
     write_servers(machine, ".mcp.json", docs=entry, web={"command": "x"})
 
@@ -377,7 +377,7 @@ def test_an_entry_that_claude_code_skips_is_told_once(
     ],
 )
 def test_an_entry_that_claude_code_takes_is_all_right(
-    machine: Machine, entry: dict[str, Any]
+    machine: FakeMachine, entry: dict[str, Any]
 ) -> None:
     write_servers(machine, CLAUDE, docs=entry)
 
@@ -393,7 +393,9 @@ def test_an_entry_that_claude_code_takes_is_all_right(
         ("[]", 'write "mcpServers", and'),
     ],
 )
-def test_a_projects_file_without_servers_is_skipped(machine: Machine, text: str, fix: str) -> None:
+def test_a_projects_file_without_servers_is_skipped(
+    machine: FakeMachine, text: str, fix: str
+) -> None:
     machine.write(".mcp.json", text)
 
     [finding] = [*look(machine, skipped_by_claude), *look(machine, misplaced_table)]
@@ -421,7 +423,7 @@ def test_a_projects_file_without_servers_is_skipped(machine: Machine, text: str,
     ],
 )
 def test_servers_below_a_key_that_the_host_ignores_are_told(
-    machine: Machine, path: str, key: str, wanted: str
+    machine: FakeMachine, path: str, key: str, wanted: str
 ) -> None:
     def write(key: str) -> None:
         text = json.dumps({key: {"docs": {"command": "x"}}})
@@ -437,7 +439,7 @@ def test_servers_below_a_key_that_the_host_ignores_are_told(
     assert look(machine, misplaced_table) == []
 
 
-def test_a_key_that_means_something_else_is_all_right(machine: Machine) -> None:
+def test_a_key_that_means_something_else_is_all_right(machine: FakeMachine) -> None:
     machine.write("~/.gemini/settings.json", '{"mcp": {"allowed": ["x"]}, "servers": {"a": 1}}')
 
     assert look(machine, misplaced_table) == []
@@ -447,7 +449,7 @@ def test_a_key_that_means_something_else_is_all_right(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("path", [CLAUDE, "~/.config/Claude/claude_desktop_config.json"])
-def test_a_directory_that_the_host_ignores_is_told(machine: Machine, path: str) -> None:
+def test_a_directory_that_the_host_ignores_is_told(machine: FakeMachine, path: str) -> None:
     write_servers(machine, path, docs={"command": "npx", "cwd": "/work"})
 
     [finding] = look(machine, directory)
@@ -456,14 +458,14 @@ def test_a_directory_that_the_host_ignores_is_told(machine: Machine, path: str) 
     assert '"run", "--cwd", "/work", "--"' in finding.fix
 
 
-def test_a_directory_that_counts_is_all_right(machine: Machine) -> None:
+def test_a_directory_that_counts_is_all_right(machine: FakeMachine) -> None:
     write_servers(machine, "~/.gemini/settings.json", docs={"command": "npx", "cwd": "below"})
     machine.write(CODEX, PLAIN + 'cwd = "/work"\n')
 
     assert look(machine, directory) == []
 
 
-def test_a_relative_directory_is_told(machine: Machine) -> None:
+def test_a_relative_directory_is_told(machine: FakeMachine) -> None:
     machine.write(CODEX, PLAIN + 'cwd = "below"\n')
 
     [finding] = look(machine, directory)
@@ -486,7 +488,7 @@ def test_a_relative_directory_is_told(machine: Machine) -> None:
     ],
 )
 def test_a_variable_that_claude_code_does_not_replace_is_told(
-    machine: Machine, entry: dict[str, Any], message: str
+    machine: FakeMachine, entry: dict[str, Any], message: str
 ) -> None:
     write_servers(machine, CLAUDE, docs={"command": "npx", **entry})
 
@@ -506,14 +508,16 @@ def test_a_variable_that_claude_code_does_not_replace_is_told(
     ],
     ids=["set or with a default", "a script", "dollars", "a server that knows the tilde"],
 )
-def test_what_is_replaced_by_somebody_is_all_right(machine: Machine, entry: dict[str, Any]) -> None:
+def test_what_is_replaced_by_somebody_is_all_right(
+    machine: FakeMachine, entry: dict[str, Any]
+) -> None:
     write_servers(machine, CLAUDE, docs={"command": "npx", **entry})
     machine.environ["NOPE2"] = "1"
 
     assert look(machine, unexpanded_variables) == []
 
 
-def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: Machine) -> None:
+def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: FakeMachine) -> None:
     write_servers(machine, CLAUDE, docs={"command": "npx", "args": ["${TEAM}"]})
     machine.environ["TEAM"] = "a"
     machine.table.add(7, "claude")
@@ -531,7 +535,7 @@ def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: M
         ('cwd = "~/work"', "~/"),
     ],
 )
-def test_codex_replaces_nothing(machine: Machine, line: str, written: str) -> None:
+def test_codex_replaces_nothing(machine: FakeMachine, line: str, written: str) -> None:
     machine.write(CODEX, PLAIN + line + "\n")
 
     [finding] = look(machine, unexpanded_variables)
@@ -541,13 +545,13 @@ def test_codex_replaces_nothing(machine: Machine, line: str, written: str) -> No
     assert finding.subject.line == 3
 
 
-def test_codex_leaves_scripts_to_the_shell(machine: Machine) -> None:
+def test_codex_leaves_scripts_to_the_shell(machine: FakeMachine) -> None:
     machine.write(CODEX, '[mcp_servers.docs]\ncommand = "/bin/sh"\nargs = ["-lc", "$HOME/x"]\n')
 
     assert look(machine, unexpanded_variables) == []
 
 
-def test_editors_have_ways_of_their_own(machine: Machine) -> None:
+def test_editors_have_ways_of_their_own(machine: FakeMachine) -> None:
     write_servers(machine, "~/.cursor/mcp.json", docs={"command": "x", "args": ["${env:NOPE}"]})
 
     assert look(machine, unexpanded_variables) == []

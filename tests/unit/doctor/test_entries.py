@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import examine_module, list_codes
+from fake_machine import examine_module, list_codes
 from wrap_requests import track
 
 from mcp_launch.doctor.checks import (
@@ -26,7 +26,7 @@ from mcp_launch.machine.installed_hosts import Program
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
 
@@ -35,11 +35,11 @@ CLAUDE = "~/.claude.json"
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
 
 
-def look(machine: Machine, module: ModuleType) -> list[Finding]:
+def look(machine: FakeMachine, module: ModuleType) -> list[Finding]:
     return examine_module(machine.survey(), module)
 
 
-def configure(machine: Machine, *command: str, path: str = CLAUDE, **entry: Any) -> Path:
+def configure(machine: FakeMachine, *command: str, path: str = CLAUDE, **entry: Any) -> Path:
     """Write a file with one server, docs."""
     value = {"command": command[0], "args": list(command[1:]), **entry}
     if path != CODEX:
@@ -68,7 +68,7 @@ def configure(machine: Machine, *command: str, path: str = CLAUDE, **entry: Any)
     ],
 )
 def test_a_package_that_is_not_what_its_name_suggests_is_told(
-    machine: Machine, command: str, told: str
+    machine: FakeMachine, command: str, told: str
 ) -> None:
     configure(machine, *command.split())
 
@@ -90,13 +90,13 @@ def test_a_package_that_is_not_what_its_name_suggests_is_told(
         "uvx --from git+https://example.org/codex codex",
     ],
 )
-def test_a_package_that_is_what_it_says_is_all_right(machine: Machine, command: str) -> None:
+def test_a_package_that_is_what_it_says_is_all_right(machine: FakeMachine, command: str) -> None:
     configure(machine, *command.split())
 
     assert look(machine, packages) == []
 
 
-def test_npx_prefers_what_is_installed(machine: Machine) -> None:
+def test_npx_prefers_what_is_installed(machine: FakeMachine) -> None:
     configure(machine, "npx", "codex")
     machine.write("node_modules/.bin/codex", "")
 
@@ -122,7 +122,7 @@ def test_npx_prefers_what_is_installed(machine: Machine) -> None:
     ],
 )
 def test_a_codex_that_is_no_server_any_more_is_told(
-    machine: Machine, command: str, installed: str, told: str
+    machine: FakeMachine, command: str, installed: str, told: str
 ) -> None:
     configure(machine, *command.split())
     machine.programs["codex"] = Program("/bin/codex", installed)
@@ -133,13 +133,13 @@ def test_a_codex_that_is_no_server_any_more_is_told(
     assert all(one.message.startswith(told) for one in found)
 
 
-def test_a_codex_that_is_not_installed_is_not_judged(machine: Machine) -> None:
+def test_a_codex_that_is_not_installed_is_not_judged(machine: FakeMachine) -> None:
     configure(machine, "codex", "mcp-server")
 
     assert look(machine, packages) == []
 
 
-def test_cmd_before_a_command_is_told(machine: Machine) -> None:
+def test_cmd_before_a_command_is_told(machine: FakeMachine) -> None:
     configure(machine, "cmd", "/c", "npx", "-y", "docs")
 
     survey = machine.survey()
@@ -172,7 +172,7 @@ def test_cmd_before_a_command_is_told(machine: Machine) -> None:
     ],
 )
 def test_an_agent_that_is_not_waited_for_is_told(
-    machine: Machine, path: str, command: str, entry: dict[str, Any], told: str
+    machine: FakeMachine, path: str, command: str, entry: dict[str, Any], told: str
 ) -> None:
     configure(machine, *command.split(), path=path, **entry)
 
@@ -182,7 +182,7 @@ def test_an_agent_that_is_not_waited_for_is_told(
     assert all(one.message.startswith(told) for one in found)
 
 
-def test_an_agent_behind_the_launcher_is_one(machine: Machine) -> None:
+def test_an_agent_behind_the_launcher_is_one(machine: FakeMachine) -> None:
     configure(machine, LAUNCHER, "run", "--", "claude", "mcp", "serve", path=CODEX)
 
     assert list_codes(look(machine, agent_timeouts)) == ["ML112"]
@@ -191,7 +191,7 @@ def test_an_agent_behind_the_launcher_is_one(machine: Machine) -> None:
 # The launcher.
 
 
-def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: Machine) -> None:
+def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: FakeMachine) -> None:
     file = configure(machine, "npx", "docs", path="~/.cursor/mcp.json")
 
     [finding] = look(machine, not_wrapped)
@@ -207,7 +207,7 @@ def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: Machine) -> 
     assert [entry["command"], *entry["args"]] == words
 
 
-def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
+def test_only_the_entry_that_was_meant_is_wrapped(machine: FakeMachine) -> None:
     docs = {"mcpServers": {"docs": {"command": "x"}}}
     one, other = str(machine.project), str(machine.home)
     file = machine.write(CLAUDE, json.dumps({**docs, "projects": {one: docs, other: docs}}))
@@ -224,7 +224,7 @@ def test_only_the_entry_that_was_meant_is_wrapped(machine: Machine) -> None:
     assert scopes == [f"local: {one}", "user"]
 
 
-def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) -> None:
+def test_a_file_that_others_share_is_not_changed_by_the_way(machine: FakeMachine) -> None:
     configure(machine, "npx", path=".mcp.json")
     track(machine.project, ".mcp.json")
 
@@ -235,7 +235,7 @@ def test_a_file_that_others_share_is_not_changed_by_the_way(machine: Machine) ->
     assert "changes it for everyone" in finding.fix
 
 
-def test_a_file_above_the_project_is_offered_by_its_path_alone(machine: Machine) -> None:
+def test_a_file_above_the_project_is_offered_by_its_path_alone(machine: FakeMachine) -> None:
     file = configure(machine, "npx", path="../.mcp.json").resolve()
 
     [finding] = look(machine, not_wrapped)
@@ -244,7 +244,7 @@ def test_a_file_above_the_project_is_offered_by_its_path_alone(machine: Machine)
     assert finding.fix == f"wrap it: mcp-launch wrap --file {file} docs"
 
 
-def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: Machine) -> None:
+def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: FakeMachine) -> None:
     file = configure(machine, "x")
     [finding] = look(machine, not_wrapped)
     file.write_text("{}", "utf-8")
@@ -264,7 +264,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: Machine) -> Non
     ids=["wrapped", "wrapped otherwise", "disabled"],
 )
 def test_what_need_not_be_wrapped_is_not_noted(
-    machine: Machine, command: list[str], entry: dict[str, Any]
+    machine: FakeMachine, command: list[str], entry: dict[str, Any]
 ) -> None:
     configure(machine, *command, **entry)
 
@@ -273,7 +273,7 @@ def test_what_need_not_be_wrapped_is_not_noted(
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["gone", "not executable"])
 def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
-    machine: Machine, is_there: bool
+    machine: FakeMachine, is_there: bool
 ) -> None:
     launcher = machine.home / "old/mcp-launch"
     if is_there:
@@ -307,7 +307,7 @@ def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
     ],
 )
 def test_an_organisation_that_allows_commands_is_told_of(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, allowed: object, codes: list[str]
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, allowed: object, codes: list[str]
 ) -> None:
     managed = machine.write("~/managed.json", json.dumps({"allowedMcpServers": allowed}))
     monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
@@ -323,7 +323,7 @@ def test_an_organisation_that_allows_commands_is_told_of(
 
 @pytest.mark.parametrize(("word", "codes"), [("docs", ["ML119"]), ("other", [])])
 def test_a_plugin_that_brings_a_wrapped_server_is_told_of(
-    machine: Machine, word: str, codes: list[str]
+    machine: FakeMachine, word: str, codes: list[str]
 ) -> None:
     plugin = configure(machine, "npx", word, path="~/.claude/plugins/shop/it/.mcp.json")
     configure(machine, LAUNCHER, "run", "--", "npx", "docs")
@@ -337,7 +337,7 @@ def test_a_plugin_that_brings_a_wrapped_server_is_told_of(
 # All of them.
 
 
-def test_a_healthy_machine_has_nothing(machine: Machine) -> None:
+def test_a_healthy_machine_has_nothing(machine: FakeMachine) -> None:
     configure(machine, LAUNCHER, "run", "--", "npx", "-y", "docs", path=CODEX)
     configure(machine, LAUNCHER, "run", "--", "npx", "-y", "docs")
 
@@ -356,7 +356,7 @@ def test_every_check_has_a_code_of_its_own() -> None:
     assert told == {f"ML{number}" for number in range(101, 123) if number != 121}
 
 
-def test_several_entries_of_a_file_are_wrapped_at_once(machine: Machine) -> None:
+def test_several_entries_of_a_file_are_wrapped_at_once(machine: FakeMachine) -> None:
     servers = {f"docs-{number}": {"command": "npx"} for number in range(3)}
     file = machine.write(CLAUDE, json.dumps({"mcpServers": servers | {"odd": {"command": 3}}}))
     acts = [one.repair.act for one in look(machine, not_wrapped) if one.repair]

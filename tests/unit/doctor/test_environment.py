@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import list_codes
+from fake_machine import list_codes
 
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.doctor.checks import (
@@ -28,7 +28,7 @@ from mcp_launch.machine import host_environment
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
 
@@ -49,7 +49,7 @@ FILES = {
 }
 
 
-def configure(machine: Machine, host: str, **entry: Any) -> None:
+def configure(machine: FakeMachine, host: str, **entry: Any) -> None:
     """Write a host's file with one server, `it`."""
     path, key = FILES[host]
     if host == "claude-desktop" and machine.platform == "darwin":
@@ -73,7 +73,7 @@ def spell(value: object) -> str:
     return json.dumps(value)
 
 
-def check(machine: Machine) -> list[Finding]:
+def check(machine: FakeMachine) -> list[Finding]:
     """Return what the checks of this part find."""
     survey = machine.survey()
     found = [one for check in environment.OF_ALL for one in check(survey)]
@@ -83,26 +83,26 @@ def check(machine: Machine) -> list[Finding]:
     return found
 
 
-def only(machine: Machine) -> Finding:
+def only(machine: FakeMachine) -> Finding:
     [finding] = check(machine)
     return finding
 
 
-def install(machine: Machine, path: str, text: str = "#!/bin/sh\n", mode: int = 0o755) -> str:
+def install(machine: FakeMachine, path: str, text: str = "#!/bin/sh\n", mode: int = 0o755) -> str:
     file = machine.write(path, text)
     file.chmod(mode)
     return str(file)
 
 
 @pytest.fixture(autouse=True)
-def plain_machine(machine: Machine) -> None:
+def plain_machine(machine: FakeMachine) -> None:
     """Let nothing depend on what is installed here: PATH is ~/bin, and what is on it a test's."""
     (machine.home / "bin").mkdir()
     machine.environ["PATH"] = f"{machine.home}/bin"
 
 
 @pytest.fixture
-def mac(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def mac(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the machine be a Mac, but for its programs, which are those that are here."""
     here = binary_format.look_at_system(sys.platform, os.uname().machine)
     machine.platform = "darwin"
@@ -114,7 +114,7 @@ def mac(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("host", FILES)
 def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
-    machine: Machine, host: str
+    machine: FakeMachine, host: str
 ) -> None:
     configure(machine, host, command="no-such-server-anywhere")
     finding = only(machine)
@@ -124,7 +124,7 @@ def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
 
 
 def test_a_runner_that_is_nowhere_is_to_be_installed(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "_find_managed", lambda _: None)  # whatever is installed here
     configure(machine, "codex", command="uvx")
@@ -132,7 +132,7 @@ def test_a_runner_that_is_nowhere_is_to_be_installed(
 
 
 @pytest.mark.parametrize("command", ["", " "])
-def test_an_empty_command_is_told(machine: Machine, command: str) -> None:
+def test_an_empty_command_is_told(machine: FakeMachine, command: str) -> None:
     configure(machine, "cursor", command=command)
 
     finding = only(machine)
@@ -142,7 +142,7 @@ def test_an_empty_command_is_told(machine: Machine, command: str) -> None:
 
 @pytest.mark.parametrize("host", FILES)
 def test_a_command_on_the_shells_path_is_found_by_all_who_get_it(
-    machine: Machine, host: str
+    machine: FakeMachine, host: str
 ) -> None:
     install(machine, "~/bin/some-server")
     configure(machine, host, command="some-server")
@@ -150,7 +150,7 @@ def test_a_command_on_the_shells_path_is_found_by_all_who_get_it(
 
 
 @pytest.mark.usefixtures("mac")
-def test_claude_desktop_does_not_find_what_the_shell_finds(machine: Machine) -> None:
+def test_claude_desktop_does_not_find_what_the_shell_finds(machine: FakeMachine) -> None:
     found = install(machine, "~/bin/uvx-of-mine")
     configure(machine, "claude-desktop", command="uvx-of-mine")
     finding = only(machine)
@@ -160,7 +160,7 @@ def test_claude_desktop_does_not_find_what_the_shell_finds(machine: Machine) -> 
 
 
 @pytest.mark.usefixtures("mac")
-def test_a_script_of_node_needs_more_than_its_path(machine: Machine) -> None:
+def test_a_script_of_node_needs_more_than_its_path(machine: FakeMachine) -> None:
     install(machine, "~/bin/node-of-mine")
     install(machine, "~/bin/npx-of-mine", "#!/usr/bin/env node-of-mine\n")
     configure(machine, "claude-desktop", command="npx-of-mine")
@@ -170,7 +170,7 @@ def test_a_script_of_node_needs_more_than_its_path(machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("mac")
-def test_claude_desktop_finds_what_nvm_installed(machine: Machine) -> None:
+def test_claude_desktop_finds_what_nvm_installed(machine: FakeMachine) -> None:
     for version in ("v9.0.0", "v20.1.0"):
         install(machine, f"~/.nvm/versions/node/{version}/bin/npx-of-mine")
     configure(machine, "claude-desktop", command="npx-of-mine")
@@ -180,7 +180,7 @@ def test_claude_desktop_finds_what_nvm_installed(machine: Machine) -> None:
     assert ("v9.0.0" in first, "v20.1.0" in second) == (True, True)  # as it does itself
 
 
-def test_the_path_of_a_host_that_runs_is_the_one_that_counts(machine: Machine) -> None:
+def test_the_path_of_a_host_that_runs_is_the_one_that_counts(machine: FakeMachine) -> None:
     install(machine, "~/bin/some-server")
     configure(machine, "claude", command="some-server")
     machine.table.add(7, "claude")
@@ -204,7 +204,7 @@ def test_the_path_of_a_host_that_runs_is_the_one_that_counts(machine: Machine) -
     ],
 )
 def test_an_entrys_own_path_counts_as_its_host_reads_it(
-    machine: Machine, host: str, path: str, codes: list[str]
+    machine: FakeMachine, host: str, path: str, codes: list[str]
 ) -> None:
     install(machine, "~/other/some-server")
     variables = {"PATH": path.format(home=machine.home)}
@@ -213,14 +213,16 @@ def test_an_entrys_own_path_counts_as_its_host_reads_it(
     assert list_codes(check(machine)) == codes
 
 
-def test_vs_code_adds_an_entrys_path_to_its_own(machine: Machine) -> None:
+def test_vs_code_adds_an_entrys_path_to_its_own(machine: FakeMachine) -> None:
     install(machine, "~/bin/some-server")
     configure(machine, "vscode", command="some-server", env={"PATH": "/nothing"})
     assert check(machine) == []
 
 
 @pytest.mark.parametrize("host", ["codex", "claude", "claude-desktop"])
-def test_a_tilde_is_nobodys_home_to_hosts_that_do_not_know_it(machine: Machine, host: str) -> None:
+def test_a_tilde_is_nobodys_home_to_hosts_that_do_not_know_it(
+    machine: FakeMachine, host: str
+) -> None:
     install(machine, "~/bin/some-server")
     configure(machine, host, command="~/bin/some-server")
     finding = only(machine)
@@ -229,13 +231,13 @@ def test_a_tilde_is_nobodys_home_to_hosts_that_do_not_know_it(machine: Machine, 
     assert finding.fix == f"write {machine.home}/bin/some-server"
 
 
-def test_a_tilde_is_the_home_to_vs_code(machine: Machine) -> None:
+def test_a_tilde_is_the_home_to_vs_code(machine: FakeMachine) -> None:
     install(machine, "~/bin/some-server")
     configure(machine, "vscode", command="~/bin/some-server")
     assert check(machine) == []
 
 
-def test_a_relative_command_is_looked_for_where_the_server_starts(machine: Machine) -> None:
+def test_a_relative_command_is_looked_for_where_the_server_starts(machine: FakeMachine) -> None:
     install(machine, "tools/server")
     configure(machine, "codex", command="./tools/server")
     assert check(machine) == []
@@ -245,7 +247,7 @@ def test_a_relative_command_is_looked_for_where_the_server_starts(machine: Machi
     assert list_codes(check(machine)) == ["ML201"]
 
 
-def test_a_command_that_only_its_host_can_tell_is_not_judged(machine: Machine) -> None:
+def test_a_command_that_only_its_host_can_tell_is_not_judged(machine: FakeMachine) -> None:
     configure(machine, "vscode", command="${input:server}")
     assert check(machine) == []
 
@@ -259,7 +261,7 @@ def test_a_command_that_only_its_host_can_tell_is_not_judged(machine: Machine) -
     ],
 )
 def test_a_file_that_an_interpreter_is_to_run_must_be_there(
-    machine: Machine, command: str, args: list[str]
+    machine: FakeMachine, command: str, args: list[str]
 ) -> None:
     install(machine, f"~/bin/{command}")
     words = [word.format(project=machine.project) for word in args]
@@ -271,7 +273,7 @@ def test_a_file_that_an_interpreter_is_to_run_must_be_there(
 
 
 @pytest.mark.parametrize("args", [["-m", "a/b"], ["-c", "open('/x/y')"], ["-e", "1/2"], ["server"]])
-def test_what_may_be_no_file_is_not_looked_for(machine: Machine, args: list[str]) -> None:
+def test_what_may_be_no_file_is_not_looked_for(machine: FakeMachine, args: list[str]) -> None:
     install(machine, "~/bin/node")
     configure(machine, "codex", command="node", args=args)
     assert check(machine) == []
@@ -281,7 +283,7 @@ def test_what_may_be_no_file_is_not_looked_for(machine: Machine, args: list[str]
 
 
 @pytest.mark.usefixtures("mac")
-def test_a_launcher_without_its_path_is_not_found_by_claude_desktop(machine: Machine) -> None:
+def test_a_launcher_without_its_path_is_not_found_by_claude_desktop(machine: FakeMachine) -> None:
     install(machine, "~/bin/mcp-launch")
     args = ["run", "--cwd", "~", "--", "/bin/sh"]
     configure(machine, "claude-desktop", command="mcp-launch", args=args)
@@ -292,19 +294,21 @@ def test_a_launcher_without_its_path_is_not_found_by_claude_desktop(machine: Mac
     assert check(machine) == []
 
 
-def test_a_wrapped_server_is_looked_for_too(machine: Machine) -> None:
+def test_a_wrapped_server_is_looked_for_too(machine: FakeMachine) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--", "no-such-server-anywhere"])
     finding = only(machine)
     assert "no-such-server-anywhere was not found" in finding.message
 
 
-def test_a_launcher_that_is_gone_is_said_elsewhere(machine: Machine) -> None:
+def test_a_launcher_that_is_gone_is_said_elsewhere(machine: FakeMachine) -> None:
     configure(machine, "codex", command="/gone/mcp-launch", args=["run", "--", "/bin/sh"])
     assert check(machine) == []
 
 
-def test_the_command_of_a_profile_is_looked_for_and_nothing_is_written(machine: Machine) -> None:
+def test_the_command_of_a_profile_is_looked_for_and_nothing_is_written(
+    machine: FakeMachine,
+) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--server", "it"])
     profile = machine.write(
@@ -317,7 +321,7 @@ def test_the_command_of_a_profile_is_looked_for_and_nothing_is_written(machine: 
     assert not (machine.home / ".local").exists()
 
 
-def test_a_profile_that_nobody_trusts_is_passed_over(machine: Machine) -> None:
+def test_a_profile_that_nobody_trusts_is_passed_over(machine: FakeMachine) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--server", "it"])
     machine.write(".mcp-launch.toml", '[servers.it]\ncommand = "gone-it"\n')
@@ -340,7 +344,7 @@ def test_a_profile_that_nobody_trusts_is_passed_over(machine: Machine) -> None:
     ],
 )
 def test_what_the_launcher_refuses_is_told(
-    machine: Machine, words: list[str], problem: str
+    machine: FakeMachine, words: list[str], problem: str
 ) -> None:
     configure(machine, "claude", command=install(machine, "~/bin/mcp-launch"), args=words)
 
@@ -361,7 +365,7 @@ PLACES = (
 
 @pytest.mark.parametrize(("words", "problem"), PLACES)
 def test_a_relative_place_is_judged_where_it_is_known(
-    machine: Machine, words: list[str], problem: str
+    machine: FakeMachine, words: list[str], problem: str
 ) -> None:
     args = ["run", *words, "--", "/bin/sh"]
     entry = {"command": install(machine, "~/bin/mcp-launch"), "args": args}
@@ -397,14 +401,14 @@ def test_a_relative_place_is_judged_where_it_is_known(
     ],
 )
 def test_a_path_of_one_version_does_not_follow_an_upgrade(
-    machine: Machine, path: str, told: str
+    machine: FakeMachine, path: str, told: str
 ) -> None:
     configure(machine, "codex", command=install(machine, f"~/{path}"))
     finding = only(machine)
     assert (finding.code, told in finding.message) == ("ML202", True)
 
 
-def test_a_link_to_the_newest_version_lasts(machine: Machine) -> None:
+def test_a_link_to_the_newest_version_lasts(machine: FakeMachine) -> None:
     install(machine, "~/.local/share/mise/installs/node/22.3.0/bin/npx")
     link = machine.home / ".local/share/mise/installs/node/22"
     link.symlink_to("22.3.0")
@@ -412,14 +416,14 @@ def test_a_link_to_the_newest_version_lasts(machine: Machine) -> None:
     assert check(machine) == []
 
 
-def test_a_name_on_the_path_follows_every_upgrade(machine: Machine) -> None:
+def test_a_name_on_the_path_follows_every_upgrade(machine: FakeMachine) -> None:
     install(machine, "~/.nvm/versions/node/v20.1.0/bin/npx")
     machine.environ["PATH"] = f"{machine.home}/.nvm/versions/node/v20.1.0/bin"
     configure(machine, "codex", command="npx")
     assert check(machine) == []
 
 
-def test_a_shim_of_pyenv_finds_nothing_in_a_project_of_another_python(machine: Machine) -> None:
+def test_a_shim_of_pyenv_finds_nothing_in_a_project_of_another_python(machine: FakeMachine) -> None:
     shim = install(machine, "~/.pyenv/shims/some-server")
     install(machine, "~/.pyenv/versions/3.12.1/bin/some-server")
     install(machine, "~/.pyenv/versions/3.9.2/bin/python")
@@ -446,7 +450,7 @@ def test_a_shim_of_pyenv_finds_nothing_in_a_project_of_another_python(machine: M
     ids=["nothing", "the project", "the home", "other files may"],
 )
 def test_a_shim_of_asdf_needs_somebody_to_choose(
-    machine: Machine, said: dict[str, str], why: str
+    machine: FakeMachine, said: dict[str, str], why: str
 ) -> None:
     for path, text in said.items():
         machine.write(path, text)
@@ -458,7 +462,7 @@ def test_a_shim_of_asdf_needs_somebody_to_choose(
 # ML203, ML204
 
 
-def test_a_file_that_may_not_be_executed_is_told_with_what_to_do(machine: Machine) -> None:
+def test_a_file_that_may_not_be_executed_is_told_with_what_to_do(machine: FakeMachine) -> None:
     file = install(machine, "~/bin/server", mode=0o644)
     configure(machine, "codex", command="server")
     finding = only(machine)
@@ -485,7 +489,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 @pytest.mark.parametrize("host", ["codex", "claude"])
-def test_a_file_that_would_not_run_says_why(machine: Machine, what: str, host: str) -> None:
+def test_a_file_that_would_not_run_says_why(machine: FakeMachine, what: str, host: str) -> None:
     content, told = BROKEN[what]
     file = machine.write("server", "")
     file.write_bytes(content)
@@ -519,7 +523,7 @@ SOUND = {
 
 
 @pytest.mark.parametrize("what", SOUND)
-def test_a_file_that_runs_is_not_found_fault_with(machine: Machine, what: str) -> None:
+def test_a_file_that_runs_is_not_found_fault_with(machine: FakeMachine, what: str) -> None:
     file = install(machine, "server", SOUND[what])
     machine.environ["PATH"] = "/usr/bin:/bin"
     configure(machine, "codex", command=file)
@@ -528,7 +532,7 @@ def test_a_file_that_runs_is_not_found_fault_with(machine: Machine, what: str) -
     assert done.returncode == 0
 
 
-def test_the_launcher_and_hosts_of_node_give_a_text_to_the_shell(machine: Machine) -> None:
+def test_the_launcher_and_hosts_of_node_give_a_text_to_the_shell(machine: FakeMachine) -> None:
     file = install(machine, "server", "exit 0\n")
     configure(machine, "gemini", command=file)
     assert check(machine) == []
@@ -537,13 +541,13 @@ def test_the_launcher_and_hosts_of_node_give_a_text_to_the_shell(machine: Machin
     assert check(machine) == []
 
 
-def test_an_interpreter_that_is_broken_itself_is_seen(machine: Machine) -> None:
+def test_an_interpreter_that_is_broken_itself_is_seen(machine: FakeMachine) -> None:
     inner = install(machine, "inner", "#!/opt/gone/ruby\n")
     configure(machine, "codex", command=install(machine, "server", f"#!{inner}\n"))
     assert f"{inner} is run by /opt/gone/ruby" in only(machine).message
 
 
-def test_a_directory_is_no_command(machine: Machine) -> None:
+def test_a_directory_is_no_command(machine: FakeMachine) -> None:
     configure(machine, "codex", command=str(machine.project))
     finding = only(machine)
     assert (finding.code, "is a directory" in finding.message) == ("ML204", True)
@@ -631,7 +635,7 @@ DOCKER = [
 ]
 
 
-def test_docker_needs_what_codex_strips(machine: Machine) -> None:
+def test_docker_needs_what_codex_strips(machine: FakeMachine) -> None:
     install(machine, "~/bin/docker")
     machine.environ["TOKEN"] = "not-for-anybodys-eyes"
     configure(machine, "codex", command="docker", args=DOCKER)
@@ -651,7 +655,7 @@ def test_docker_needs_what_codex_strips(machine: Machine) -> None:
         ("gemini", "Gemini CLI does not hand TOKEN on", '"env": {"TOKEN": "$TOKEN"}'),
     ],
 )
-def test_other_hosts_strip_it_too(machine: Machine, host: str, message: str, fix: str) -> None:
+def test_other_hosts_strip_it_too(machine: FakeMachine, host: str, message: str, fix: str) -> None:
     docker = install(machine, "~/bin/docker")
     machine.environ["TOKEN"] = "not-for-anybodys-eyes"
     configure(machine, host, command=docker, args=DOCKER)
@@ -661,7 +665,7 @@ def test_other_hosts_strip_it_too(machine: Machine, host: str, message: str, fix
     assert check(machine) == []
 
 
-def test_a_variable_that_is_set_nowhere_may_be_optional(machine: Machine) -> None:
+def test_a_variable_that_is_set_nowhere_may_be_optional(machine: FakeMachine) -> None:
     install(machine, "~/bin/docker")
     configure(machine, "claude", command="docker", args=DOCKER)
     assert check(machine) == []
@@ -675,7 +679,7 @@ def test_a_variable_that_is_set_nowhere_may_be_optional(machine: Machine) -> Non
     ],
 )
 def test_claude_code_has_what_its_settings_set(
-    machine: Machine, path: str, settings: dict[str, Any]
+    machine: FakeMachine, path: str, settings: dict[str, Any]
 ) -> None:
     install(machine, "~/other/server-of-mine")
     configure(machine, "claude", command="server-of-mine", env={"KEY": "${TOKEN}"})
@@ -692,7 +696,7 @@ def test_claude_code_has_what_its_settings_set(
     assert host_environment.give(survey, item)["KEY"] == "x"
 
 
-def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: Machine) -> None:
+def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: FakeMachine) -> None:
     configure(machine, "claude", command="/bin/sh", env={"KEY": "${TOKEN}"})
     machine.write(".claude/settings.local.json", '{"env": {"TOKEN": "x"}}')
 
@@ -704,7 +708,7 @@ def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: Mach
     assert "TOKEN" not in host_environment.read_host(survey, item.host)
 
 
-def test_the_users_settings_of_claude_code_go_before_its_own_file(machine: Machine) -> None:
+def test_the_users_settings_of_claude_code_go_before_its_own_file(machine: FakeMachine) -> None:
     machine.write("~/.claude.json", '{"env": {"A": "1", "B": "1"}, "mcpServers": {}}')
     machine.write("~/.claude/settings.json", '{"env": {"A": "2"}}')
     machine.environ["B"] = "0"
@@ -715,7 +719,7 @@ def test_the_users_settings_of_claude_code_go_before_its_own_file(machine: Machi
     assert (read["A"], read["B"]) == ("2", "1")
 
 
-def test_zeds_entries_of_old_have_variables_too(machine: Machine) -> None:
+def test_zeds_entries_of_old_have_variables_too(machine: FakeMachine) -> None:
     command = {"path": "/bin/sh", "args": ["-c", "echo $TOKEN"], "env": {"TOKEN": "x"}}
     entry = {"command": command, "settings": {}}
     machine.write("~/.config/zed/settings.json", json.dumps({"context_servers": {"it": entry}}))
@@ -725,7 +729,7 @@ def test_zeds_entries_of_old_have_variables_too(machine: Machine) -> None:
     assert item.variables == {"TOKEN": "x"}
 
 
-def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: Machine) -> None:
+def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: FakeMachine) -> None:
     install(machine, "~/bin/docker")
     machine.environ["TOKEN"] = "x"
     machine.table.add(7, "claude")
@@ -736,7 +740,7 @@ def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: Machin
     assert finding.fix == "start Claude Code again from where TOKEN is set"
 
 
-def test_a_script_of_the_shell_needs_what_it_uses(machine: Machine) -> None:
+def test_a_script_of_the_shell_needs_what_it_uses(machine: FakeMachine) -> None:
     machine.environ |= {"TOKEN": "x", "OTHER": "x"}
     script = "export OTHER=1; exec server --token \"$TOKEN\" --other $OTHER '$QUOTED' ${UNSET}"
     configure(machine, "codex", command="/bin/sh", args=["-c", script])
@@ -787,7 +791,7 @@ def test_what_a_script_uses_is_told_from_what_it_makes(script: str, names: list[
     ids=["an option", "a profile"],
 )
 def test_a_wrapped_server_needs_what_its_launch_asks_for(
-    machine: Machine, args: list[str], message: str
+    machine: FakeMachine, args: list[str], message: str
 ) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     profile = machine.write(
@@ -803,7 +807,7 @@ def test_a_wrapped_server_needs_what_its_launch_asks_for(
 
 @pytest.mark.parametrize(("given", "count"), [("mine", 0), ("${OPENAI_API_KEY}", 1)])
 def test_a_key_of_the_entry_is_kept_back_if_it_is_the_hosts_own(
-    machine: Machine, given: str, count: int
+    machine: FakeMachine, given: str, count: int
 ) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     machine.environ["OPENAI_API_KEY"] = "the host's"
@@ -818,7 +822,7 @@ def test_a_key_of_the_entry_is_kept_back_if_it_is_the_hosts_own(
     assert found == [("ML205", message, fix)] * count
 
 
-def test_what_the_launcher_takes_out_is_not_the_hosts_fault(machine: Machine) -> None:
+def test_what_the_launcher_takes_out_is_not_the_hosts_fault(machine: FakeMachine) -> None:
     launcher, docker = install(machine, "~/bin/mcp-launch"), install(machine, "~/bin/docker")
     machine.environ["TOKEN"] = "x"
     words = ["run", "--pass-env", "OTHER", "--", docker, *DOCKER]
@@ -830,7 +834,7 @@ def test_what_the_launcher_takes_out_is_not_the_hosts_fault(machine: Machine) ->
     assert check(machine) == []
 
 
-def test_a_file_of_variables_and_a_keyring_give_what_is_needed(machine: Machine) -> None:
+def test_a_file_of_variables_and_a_keyring_give_what_is_needed(machine: FakeMachine) -> None:
     install(machine, "~/bin/docker")
     machine.write(".env", "TOKEN=x\n")
     file = "${workspaceFolder}/.env"
@@ -842,7 +846,7 @@ def test_a_file_of_variables_and_a_keyring_give_what_is_needed(machine: Machine)
 # ML206
 
 
-def test_a_hosts_credentials_are_named_and_never_shown(machine: Machine) -> None:
+def test_a_hosts_credentials_are_named_and_never_shown(machine: FakeMachine) -> None:
     machine.environ["ANTHROPIC_API_KEY"] = "sk-not-for-anybodys-eyes"
     machine.environ["CLAUDE_CODE_OAUTH_TOKEN"] = "which-it-keeps-to-itself"
     configure(machine, "claude", command="/bin/sh")
@@ -855,20 +859,22 @@ def test_a_hosts_credentials_are_named_and_never_shown(machine: Machine) -> None
     assert finding.subject == ("claude", "", "", "", 0, 0, 0)
 
 
-def test_a_server_that_is_given_a_key_of_its_own_is_meant_to_have_one(machine: Machine) -> None:
+def test_a_server_that_is_given_a_key_of_its_own_is_meant_to_have_one(machine: FakeMachine) -> None:
     machine.environ["OPENAI_API_KEY"] = "x"
     configure(machine, "claude", command="/bin/sh", env={"OPENAI_API_KEY": "${OPENAI_API_KEY}"})
     assert check(machine) == []
 
 
-def test_claude_code_can_be_told_to_keep_its_credentials(machine: Machine) -> None:
+def test_claude_code_can_be_told_to_keep_its_credentials(machine: FakeMachine) -> None:
     machine.environ |= {"ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB": "1"}
     configure(machine, "claude", command="/bin/sh")
     assert check(machine) == []
 
 
 @pytest.mark.parametrize("host", ["codex", "gemini", "claude-desktop"])
-def test_hosts_that_keep_theirs_to_themselves_are_not_blamed(machine: Machine, host: str) -> None:
+def test_hosts_that_keep_theirs_to_themselves_are_not_blamed(
+    machine: FakeMachine, host: str
+) -> None:
     machine.environ["OPENAI_API_KEY"] = "x"
     configure(machine, host, command="/bin/sh")
     assert check(machine) == []
@@ -885,7 +891,7 @@ def test_hosts_that_keep_theirs_to_themselves_are_not_blamed(machine: Machine, h
     ids=["safe", "by name", "a profile", "all"],
 )
 def test_a_wrapped_server_may_be_spared(
-    machine: Machine, args: list[str], codes: list[str]
+    machine: FakeMachine, args: list[str], codes: list[str]
 ) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     profile = machine.write("~/.config/mcp-launch/config.toml", '[servers.it]\npass_env = "safe"\n')
@@ -896,7 +902,9 @@ def test_a_wrapped_server_may_be_spared(
 
 
 @pytest.mark.parametrize("way", ["wrap", "defaults", "profile"])
-def test_the_advice_on_credentials_works_when_it_is_followed(machine: Machine, way: str) -> None:
+def test_the_advice_on_credentials_works_when_it_is_followed(
+    machine: FakeMachine, way: str
+) -> None:
     machine.environ["ANTHROPIC_API_KEY"] = "x"
     configure(machine, "claude", command="/bin/sh")
     file = machine.home / ".claude.json"
@@ -920,7 +928,7 @@ def test_the_advice_on_credentials_works_when_it_is_followed(machine: Machine, w
 
 
 @pytest.mark.parametrize("host", ["codex", "vscode", "gemini", "opencode", "cline"])
-def test_a_directory_that_is_gone_stops_a_server(machine: Machine, host: str) -> None:
+def test_a_directory_that_is_gone_stops_a_server(machine: FakeMachine, host: str) -> None:
     configure(machine, host, command="/bin/sh", cwd=f"{machine.home}/gone")
     finding = only(machine)
     assert finding.code == "ML207"
@@ -931,7 +939,7 @@ def test_a_directory_that_is_gone_stops_a_server(machine: Machine, host: str) ->
     assert check(machine) == []
 
 
-def test_a_cwd_that_the_host_ignores_stops_nothing(machine: Machine) -> None:
+def test_a_cwd_that_the_host_ignores_stops_nothing(machine: FakeMachine) -> None:
     configure(machine, "claude", command="/bin/sh", cwd="/gone")
     assert check(machine) == []
 
@@ -941,7 +949,7 @@ def test_a_cwd_that_the_host_ignores_stops_nothing(machine: Machine) -> None:
     [("/gone", ["ML207"]), ("~/gone", ["ML207"]), ("~", []), ("session", []), ("keep", [])],
 )
 def test_the_directory_of_a_wrapped_server_is_looked_for(
-    machine: Machine, where: str, codes: list[str]
+    machine: FakeMachine, where: str, codes: list[str]
 ) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--cwd", where, "--", "/bin/sh"])
@@ -962,7 +970,7 @@ def test_the_directory_of_a_wrapped_server_is_looked_for(
 )
 @pytest.mark.parametrize("host", ["claude-desktop", "cursor", "cline"])
 def test_a_host_that_starts_servers_in_a_home_is_foreseen(
-    machine: Machine, host: str, words: list[str], codes: list[str]
+    machine: FakeMachine, host: str, words: list[str], codes: list[str]
 ) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, host, command=launcher, args=["run", *words, "--", "/bin/sh"])
@@ -971,14 +979,14 @@ def test_a_host_that_starts_servers_in_a_home_is_foreseen(
     assert all(f"/ or {machine.home}" in finding.message for finding in found)
 
 
-def test_a_server_that_has_its_directory_is_not_in_a_home(machine: Machine) -> None:
+def test_a_server_that_has_its_directory_is_not_in_a_home(machine: FakeMachine) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     wrapped = {"command": launcher, "args": ["run", "--", "/bin/sh"]}
     configure(machine, "cline", cwd=str(machine.project), **wrapped)
     assert check(machine) == []
 
 
-def test_a_project_in_the_home_directory_is_foreseen(machine: Machine) -> None:
+def test_a_project_in_the_home_directory_is_foreseen(machine: FakeMachine) -> None:
     machine.project = machine.home
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "vscode", command=launcher, args=["run", "--", "/bin/sh"])
@@ -987,14 +995,14 @@ def test_a_project_in_the_home_directory_is_foreseen(machine: Machine) -> None:
     assert finding.message == f"VS Code starts it in {machine.home}, not in a project"
 
 
-def test_where_a_servers_host_is_started_is_its_users_affair(machine: Machine) -> None:
+def test_where_a_servers_host_is_started_is_its_users_affair(machine: FakeMachine) -> None:
     machine.project = machine.home
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--strict", "--", "/bin/sh"])
     assert check(machine) == []
 
 
-def test_the_project_that_uv_is_told_of_is_looked_for(machine: Machine) -> None:
+def test_the_project_that_uv_is_told_of_is_looked_for(machine: FakeMachine) -> None:
     install(machine, "~/bin/uv")
     configure(machine, "codex", command="uv", args=["--directory", "/gone", "run", "server.py"])
     assert list_codes(check(machine)) == ["ML207"]
@@ -1031,14 +1039,16 @@ SHELL = {
         ("goose", set()),
     ],
 )
-def test_each_host_strips_what_it_strips(machine: Machine, host: str, stripped: set[str]) -> None:
+def test_each_host_strips_what_it_strips(
+    machine: FakeMachine, host: str, stripped: set[str]
+) -> None:
     machine.environ = dict(SHELL)
     configure(machine, host, command="/bin/sh")
     [item] = machine.survey().servers
     assert set(SHELL) - set(host_environment.give(machine.survey(), item)) == stripped
 
 
-def test_gemini_cli_can_be_told_what_to_hand_on(machine: Machine) -> None:
+def test_gemini_cli_can_be_told_what_to_hand_on(machine: FakeMachine) -> None:
     machine.environ = {"MY_TOKEN": "x", "MY_KEY": "x"}
     settings = {"environmentVariableRedaction": {"allowed": ["MY_TOKEN"]}}
     servers = {"it": {"command": "/bin/sh"}}
@@ -1053,14 +1063,14 @@ def test_gemini_cli_can_be_told_what_to_hand_on(machine: Machine) -> None:
     ("name", "text"),
     [("CLAUDE_CODE_MCP_ALLOWLIST_ENV", "1"), ("CLAUDE_CODE_ENTRYPOINT", "local-agent")],
 )
-def test_claude_code_can_be_told_to_be_sparing(machine: Machine, name: str, text: str) -> None:
+def test_claude_code_can_be_told_to_be_sparing(machine: FakeMachine, name: str, text: str) -> None:
     machine.environ = SHELL | {name: text}
     configure(machine, "claude", command="/bin/sh")
     [item] = machine.survey().servers
     assert set(host_environment.give(machine.survey(), item)) == {"HOME", "PATH"}
 
 
-def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: Machine) -> None:
+def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: FakeMachine) -> None:
     configure(machine, "codex", command="/bin/sh", env_vars=["MINE"])
     for pid, argv in ((7, ["codex"]), (8, ["codex", "app-server", "--listen", "unix://"])):
         machine.table.add(pid, "codex")

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from doctoring import list_codes
+from fake_machine import list_codes
 from privileges import ask_as_anybody
 
 from mcp_launch.commands import trust as trust_command
@@ -16,23 +16,23 @@ from mcp_launch.doctor.checks import our_installation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
 
 
-def check(machine: Machine) -> list[Finding]:
+def check(machine: FakeMachine) -> list[Finding]:
     survey = machine.survey()
     return [finding for check in our_installation.OF_ALL for finding in check(survey)]
 
 
-def only(machine: Machine) -> Finding:
+def only(machine: FakeMachine) -> Finding:
     [finding] = check(machine)
     return finding
 
 
 @pytest.fixture(autouse=True)
-def installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Install a launcher where it lasts, whatever runs these tests."""
     launcher = machine.write("~/opt/mcp-launch/bin/mcp-launch", "#!/bin/sh\n")
     launcher.chmod(0o755)
@@ -44,7 +44,7 @@ def installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def state(machine: Machine) -> Path:
+def state(machine: FakeMachine) -> Path:
     """Return the state's directory, as launches leave it."""
     directory = machine.home / ".local/state/mcp-launch"
     (directory / "leases").mkdir(parents=True)
@@ -53,13 +53,13 @@ def state(machine: Machine) -> Path:
     return directory
 
 
-def test_nothing_is_wrong_with_a_good_installation(machine: Machine, state: Path) -> None:
+def test_nothing_is_wrong_with_a_good_installation(machine: FakeMachine, state: Path) -> None:
     assert check(machine) == []
     assert [one.name for one in state.iterdir()] == ["leases"]
 
 
 def test_a_relative_home_is_looked_at_where_it_is(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(machine.home.parent)
     survey = machine.survey()
@@ -68,7 +68,7 @@ def test_a_relative_home_is_looked_at_where_it_is(
     assert list(our_installation.check_state(survey)) == []
 
 
-def test_nothing_is_wrong_before_the_first_launch_and_nothing_is_made(machine: Machine) -> None:
+def test_nothing_is_wrong_before_the_first_launch_and_nothing_is_made(machine: FakeMachine) -> None:
     assert check(machine) == []
     assert not (machine.home / ".local").exists()
 
@@ -76,7 +76,7 @@ def test_nothing_is_wrong_before_the_first_launch_and_nothing_is_made(machine: M
 # ML010, ML011
 
 
-def test_a_launcher_that_is_not_installed_is_told(machine: Machine, installed: Path) -> None:
+def test_a_launcher_that_is_not_installed_is_told(machine: FakeMachine, installed: Path) -> None:
     installed.unlink()
     finding = only(machine)
     assert finding.code == "ML010"
@@ -84,7 +84,7 @@ def test_a_launcher_that_is_not_installed_is_told(machine: Machine, installed: P
     assert "pipx install" in finding.fix
 
 
-def test_a_launcher_in_a_virtual_environment_is_told(machine: Machine, installed: Path) -> None:
+def test_a_launcher_in_a_virtual_environment_is_told(machine: FakeMachine, installed: Path) -> None:
     (installed.parent.parent / "pyvenv.cfg").touch()
     finding = only(machine)
     assert finding.code == "ML011"
@@ -93,7 +93,7 @@ def test_a_launcher_in_a_virtual_environment_is_told(machine: Machine, installed
     assert finding.subject.file == str(installed)
 
 
-def test_a_virtual_environment_behind_a_shim_is_fine(machine: Machine, installed: Path) -> None:
+def test_a_virtual_environment_behind_a_shim_is_fine(machine: FakeMachine, installed: Path) -> None:
     (installed.parent.parent / "pyvenv.cfg").touch()
     shim = machine.home / ".local/bin/mcp-launch"
     shim.parent.mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_a_virtual_environment_behind_a_shim_is_fine(machine: Machine, installed
 # ML012
 
 
-def test_a_file_in_the_way_of_the_state_is_told(machine: Machine) -> None:
+def test_a_file_in_the_way_of_the_state_is_told(machine: FakeMachine) -> None:
     path = machine.write("~/.local", "")
     finding = only(machine)
     assert finding.code == "ML012"
@@ -126,14 +126,14 @@ def test_a_file_in_the_way_of_the_state_is_told(machine: Machine) -> None:
     ],
 )
 def test_what_is_open_to_others_is_told(
-    machine: Machine, state: Path, name: str, mode: int, codes: list[str]
+    machine: FakeMachine, state: Path, name: str, mode: int, codes: list[str]
 ) -> None:
     (state / name).mkdir(exist_ok=True)
     (state / name).chmod(mode)
     assert list_codes(check(machine)) == codes
 
 
-def test_what_is_open_to_others_can_be_closed(machine: Machine, state: Path) -> None:
+def test_what_is_open_to_others_can_be_closed(machine: FakeMachine, state: Path) -> None:
     (state / "leases").chmod(0o755)
     finding = only(machine)
     assert finding.message == f"{state}/leases is open to other users (mode 755)"
@@ -143,21 +143,21 @@ def test_what_is_open_to_others_can_be_closed(machine: Machine, state: Path) -> 
     assert check(machine) == []
 
 
-def test_a_state_that_cannot_be_written_is_told(machine: Machine, state: Path) -> None:
+def test_a_state_that_cannot_be_written_is_told(machine: FakeMachine, state: Path) -> None:
     state.chmod(0o500)
     assert "you may not write into" in ask_as_anybody(lambda: only(machine).message)
     state.chmod(0o700)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_state_of_another_user_is_told(machine: Machine, state: Path) -> None:
+def test_a_state_of_another_user_is_told(machine: FakeMachine, state: Path) -> None:
     os.chown(state / "leases", 65534, -1)
     finding = only(machine)
     assert "belongs to another user (uid 65534)" in finding.message
     assert finding.fix == f"run: sudo chown -R $(id -u) {state}/leases"
 
 
-def test_a_lease_that_is_not_believed_is_told(machine: Machine, state: Path) -> None:
+def test_a_lease_that_is_not_believed_is_told(machine: FakeMachine, state: Path) -> None:
     for name, mode in (("good.json", 0o600), ("bad.json", 0o666)):
         (state / "leases" / name).write_text("{}", encoding="utf-8")
         (state / "leases" / name).chmod(mode)
@@ -186,13 +186,13 @@ def test_a_file_system_that_does_not_count_files_is_not_full() -> None:
 # ML013, ML014
 
 
-def write_user_profile(machine: Machine, text: str, mode: int = 0o600) -> Path:
+def write_user_profile(machine: FakeMachine, text: str, mode: int = 0o600) -> Path:
     file = machine.write("~/.config/mcp-launch/config.toml", text)
     file.chmod(mode)
     return file
 
 
-def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: Machine) -> None:
+def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: FakeMachine) -> None:
     file = write_user_profile(machine, '[servers.it]\ncommand = "x"\ncwdd = "y"\n')
     finding = only(machine)
     assert finding.code == "ML013"
@@ -212,7 +212,7 @@ def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: Machine) 
     ids=["no TOML", "open to others", "fine", "readable"],
 )
 def test_a_users_profile_must_be_usable(
-    machine: Machine, text: str, mode: int, told: str | None
+    machine: FakeMachine, text: str, mode: int, told: str | None
 ) -> None:
     write_user_profile(machine, text, mode)
     found = check(machine)
@@ -220,17 +220,17 @@ def test_a_users_profile_must_be_usable(
     assert not told or told in found[0].message
 
 
-def test_a_profile_that_is_no_file_is_told(machine: Machine) -> None:
+def test_a_profile_that_is_no_file_is_told(machine: FakeMachine) -> None:
     (machine.home / ".config/mcp-launch/config.toml").mkdir(parents=True)
     assert list_codes(check(machine)) == ["ML013"]
 
 
-def trust(machine: Machine, file: Path) -> None:
+def trust(machine: FakeMachine, file: Path) -> None:
     record = trust_command.read(str(file), machine.environ)
     trust_command.decide(record, machine.environ, is_trusted=True)
 
 
-def list_state(machine: Machine) -> dict[str, bytes]:
+def list_state(machine: FakeMachine) -> dict[str, bytes]:
     state = machine.home / ".local"
     return {str(one): one.read_bytes() for one in state.rglob("*") if one.is_file()}
 
@@ -238,7 +238,7 @@ def list_state(machine: Machine) -> dict[str, bytes]:
 PROFILE = '[servers.it]\ncommand = "x"\n'
 
 
-def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(machine: Machine) -> None:
+def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(machine: FakeMachine) -> None:
     file = machine.write(".mcp-launch.toml", PROFILE)
     finding = only(machine)
     assert finding.code == "ML014"
@@ -248,7 +248,9 @@ def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(machine: M
     assert list_state(machine) == {}
 
 
-def test_trust_lasts_until_the_file_changes_and_looking_does_not_end_it(machine: Machine) -> None:
+def test_trust_lasts_until_the_file_changes_and_looking_does_not_end_it(
+    machine: FakeMachine,
+) -> None:
     file = machine.write(".mcp-launch.toml", PROFILE)
     trust(machine, file)
     before = list_state(machine)
@@ -260,7 +262,7 @@ def test_trust_lasts_until_the_file_changes_and_looking_does_not_end_it(machine:
     assert check(machine) == []
 
 
-def test_a_trusted_project_that_makes_no_sense_any_more_is_told(machine: Machine) -> None:
+def test_a_trusted_project_that_makes_no_sense_any_more_is_told(machine: FakeMachine) -> None:
     file = machine.write(".mcp-launch.toml", PROFILE)
     trust(machine, file)
     file.write_text("[servers", encoding="utf-8")
@@ -268,7 +270,7 @@ def test_a_trusted_project_that_makes_no_sense_any_more_is_told(machine: Machine
     assert (finding.code, finding.subject.line) == ("ML013", 1)
 
 
-def test_a_project_that_could_not_be_trusted_is_told_why(machine: Machine) -> None:
+def test_a_project_that_could_not_be_trusted_is_told_why(machine: FakeMachine) -> None:
     file = machine.write(".mcp-launch.toml", "[servers")
     finding = only(machine)
     assert finding.code == "ML014"
@@ -276,7 +278,7 @@ def test_a_project_that_could_not_be_trusted_is_told_why(machine: Machine) -> No
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
 
 
-def test_a_project_file_that_is_a_link_out_of_the_project_is_told(machine: Machine) -> None:
+def test_a_project_file_that_is_a_link_out_of_the_project_is_told(machine: FakeMachine) -> None:
     other = machine.write("~/other/.mcp-launch.toml", PROFILE)
     trust(machine, other)
     (machine.project / ".mcp-launch.toml").symlink_to(other)
@@ -287,6 +289,6 @@ def test_a_project_file_that_is_a_link_out_of_the_project_is_told(machine: Machi
     assert f"is a link to {other}, which is outside of the project" in finding.message
 
 
-def test_a_file_that_only_marks_a_root_needs_no_trust(machine: Machine) -> None:
+def test_a_file_that_only_marks_a_root_needs_no_trust(machine: FakeMachine) -> None:
     machine.write(".mcp-launch.toml", "")
     assert check(machine) == []

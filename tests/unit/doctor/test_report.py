@@ -24,7 +24,7 @@ from mcp_launch.machine.subject import Subject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.machine.survey import Survey
 
@@ -36,7 +36,7 @@ BROKEN = "[mcp_servers.docs\n"
 UNWRAPPED = '[mcp_servers.docs]\ncommand = "sh" # mine\nargs = ["-c", "cat"]\n'
 
 
-def doctor(machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
+def doctor(machine: FakeMachine, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [PROGRAM, "doctor", *words],
         check=False,
@@ -48,7 +48,7 @@ def doctor(machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def list_findings(machine: Machine, *words: str) -> list[dict[str, Any]]:
+def list_findings(machine: FakeMachine, *words: str) -> list[dict[str, Any]]:
     """Return what is found about the files of this machine; its processes are the developer's."""
     found = json.loads(doctor(machine, "--json", *words).stdout)["findings"]
     assert isinstance(found, list)
@@ -63,7 +63,7 @@ def test_the_readme_lists_every_code() -> None:
     assert listed == [(code, check.level, check.title) for code, check in CHECKS.items()]
 
 
-def test_one_command_says_what_is_wrong_where_and_what_to_do(machine: Machine) -> None:
+def test_one_command_says_what_is_wrong_where_and_what_to_do(machine: FakeMachine) -> None:
     machine.write("~/.codex/config.toml", BROKEN)
     machine.write("~/.cursor/mcp.json", '{"mcpServers": {"it": {"command": "no-such-thing"}}}')
 
@@ -79,7 +79,7 @@ def test_one_command_says_what_is_wrong_where_and_what_to_do(machine: Machine) -
     assert re.search(r"2 errors, .* in 1 server of 1 host", done.stdout.splitlines()[-1])
 
 
-def test_what_it_says_to_programs_has_a_version(machine: Machine) -> None:
+def test_what_it_says_to_programs_has_a_version(machine: FakeMachine) -> None:
     machine.write("~/.codex/config.toml", UNWRAPPED)
 
     told = json.loads(doctor(machine, "--json").stdout)
@@ -95,7 +95,7 @@ def test_what_it_says_to_programs_has_a_version(machine: Machine) -> None:
     assert finding["repair"]
 
 
-def test_it_can_be_narrowed_to_a_host(machine: Machine) -> None:
+def test_it_can_be_narrowed_to_a_host(machine: FakeMachine) -> None:
     machine.write("~/.codex/config.toml", BROKEN)
     machine.write("~/.cursor/mcp.json", "{")
 
@@ -104,14 +104,14 @@ def test_it_can_be_narrowed_to_a_host(machine: Machine) -> None:
     assert [one["subject"]["host"] for one in found] == ["cursor"]
 
 
-def test_a_host_that_does_not_exist_is_named_with_near_misses(machine: Machine) -> None:
+def test_a_host_that_does_not_exist_is_named_with_near_misses(machine: FakeMachine) -> None:
     done = doctor(machine, "--host", "cursr")
 
     assert done.returncode == 2
     assert "did you mean cursor?" in done.stderr
 
 
-def test_fix_alone_only_shows_what_it_would_do(machine: Machine) -> None:
+def test_fix_alone_only_shows_what_it_would_do(machine: FakeMachine) -> None:
     path = machine.write("~/.codex/config.toml", UNWRAPPED)
 
     done = doctor(machine, "--fix")
@@ -122,7 +122,7 @@ def test_fix_alone_only_shows_what_it_would_do(machine: Machine) -> None:
     assert path.read_text("utf-8") == UNWRAPPED
 
 
-def test_fix_with_yes_does_it_and_looks_again(machine: Machine) -> None:
+def test_fix_with_yes_does_it_and_looks_again(machine: FakeMachine) -> None:
     path = machine.write("~/.codex/config.toml", UNWRAPPED)
 
     done = doctor(machine, "--fix", "--yes")
@@ -134,7 +134,7 @@ def test_fix_with_yes_does_it_and_looks_again(machine: Machine) -> None:
 
 
 def test_a_check_that_fails_is_told_and_hides_nothing(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def look_too_closely(survey: Survey, item: object) -> Iterator[Finding]:
         yield Finding("ML108", Subject("codex", "docs"), "seen before", "do")
@@ -151,7 +151,7 @@ def test_a_check_that_fails_is_told_and_hides_nothing(
 
 
 @pytest.mark.parametrize("kind", [[], {}, 3, None])
-def test_an_entry_of_no_kind_hides_nothing(machine: Machine, kind: object) -> None:
+def test_an_entry_of_no_kind_hides_nothing(machine: FakeMachine, kind: object) -> None:
     servers = {"odd": {"command": "sh", "type": kind}, "gone": {"command": "no-such-thing"}}
     machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": servers}))
 
@@ -162,7 +162,7 @@ def test_an_entry_of_no_kind_hides_nothing(machine: Machine, kind: object) -> No
 
 
 def test_an_entry_that_cannot_be_looked_at_is_told_and_hides_nothing(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stumble(host: object, entry: dict[str, Any]) -> str:
         return str(entry["cwd"] / 0) if "cwd" in entry and host else ""
@@ -194,7 +194,9 @@ SECRETS = {
 
 @pytest.mark.parametrize("entry", list(SECRETS.values()), ids=list(SECRETS))
 @pytest.mark.parametrize("words", [[], ["--json"], ["--fix"], ["--live"]], ids=" ".join)
-def test_no_secret_is_ever_shown(entry: dict[str, Any], words: list[str], machine: Machine) -> None:
+def test_no_secret_is_ever_shown(
+    entry: dict[str, Any], words: list[str], machine: FakeMachine
+) -> None:
     text = json.dumps({"mcpServers": {"it": entry}})
     machine.write("~/.cursor/mcp.json", text)
     machine.write(".mcp.json", text)
@@ -208,7 +210,7 @@ def test_no_secret_is_ever_shown(entry: dict[str, Any], words: list[str], machin
 
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--fix"], ["--live"]], ids=" ".join)
-def test_a_server_may_be_called_by_a_secret(words: list[str], machine: Machine) -> None:
+def test_a_server_may_be_called_by_a_secret(words: list[str], machine: FakeMachine) -> None:
     name = "ghp_0123456789abcdefghij0123"
     machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": {name: {"command": "nope"}}}))
 
@@ -225,7 +227,7 @@ def show(survey: Survey, findings: list[Finding]) -> str:
     return console.file.getvalue()
 
 
-def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: Machine) -> None:
+def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: FakeMachine) -> None:
     entry = "[mcp_servers.server-{}]\ncommand = 'sh'\n"
     machine.write("~/.codex/config.toml", "".join(map(entry.format, range(30))))
     survey = machine.survey("codex")
@@ -239,7 +241,7 @@ def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: Machine) -> 
     assert "30 notes in 30 servers of 1 host" in shown
 
 
-def test_a_fix_can_be_done_as_it_is_written(machine: Machine) -> None:
+def test_a_fix_can_be_done_as_it_is_written(machine: FakeMachine) -> None:
     """`~` is not a directory in most of the files into which it would be written."""
     machine.write("~/.codex/config.toml", UNWRAPPED)
     survey = machine.survey("codex")
@@ -262,7 +264,7 @@ def test_a_fix_can_be_done_as_it_is_written(machine: Machine) -> None:
     ],
 )
 def test_what_is_no_secret_stays_in_what_is_shown(
-    machine: Machine, entry: str, message: str
+    machine: FakeMachine, entry: str, message: str
 ) -> None:
     machine.write("~/.codex/config.toml", f"{UNWRAPPED}{entry}\n")
     found = Finding("ML205", Subject("codex", "docs"), message, "do")
@@ -270,7 +272,7 @@ def test_what_is_no_secret_stays_in_what_is_shown(
     assert message in show(machine.survey("codex"), [found])
 
 
-def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: Machine) -> None:
+def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: FakeMachine) -> None:
     machine.programs = {"codex": Program("/bin/codex", "0.166.0"), "zed": Program("/bin/zed", "")}
 
     shown = show(machine.survey(), [])
@@ -279,11 +281,11 @@ def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: Mac
     assert "Zed, 0 servers (our tests do not run against it)" in shown
 
 
-def test_where_nothing_is_wrong_it_says_so(machine: Machine) -> None:
+def test_where_nothing_is_wrong_it_says_so(machine: FakeMachine) -> None:
     assert show(machine.survey(), []).strip() == "Nothing is wrong with 0 servers of 0 hosts."
 
 
-def test_what_is_in_files_can_do_nothing_to_a_terminal(machine: Machine) -> None:
+def test_what_is_in_files_can_do_nothing_to_a_terminal(machine: FakeMachine) -> None:
     subject = Subject("codex", "it\x1b[2J", file="/x\x07")
 
     shown = show(machine.survey(), [Finding("ML108", subject, "bad \x1b[31m name", "rename it")])

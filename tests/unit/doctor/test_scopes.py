@@ -11,7 +11,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import examine_module, list_codes
+from fake_machine import examine_module, list_codes
 
 from mcp_launch.doctor.checks import names as name_checks
 from mcp_launch.doctor.checks import not_approved
@@ -19,7 +19,7 @@ from mcp_launch.doctor.checks import not_approved
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
 
@@ -32,11 +32,11 @@ PLAIN = '[mcp_servers.docs]\ncommand = "npx"\n'
 GIT = shutil.which("git") or ""
 
 
-def look(machine: Machine, module: ModuleType) -> list[Finding]:
+def look(machine: FakeMachine, module: ModuleType) -> list[Finding]:
     return examine_module(machine.survey(), module)
 
 
-def write_servers(machine: Machine, path: str, **servers: Any) -> None:
+def write_servers(machine: FakeMachine, path: str, **servers: Any) -> None:
     machine.write(path, json.dumps({"mcpServers": servers}))
 
 
@@ -55,7 +55,7 @@ def write_servers(machine: Machine, path: str, **servers: Any) -> None:
     ],
 )
 def test_a_name_that_the_host_refuses_is_told(
-    machine: Machine, path: str, name: str, codes: list[str]
+    machine: FakeMachine, path: str, name: str, codes: list[str]
 ) -> None:
     if path == CODEX:
         machine.write(path, f'[mcp_servers."{name}"]\ncommand = "x"\n')
@@ -69,7 +69,7 @@ def trust(directory: object, level: str = "trusted") -> str:
     return f'[projects."{directory}"]\ntrust_level = "{level}"\n'
 
 
-def test_codex_merges_what_is_in_both_files(machine: Machine) -> None:
+def test_codex_merges_what_is_in_both_files(machine: FakeMachine) -> None:
     mine = PLAIN + 'args = ["-y"]\nenv = { A = "1" }\n' + trust(machine.project)
     machine.write(CODEX, mine)
     machine.write(OF_PROJECT, '[mcp_servers.docs]\ncommand = "docs"\nenv = { B = "1" }\n')
@@ -93,7 +93,7 @@ def test_codex_merges_what_is_in_both_files(machine: Machine) -> None:
     ids=["it changes the user's", "it is not read", "it has another name"],
 )
 def test_what_codex_need_not_merge_is_all_right(
-    machine: Machine, text: str, is_trusted: bool
+    machine: FakeMachine, text: str, is_trusted: bool
 ) -> None:
     machine.write(CODEX, PLAIN + (trust(machine.project) if is_trusted else ""))
     machine.write(OF_PROJECT, text)
@@ -101,11 +101,11 @@ def test_what_codex_need_not_merge_is_all_right(
     assert look(machine, name_checks) == []
 
 
-def approve(machine: Machine, **settings: Any) -> None:
+def approve(machine: FakeMachine, **settings: Any) -> None:
     machine.write("~/.claude/settings.json", json.dumps(settings))
 
 
-def test_claude_code_takes_one_of_several(machine: Machine) -> None:
+def test_claude_code_takes_one_of_several(machine: FakeMachine) -> None:
     entry = {"command": "x"}
     own: dict[str, Any] = {"mcpServers": {"docs": entry}}
     machine.write(CLAUDE, json.dumps(own))
@@ -130,7 +130,7 @@ def test_claude_code_takes_one_of_several(machine: Machine) -> None:
     assert "local and user and project, and is the same there" in finding.message
 
 
-def test_what_claude_code_keeps_for_another_project_does_not_count(machine: Machine) -> None:
+def test_what_claude_code_keeps_for_another_project_does_not_count(machine: FakeMachine) -> None:
     docs = {"docs": {"command": "x"}}
     own = {"mcpServers": docs, "projects": {"/elsewhere": {"mcpServers": docs}}}
     machine.write(CLAUDE, json.dumps(own))
@@ -141,7 +141,7 @@ def test_what_claude_code_keeps_for_another_project_does_not_count(machine: Mach
 # Trust and approval.
 
 
-def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: Machine) -> None:
+def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: FakeMachine) -> None:
     machine.write(OF_PROJECT, PLAIN)
 
     [finding] = look(machine, not_approved)
@@ -158,7 +158,7 @@ def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: Machin
 
 
 @pytest.mark.skipif(not GIT, reason="Git is not installed")
-def test_a_worktree_is_trusted_with_its_repository(machine: Machine) -> None:
+def test_a_worktree_is_trusted_with_its_repository(machine: FakeMachine) -> None:
     main = machine.home / "main"
     git = [GIT, "-C", str(main), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([GIT, "init", "-q", str(main)], check=True)
@@ -193,7 +193,7 @@ def test_a_worktree_is_trusted_with_its_repository(machine: Machine) -> None:
     ],
 )
 def test_servers_that_claude_code_asks_about_are_told(
-    machine: Machine, path: str, settings: dict[str, Any], is_trusted: bool, codes: list[str]
+    machine: FakeMachine, path: str, settings: dict[str, Any], is_trusted: bool, codes: list[str]
 ) -> None:
     write_servers(machine, ".mcp.json", docs={"command": "x"})
     project = {"hasTrustDialogAccepted": is_trusted}
@@ -208,7 +208,7 @@ def test_servers_that_claude_code_asks_about_are_told(
 
 
 @pytest.mark.parametrize("host", ["codex", "claude", "cursor"])
-def test_what_a_host_would_not_start_is_known(machine: Machine, host: str) -> None:
+def test_what_a_host_would_not_start_is_known(machine: FakeMachine, host: str) -> None:
     machine.write(OF_PROJECT, PLAIN)
     write_servers(machine, ".mcp.json", docs={"command": "x"})
     write_servers(machine, ".cursor/mcp.json", docs={"command": "x"})
@@ -223,7 +223,7 @@ def test_what_a_host_would_not_start_is_known(machine: Machine, host: str) -> No
     assert not_approved.tell_why_not_started(survey, item) == why[host]
 
 
-def test_what_a_host_would_start_is_known(machine: Machine) -> None:
+def test_what_a_host_would_start_is_known(machine: FakeMachine) -> None:
     machine.write(CODEX, PLAIN + trust(machine.project))
     machine.write(OF_PROJECT, PLAIN)
     write_servers(machine, ".mcp.json", docs={"command": "x"})
@@ -239,11 +239,11 @@ def test_what_a_host_would_start_is_known(machine: Machine) -> None:
 # What is switched off.
 
 
-def list_started(machine: Machine) -> list[str]:
+def list_started(machine: FakeMachine) -> list[str]:
     return [item.name for item in machine.survey("claude").servers]
 
 
-def test_what_claude_code_was_told_to_leave_out_is_not_looked_at(machine: Machine) -> None:
+def test_what_claude_code_was_told_to_leave_out_is_not_looked_at(machine: FakeMachine) -> None:
     names = ("off", "denied", "by-command", "on")
     servers = {name: {"command": "npx", "args": [name]} for name in names}
     own: dict[str, Any] = {"mcpServers": servers}
@@ -259,7 +259,7 @@ def test_what_claude_code_was_told_to_leave_out_is_not_looked_at(machine: Machin
     assert list_started(machine) == ["on", "waiting"]
 
 
-def test_claude_code_keeps_what_is_off_for_the_repository(machine: Machine) -> None:
+def test_claude_code_keeps_what_is_off_for_the_repository(machine: FakeMachine) -> None:
     repository, docs = machine.project, {"docs": {"command": "x"}}
     projects = {str(repository): {"disabledMcpServers": ["docs"]}}
     machine.write(CLAUDE, json.dumps({"mcpServers": docs, "projects": projects}))
@@ -272,7 +272,7 @@ def test_claude_code_keeps_what_is_off_for_the_repository(machine: Machine) -> N
     assert list_started(machine) == ["docs"]
 
 
-def test_private_servers_of_a_project_that_is_gone_are_not_looked_at(machine: Machine) -> None:
+def test_private_servers_of_a_project_that_is_gone_are_not_looked_at(machine: FakeMachine) -> None:
     docs = {"mcpServers": {"docs": {"command": "x"}}}
     projects = {str(machine.project): docs, str(machine.home / "gone"): docs}
     machine.write(CLAUDE, json.dumps({"projects": projects}))
@@ -286,7 +286,7 @@ def test_private_servers_of_a_project_that_is_gone_are_not_looked_at(machine: Ma
 
 
 @pytest.fixture
-def package(machine: Machine) -> Machine:
+def package(machine: FakeMachine) -> FakeMachine:
     """Return a machine whose project is a package in a repository."""
     machine.write("package/package.json", "{}")
     write_servers(machine, ".mcp.json", docs={"command": "outer"}, web={"command": "x"})
@@ -295,7 +295,7 @@ def package(machine: Machine) -> Machine:
     return machine
 
 
-def test_what_is_above_a_package_is_read_too(package: Machine) -> None:
+def test_what_is_above_a_package_is_read_too(package: FakeMachine) -> None:
     assert [(item.host.name, item.name) for item in package.survey().servers] == [
         ("codex", "docs"),
         ("claude", "docs"),
@@ -303,7 +303,7 @@ def test_what_is_above_a_package_is_read_too(package: Machine) -> None:
     ]
 
 
-def test_claude_code_takes_the_nearest(package: Machine) -> None:
+def test_claude_code_takes_the_nearest(package: FakeMachine) -> None:
     write_servers(package, ".mcp.json", docs={"command": "inner"})
 
     started = [(item.name, item.words) for item in package.survey("claude").servers]
@@ -316,14 +316,14 @@ def test_claude_code_takes_the_nearest(package: Machine) -> None:
     assert look(package, name_checks) == []
 
 
-def test_codex_reads_no_higher_than_the_repository(package: Machine) -> None:
+def test_codex_reads_no_higher_than_the_repository(package: FakeMachine) -> None:
     above = package.project.parent
     (above / ".git").rmdir()
 
     assert package.survey("codex").items == []
 
 
-def test_codex_trusts_each_directory_by_itself(package: Machine) -> None:
+def test_codex_trusts_each_directory_by_itself(package: FakeMachine) -> None:
     package.write(OF_PROJECT, PLAIN)
     package.write(CODEX, trust(package.project))
     [finding] = [one for one in look(package, not_approved) if one.code == "ML109"]
@@ -336,7 +336,7 @@ def test_codex_trusts_each_directory_by_itself(package: Machine) -> None:
     assert "with the project's command goes the outer project's args" in finding.message
 
 
-def test_a_server_of_one_host_does_not_hide_that_of_another(machine: Machine) -> None:
+def test_a_server_of_one_host_does_not_hide_that_of_another(machine: FakeMachine) -> None:
     for path in (".mcp.json", ".cursor/mcp.json", ".gemini/settings.json"):
         write_servers(machine, path, docs={"command": "npx"})
 

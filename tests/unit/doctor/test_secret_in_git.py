@@ -8,12 +8,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctoring import examine_module
+from fake_machine import examine_module
 
 from mcp_launch.doctor.checks import secret_in_git
 
 if TYPE_CHECKING:
-    from doctoring import Machine
+    from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
 
@@ -23,12 +23,12 @@ SECRET = "hunter2-hunter2"
 GITHUB = "ghp_" + "a1B2" * 9
 
 
-def look(machine: Machine) -> list[Finding]:
+def look(machine: FakeMachine) -> list[Finding]:
     return examine_module(machine.survey(), secret_in_git)
 
 
 @pytest.fixture
-def track(machine: Machine) -> None:
+def track(machine: FakeMachine) -> None:
     """Make the project's .mcp.json one that Git tracks, whatever is in it."""
     if not GIT:
         pytest.skip("Git is not installed")
@@ -57,7 +57,7 @@ def track(machine: Machine) -> None:
 )
 @pytest.mark.usefixtures("track")
 def test_a_secret_in_a_tracked_file_is_told_but_not_shown(
-    machine: Machine, entry: dict[str, Any], name: str
+    machine: FakeMachine, entry: dict[str, Any], name: str
 ) -> None:
     machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
 
@@ -82,14 +82,14 @@ def test_a_secret_in_a_tracked_file_is_told_but_not_shown(
     ids=["placeholders", "other things", "paths and words", "options", "addresses"],
 )
 @pytest.mark.usefixtures("track")
-def test_what_is_no_secret_may_be_tracked(machine: Machine, entry: dict[str, Any]) -> None:
+def test_what_is_no_secret_may_be_tracked(machine: FakeMachine, entry: dict[str, Any]) -> None:
     machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": {"command": "x", **entry}}}))
 
     assert look(machine) == []
 
 
 @pytest.mark.usefixtures("track")
-def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: Machine) -> None:
+def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: FakeMachine) -> None:
     entry = {"command": "x", "env": {"API_KEY": SECRET}}
     for path in (".cursor/mcp.json", "~/.claude.json"):
         machine.write(path, json.dumps({"mcpServers": {"docs": entry}}))
@@ -98,7 +98,7 @@ def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: Machine
 
 
 @pytest.mark.usefixtures("track")
-def test_where_the_index_is_damaged_git_may_track_the_file(machine: Machine) -> None:
+def test_where_the_index_is_damaged_git_may_track_the_file(machine: FakeMachine) -> None:
     entry = {"command": "x", "env": {"API_KEY": SECRET}}
     machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
     machine.write(".git/index", "damaged")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from facts import make_context
+from fakes import make_context
 
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.site import Site

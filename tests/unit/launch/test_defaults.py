@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from facts import make_context
-from stage import PROBE, RUN, Stage
+from fakes import make_context
+from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner
 
 from mcp_launch.errors import ProfileRefused, UsageError
 from mcp_launch.launch import plan, profile, profile_file
@@ -126,17 +126,17 @@ def read_words(file: Path) -> list[str]:
 
 
 def test_a_wrapped_server_gets_what_its_profile_says(
-    own_home: Path, user_file: Path, stage: Stage
+    own_home: Path, user_file: Path, runner: LaunchRunner
 ) -> None:
     file = own_home / ".claude.json"
-    entry = {"command": PROBE[0], "args": PROBE[1:]}
+    entry = {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}
     write(file, json.dumps({"mcpServers": {"it": entry}}))
     write(user_file, "[servers.it]\ncommand = 'not this'\nenv = { A = 'profile' }\n")
 
     assert run("wrap", "--host", "claude", "--yes").returncode == 0
 
-    assert read_words(file) == ["--server", "it", "--", *PROBE]
-    assert stage.launch(*read_words(file)).ask("look")["env"]["A"] == "profile"
+    assert read_words(file) == ["--server", "it", "--", *ENVIRONMENT_SERVER]
+    assert runner.launch(*read_words(file)).ask("look")["env"]["A"] == "profile"
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,11 @@ def test_the_servers_directory_is_told_with_the_place_that_names_it(
     assert (decided.cwd.value, decided.cwd.origin) == ("/", origin)
 
 
-def test_options_are_written_by_wrap(own_home: Path, stage: Stage) -> None:
+def test_options_are_written_by_wrap(own_home: Path, runner: LaunchRunner) -> None:
     file = own_home / ".claude.json"
-    text = json.dumps({"mcpServers": {"it": {"command": PROBE[0], "args": PROBE[1:]}}})
+    text = json.dumps(
+        {"mcpServers": {"it": {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}}}
+    )
     write(file, text)
     safe = ["wrap", "it", "--host", "claude", "--yes", "--", "--pass-env", "safe"]
 
@@ -169,9 +171,9 @@ def test_options_are_written_by_wrap(own_home: Path, stage: Stage) -> None:
         assert run(*words).returncode == 0
 
     environ = {**os.environ, "ANTHROPIC_API_KEY": "secret"}
-    assert read_words(file) == ["--server", "it", "--pass-env", "safe", "--", *PROBE]
+    assert read_words(file) == ["--server", "it", "--pass-env", "safe", "--", *ENVIRONMENT_SERVER]
     words = [*RUN, "--trace", *read_words(file)]
-    launch = stage.launch_below("claude", command=words, env=environ)
+    launch = runner.launch_below_host("claude", command=words, env=environ)
     assert "ANTHROPIC_API_KEY" not in launch.ask("look")["env"]
     *_, said = launch.finish()
     assert b"keeps back ANTHROPIC_API_KEY: Claude Code has it itself (--pass-env safe)\n" in said

@@ -11,7 +11,7 @@ from binascii import crc32
 from typing import TYPE_CHECKING
 
 import pytest
-from stage import PROBE, Stage, wait_for_lease
+from launches import ENVIRONMENT_SERVER, LaunchRunner, wait_for_lease
 
 from mcp_launch import cli
 from mcp_launch.commands import trust as trust_command
@@ -171,14 +171,16 @@ def test_the_users_own_command_does_without_a_file_that_nobody_trusts(
     assert load(project).command == ["mine"]
 
 
-def test_what_was_not_used_is_traced_logged_and_in_the_lease(stage: Stage, tmp_path: Path) -> None:
-    (stage.project / ".mcp-launch.toml").write_text(TEXT, encoding="utf-8")
+def test_what_was_not_used_is_traced_logged_and_in_the_lease(
+    runner: LaunchRunner, tmp_path: Path
+) -> None:
+    (runner.project / ".mcp-launch.toml").write_text(TEXT, encoding="utf-8")
 
-    launch = stage.launch("--trace", "--server", "it", "--", *PROBE)
+    launch = runner.launch("--trace", "--server", "it", "--", *ENVIRONMENT_SERVER)
     launch.ask("look")
 
     lease = wait_for_lease(tmp_path / "state", lambda _: True)
-    problem = f"{stage.project}/.mcp-launch.toml sets up the server it, but you have not said"
+    problem = f"{runner.project}/.mcp-launch.toml sets up the server it, but you have not said"
     assert lease["passed_over"].startswith(problem)
     line = f"goes on without the project's profile: {problem}"
     [log] = (tmp_path / "state" / "logs").glob("*.log")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts.programs import read_pins
-from stage import LIMIT
+from launches import LIMIT
 
 from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from facts import FakeTable
+from fakes import FakeProcessTable
 
 from mcp_launch.machine import process_titles
 
@@ -55,7 +55,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize(("name", "executable", "argv", "title"), PROGRAMS.values(), ids=PROGRAMS)
 def test_a_process_is_called(name: str, executable: str, argv: list[str], title: str) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     process = table.add(10, name)
     table.executables[10], table.argv[10] = executable, argv
 
@@ -63,4 +63,4 @@ def test_a_process_is_called(name: str, executable: str, argv: list[str], title:
 
 
 def test_a_process_that_has_ended_is_a_program() -> None:
-    assert process_titles.name_pid(FakeTable(), 10) == "a program"
+    assert process_titles.name_pid(FakeProcessTable(), 10) == "a program"

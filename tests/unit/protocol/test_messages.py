@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spelling import make_message
+from random_json import make_random_message
 
 from mcp_launch import protocol
 from mcp_launch.broker.calls import Familiar
@@ -64,7 +64,7 @@ def expect(line: bytes) -> Any:
 @given(random=st.randoms(use_true_random=True))
 def test_any_spelling_of_a_message_gets_the_same_verdict(random: Random) -> None:
     for _ in range(MESSAGES):
-        line = make_message(random)
+        line = make_random_message(random)
         said = read(line)
         if said is None:
             continue
@@ -200,7 +200,7 @@ def make_call_like_codex(random: Random) -> bytes:
 @given(random=st.randoms(use_true_random=True))
 def test_a_value_is_replaced_and_nothing_else(random: Random) -> None:
     for _ in range(MESSAGES // 10):
-        line = make_message(random)
+        line = make_random_message(random)
         said = read(line)
         if not isinstance(said, dict):
             continue
@@ -214,7 +214,7 @@ def test_a_value_is_replaced_and_nothing_else(random: Random) -> None:
 @given(random=st.randoms(use_true_random=True))
 def test_an_answer_is_known_by_its_id_wherever_it_stands(random: Random) -> None:
     for _ in range(MESSAGES // 10):
-        line = make_message(random)
+        line = make_random_message(random)
         said = read(line)
         key = protocol.read_answered(line)
         if isinstance(said, dict) and key and key.isdigit() and "method" not in said:
@@ -316,7 +316,7 @@ def test_several_messages_in_a_line_are_taken_apart() -> None:
 @given(random=st.randoms(use_true_random=True))
 def test_an_answer_is_known_by_its_ends(random: Random) -> None:
     for _ in range(MESSAGES):
-        line = make_message(random)
+        line = make_random_message(random)
         said = read(line)
         if not isinstance(said, dict):
             continue
@@ -368,7 +368,7 @@ def test_ids_that_look_alike_differ() -> None:
 @given(random=st.randoms(use_true_random=True))
 def test_a_value_is_put_where_it_belongs_and_nothing_else_changes(random: Random) -> None:
     for _ in range(MESSAGES):
-        line = make_message(random)
+        line = make_random_message(random)
         said = read(line)
         if not isinstance(said, dict):
             continue
@@ -381,7 +381,7 @@ def test_a_value_is_put_where_it_belongs_and_nothing_else_changes(random: Random
 @given(random=st.randoms(use_true_random=True))
 def test_what_is_read_as_it_is_written_is_what_it_says(random: Random) -> None:
     for _ in range(MESSAGES):
-        line = make_message(random)
+        line = make_random_message(random)
         said = read(line)
         if not isinstance(said, dict):
             continue
@@ -394,7 +394,7 @@ def test_what_is_read_as_it_is_written_is_what_it_says(random: Random) -> None:
 @given(random=st.randoms(use_true_random=True))
 def test_a_joined_line_says_the_same_and_has_nothing_behind_a_return(random: Random) -> None:
     for _ in range(MESSAGES):
-        line = make_message(random).rstrip(b"\r\n").replace(b" ", b" \r ") + b"\n"
+        line = make_random_message(random).rstrip(b"\r\n").replace(b" ", b" \r ") + b"\n"
         joined = json_edit.join_line(line)
         said = protocol.look(line)
         assert protocol.look(joined) == said, line

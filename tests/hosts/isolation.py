@@ -1,4 +1,4 @@
-"""Walls around the hosts: loopback is all the network there is, and no process gets lost."""
+"""Isolation of the hosts: loopback is all the network there is, and no process gets lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import psutil
-from stage import LIMIT
+from launches import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,27 +26,27 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextlib.contextmanager
-def shut_in() -> Iterator[None]:
+def leave_only_loopback() -> Iterator[None]:
     """Leave this thread, and all it starts, nothing but loopback.
 
     Only root may do so. For everybody else the hosts' proxy settings have to do.
     """
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    is_shut = _libc.unshare(_NEW_NETWORK) == 0
+    is_isolated = _libc.unshare(_NEW_NETWORK) == 0
     try:
-        if is_shut:
+        if is_isolated:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
                 up = struct.pack("16sh14x", b"lo", _UP_AND_RUNNING)
                 fcntl.ioctl(any_socket, _SET_FLAGS, up)
         yield
     finally:
-        if is_shut:
+        if is_isolated:
             assert _libc.setns(before, _NEW_NETWORK) == 0
         os.close(before)
 
 
 @contextlib.contextmanager
-def keep_orphans() -> Iterator[None]:
+def adopt_and_end_orphans() -> Iterator[None]:
     """Adopt whatever is orphaned below us, and end all of it in the end."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:

@@ -1,12 +1,12 @@
 """A server for real hosts: its tools tell what it sees, and it misbehaves as it is told to.
 
-    server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
-              [--witness PATH MANNER]
+    probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
+              [--liveness PATH MANNER]
 
 Tools: `look` tells pid, cwd, environment, the number of calls so far and `_meta`; `wait` never
-answers. With a witness it has company that tends to be left behind; its manner is hostile
-(nobody goes when asked to) or slow (it needs a while to finish, and tells the witness when it
-has). A touchy one ends over a request that it does not know.
+answers. With a liveness socket it has company that tends to be left behind; its manner is hostile
+(nobody goes when asked to) or slow (it needs a while to finish, and writes when it has).
+A touchy one ends over a request that it does not know.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from actors import troupe
+from scripts import forking_server
 
 VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 MODERN = "2026-07-28"
@@ -98,19 +98,19 @@ class Server:
         return {"content": [{"type": "text", "text": look(self.calls, meta)}]}
 
 
-def bring_company(witness: str, manner: str) -> None:
-    troupe.start("child", witness, "hostile", forks=1, own_session=False)
-    troupe.start("own-session", witness, "hostile", forks=1, own_session=True)
-    troupe.start("daemon", witness, "hostile", forks=2, own_session=True)
-    connection = troupe.connect("server", witness)
+def bring_company(liveness: str, manner: str) -> None:
+    forking_server.start("child", liveness, "hostile", forks=1, own_session=False)
+    forking_server.start("own-session", liveness, "hostile", forks=1, own_session=True)
+    forking_server.start("daemon", liveness, "hostile", forks=2, own_session=True)
+    connection = forking_server.connect("server", liveness)
     if manner == "hostile":
         signal.alarm(120)  # should nobody else end it
-        for number in troupe.IGNORED:
+        for number in forking_server.IGNORED:
             signal.signal(number, signal.SIG_IGN)
         return
 
     def finish(_number: int, _frame: object) -> None:
-        for number in troupe.IGNORED:
+        for number in forking_server.IGNORED:
             signal.signal(number, signal.SIG_IGN)
         time.sleep(FAREWELL)
         connection.sendall(b"finished")
@@ -128,15 +128,15 @@ def main(words: list[str]) -> None:
     needed = option(words, "--needs")
     if needed and not os.environ.get(needed):
         sys.exit(f"{needed} is not set")
-    witness = option(words, "--witness")
-    manner = option(words, "--witness", 2)
-    if witness:
-        bring_company(witness, manner)
+    liveness = option(words, "--liveness")
+    manner = option(words, "--liveness", 2)
+    if liveness:
+        bring_company(liveness, manner)
     time.sleep(float(option(words, "--late") or 0))
     Server(words).serve()
     if manner == "hostile":
         signal.pause()
-    elif witness:
+    elif liveness:
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,6 +1,6 @@
 """A stand-in host: starts what it is told to, and stays until it is ended.
 
-    host.py [--open FILE]... [--socket] [--cwd DIR] [--quiet] [--twice] -- COMMAND...
+    fake_host.py [--open FILE]... [--socket] [--cwd DIR] [--quiet] [--twice] -- COMMAND...
 
 Run by a Python that is linked under a host's name. Its own stdin and stdout are joined to
 the command's: what the test writes arrives there, and the answers come back. The first

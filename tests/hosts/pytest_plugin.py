@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import programs
-from hosts.desk import Broken
-from hosts.report import SAME, Report
+from hosts.readme_table import SAME, Report
+from hosts.workspace import PromiseBroken
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _tell_situation(test: pytest.Function) -> str:
     """Return the sentence for the README that a test stands for, if it does."""
-    if {"launcher", "bare_desk"} & set(test.fixturenames):
+    if {"launcher", "workspace_without_launcher"} & set(test.fixturenames):
         words = test.originalname.removeprefix("test_").replace("_", " ").capitalize()
         return re.sub(
             "codex|claude code", lambda found: found[0].title(), words, flags=re.IGNORECASE
@@ -83,7 +83,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     is_control = callspec is not None and callspec.params.get("launcher") == "control"
     try:
         result = yield
-    except Broken as fault:
+    except PromiseBroken as fault:
         if not is_control:
             raise
         pyfuncitem.user_properties.append(("control", str(fault)))

@@ -1,11 +1,11 @@
 """A server with everything that tends to be left behind.
 
-    troupe.py WITNESS polite|hostile
+    forking_server.py LIVENESS polite|hostile
 
 A child, a child in a session of its own, and a daemon that forked twice and emptied its
-environment. Each connects to the witness and stays connected until it ends. Hostile: all
+environment. Each connects to the liveness socket and stays connected until it ends. Hostile: all
 of them ignore the end of input and every signal that can be ignored. Polite: the server
-says "finished" to the witness when its input ends or a signal asks it to, then exits 0.
+says "finished" to the liveness socket when its input ends or a signal asks it to, then exits 0.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ IGNORED = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.
 LEAVES = "leaves"
 
 
-def connect(role: str, witness: str) -> socket.socket:
+def connect(role: str, liveness: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(witness)
+    connection.connect(liveness)
     connection.sendall(f"{role} {os.getpid()}".encode())
     return connection
 
 
-def stay(role: str, witness: str, manner: str) -> None:
+def stay(role: str, liveness: str, manner: str) -> None:
     signal.alarm(120)  # should nobody else end it
     if manner == "hostile":
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
-    connection = connect(role, witness)
+    connection = connect(role, liveness)
     while True:
         signal.pause()
         connection.fileno()
 
 
-def start(role: str, witness: str, manner: str, *, forks: int, own_session: bool) -> None:
+def start(role: str, liveness: str, manner: str, *, forks: int, own_session: bool) -> None:
     """Fork `forks` times and become a fresh program with nothing in its environment."""
     if os.fork():
         return
@@ -47,17 +47,17 @@ def start(role: str, witness: str, manner: str, *, forks: int, own_session: bool
     if forks > 1 and os.fork():
         os._exit(0)
     here = os.path.abspath(__file__)
-    os.execve(sys.executable, [sys.executable, "-S", here, witness, manner, role], {})
+    os.execve(sys.executable, [sys.executable, "-S", here, liveness, manner, role], {})
 
 
-def serve(witness: str, manner: str) -> None:
-    start("child", witness, manner, forks=1, own_session=False)
-    start("own-session", witness, manner, forks=1, own_session=True)
-    start("daemon", witness, manner, forks=2, own_session=True)
+def serve(liveness: str, manner: str) -> None:
+    start("child", liveness, manner, forks=1, own_session=False)
+    start("own-session", liveness, manner, forks=1, own_session=True)
+    start("daemon", liveness, manner, forks=2, own_session=True)
     if manner == "hostile":
-        stay("server", witness, manner)
+        stay("server", liveness, manner)
     ends, tells = os.pipe()
-    connection = connect("server", witness)
+    connection = connect("server", liveness)
 
     def finish(_number: int, _frame: object) -> None:
         os.write(tells, b"!")

@@ -49,7 +49,7 @@ class Turn(NamedTuple):
     offered: list[tuple[str, str]]  # namespace and name of each tool
 
 
-class Models:
+class FakeModels:
     """Both services, what was asked of them, and what the tools answered."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class _Service(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: FakeModels) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.models = models
 

@@ -1,4 +1,4 @@
-"""A developer's desk: a home, projects, models that answer, and the hosts on it."""
+"""A developer's workspace: a home, projects, models that answer, and the hosts on it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hosts import enclosure
-from hosts.models import Answer, Models
+from hosts import isolation
+from hosts.fake_models import Answer, FakeModels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 LAUNCHER = [str(Path(sys.executable).parent / "mcp-launch"), "run"]
-SERVER = [sys.executable, "-S", str(HERE / "server.py")]
+SERVER = [sys.executable, "-S", str(HERE / "probe_server.py")]
 
 CONTEXT = "mcp-launch/context"
 
@@ -34,14 +34,14 @@ FAREWELL = 10.0
 _TOLD = re.compile(r"<<([A-Za-z0-9+/=]+)>>")
 
 
-class Broken(AssertionError):
+class PromiseBroken(AssertionError):
     """A promise that was not kept. Without the launcher that is what is expected."""
 
 
 def promise(kept: object, fault: str) -> None:
     """Demand what the launcher promises; the fault says what is wrong without it."""
     if not kept:
-        raise Broken(fault)
+        raise PromiseBroken(fault)
 
 
 def wrap(launcher: list[str], command: Sequence[str], *options: str) -> list[str]:
@@ -49,7 +49,7 @@ def wrap(launcher: list[str], command: Sequence[str], *options: str) -> list[str
     return [*launcher, *options, "--", *command] if launcher else list(command)
 
 
-class Sight:
+class Observation:
     """What a server saw when it was called, and whom its answer reached."""
 
     def __init__(self, answer: Answer) -> None:
@@ -65,7 +65,7 @@ class Sight:
         self.context: dict[str, Any] = self.meta.get(CONTEXT, {})
 
 
-class Desk:
+class Workspace:
     """Where hosts run: nothing on it is the developer's, and all of it ends with the test."""
 
     def __init__(self, place: Path, programs: dict[str, Path], launcher: list[str]) -> None:
@@ -78,7 +78,7 @@ class Desk:
         self.used: set[str] = set()  # the programs that were run
         self.projects: list[str] = []
         self.terminals: list[Terminal] = []
-        self.models = Models()
+        self.models = FakeModels()
         self._running: list[subprocess.Popen[bytes]] = []
 
     def make_project(self, name: str) -> str:
@@ -135,13 +135,13 @@ class Desk:
         """Return all that hosts have said on their stdout and stderr."""
         return (self.place / "output").read_text(encoding="utf-8")
 
-    def wait_for_sights(self, count: int) -> list[Sight]:
+    def wait_for_observations(self, count: int) -> list[Observation]:
         """Return what servers saw once so many calls were answered."""
         answers = self.models.wait_for(count)
         assert len(answers) >= count, f"not offered: {self.models.not_offered}"
-        return [Sight(answer) for answer in answers]
+        return [Observation(answer) for answer in answers]
 
-    def check(self, sight: Sight, project: str) -> None:
+    def check(self, sight: Observation, project: str) -> None:
         """See to it that a call was worked on in its project, and was told so and whose it is."""
         assert sight.cwd == project
         if self.launcher:
@@ -150,7 +150,7 @@ class Desk:
             key = "threadId" if sight.context["host"] == "codex" else "sessionId"
             assert sight.context[key] == sight.asker
 
-    def clear(self) -> list[str]:
+    def end_all(self) -> list[str]:
         """End every host; return what is left of their servers after a while."""
         for process in self._running:
             end(process)
@@ -159,8 +159,8 @@ class Desk:
         for terminal in self.terminals:
             terminal.close()
         # Codex's daemon is meant to outlive its terminals.
-        enclosure.terminate("codex")
-        return enclosure.wait_until_alone(FAREWELL)
+        isolation.terminate("codex")
+        return isolation.wait_until_alone(FAREWELL)
 
     def close(self) -> None:
         """Leave nothing behind, not even what Codex puts outside its home."""

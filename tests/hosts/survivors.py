@@ -1,4 +1,4 @@
-"""The company of a server that tends to be left behind, and whether it was."""
+"""Which processes of a server are still there when all of them should be gone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 if TYPE_CHECKING:
-    from stage import Witness
+    from launches import LivenessSocket
 
 ROLES = ["server", "child", "own-session", "daemon"]
 
@@ -15,10 +15,10 @@ ROLES = ["server", "child", "own-session", "daemon"]
 PATIENCE = 7.0
 
 
-def list_survivors(witness: Witness) -> list[str]:
+def list_survivors(liveness: LivenessSocket) -> list[str]:
     """Return who is still there, once everybody had the time to go."""
     processes = {}
-    for role, pid in witness.pids.items():
+    for role, pid in liveness.pids.items():
         try:
             processes[psutil.Process(pid)] = role
         except psutil.NoSuchProcess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from facts import FakeTable
+from fakes import FakeProcessTable
 
 from mcp_launch.config_files.site import Site
 from mcp_launch.machine.survey import Survey
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.finding import Finding
 
 
-class Machine:
+class FakeMachine:
     """A user's home and project; no host runs and none is installed but as a test says."""
 
     def __init__(self, home: Path, project: Path) -> None:
         self.home = home
         self.project = project
-        self.table: Any = FakeTable()
+        self.table: Any = FakeProcessTable()
         self.environ = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin"}
         self.programs: dict[str, Any] = {}
         self.platform = "linux"

@@ -22,9 +22,9 @@ HERE = Path(__file__).parent
 LIMIT = 20.0
 
 RUN = [sys.executable, "-m", "mcp_launch", "run"]
-PROBE = [sys.executable, str(HERE / "actors" / "probe.py")]
-MEMORY = [sys.executable, str(HERE / "actors" / "memory.py")]
-TROUPE = [sys.executable, str(HERE / "actors" / "troupe.py")]
+ENVIRONMENT_SERVER = [sys.executable, str(HERE / "scripts" / "environment_server.py")]
+SCRIPTED_SERVER = [sys.executable, str(HERE / "scripts" / "scripted_server.py")]
+FORKING_SERVER = [sys.executable, str(HERE / "scripts" / "forking_server.py")]
 
 
 def python(code: str) -> list[str]:
@@ -46,7 +46,7 @@ def request(method: str, request_id: object = 1, **params: object) -> dict[str, 
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
 
-def refusal(answer: dict[str, Any]) -> str:
+def read_refusal(answer: dict[str, Any]) -> str:
     """Return the text of an answer of the launcher's own: a call's result, or an error."""
     if "error" in answer:
         code = answer["error"]["code"]
@@ -103,7 +103,7 @@ class Launch:
             assert data, "the launch closed its stdout"
             self._read += data
 
-    def wait_for_complaint(self, text: bytes) -> None:
+    def wait_for_stderr(self, text: bytes) -> None:
         """Wait until this is written to stderr."""
         assert self.process.stderr
         deadline = time.monotonic() + LIMIT
@@ -138,7 +138,7 @@ class Launch:
         assert isinstance(result, dict)
         return result
 
-    def greet(self, **capabilities: object) -> dict[str, Any]:
+    def initialize(self, **capabilities: object) -> dict[str, Any]:
         """Open the connection as hosts did until 2025-11-25."""
         self.send(request("initialize", 0, capabilities=capabilities))
         answer = self.answer()
@@ -163,7 +163,7 @@ class Launch:
         return self.process.wait(seconds)
 
 
-class Stage:
+class LaunchRunner:
     """Where launches are started; knows everything it started."""
 
     def __init__(self, project: Path) -> None:
@@ -174,12 +174,14 @@ class Stage:
         """Start `mcp-launch run` with these words."""
         return self.start([*RUN, *words], **options)
 
-    def launch_below(self, program: str, *words: str, command: list[str], **options: Any) -> Launch:
+    def launch_below_host(
+        self, program: str, *words: str, command: list[str], **options: Any
+    ) -> Launch:
         """Start a launch below a stand-in host, and return its connection."""
         path = self.project.parent / program
         if not path.exists():
             path.symlink_to(os.path.realpath(sys.executable))
-        script = str(HERE / "actors" / "host.py")
+        script = str(HERE / "scripts" / "fake_host.py")
         host = self.start([str(path), "-S", "-E", script, *words, "--", *command], **options)
         host.child = int(host.read_line())
         return host
@@ -196,7 +198,7 @@ class Stage:
         self._started.append(process)
         return Launch(process)
 
-    def clear(self) -> None:
+    def end_all(self) -> None:
         """End everything that was started here."""
         for process in self._started:
             if process.poll() is None:
@@ -206,31 +208,31 @@ class Stage:
             process.wait(LIMIT)
 
 
-class Witness:
-    """A socket to which every actor of a troupe connects: its end proves the actor's."""
+class LivenessSocket:
+    """A socket to which processes connect: the end of a connection proves a process's end."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = str(directory / "witness")
+        self.path = str(directory / "liveness")
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(LIMIT)
         self._socket.bind(self.path)
         self._socket.listen(16)
-        self.actors: dict[str, socket.socket] = {}
+        self.connections: dict[str, socket.socket] = {}
         self.pids: dict[str, int] = {}
         self._said: dict[str, bytes] = {}
 
-    def meet(self, *roles: str) -> None:
-        """Wait until all these actors are there."""
-        while not set(roles) <= set(self.actors):
+    def wait_for(self, *roles: str) -> None:
+        """Wait until all these processes have connected."""
+        while not set(roles) <= set(self.connections):
             connection, _ = self._socket.accept()
             connection.settimeout(LIMIT)
             role, pid = connection.recv(100).decode().split()
-            self.actors[role] = connection
+            self.connections[role] = connection
             self.pids[role] = int(pid)
 
-    def hear_last_words(self, role: str) -> bytes:
-        """Return all that an actor says until its end, and so prove its end."""
-        connection = self.actors[role]
+    def read_until_end(self, role: str) -> bytes:
+        """Return all that a process writes until its end, and so prove its end."""
+        connection = self.connections[role]
         words = b""
         try:
             while data := connection.recv(100):
@@ -240,7 +242,7 @@ class Witness:
         return words
 
     def close(self) -> None:
-        for connection in self.actors.values():
+        for connection in self.connections.values():
             connection.close()
         self._socket.close()
         for pid in self.pids.values():

@@ -16,31 +16,26 @@ if TYPE_CHECKING:
 
 def make_context(**facts: Any) -> Context:
     """Return a context of a Codex session in /work/app, but for what is given."""
-    context = Context.__new__(Context)
     nothing = Missing(["it was not looked for"])
+    identity = Identity(facts.pop("session", nothing), facts.pop("thread", nothing))
     values: dict[str, Any] = {
         "launch": Found("launch-1", "made for this launch"),
         "host": Found("codex", "process 10 (codex) above us"),
-        "host_title": "Codex",
         "host_pid": Found("10", "process 10 (codex) above us"),
-        "identity": Identity(nothing, nothing),
-        "thread": nothing,
-        "session": nothing,
+        "identity": identity,
         "facts": load("codex"),
+        "sighting": make_sighting(FakeProcessTable(), 10),
         "inherited_cwd": Found("/inherited", "inherited"),
         "place": Found("/work/app", "inherited"),
         "project_root": Found("/work/app", ".git in it"),
         "home": "/home/me",
         "host_homes": ["/home/me/.codex"],
-        "contradiction": None,
-        "_host_environ": {},
+        "host_environ": {},
     }
-    for name, value in (values | facts).items():
-        setattr(context, name, value)
-    return context
+    return Context(**(values | facts))
 
 
-class FakeTable:
+class FakeProcessTable:
     """A process table in which everything is as the test says."""
 
     SEES_ALL = True
@@ -107,7 +102,7 @@ class FakeTable:
         return self.age
 
 
-def make_sighting(table: FakeTable, pid: int, **facts: Any) -> Sighting:
+def make_sighting(table: FakeProcessTable, pid: int, **facts: Any) -> Sighting:
     """Return a sighting of one process of the table."""
     values: dict[str, Any] = {
         "process": table.look(pid),

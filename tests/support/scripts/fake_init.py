@@ -1,6 +1,6 @@
 """A stand-in for init: starts a command, and adopts whatever it leaves behind.
 
-    adopter.py COMMAND...
+    fake_init.py COMMAND...
 
 Run by a Python that is linked under the name of an init. Ends when it has no children left.
 """

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from stage import HERE, LIMIT, python, wait_until_gone
+from launches import HERE, LIMIT, python, wait_until_gone
 
 from mcp_launch.machine import running
 from mcp_launch.system import linux
@@ -18,7 +18,7 @@ from mcp_launch.system import linux
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stage import Launch, Stage
+    from launches import Launch, LaunchRunner
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.recognize_server import Configured
@@ -33,7 +33,7 @@ STAYS = python(
 
 def serve(code: str) -> list[str]:
     """Return the command that runs some Python under a server's name."""
-    return [sys.executable, "-S", "-E", str(HERE / "actors" / "mcp-docs"), code]
+    return [sys.executable, "-S", "-E", str(HERE / "scripts" / "mcp-docs"), code]
 
 
 SERVER = serve(STAYS[-1])
@@ -49,7 +49,7 @@ STUBBORN = serve(
 )
 
 
-class Enclosure:
+class ProcessSubtree:
     """The process table, without whatever is not below one process."""
 
     def __init__(self, top: int, reader: ProcessTable) -> None:
@@ -63,45 +63,45 @@ class Enclosure:
         return getattr(self._reader, name)
 
 
-def enclose(top: int | None = None, reader: ProcessTable = linux) -> Any:
+def limit_to_subtree(top: int | None = None, reader: ProcessTable = linux) -> Any:
     """Return a table in which there is only what this test started."""
-    return Enclosure(top or os.getpid(), reader)
+    return ProcessSubtree(top or os.getpid(), reader)
 
 
-class Family:
-    """An adopter, a stand-in host below it, and the command that the host started."""
+class FakeHost:
+    """A fake init, a stand-in host below it, and the command that the host started."""
 
     def __init__(
-        self, stage: Stage, program: str, *words: str, command: list[str], **options: Any
+        self, runner: LaunchRunner, program: str, *words: str, command: list[str], **options: Any
     ) -> None:
-        adopter, host = (link(stage, name) for name in (options.pop("adopter", "init"), program))
-        actors = HERE / "actors"
-        self.launch: Launch = stage.start(
+        init, host = (link(runner, name) for name in (options.pop("init", "init"), program))
+        scripts = HERE / "scripts"
+        self.launch: Launch = runner.start(
             [
-                *(adopter, "-S", "-E", str(actors / "adopter.py")),
-                *(host, "-S", "-E", str(actors / "host.py"), *words, "--", *command),
+                *(init, "-S", "-E", str(scripts / "fake_init.py")),
+                *(host, "-S", "-E", str(scripts / "fake_host.py"), *words, "--", *command),
             ],
             **options,
         )
         self.server = int(self.launch.read_line())
         process = linux.look(self.server)
         assert process
-        self.host = process.parent
+        self.pid = process.parent
 
-    def meet(self) -> Family:
+    def wait_until_ready(self) -> FakeHost:
         """Wait until the server is there."""
         assert self.launch.read_line() == b"ready\n"
         return self
 
-    def kill_host(self) -> Family:
+    def kill_host(self) -> FakeHost:
         """End the host as a power cut would; whatever it started is adopted."""
         try:
-            os.kill(self.host, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass  # a stand-in ends by itself when its server closes stdout
-        wait_until_gone(self.host)
+        wait_until_gone(self.pid)
         deadline = time.monotonic() + LIMIT
-        while linux.look(self.host):  # until the adopter has collected it
+        while linux.look(self.pid):  # until the init has collected it
             assert time.monotonic() < deadline
             time.sleep(0.005)
         return self
@@ -115,28 +115,28 @@ class Family:
                 pass  # as it should be
 
 
-class Families:
-    """Starts families, and ends all of them."""
+class FakeHosts:
+    """Starts fake_hosts, and ends all of them."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._started: list[Family] = []
+    def __init__(self, runner: LaunchRunner) -> None:
+        self._runner = runner
+        self._started: list[FakeHost] = []
 
-    def start(self, program: str, *words: str, command: list[str], **options: Any) -> Family:
+    def start(self, program: str, *words: str, command: list[str], **options: Any) -> FakeHost:
         """Start a host with a command that says "ready", and wait for that."""
-        family = Family(self._stage, program, *words, command=command, **options)
-        self._started.append(family)
-        return family.meet()
+        fake_host = FakeHost(self._runner, program, *words, command=command, **options)
+        self._started.append(fake_host)
+        return fake_host.wait_until_ready()
 
-    def clear(self) -> None:
+    def end_all(self) -> None:
         """End everything that was started here."""
-        for family in self._started:
-            family.end()
+        for fake_host in self._started:
+            fake_host.end()
 
 
-def link(stage: Stage, name: str) -> str:
+def link(runner: LaunchRunner, name: str) -> str:
     """Return a Python under another name."""
-    path = stage.project.parent / name
+    path = runner.project.parent / name
     if not path.exists():
         path.symlink_to(os.path.realpath(sys.executable))
     return str(path)
@@ -175,7 +175,7 @@ def _start_of(pid: int) -> str | None:
 
 def take(state: Path, *configured: Configured) -> Census:
     """Look at what this test started."""
-    return running.take(enclose(), str(state), configured)
+    return running.take(limit_to_subtree(), str(state), configured)
 
 
 def forget_seconds(text: str) -> str:

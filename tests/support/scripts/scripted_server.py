@@ -1,6 +1,7 @@
 """A server that remembers what it was told, and does what its calls ask it to.
 
-    memory.py [--tools VARIABLE] [--pages VARIABLE] [--announces] [--needs VARIABLE] [--once FILE]
+    scripted_server.py [--tools VARIABLE] [--pages VARIABLE] [--announces] [--needs VARIABLE]
+                       [--once FILE]
 
 The tool `look` tells what it sees and has heard; `die` ends it; `ask` asks the host and
 tells the answer (or answers at once); `withdraw` cancels that question; `wait` answers when

@@ -23,7 +23,7 @@ needs=NAME      ends without this variable
 in=DIRECTORY    ends anywhere else
 says=TEXT       its last words, if it dies
 shy=FILE        is silent when it is started for the first time
-witness=SOCKET  to which it stays connected
+liveness=SOCKET to which it stays connected
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def refuse(request_id: object, text: str, code: int = -32601) -> None:
 def describe() -> dict[str, Any]:
     has = "prompts" if "toolless" in WORDS else "tools"
     version = {} if "unversioned" in WORDS else {"version": "1"}
-    return {"capabilities": {has: {}}, "serverInfo": {"name": "patient", **version}}
+    return {"capabilities": {has: {}}, "serverInfo": {"name": "server", **version}}
 
 
 def hear(request_id: object, method: str, params: dict[str, Any]) -> None:
@@ -150,13 +150,13 @@ def is_first_start(mark: str) -> bool:
 
 def main() -> None:
     signal.alarm(120)  # should nobody else end it
-    witness = socket.socket(socket.AF_UNIX)
-    if "witness" in VALUES:
-        witness.connect(VALUES["witness"])
-        witness.sendall(f"patient {os.getpid()}".encode())
+    liveness = socket.socket(socket.AF_UNIX)
+    if "liveness" in VALUES:
+        liveness.connect(VALUES["liveness"])
+        liveness.sendall(f"server {os.getpid()}".encode())
     check_surroundings()
     if "noisy" in WORDS:
-        os.write(1, b"Welcome to the patient!\nlistening\n")
+        os.write(1, b"Welcome to the server!\nlistening\n")
     if "imitating" in WORDS:
         os.write(2, IMITATION)
     if "littering" in WORDS:

@@ -49,7 +49,7 @@ def spell(value: Any, random: Random, *, oddly: float) -> str:
     return json.dumps(value)
 
 
-def make_message(random: Random) -> bytes:
+def make_random_message(random: Random) -> bytes:
     """Return a line that may be a call: usual, odd, or something that looks like one."""
     oddly = random.choice([0, 0, 0.05, 0.5])
     if random.random() < 0.1:
