@@ -83,6 +83,13 @@ def find_home_directory(environ: Mapping[str, str]) -> str:
         return "/"  # a container's bare uid: it has no home that could be mistaken for a place
 
 
+def expand_home(path: str, home: str) -> str:
+    """Return a path with its leading `~` replaced by the home; `~name` is taken as it is."""
+    if path == "~" or path.startswith("~/"):
+        return home.rstrip("/") + path[1:] or "/"
+    return path
+
+
 class ProcessIdentity:
     """One process, told apart from any later process with the same pid."""
 

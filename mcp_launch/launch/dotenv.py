@@ -6,6 +6,7 @@ import os
 
 from mcp_launch.errors import SourceMissing
 from mcp_launch.launch.plan import Dotenv
+from mcp_launch.values import expand_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def _find_nearest(context: Context) -> list[str]:
 
 
 def _locate(file: str, context: Context) -> str:
-    if file == "~" or file.startswith("~/"):
-        file = context.home + file[1:]
-    return os.path.join(context.place.value, file)
+    return os.path.join(context.place.value, expand_home(file, context.home))
 
 
 def _read(path: str) -> dict[str, str | None]:
