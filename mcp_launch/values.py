@@ -6,7 +6,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Literal
 
     Verdict = Literal["same", "different", "unknown"]
@@ -88,6 +88,16 @@ def expand_home(path: str, home: str) -> str:
     if path == "~" or path.startswith("~/"):
         return home.rstrip("/") + path[1:] or "/"
     return path
+
+
+def walk_upward(directory: str) -> Iterator[str]:
+    """Return a directory and all those above it, the nearest first."""
+    while directory:
+        yield directory
+        above = os.path.dirname(directory)
+        if above == directory:
+            return
+        directory = above
 
 
 class ProcessIdentity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_launch import state
-from mcp_launch.values import expand_home
+from mcp_launch.values import expand_home, walk_upward
 
 # a path, and what it is for a user whose home is /home/me
 IN_HOME = {
@@ -37,3 +37,17 @@ def test_our_state_may_be_moved_to_the_home_and_below(moved: str, directory: str
     environ = {"HOME": "/home/me", "MCP_LAUNCH_HOME": moved}
 
     assert state.find_directory(environ) == directory
+
+
+# where it begins, and every directory that is looked at
+UPWARD = {
+    "an absolute path": ("/a/b/c", ["/a/b/c", "/a/b", "/a", "/"]),
+    "the root": ("/", ["/"]),
+    "a relative path": ("a/b", ["a/b", "a"]),
+    "nothing": ("", []),
+}
+
+
+@pytest.mark.parametrize(("start", "directories"), UPWARD.values(), ids=UPWARD)
+def test_walking_upward_ends_at_the_root(start: str, directories: list[str]) -> None:
+    assert list(walk_upward(start)) == directories
