@@ -7,7 +7,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Literal
 
     Verdict = Literal["same", "different", "unknown"]
@@ -82,6 +82,23 @@ def find_home_directory(environ: Mapping[str, str]) -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return "/"  # a container's bare uid: it has no home that could be mistaken for a place
+
+
+def expand_home(path: str, home: str) -> str:
+    """Return a path with its leading `~` replaced by the home; `~name` is taken as it is."""
+    if path == "~" or path.startswith("~/"):
+        return home.rstrip("/") + path[1:] or "/"
+    return path
+
+
+def walk_upward(directory: str) -> Iterator[str]:
+    """Return a directory and all those above it, the nearest first."""
+    while directory:
+        yield directory
+        above = os.path.dirname(directory)
+        if above == directory:
+            return
+        directory = above
 
 
 class ProcessIdentity:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.config_files import git_index
 from mcp_launch.config_files.git_index import IndexUnreadable
+from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,16 +54,13 @@ def judge(path: str) -> Answer:
 
 def _find_repository(directory: str) -> tuple[str, str] | None:
     """Return the nearest work tree upward, and its Git directory."""
-    while True:
-        inner = os.path.join(directory, ".git")
+    for top in walk_upward(directory):
+        inner = os.path.join(top, ".git")
         if os.path.isfile(inner):  # of a worktree or a submodule
-            return directory, _follow(inner, directory)
+            return top, _follow(inner, top)
         if _is_git_directory(inner):
-            return directory, inner
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return None
-        directory = parent
+            return top, inner
+    return None
 
 
 def _is_git_directory(directory: str) -> bool:

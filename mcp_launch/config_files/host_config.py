@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch.config_files.host_quirks import HostQuirks
 from mcp_launch.config_files.wrap import Shape
+from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,12 +128,7 @@ def in_project(site: Site, *names: str) -> str:
 
 def list_upward(site: Site, *names: str) -> list[str]:
     """Return a path below the project and below each directory above it, the nearest first."""
-    directory = site.project
-    found = [os.path.join(directory, *names)]
-    while os.path.dirname(directory) != directory:
-        directory = os.path.dirname(directory)
-        found.append(os.path.join(directory, *names))
-    return found
+    return [os.path.join(directory, *names) for directory in walk_upward(site.project)]
 
 
 def count_inside(site: Site) -> int:

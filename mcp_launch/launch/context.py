@@ -10,7 +10,7 @@ import time
 
 from mcp_launch.errors import UsageError
 from mcp_launch.hosts.host import Sighting
-from mcp_launch.values import Found, Missing, find_home_directory, name_home
+from mcp_launch.values import Found, Missing, find_home_directory, name_home, walk_upward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,15 +177,10 @@ def read_cwd(environ: Mapping[str, str]) -> str:
 
 def find_project_root(start: str) -> Found | Missing:
     """Return the nearest directory upward that holds a mark of a project."""
-    directory = start
-    while directory:
+    for directory in walk_upward(start):
         for marker in ROOT_MARKERS:
             if os.path.lexists(f"{directory.rstrip('/')}/{marker}"):
                 return Found(directory, f"{marker} in it")
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            break
-        directory = parent
     return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
 
 

@@ -6,6 +6,7 @@ import os
 
 from mcp_launch.errors import SourceMissing
 from mcp_launch.launch.plan import Dotenv
+from mcp_launch.values import expand_home, walk_upward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,19 +29,16 @@ def load(profile: Profile, context: Context) -> Dotenv:
 
 def _find_nearest(context: Context) -> list[str]:
     top = getattr(context.project_root, "value", context.place.value)
-    directory = context.place.value
-    while True:
+    for directory in walk_upward(context.place.value):
         if os.path.isfile(f"{directory}/.env"):
             return [f"{directory}/.env"]
-        if directory in {top, os.path.dirname(directory)}:
-            return []
-        directory = os.path.dirname(directory)
+        if directory == top:
+            break
+    return []
 
 
 def _locate(file: str, context: Context) -> str:
-    if file == "~" or file.startswith("~/"):
-        file = context.home + file[1:]
-    return os.path.join(context.place.value, file)
+    return os.path.join(context.place.value, expand_home(file, context.home))
 
 
 def _read(path: str) -> dict[str, str | None]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch.errors import PlaceRefused, suggest
-from mcp_launch.values import Found, Missing
+from mcp_launch.values import Found, Missing, expand_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,6 +124,5 @@ def _require_root(context: Context) -> Found:
 
 
 def _expand(wanted: str, context: Context) -> str:
-    if wanted == "~" or wanted.startswith("~/"):
-        wanted = context.home + wanted[1:]
-    return os.path.normpath(os.path.join(context.place.value, wanted))
+    directory = expand_home(wanted, context.home)
+    return os.path.normpath(os.path.join(context.place.value, directory))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch.errors import CommandNotFound, NotExecutable
+from mcp_launch.values import find_home_directory
 
 # What exec's own search uses when PATH is not set.
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -111,7 +112,7 @@ def _list_near(name: str, directories: list[str]) -> list[str]:
 
 def _find_managed(name: str) -> str | None:
     """Look where nvm, fnm, volta, mise, asdf, uv and Homebrew put their programs."""
-    home = os.path.expanduser("~")
+    home = find_home_directory(os.environ)
     places = [
         *_newest(f"{home}/.nvm/versions/node", "bin"),
         *_newest(f"{home}/.local/share/fnm/node-versions", "installation/bin"),

@@ -7,8 +7,6 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-import psutil
-
 from mcp_launch.errors import LaunchError
 from mcp_launch.values import compare
 
@@ -119,10 +117,7 @@ def _is_alive(table: ProcessTable, seen: ProcessIdentity) -> bool:
     now = table.look(seen.pid)
     if now is None or compare(seen, now.identity) != "same":
         return False
-    try:
-        return psutil.Process(seen.pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+    return table.is_running(seen.pid)
 
 
 def _send(table: ProcessTable, seen: ProcessIdentity, number: signal.Signals) -> None:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.errors import UsageError
+from mcp_launch.values import expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +47,7 @@ def find(environ: Mapping[str, str], home: str) -> str:
             fix="install it (pipx install . or uv tool install . in a clone), and run that one",
         )
     places = [environ[name] for name in _SHIM_VARIABLES if environ.get(name)]
-    places += [place.replace("~", home) for place in _SHIM_PLACES]
+    places += [expand_home(place, home) for place in _SHIM_PLACES]
     shims = [os.path.join(place, _FILE) for place in places]
     named = shutil.which(_FILE, path=environ.get("PATH"))
     for shim in (*shims, *([named] if named else [])):

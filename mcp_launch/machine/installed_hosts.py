@@ -15,12 +15,14 @@ import signal
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
 
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import releases
+from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.site import Site
@@ -109,11 +111,10 @@ def read_version(name: str, path: str) -> str:
     if found := _IN_PATH.search(real):
         return found.group(1)
     directory = real if os.path.isdir(real) else os.path.dirname(real)
-    for _ in range(_LEVELS):
+    for above in islice(walk_upward(directory), _LEVELS):
         for read in (_read_package, _read_bundle):
-            if version := read(name, directory):
+            if version := read(name, above):
                 return version
-        directory = os.path.dirname(directory)
     return ""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch import masking
 from mcp_launch.machine import foresight, host_environment
+from mcp_launch.values import expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,6 @@ def _read_dotenv(survey: Survey, launch: Launch) -> dict[str, str]:
     found: dict[str, str] = {}
     for place in (survey.site.project, *launch.places):
         for file in launch.profile.dotenv or [".env"]:
-            is_at_home = file == "~" or file.startswith("~/")
-            path = survey.site.home + file[1:] if is_at_home else os.path.join(place, file)
+            path = os.path.join(place, expand_home(file, survey.site.home))
             found |= host_environment.read_variables(path)
     return found

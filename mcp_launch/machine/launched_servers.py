@@ -10,6 +10,7 @@ from mcp_launch.machine.process_snapshot import Launch, Server, is_settled
 from mcp_launch.machine.recognize_server import prefer
 from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +128,7 @@ def _prove_ownerless(
     if any(population.has_host_above(root.pid) for root in roots):
         return ""
     # Where the kernel does not say (outside Linux), the lease and the parents have to do.
-    excused = set() if os.path.exists("/proc/self/fd") else {"unknown"}
+    excused = set() if linux.shows_descriptors() else {"unknown"}
     if any(end.state not in {"gone", *excused} for end in ends):
         return ""
     return f"its host, process {get_member(host, 'pid')}, is gone"

@@ -13,8 +13,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import psutil
-
 from mcp_launch import masking, state
 from mcp_launch.config_files import wrap
 from mcp_launch.errors import UsageError
@@ -39,7 +37,7 @@ def find_hosted(
         known = prefer(configured, facts.name)
         for pid in population.children.get(host, []):
             name = None if pid in taken else _find_name(population, pid, known)
-            if name and _is_own(pid):
+            if name and _is_own(population, pid):
                 ends = population.look_at_ends(pid)
                 if all(end.state == "held" for end in ends):
                     yield host, _describe(population, pid, name, ends)
@@ -64,7 +62,7 @@ def _find_left(
         if pid in taken or pid in population.hosts or not _may_be_left(population, pid):
             continue
         tree = population.list_tree([process.identity])
-        if named.isdisjoint(tree) or not _is_own(pid):
+        if named.isdisjoint(tree) or not _is_own(population, pid):
             continue
         ends = population.look_at_ends(pid)
         if any(end.state != "gone" for end in ends) or _is_anothers(population, pid, ends):
@@ -159,11 +157,9 @@ def _find_state(population: Population, pid: int) -> str:
     return state.find_directory(environ) if environ else "a directory that cannot be read"
 
 
-def _is_own(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).uids().real == os.getuid()
-    except (psutil.Error, AttributeError):
-        return False  # gone; or Windows, which has neither
+def _is_own(population: Population, pid: int) -> bool:
+    # Windows has no such owners.
+    return hasattr(os, "getuid") and population.table.read_owner(pid) == os.getuid()
 
 
 def _describe(population: Population, pid: int, name: str, ends: tuple[End, End]) -> Server:
@@ -174,19 +170,12 @@ def _describe(population: Population, pid: int, name: str, ends: tuple[End, End]
         roots=roots,
         processes=population.list_tree(roots),
         command=tuple(masking.mask(population.table.read_argv(pid))),
-        project=_read_cwd(pid),
+        project=population.table.read_cwd(pid),
         age=population.table.started_seconds_ago(pid),
         stdin=ends[0],
         stdout=ends[1],
         state=_find_state(population, pid),
     )
-
-
-def _read_cwd(pid: int) -> str:
-    try:
-        return psutil.Process(pid).cwd()
-    except psutil.Error:
-        return ""
 
 
 def _find_name_behind(

@@ -15,6 +15,8 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from mcp_launch.system import linux
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -53,10 +55,10 @@ class Endpoints:
 
     def look(self, pid: int, fd: int) -> End:
         """Find the other end of a process's stdin (0) or stdout (1)."""
-        name = read_link(f"/proc/{pid}/fd/{fd}")
+        name = linux.read_link(pid, fd)
         if name.startswith("pipe:"):
             mode = os.O_WRONLY if fd else os.O_RDONLY
-            if is_pipe_left(f"/proc/{pid}/fd/{fd}", mode, name):
+            if is_pipe_left(pid, fd, mode, name):
                 return End("gone", name)
             holders = self.list_pipe_holders(name, mode)
         elif name.startswith("socket:"):
@@ -74,7 +76,7 @@ class Endpoints:
         return {
             holder
             for holder, number in self._held.get(name, [])
-            if read_access_mode(f"/proc/{holder}", number) in wanted
+            if linux.read_access_mode(holder, number) in wanted
         }
 
     def list_holders(self, name: str) -> set[int]:
@@ -90,8 +92,7 @@ class Endpoints:
         """Return who has which pipe or socket open, and as which descriptor."""
         held: dict[str, list[tuple[int, str]]] = {}
         for pid in self._pids:
-            for number in _list_descriptors(pid):
-                name = read_link(f"/proc/{pid}/fd/{number}")
+            for number, name in linux.list_links(pid):
                 if name.startswith(("pipe:", "socket:")):
                     held.setdefault(name, []).append((pid, number))
         return held
@@ -105,14 +106,14 @@ class Endpoints:
             return {}  # a sandbox without netlink: unknown, all of them
 
 
-def is_pipe_left(path: str, mode: int, name: str) -> bool:
+def is_pipe_left(process: int | str, number: int | str, mode: int, name: str) -> bool:
     """Tell whether nobody at all has the other end of a pipe open.
 
     We open the process's own end once more and ask: the kernel says "hung up" to a reader
     without writers, and "error" to a writer without readers. Nothing is read or written.
     """
     try:
-        ours = os.open(path, mode | os.O_NONBLOCK | os.O_CLOEXEC)
+        ours = linux.reopen(process, number, mode | os.O_NONBLOCK)
     except OSError:
         return False  # gone, or not ours to look at
     try:
@@ -158,28 +159,3 @@ def _read_answer(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _align(length: int) -> int:
     return max(length + 3 & ~3, _ATTRIBUTE.size)
-
-
-def _list_descriptors(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return []  # gone, or another user's
-
-
-def read_link(path: str) -> str:
-    """Return what a link of /proc names; nothing if it is not to be read."""
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""  # gone, another user's, or a system without /proc
-
-
-def read_access_mode(process: str, number: str) -> int:
-    """Return how a descriptor is open; `process` is its directory in /proc."""
-    try:
-        with open(f"{process}/fdinfo/{number}", encoding="ascii") as file:
-            flags = next(line.split()[1] for line in file if line.startswith("flags:"))
-    except (OSError, StopIteration):
-        return -1  # closed just now
-    return int(flags, 8) & os.O_ACCMODE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import psutil
 
 from mcp_launch.errors import UsageError, printable
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,13 +41,9 @@ def add_up(parts: Iterable[Memory]) -> Memory:
 
 def measure(pid: int) -> Memory:
     """Return what a process holds; one that has ended holds nothing."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("Pss:"):
-                    return Memory(int(line.split()[1]) * 1024)
-    except OSError:
-        pass  # no such file on this system, or not ours to read
+    share = linux.measure_share(pid)
+    if share is not None:
+        return Memory(share)
     try:
         amount = psutil.Process(pid).memory_info().rss
     except psutil.Error:

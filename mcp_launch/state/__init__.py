@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from stat import S_ISREG
 
-from mcp_launch.values import find_home_directory
+from mcp_launch.values import expand_home, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def find_directory(environ: Mapping[str, str]) -> str:
     home = find_home_directory(environ)
     moved = environ.get("MCP_LAUNCH_HOME") or "~/.local/state/mcp-launch"
     # Never relative to where we happen to run: that is somebody's project.
-    return os.path.join(home, moved.removeprefix("~/"))
+    return os.path.join(home, expand_home(moved, home))
 
 
 def find_leases(environ: Mapping[str, str]) -> str:

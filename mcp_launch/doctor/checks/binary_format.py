@@ -6,6 +6,8 @@ import os
 import struct
 from typing import NamedTuple
 
+from mcp_launch.system import linux
+
 # As much of a file as tells what it is: headers, and where an ELF file names its loader.
 HEAD = 4096
 
@@ -24,8 +26,7 @@ _ALSO_RUN = {
     ("darwin", "aarch64"): "x86_64",
 }
 
-# Where Linux notes what else can be run, and who does it: below WSL it is Windows.
-_FOREIGN = "/proc/sys/fs/binfmt_misc"
+# Who runs what is not Linux's own: below WSL it is Windows.
 _EMULATORS = ("qemu", "WSLInterop", "rosetta", "wine")
 
 # Shorter than any header.
@@ -52,11 +53,7 @@ class Fault(NamedTuple):
 
 def look_at_system(platform: str, machine: str) -> System:
     """Return the system that we are on."""
-    try:
-        names = os.listdir(_FOREIGN)
-    except OSError:
-        names = []  # it runs nothing else
-    has_emulators = any(name.startswith(_EMULATORS) for name in names)
+    has_emulators = any(name.startswith(_EMULATORS) for name in linux.list_foreign_formats())
     return System(platform, _SPELLINGS.get(machine.lower(), machine.lower()), has_emulators)
 
 

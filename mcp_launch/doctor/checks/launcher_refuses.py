@@ -10,7 +10,7 @@ from mcp_launch.errors import LaunchError, ProfileRefused
 from mcp_launch.launch.context import find_project_root
 from mcp_launch.launch.place import PLACES
 from mcp_launch.machine import foresight, host_environment
-from mcp_launch.values import Missing
+from mcp_launch.values import Missing, expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def _look_for_files(survey: Survey, item: Item, wanted: Profile) -> Iterator[Fin
     """Look for the files of variables that are named."""
     place = _find_place(survey, item)
     for file in wanted.dotenv:
-        path = survey.site.home + file[1:] if file == "~" or file.startswith("~/") else file
+        path = expand_home(file, survey.site.home)
         is_known = os.path.isabs(path) or bool(place)
         if is_known and host_environment.is_solved(item, path):
             path = os.path.join(place, path)

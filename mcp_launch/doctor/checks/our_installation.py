@@ -17,6 +17,7 @@ from mcp_launch.machine import installation
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.survey import list_elsewhere
 from mcp_launch.state import profile_cache
+from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,9 +80,7 @@ def _tell_unbelieved(directory: str) -> Iterator[Finding]:
 
 def _tell_missing(directory: str) -> Iterator[Finding]:
     """See whether a directory that is not there could be made."""
-    above = os.path.abspath(directory)
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
+    above = next(filter(os.path.lexists, walk_upward(os.path.abspath(directory))))
     if not os.path.isdir(above):
         problem = f"{directory} cannot be made: {above} is not a directory"
         yield _refuse(directory, problem, f"move {above} away")

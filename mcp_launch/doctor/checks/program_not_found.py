@@ -12,6 +12,7 @@ from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import CommandNotFound, LaunchError, NotExecutable
 from mcp_launch.launch import program
 from mcp_launch.machine import foresight
+from mcp_launch.values import expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -130,8 +131,9 @@ class _Search:
         title = self.item.host.title
         if name[0] == "~" or "$" in name:
             problem = f"{title} takes {name} as it is written, and there is no such file"
-            whole = name.replace("~", self.survey.site.home, 1) if name[0] == "~" else "its path"
-            return Finding("ML201", self.subject, problem, f"write {whole}")
+            whole = expand_home(name, self.survey.site.home)
+            fix = f"write {whole if whole != name else 'its path'}"
+            return Finding("ML201", self.subject, problem, fix)
         elsewhere = self._find_in_shell(name)
         if elsewhere:
             problem = f"{name} is not on the PATH that {title} gives ({self.path})"

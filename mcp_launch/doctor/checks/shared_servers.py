@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import printable
 from mcp_launch.machine.subject import Subject
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ _FIX = (
 def check(survey: Survey, directory: str = _DIRECTORY) -> Iterator[Finding]:
     """Find the sockets of a pool that runs, and the entries that go through one."""
     for path in sorted(glob.glob(f"{glob.escape(directory)}/{_PREFIX}*{_SUFFIX}")):
-        connections = _count_connections(path)
+        connections = linux.count_connections(path)
         if _is_own(path) and (connections or _accepts(path)):
             server = os.path.basename(path)[len(_PREFIX) : -len(_SUFFIX)]
             told = f" ({connections} connected)" if connections else ""
@@ -54,17 +55,6 @@ def check(survey: Survey, directory: str = _DIRECTORY) -> Iterator[Finding]:
                 f"{printable(item.name)} is agent-deck's pooled server, not one of its own",
                 _FIX,
             )
-
-
-def _count_connections(path: str) -> int:
-    """Return how many are connected to a socket, as far as the kernel tells."""
-    try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
-            rows = [line.split(maxsplit=7) for line in file]
-    except OSError:
-        return 0  # not Linux
-    connected = "03"
-    return sum(row[7:] == [f"{path}\n"] and row[5] == connected for row in rows)
 
 
 def _is_own(path: str) -> bool:

@@ -9,6 +9,8 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch.values import walk_upward
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -75,13 +77,8 @@ def tell_why_shim_fails(file: str, place: str, environ: Mapping[str, str], home:
 
 
 def _find_above(place: str, name: str) -> str:
-    directory = place
-    while True:
-        if os.path.isfile(os.path.join(directory, name)):
-            return os.path.join(directory, name)
-        if directory == os.path.dirname(directory):
-            return ""
-        directory = os.path.dirname(directory)
+    files = (os.path.join(directory, name) for directory in walk_upward(place))
+    return next(filter(os.path.isfile, files), "")
 
 
 def _read(path: str) -> str:
