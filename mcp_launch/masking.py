@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from mcp_launch.launch.environment import ANYWHERE
 from mcp_launch.launch.options import SOURCES, SPELLINGS
-from mcp_launch.launch.secret_names import ANYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -48,7 +48,7 @@ CIRCLES = {
     frozenset(
         {
             "runtime.relay",
-            "broker.connection",
+            "broker",
             "broker.replacement",
             "broker.server_messages",
         }

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
+    from mcp_launch.broker import Conversation
     from mcp_launch.broker.calls import Misplaced
-    from mcp_launch.broker.connection import Conversation
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json, Message

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.broker.connection import Conversation
+    from mcp_launch.broker import Conversation
     from mcp_launch.protocol.json_text import Json, Message
 
     # What is done with an answer, and the line that it is.

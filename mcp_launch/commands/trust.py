@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_launch.errors import ProfileRefused, UsageError
 from mcp_launch.launch import profile_reader
 from mcp_launch.launch.context import find_project
-from mcp_launch.launch.profile_files import PROJECT_FILE, refuse_foreign
+from mcp_launch.launch.profile import PROJECT_FILE, refuse_foreign
 from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from mcp_launch.config_files import (
 )
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
-from mcp_launch.launch import profile_files
+from mcp_launch.launch import profile
 from mcp_launch.machine import wrap_warnings
 from mcp_launch.machine.survey import make_site
 from mcp_launch.state import leases
@@ -330,7 +330,7 @@ def _conclude(
 ) -> int:
     for problem in stays:
         console.print(Text(problem, "red"))
-    config = profile_files.locate_user_file(environ)
+    config = profile.locate_user_file(environ)
     if os.path.lexists(config):
         console.print(Text(f"Your own profiles stay: {config}"))
     if stays or not is_done:

@@ -10,7 +10,7 @@ import sys
 
 from mcp_launch import state, trace
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
-from mcp_launch.launch import context, environment, lineage, options, plan, profile, program
+from mcp_launch.launch import context, environment, lineage, options, plan, profile
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table
 from mcp_launch.system.guardian import Starter, wait_for
@@ -86,10 +86,10 @@ def _launch(arguments: list[str], launch: str) -> int:
     starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
     guardian = starter.begin(decided, pipes)
     # The server is on its way. What is imported from here on, is imported meanwhile.
-    from mcp_launch.runtime import serve
+    from mcp_launch import runtime
 
     wait_for(guardian, decided)
-    running = serve.Running(
+    running = runtime.Running(
         wanted=wanted,
         line=line,
         found=found,
@@ -98,7 +98,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         starter=starter,
         decide=lambda changed: _plan(wanted, changed),
     )
-    return serve.carry(running, pipes, wake)
+    return runtime.carry(running, pipes, wake)
 
 
 def prepare_process() -> None:
@@ -163,7 +163,9 @@ def refuse_guess(wanted: Profile, found: Context) -> None:
 
 def _plan(wanted: Profile, found: Context) -> Plan:
     decided = plan.decide(wanted, found, os.environ, read_dotenv(wanted, found))
-    decided.program = program.find(decided.argv[0], decided.environ.get("PATH"), decided.cwd.value)
+    decided.program = plan.find_program(
+        decided.argv[0], decided.environ.get("PATH"), decided.cwd.value
+    )
     return decided
 
 

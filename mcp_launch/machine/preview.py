@@ -19,17 +19,7 @@ from mcp_launch.errors import (
     ProfileRefused,
     SourceMissing,
 )
-from mcp_launch.launch import (
-    context,
-    lineage,
-    options,
-    place,
-    plan,
-    profile,
-    profile_files,
-    profile_reader,
-    program,
-)
+from mcp_launch.launch import context, environment, lineage, options, plan, profile, profile_reader
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.launch.profile import Profile
 from mcp_launch.machine.preview_inputs import NO_COMMAND, split
@@ -132,29 +122,29 @@ class Prospect:
         Each with what it says, or why it says nothing.
         """
         environ = self.situation.environ
-        own = profile_files.name_table(self.server)
-        path = profile_files.locate_project_file(self.found.place.value)
+        own = profile.name_table(self.server)
+        path = profile.locate_project_file(self.found.place.value)
         if self.server and path:
             record, refused = self._look_at_projects()
             yield path, record, _tell_why(path, own, refused)
-        path = profile_files.locate_user_file(environ)
+        path = profile.locate_user_file(environ)
         tables: dict[str, Record] = {}
         refused = None
         try:
-            tables = profile_files.look_at_users(self.server, environ, is_launch=False)
+            tables = profile.look_at_users(self.server, environ, is_launch=False)
         except ProfileRefused as error:
             refused = error
         if self.server:
             yield path, tables.get(own), _tell_why(path, own, refused)
-        if profile_files.DEFAULTS in tables:
-            yield f"{profile_files.DEFAULTS} in {path}", tables[profile_files.DEFAULTS], ""
+        if profile.DEFAULTS in tables:
+            yield f"{profile.DEFAULTS} in {path}", tables[profile.DEFAULTS], ""
 
     def find_untrusted(self, name: str) -> ProfileRefused | None:
         """Return why a project's file may not be used, if it would give a variable."""
         _, refused = self._look_at_projects()
         if refused is None:
             return None
-        path = profile_files.locate_project_file(self.found.place.value)
+        path = profile.locate_project_file(self.found.place.value)
         try:
             told = profile_reader.read(path, None, is_projects=True)["servers"].get(self.server, {})
         except ProfileRefused:
@@ -166,9 +156,7 @@ class Prospect:
             return None, None
         environ, place = self.situation.environ, self.found.place.value
         try:
-            return profile_files.look_at_projects(
-                self.server, environ, place, is_launch=False
-            ), None
+            return profile.look_at_projects(self.server, environ, place, is_launch=False), None
         except ProfileRefused as refused:
             return None, refused
 
@@ -220,7 +208,7 @@ class Prospect:
     def _decide(self) -> Plan:
         facts = (self.found, self.situation.environ, self.dotenv)
         try:
-            place.decide_cwd(
+            environment.decide_cwd(
                 self.wanted.cwd,
                 self.found,
                 origin=self.wanted.cwd_origin,
@@ -264,7 +252,7 @@ class Prospect:
             self.program = Missing(["it is relative to the directory"])
             return
         try:
-            file = program.find(argv[0], environ.get("PATH"), self.decided.cwd.value)
+            file = plan.find_program(argv[0], environ.get("PATH"), self.decided.cwd.value)
             self.program = Found(file, "the file that is run")
         except LaunchError as error:
             self.problems.append(error)

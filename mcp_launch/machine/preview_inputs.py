@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts, launch, state
 from mcp_launch.config_files import run_options, wrap
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
-from mcp_launch.launch import context, lineage, options, profile, profile_files, profile_reader
+from mcp_launch.launch import context, lineage, options, profile, profile_reader
 from mcp_launch.launch.lineage import Lineage
 from mcp_launch.machine import foresight, host_environment, nearby_session
 from mcp_launch.machine.survey import Survey, check_hosts, make_site
@@ -105,7 +105,7 @@ def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 def _list_profiles(here: Situation, place: str) -> Iterator[str]:
     """Return the servers of all profiles; an empty name for a file that cannot be read."""
-    files = (profile_files.locate_user_file(here.environ), profile_files.locate_project_file(place))
+    files = (profile.locate_user_file(here.environ), profile.locate_project_file(place))
     for at, path in enumerate(files):
         if os.path.exists(path):
             try:

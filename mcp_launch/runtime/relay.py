@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch import trace
-from mcp_launch.broker.connection import Conversation
+from mcp_launch.broker import Conversation
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol.server_lines import StdoutGuard
 from mcp_launch.runtime.loop import CHUNK, Attendant, explain_early_end, wait_for_input

@@ -23,9 +23,8 @@ from launches import (
     wait_until_gone,
 )
 
-from mcp_launch import hosts
+from mcp_launch import hosts, runtime
 from mcp_launch.launch import lineage
-from mcp_launch.runtime import serve
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
@@ -232,10 +231,10 @@ def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
     ended.wait()
     table = FakeProcessTable()
     line = lineage.Lineage([], hosts.UNKNOWN, None)
-    running = serve.Running.__new__(serve.Running)
+    running = runtime.Running.__new__(runtime.Running)
     running.table, running.line, running.found = table, line, make_context()
 
-    watch = serve.watch_hosts(running, [os.getppid(), ended.pid])
+    watch = runtime.watch_hosts(running, [os.getppid(), ended.pid])
 
     assert watch.is_lost
     for fd in watch.descriptors:
@@ -246,11 +245,11 @@ def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
     table = FakeProcessTable()
     known = table.add(os.getppid(), "codex", start="ticks:1")
     table.add(os.getppid(), "another", start="ticks:2")
-    running = serve.Running.__new__(serve.Running)
+    running = runtime.Running.__new__(runtime.Running)
     running.table = table
     running.line = lineage.Lineage([], hosts.UNKNOWN, known)
 
-    watch = serve.watch_hosts(running, [os.getppid()])
+    watch = runtime.watch_hosts(running, [os.getppid()])
 
     assert watch.is_lost
     for fd in watch.descriptors:

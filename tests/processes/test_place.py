@@ -12,7 +12,7 @@ from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner, python, request, wai
 
 from mcp_launch import hosts
 from mcp_launch.errors import PlaceRefused
-from mcp_launch.launch import context, place, plan, profile
+from mcp_launch.launch import context, environment, plan, profile
 from mcp_launch.launch.context import Context, find_context
 from mcp_launch.launch.lineage import Lineage
 from mcp_launch.values import Found, Missing
@@ -43,7 +43,7 @@ PLACES = [
 def test_cwd(wanted: str, session: str, root: str, expected: str) -> None:
     facts = make_context(place=Found(session, "inherited"), project_root=Found(root, ".git in it"))
 
-    assert place.decide_cwd(wanted, facts, EVERYTHING_EXISTS).value == expected
+    assert environment.decide_cwd(wanted, facts, EVERYTHING_EXISTS).value == expected
 
 
 HOMES = [
@@ -249,7 +249,7 @@ def test_a_project_root_that_is_not_there_is_named() -> None:
     facts = make_context(project_root=Missing(["no .git in /x or above"]))
 
     with pytest.raises(PlaceRefused, match=r"no \.git in /x or above"):
-        place.decide_cwd("project_root", facts, EVERYTHING_EXISTS)
+        environment.decide_cwd("project_root", facts, EVERYTHING_EXISTS)
 
 
 @pytest.mark.parametrize("marker", context.ROOT_MARKERS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import LaunchError, ProfileRefused
 from mcp_launch.launch.context import find_project_root
-from mcp_launch.launch.place import PLACES
+from mcp_launch.launch.environment import PLACES
 from mcp_launch.machine import foresight, host_environment
 from mcp_launch.values import Missing, expand_home
 

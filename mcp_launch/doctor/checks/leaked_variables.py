@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.checks import needed_variables
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.launch import environment, profile_files
+from mcp_launch.launch import environment, profile
 from mcp_launch.machine import foresight, host_environment
 from mcp_launch.machine.subject import Subject
 
@@ -120,7 +120,7 @@ def _tell_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> 
         f"{host.title} hands its credentials on to {len(getting)} of its servers "
         f"({shown}{more}): {', '.join(got)}",
         f"run: mcp-launch wrap --host {host.name} -- --pass-env safe; or write "
-        f'pass_env = "safe" below [defaults] in ~/{profile_files.USER_FILE}',
+        f'pass_env = "safe" below [defaults] in ~/{profile.USER_FILE}',
     )
 
 

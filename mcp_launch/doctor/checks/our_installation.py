@@ -12,7 +12,7 @@ from mcp_launch.config_files import leftovers, wrapped_files
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.launch import profile_files, profile_reader
+from mcp_launch.launch import profile, profile_reader
 from mcp_launch.machine import installation
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.survey import list_elsewhere
@@ -74,7 +74,7 @@ def _tell_unbelieved(directory: str) -> Iterator[Finding]:
                 "ML012",
                 Subject(file=entry.path),
                 f"{entry.path} may have been written by another user: it is not believed",
-                f"remove it: rm {profile_files.quote(entry.path)}",
+                f"remove it: rm {profile.quote(entry.path)}",
             )
 
 
@@ -86,9 +86,7 @@ def _tell_missing(directory: str) -> Iterator[Finding]:
         yield _refuse(directory, problem, f"move {above} away")
     elif not os.access(above, os.W_OK | os.X_OK):
         problem = f"{directory} cannot be made: you may not write into {above}"
-        yield _refuse(
-            directory, problem, f"make it writable: chmod u+wx {profile_files.quote(above)}"
-        )
+        yield _refuse(directory, problem, f"make it writable: chmod u+wx {profile.quote(above)}")
 
 
 def _refuse(directory: str, problem: str, fix: str) -> Finding:
@@ -98,10 +96,10 @@ def _refuse(directory: str, problem: str, fix: str) -> Finding:
 def _tell_owner(directory: str) -> list[Finding]:
     owner = os.stat(directory).st_uid
     if owner != os.geteuid():
-        fix = f"run: sudo chown -R $(id -u) {profile_files.quote(directory)}"
+        fix = f"run: sudo chown -R $(id -u) {profile.quote(directory)}"
         return [_refuse(directory, f"{directory} belongs to another user (uid {owner})", fix)]
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
-        fix = f"run: chmod u+rwx {profile_files.quote(directory)}"
+        fix = f"run: chmod u+rwx {profile.quote(directory)}"
         return [_refuse(directory, f"you may not write into {directory}", fix)]
     return []
 
@@ -117,7 +115,7 @@ def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
             "ML012",
             Subject(file=directory),
             f"{directory} is open to other users (mode {mode:o})",
-            f"run: chmod 700 {profile_files.quote(directory)}",
+            f"run: chmod 700 {profile.quote(directory)}",
             Repair(f"make {directory} private", partial(_make_private, directory)),
         )
     ]
@@ -144,25 +142,25 @@ def tell_room(
 
 def check_user_profile(survey: Survey) -> Iterator[Finding]:
     """See that the user's profiles can be used (ML013)."""
-    path = profile_files.locate_user_file(survey.environ)
+    path = profile.locate_user_file(survey.environ)
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     try:
         profile_reader.read(path, None, is_projects=False)
-        profile_files.refuse_if_others_can_write(path, os.stat(path))
+        profile.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
         yield _tell_refused("ML013", path, refused)
 
 
 def check_project_profile(survey: Survey) -> Iterator[Finding]:
     """See that a project's profiles can be used, and are trusted (ML013, ML014)."""
-    path = os.path.join(os.path.realpath(survey.site.project), profile_files.PROJECT_FILE)
+    path = os.path.join(os.path.realpath(survey.site.project), profile.PROJECT_FILE)
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     before = profile_cache.read(path, survey.environ)
-    how = f"mcp-launch trust {profile_files.quote(path)}"
+    how = f"mcp-launch trust {profile.quote(path)}"
     try:
-        profile_files.refuse_foreign(path)
+        profile.refuse_foreign(path)
         record = profile_reader.read(path, before, is_projects=True)
     except ProfileRefused as refused:
         if before and before["trusted"]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.checks import binary_format, program_not_runnable, version_manager
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import CommandNotFound, LaunchError, NotExecutable
-from mcp_launch.launch import program
+from mcp_launch.launch import plan
 from mcp_launch.machine import foresight
 from mcp_launch.values import expand_home
 
@@ -73,7 +73,7 @@ class _Search:
         refused: LaunchError | None = None
         for place in self.places or ["/"]:
             try:
-                file = program.find(name, self.path, place)
+                file = plan.find_program(name, self.path, place)
             except LaunchError as error:
                 refused = refused if isinstance(refused, NotExecutable) else error
             else:
@@ -145,7 +145,9 @@ class _Search:
         if "/" in name:
             return ""
         try:
-            return program.find(name, self.survey.environ.get("PATH"), self.survey.site.project)
+            return plan.find_program(
+                name, self.survey.environ.get("PATH"), self.survey.site.project
+            )
         except (CommandNotFound, NotExecutable):
             return self.survey.launcher if name == "mcp-launch" else ""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.checks import binary_format
 from mcp_launch.doctor.checks.binary_format import Fault
 from mcp_launch.errors import LaunchError
-from mcp_launch.launch import program
+from mcp_launch.launch import plan
 
 if TYPE_CHECKING:
     from mcp_launch.doctor.checks.binary_format import System
@@ -111,7 +111,7 @@ def _find_fault_of_env(file: str, rest: str, path: str, system: System) -> Fault
     if not name:
         return None
     try:
-        program.find(name, path, "/")
+        plan.find_program(name, path, "/")
     except LaunchError:
         return Fault(
             f"{file} is run by {name}, which is not on the PATH that it gets ({path})",

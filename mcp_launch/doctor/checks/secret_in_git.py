@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_launch import masking
 from mcp_launch.config_files import git_tracking
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.launch import secret_names
+from mcp_launch.launch import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HEADERS = ("headers", "http_headers", "requestOptions")
 _ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
 
-_ENDING = re.compile(secret_names.AT_THE_END, re.IGNORECASE)
+_ENDING = re.compile(environment.AT_THE_END, re.IGNORECASE)
 
 # What stands where a secret is to come: a variable, or words that ask for one.
 _PLACEHOLDER = re.compile(
@@ -32,7 +32,7 @@ _PLACEHOLDER = re.compile(
 
 # What is called a secret but is none: a number, a path, a few letters.
 _PLAIN = re.compile(r"[\d.]+|[.~]?/.*|.{0,5}", re.DOTALL)
-_CHOSEN_BY_PEOPLE = re.compile(secret_names.CHOSEN_BY_PEOPLE, re.IGNORECASE)
+_CHOSEN_BY_PEOPLE = re.compile(environment.CHOSEN_BY_PEOPLE, re.IGNORECASE)
 
 # An assignment among the arguments: --api-key=…, TOKEN=…, "Authorization: …".
 _ASSIGNMENT = re.compile(r"(-*[\w.-]+)\s*[=:]\s*(.+)", re.DOTALL)

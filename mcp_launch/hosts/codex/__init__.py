@@ -18,7 +18,6 @@ import os
 import time
 
 from mcp_launch.hosts.host import Callers, HostIdentity, Identity, Thread, pick_text
-from mcp_launch.protocol import json_text
 from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory
 
 TYPE_CHECKING = False
@@ -164,6 +163,8 @@ def _is_id(name: str) -> bool:
 def _describe(thread_id: str, rollout: str | None) -> Thread:
     if rollout is None:  # it appears with the first turn
         return Thread(thread_id, None, None)
+    from mcp_launch.protocol import json_text  # most launches have no rollout to read
+
     try:
         with open(rollout, "rb") as file:
             record = json_text.parse(file.readline(_ROLLOUT_HEAD))

@@ -19,7 +19,7 @@ NAMES = {*HOSTS, *hosts.IDENTITY_VARIABLES}
 
 # Members of the protocol that happen to be called like a host.
 NO_HOSTS = {
-    ("broker/replay.py", "cursor"),
+    ("broker/server_messages.py", "cursor"),
     ("doctor/live/client.py", "cursor"),
     ("protocol/requests.py", "cursor"),
 }

@@ -16,7 +16,7 @@ from launches import ENVIRONMENT_SERVER, LaunchRunner, wait_for_lease
 from mcp_launch import cli
 from mcp_launch.commands import trust as trust_command
 from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
-from mcp_launch.launch import profile, profile_files
+from mcp_launch.launch import profile
 from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
@@ -144,9 +144,7 @@ def test_trust_belongs_to_the_content_whatever_the_files_times_say(
     load(trusted.parent)
     status = trusted.stat()
     trusted.write_text(TEXT.replace("tools", "fools"), encoding="utf-8")
-    monkeypatch.setattr(
-        profile_files, "_look", lambda path: status if path == str(trusted) else None
-    )
+    monkeypatch.setattr(profile, "_look", lambda path: status if path == str(trusted) else None)
 
     with pytest.raises(ProfileRefused, match="since it was changed"):
         load(trusted.parent)
@@ -163,7 +161,7 @@ def test_the_users_own_command_does_without_a_file_that_nobody_trusts(
     own_home: Path, project: Path
 ) -> None:
     (project / ".mcp-launch.toml").write_text(TEXT, encoding="utf-8")
-    user = own_home / profile_files.USER_FILE
+    user = own_home / profile.USER_FILE
     user.parent.mkdir(parents=True)
     user.write_text("[servers.it]\ncommand = 'mine'\n", encoding="utf-8")
     user.chmod(0o600)
@@ -271,7 +269,7 @@ def test_trust_in_a_file_that_is_gone_or_broken_can_be_taken_back(
 def test_a_file_that_was_not_trusted_is_not_said_to_have_been(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (project / profile_files.PROJECT_FILE).write_text("", encoding="utf-8")
+    (project / profile.PROJECT_FILE).write_text("", encoding="utf-8")
 
     assert cli.run(["trust", "--forget"]) == 0
 
