@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,11 +24,19 @@ LAUNCH_AND_LIST_WHAT_IT_IMPORTED = """
 import sys
 before = set(sys.modules)
 from mcp_launch.__main__ import main
-code = main(["run", *sys.argv[1:], "--", "true"])
+code = main(["run", *sys.argv[1:]])
 print(*set(sys.modules) - before, file=sys.stderr)
 sys.exit(code)
 """
 
+# A fresh interpreter: in this one, pytest has imported half the library. -S: an editable
+# install or a coverage hook imports more than a launch does.
+RUN_AND_LIST = [
+    sys.executable,
+    "-S",
+    "-c",
+    f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n" + LAUNCH_AND_LIST_WHAT_IT_IMPORTED,
+]
 
 WORDS = {"guarded": [], "direct": ["--direct"], "profiled": ["--server", "it"]}
 
@@ -50,17 +59,8 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def launch(project: Path, words: list[str]) -> set[str]:
-    # A fresh interpreter: in this one, pytest has imported half the library. -S and -I: an
-    # editable install or a coverage hook imports more than a launch does.
     done = subprocess.run(
-        [
-            sys.executable,
-            "-S",
-            "-c",
-            f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
-            + LAUNCH_AND_LIST_WHAT_IT_IMPORTED,
-            *words,
-        ],
+        [*RUN_AND_LIST, *words, "--", "true"],
         check=True,
         capture_output=True,
         stdin=subprocess.DEVNULL,
@@ -83,3 +83,77 @@ def test_launching_does_not_import(module: str, imported: set[str]) -> None:
 def test_launching_imports_the_launch_path(imported: set[str]) -> None:
     """The list above proves something only if a launch took place."""
     assert {"mcp_launch.launch", "mcp_launch.system.guardian"} <= imported
+
+
+# All that a launch below Codex reads until its first answer. Each module costs a look into a
+# directory and about a hundredth of a Python start: 36 are the budget.
+BUDGET = 36
+READ_BELOW_CODEX = {
+    "mcp_launch",
+    "mcp_launch.__main__",
+    "mcp_launch.broker",
+    "mcp_launch.broker.calls",
+    "mcp_launch.broker.replacement",
+    "mcp_launch.broker.routing",
+    "mcp_launch.broker.server_messages",
+    "mcp_launch.errors",
+    "mcp_launch.hosts",
+    "mcp_launch.hosts.codex",
+    "mcp_launch.launch",
+    "mcp_launch.launch.context",
+    "mcp_launch.launch.environment",
+    "mcp_launch.launch.options",
+    "mcp_launch.launch.plan",
+    "mcp_launch.launch.profile",
+    "mcp_launch.protocol",
+    "mcp_launch.protocol.json_edit",
+    "mcp_launch.protocol.json_text",
+    "mcp_launch.protocol.requests",
+    "mcp_launch.protocol.server_lines",
+    "mcp_launch.runtime",
+    "mcp_launch.runtime.loop",
+    "mcp_launch.runtime.relay",
+    "mcp_launch.runtime.streams",
+    "mcp_launch.state",
+    "mcp_launch.state.launch_log",
+    "mcp_launch.state.leases",
+    "mcp_launch.system",
+    "mcp_launch.system.guardian",
+    "mcp_launch.system.guardian_process",
+    "mcp_launch.system.kernel",
+    "mcp_launch.system.linux",
+    "mcp_launch.system.spawn",
+    "mcp_launch.trace",
+    "mcp_launch.values",
+}
+
+ASK_ONCE = """
+import subprocess, sys
+launch = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+launch.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\\n')
+launch.stdin.flush()
+assert b"result" in launch.stdout.readline()
+launch.communicate()
+"""
+
+ANSWER = 'import sys; sys.stdin.readline(); print(\'{"jsonrpc":"2.0","id":1,"result":{}}\')'
+
+
+def test_a_launch_below_codex_reads_these_modules_until_its_first_answer(tmp_path: Path) -> None:
+    host = tmp_path / "codex"
+    host.symlink_to(os.path.realpath(sys.executable))
+    (tmp_path / ".git").mkdir()
+
+    done = subprocess.run(
+        [host, "-S", "-c", ASK_ONCE, *RUN_AND_LIST, "--", sys.executable, "-S", "-c", ANSWER],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        encoding="utf-8",
+        env={"HOME": str(tmp_path), "MCP_LAUNCH_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        timeout=60,
+    )
+
+    ours = {name for name in done.stderr.split() if name.partition(".")[0] == "mcp_launch"}
+    assert ours == READ_BELOW_CODEX
+    assert len(ours) <= BUDGET
