@@ -7,7 +7,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import hosts, state, system
+from mcp_launch import state, system
 from mcp_launch.config_files import planned_changes, wrap, wrapped_files
 from mcp_launch.config_files.host_config import ANY_HOST, list_entries, tell_why_not
 from mcp_launch.config_files.site import Site
@@ -17,7 +17,7 @@ from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project
-from mcp_launch.machine import installation, installed_hosts, permission, running
+from mcp_launch.machine import installation, installed_hosts, nearby_session, permission, running
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
 from mcp_launch.values import find_home_directory
@@ -96,9 +96,16 @@ class Survey:
     """What there is. Nothing in it is looked at before it is asked for."""
 
     def __init__(
-        self, site: Site, table: ProcessTable, directory: str, only: Sequence[str] = ()
+        self,
+        site: Site,
+        table: ProcessTable,
+        directory: str,
+        only: Sequence[str] = (),
+        *,
+        here: str = "",
     ) -> None:
         self.site = site
+        self.here = here or site.project  # where a host would be started
         self.environ: Mapping[str, str] = site.environ
         self.table = table
         self.state = directory  # where leases and logs are
@@ -166,15 +173,9 @@ class Survey:
             return ""
 
     @cached_property
-    def running_hosts(self) -> dict[int, str]:
-        """Return the processes of hosts that run now, with their names in `hosts`."""
-        found = {}
-        for pid in self.table.list_pids():
-            process = self.table.look(pid)
-            host = hosts.recognise(self.table, process) if process else None
-            if host is not None:
-                found[pid] = host.name
-        return found
+    def near_hosts(self) -> dict[int, str]:
+        """Return the processes of hosts that may start a server here, with their names."""
+        return nearby_session.find_hosts(self.table, self.site, self.here)
 
     @cached_property
     def configured(self) -> list[Configured]:

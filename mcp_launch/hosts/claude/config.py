@@ -99,13 +99,17 @@ def find_plugins(site: Site) -> str:
 
 
 def _list_settings(site: Site) -> list[str]:
-    """Return the files whose `env` it takes into its own environment."""
+    """Return the files whose `env` replaces what its process was started with.
+
+    Seen on 2.1.325: it expands entries and finds commands by them, and servers get them.
+    """
     home = site.find_home("CLAUDE_CONFIG_DIR", ".claude")
     own = os.path.join(home, "settings.json")
     return [find_own(site).path, own, *list_managed_settings(site)]
 
 
 def _list_project_settings(project: str) -> list[str]:
+    """Return the files whose `env` reaches the servers only."""
     names = ("settings.json", "settings.local.json")
     return [os.path.join(project, ".claude", name) for name in names]
 

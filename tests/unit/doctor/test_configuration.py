@@ -518,8 +518,13 @@ def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: M
     machine.environ["TEAM"] = "a"
     machine.table.add(7, "claude")
     machine.table.variables[7] = {"PATH": "/bin"}
+    machine.table.cwds[7] = str(machine.project)
 
     assert list_codes(look(machine, unexpanded_variables)) == ["ML106"]
+
+    machine.table.cwds[7] = "/srv"  # another project's
+
+    assert look(machine, unexpanded_variables) == []
 
 
 @pytest.mark.parametrize(
