@@ -173,7 +173,8 @@ def _list_inherited(preview: Preview, name: str) -> Iterator[Step]:
         yield Step("the entry's env", own, why, is_right=own is not None and not blocked)
         if source := _find_refused(situation.item, name):
             named = f"source {source}" if masking.is_common(source) else "a source"
-            why = f"{named}: Codex refuses it, and everything else in that file"
+            title = situation.item.host.title
+            why = f"{named}: {title} refuses it, and everything else in that file"
             yield Step("the entry's env_vars", None, why)
         text = None if own is not None else text
     if text is None:
@@ -183,7 +184,7 @@ def _list_inherited(preview: Preview, name: str) -> Iterator[Step]:
 
 
 def _find_refused(item: Item, name: str) -> str:
-    """Return the source from which an entry wants a variable, if Codex does not know it."""
+    """Return the source from which an entry wants a variable, if its host does not know it."""
     wanted = item.entry.get("env_vars") if _has_env_vars(item) else None
     asked = [one for one in wanted if isinstance(one, dict)] if isinstance(wanted, list) else []
     sources = [str(one.get("source", "local")) for one in asked if one.get("name") == name]

@@ -17,7 +17,7 @@ from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project
-from mcp_launch.machine import installation, installed_hosts, nearby_session, permission, running
+from mcp_launch.machine import installation, installed_hosts, nearby_session, running
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
 from mcp_launch.values import find_home_directory
@@ -68,6 +68,16 @@ class Item(NamedTuple):
     def is_of_project(self) -> bool:
         """Tell whether the entry lies in a project, where others may see it."""
         return self.scope in {"project", "workspace", "repository"}
+
+    @property
+    def skipped(self) -> str:
+        """Return `why_not` of an entry that its host skips."""
+        return f"{self.host.title} skips it"
+
+    @property
+    def hidden(self) -> str:
+        """Return `why_not` of an entry instead of which its host takes one from nearer by."""
+        return f"a nearer {os.path.basename(self.file.path)} has it too"
 
     def point(self, *keys: str | int) -> Subject:
         """Return the place of the entry, or of something in it, as a subject."""
@@ -148,21 +158,18 @@ class Survey:
         entry = item.document.get(item.path)
         if item.file.why_not:
             return item.file.why_not
-        if any(item.host.quirks.list_faults(entry)):
-            return permission.SKIPPED
+        if any(item.host.quirks.keys.list_skipping(entry)):
+            return item.skipped
         if any(_hides(one, item) for one in before):
-            return permission.HIDDEN
-        return tell_why_not(item.host, entry) or permission.tell_why_off(self, item)
+            return item.hidden
+        return tell_why_not(item.host, entry) or item.host.approval.tell_why_off(
+            self, item.path, item.words, is_of_project=item.is_of_project
+        )
 
     @cached_property
     def servers(self) -> list[Item]:
         """Return the servers that hosts do start."""
         return [item for item in self.items if not item.why_not]
-
-    @cached_property
-    def approvals(self) -> dict[str, dict[str, Any]]:
-        """Return all that may approve or forbid Claude Code's servers, by the files it is in."""
-        return permission.read_settings(self)
 
     @cached_property
     def launcher(self) -> str:
