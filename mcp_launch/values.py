@@ -55,8 +55,8 @@ def name_home(directory: str, home: str, own: list[str], title: str) -> str:
 
     `home` is the user's, `own` are those of the host with this title.
     """
-    if not directory:
-        return ""
+    if not directory or "\0" in directory:
+        return ""  # no directory can have such a name
     names = dict.fromkeys(map(os.path.realpath, own), f"{title}'s own home")
     names[os.path.realpath(home)] = "the home directory"
     names["/"] = "the root of the file system"

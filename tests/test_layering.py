@@ -53,7 +53,6 @@ CIRCLES = {
             "broker.server_messages",
         }
     ),
-    frozenset({"machine.survey", "machine.permission"}),
 }
 
 # What a reader of bytes and messages must not need.
@@ -88,9 +87,11 @@ GRAPH = {module: list_imports(module) for module in SOURCES}
 
 def name_package(module: str) -> str:
     """Return what a module belongs to, in the table's words."""
-    if module in {"hosts.simple", "hosts.configured"} or module.endswith((".config", ".keys")):
+    package, *rest = module.split(".")
+    # Below a host's own package, which is its identity.
+    if module in {"hosts.simple", "hosts.configured"} or (package == "hosts" and len(rest) > 1):
         return "hosts.configuration"
-    return module.partition(".")[0]
+    return package
 
 
 def list_package_edges() -> set[tuple[str, str]]:

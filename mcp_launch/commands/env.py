@@ -13,11 +13,11 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mcp_launch import launch
-from mcp_launch.commands import env_report
+from mcp_launch.commands import env_explanation, env_report
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable
-from mcp_launch.machine import preview_inputs, preview_reasons
-from mcp_launch.machine.preview import Prospect
+from mcp_launch.machine import preview_inputs
+from mcp_launch.machine.preview import Preview
 from mcp_launch.system import open_table
 
 if TYPE_CHECKING:
@@ -61,19 +61,19 @@ def run(request: Request, environ: Mapping[str, str], *, table: ProcessTable | N
     found = preview_inputs.look_here(request.words, environ, table or open_table())
     if request.server:
         found = preview_inputs.look_at_server(request.server, request.hosts, request.words, found)
-    prospect = Prospect(found)
-    told = env_report.describe(prospect)
+    preview = Preview(found)
+    told = env_report.describe(preview)
     is_there = True
     if request.explained:
-        explained = preview_reasons.explain(prospect, request.explained)
-        told["explained"] = env_report.describe_explanation(prospect, request.explained, explained)
+        explained = env_explanation.explain(preview, request.explained)
+        told["explained"] = env_report.describe_explanation(preview, request.explained, explained)
         is_there = explained.used is not None
-    told = env_report.make_scrubber(prospect).clean_all(told)
+    told = env_report.make_scrubber(preview).clean_all(told)
     if request.is_json:
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
         _show(told)
-    return 0 if is_there and not prospect.list_stopping() else 1
+    return 0 if is_there and not preview.list_stopping() else 1
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import masking
+from mcp_launch.commands import env_explanation
 from mcp_launch.machine.preview_inputs import NO_COMMAND
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.machine.preview import Prospect
-    from mcp_launch.machine.preview_reasons import Explanation
+    from mcp_launch.commands.env_explanation import Explanation
+    from mcp_launch.machine.preview import Preview
 
 VERSION = 1
 
@@ -21,24 +22,24 @@ VERSION = 1
 _NEW = "(new with each launch)"
 
 
-def describe(prospect: Prospect) -> dict[str, Any]:
+def describe(preview: Preview) -> dict[str, Any]:
     """Return all of it."""
-    stopping = prospect.list_stopping()
+    stopping = preview.list_stopping()
     return {
         "version": VERSION,
-        "entry": _describe_entry(prospect),
-        "frame": {name: _describe_fact(prospect, fact) for name, fact in _frame(prospect).items()},
+        "entry": _describe_entry(preview),
+        "frame": {name: _describe_fact(preview, fact) for name, fact in _frame(preview).items()},
         "variables": [
             {
                 "name": one.name,
-                "value": _hide(prospect, one.name, one.text),
+                "value": _hide(preview, one.name, one.text),
                 "origin": one.origin,
                 "is_set": one.is_set,
             }
-            for one in prospect.list_values()
+            for one in _list_values(preview)
         ],
-        "removed": [{"name": name, "why": why} for name, why in prospect.list_removed().items()],
-        "notes": prospect.list_notes(),
+        "removed": [{"name": name, "why": why} for name, why in _list_removed(preview).items()],
+        "notes": _list_notes(preview),
         "problems": [
             {
                 "problem": error.problem,
@@ -46,17 +47,67 @@ def describe(prospect: Prospect) -> dict[str, Any]:
                 "exit_code": error.exit_code,
                 "only_if_wrapped": error not in stopping,
             }
-            for error in prospect.problems
+            for error in preview.problems
         ],
     }
 
 
-def describe_explanation(prospect: Prospect, name: str, explained: Explanation) -> dict[str, Any]:
+class Value(NamedTuple):
+    """A variable that the server would get."""
+
+    name: str
+    text: str
+    origin: str
+    is_set: bool  # by us; else it is handed on as it is
+
+
+def _list_values(preview: Preview) -> Iterator[Value]:
+    """Return every variable that the server would get: what we set, then the rest."""
+    made = preview.decided.set_variables
+    environ = preview.decided.environ
+    for name in (name for name in made if name in environ):
+        yield Value(name, environ[name], _name_origin(preview, name), is_set=True)
+    for name in sorted(environ.keys() - made.keys()):
+        origin = preview.situation.origins.get(name, "inherited")
+        yield Value(name, environ[name], origin, is_set=False)
+
+
+def _name_origin(preview: Preview, name: str) -> str:
+    origin = preview.decided.set_variables[name]
+    if name in preview.dotenv.values and origin == preview.dotenv.searched:
+        return f"dotenv {origin}"
+    if name in preview.wanted.literals:
+        records = env_explanation.list_profiles(preview)
+        says = [path for path, record, _ in records if record and name in record.literals]
+        return " ".join([origin, *says[:1]])
+    return origin
+
+
+def _list_notes(preview: Preview) -> list[str]:
+    """Return what is worth knowing, and stops nothing."""
+    home = preview.decided.place_note
+    where = [f"the server's directory is {home}, not a project"] if home else []
+    passed_over = preview.wanted.passed_over
+    without = [f"the launch would go on without it: {passed_over}"] if passed_over else []
+    return [*preview.situation.notes, *where, *without]
+
+
+def _list_removed(preview: Preview) -> dict[str, str]:
+    """Return what the launcher would have and the server would not, and why."""
+    got, situation = preview.decided.environ, preview.situation
+    left = {
+        name: env_explanation.tell_why_removed(preview, name) for name in sorted(situation.environ)
+    }
+    left |= situation.withheld
+    return {name: why for name, why in left.items() if name not in got}
+
+
+def describe_explanation(preview: Preview, name: str, explained: Explanation) -> dict[str, Any]:
     """Return where one variable was looked for."""
     steps = [
         {
             "place": step.place,
-            "value": None if step.value is None else _hide(prospect, name, step.value),
+            "value": None if step.value is None else _hide(preview, name, step.value),
             "why": step.why,
         }
         for step in explained.steps
@@ -64,53 +115,53 @@ def describe_explanation(prospect: Prospect, name: str, explained: Explanation) 
     return {"name": name, "steps": steps, "used": explained.used, "fix": explained.fix}
 
 
-def make_scrubber(prospect: Prospect) -> masking.Scrubber:
+def make_scrubber(preview: Preview) -> masking.Scrubber:
     """Return what takes every secret that the launch comes across out of what is told of it."""
-    return masking.Scrubber(_list_secrets(prospect))
+    return masking.Scrubber(_list_secrets(preview))
 
 
-def _list_secrets(prospect: Prospect) -> Iterator[str]:
-    situation = prospect.situation
-    dotenv = {name: text or "" for name, text in prospect.dotenv.values.items()}
-    environs = (situation.around, situation.environ, prospect.decided.environ, dotenv)
-    for environ in (*environs, prospect.asked.literals):
+def _list_secrets(preview: Preview) -> Iterator[str]:
+    situation = preview.situation
+    dotenv = {name: text or "" for name, text in preview.dotenv.values.items()}
+    environs = (situation.around, situation.environ, preview.decided.environ, dotenv)
+    for environ in (*environs, preview.asked.literals):
         yield from masking.list_in_variables(environ)
-    for words in (situation.arguments, prospect.decided.argv):
+    for words in (situation.arguments, preview.decided.argv):
         yield from masking.list_in_words(words)
     if situation.item is not None:
         yield from masking.list_in_value(situation.item.entry)
 
 
-def _hide(prospect: Prospect, name: str, text: str) -> str:
+def _hide(preview: Preview, name: str, text: str) -> str:
     """Return a variable's value as it can be shown, as far as its name decides it."""
-    if text == prospect.found.launch.value:
+    if text == preview.found.launch.value:
         return _NEW
-    is_hidden = masking.is_secret_name(name) or _is_entrys(prospect, name, text)
+    is_hidden = masking.is_secret_name(name) or _is_entrys(preview, name, text)
     return masking.MASK if text and is_hidden else text
 
 
-def _is_entrys(prospect: Prospect, name: str, text: str) -> bool:
+def _is_entrys(preview: Preview, name: str, text: str) -> bool:
     """Tell whether a value is from the entry's own `env`, where any name may have a secret."""
-    item, environ = prospect.situation.item, prospect.situation.environ
+    item, environ = preview.situation.item, preview.situation.environ
     own = {one: environ.get(one) for one in item.variables} if item else {}
     return own.get(name) == text or (text in own.values() and not masking.is_common(text))
 
 
-def _describe_entry(prospect: Prospect) -> dict[str, Any] | None:
-    item = prospect.situation.item
+def _describe_entry(preview: Preview) -> dict[str, Any] | None:
+    item = preview.situation.item
     return item and {
         "server": item.name,
         "host": item.host.name,
         "scope": item.scope,
         "file": item.file.path,
-        "is_wrapped": prospect.situation.is_launched,
+        "is_wrapped": preview.situation.is_launched,
     }
 
 
-def _frame(prospect: Prospect) -> dict[str, Found | Missing]:
+def _frame(preview: Preview) -> dict[str, Found | Missing]:
     """Return what is known of the launch itself."""
-    found, line, decided = prospect.found, prospect.situation.line, prospect.decided
-    refused = prospect.failed.get("PWD")
+    found, line, decided = preview.found, preview.situation.line, preview.decided
+    refused = preview.place_refused
     frame: dict[str, Found | Missing] = {
         "host": found.host,
         "stdin": Found(line.verdict, line.evidence),
@@ -122,10 +173,10 @@ def _frame(prospect: Prospect) -> dict[str, Found | Missing]:
     }
     if decided.argv[0] != NO_COMMAND:
         frame["command"] = Found(shlex.join(masking.mask(decided.argv)), "as it was given")
-    return frame | {"program": prospect.program}
+    return frame | {"program": preview.program}
 
 
-def _describe_fact(prospect: Prospect, fact: Found | Missing) -> dict[str, str | None]:
+def _describe_fact(preview: Preview, fact: Found | Missing) -> dict[str, str | None]:
     if isinstance(fact, Found):
-        return {"value": _hide(prospect, "", fact.value), "origin": fact.origin}
+        return {"value": _hide(preview, "", fact.value), "origin": fact.origin}
     return {"value": None, "origin": "; ".join(fact.searched)}

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_launch.config_files.host_quirks import HostQuirks
 from mcp_launch.config_files.wrap import Shape
+from mcp_launch.errors import FileRefused
 from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Literal
 
     from mcp_launch.config_files.site import Site
     from mcp_launch.documents.document import Document, Kind
     from mcp_launch.documents.positions import Path
+
+    # What a host asks its user before it starts a project's server.
+    Asks = Literal["unknown", "of the project", "of each server"]
+    State = Literal["unknown", "approved", "pending", "rejected"]
 
 # Stands in a path for every key there is.
 ANY = "*"
@@ -39,6 +45,56 @@ class File(NamedTuple):
     is_outside: bool = False  # above the project's repository: not this project's to change
 
 
+class Source(Protocol):
+    """Where files are read, each once."""
+
+    @property
+    def site(self) -> Site:
+        """Return the user and the project."""
+
+    def read(self, file: File) -> Document:
+        """Return one file.
+
+        Raises:
+            FileRefused: It cannot be read.
+
+        """
+
+
+class Approval:
+    """Which of a project's servers a host starts; the answers of one that is not known to ask."""
+
+    asks: Asks = "unknown"
+
+    def find_state(self, source: Source, file: File, name: str) -> State:  # noqa: ARG002  # for others to use
+        """Return what the user has answered for a server of a project's file."""
+        return "unknown"
+
+    def tell_why_not(self, source: Source, file: File, name: str) -> str:  # noqa: ARG002
+        """Return in short why a server of a project's file is not started; nothing if it is."""
+        return ""
+
+    def explain(
+        self,
+        source: Source,  # noqa: ARG002
+        file: File,  # noqa: ARG002
+        names: list[str],  # noqa: ARG002
+    ) -> tuple[str, str] | None:
+        """Return why servers of a project's file are not started, and what to do."""
+        return None
+
+    def tell_why_off(
+        self,
+        source: Source,  # noqa: ARG002
+        path: Path,  # noqa: ARG002
+        words: list[str],  # noqa: ARG002
+        *,
+        is_of_project: bool,  # noqa: ARG002
+    ) -> str:
+        """Return why the user's settings switch an entry off; nothing if they do not."""
+        return ""
+
+
 class HostConfig(NamedTuple):
     """The facts about a host's configuration."""
 
@@ -48,6 +104,7 @@ class HostConfig(NamedTuple):
     shapes: tuple[Shape, ...] = (Shape(),)
     why_not: Callable[[dict[str, Any]], str] = lambda _: ""
     starts_anywhere: bool = False  # servers, in `/` or the home directory, whatever is worked on
+    approval: Approval = Approval()
     quirks: HostQuirks = HostQuirks()
 
     @property
@@ -93,10 +150,11 @@ def tell_why_not(host: HostConfig, entry: object) -> str:
     if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
         return "it is not started but connected to"
     if entry.get("enabled") is False or entry.get("disabled") is True:
-        return "it is disabled"
+        return OFF
     return host.why_not(entry)
 
 
+OFF = "it is disabled"
 MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
@@ -135,3 +193,34 @@ def count_inside(site: Site) -> int:
     """Return how many of these directories are the project's: up to its repository's root."""
     marks = [os.path.exists(path) for path in list_upward(site, ".git")]
     return marks.index(True) + 1 if True in marks else 1
+
+
+# Stands between a repository and what it knows of its worktrees.
+_WORKTREES = "/.git/worktrees/"
+
+
+def list_roots(project: str) -> list[str]:
+    """Return the directories by which a host may know a project, the nearest first."""
+    directory = os.path.realpath(project)
+    roots = [directory]
+    while not os.path.exists(os.path.join(directory, ".git")):
+        above = os.path.dirname(directory)
+        if above == directory:
+            return roots
+        directory = above
+    roots.append(directory)
+    try:
+        with open(os.path.join(directory, ".git"), encoding="utf-8") as file:
+            repository, mark, _ = file.read().removeprefix("gitdir: ").partition(_WORKTREES)
+    except (OSError, ValueError):
+        return roots  # a directory: it is the repository itself
+    return [*roots, repository] if mark else roots
+
+
+def read_of_project(source: Source, own: File, project: str) -> dict[str, Any]:
+    """Return what the user's own file of a host says of a project."""
+    try:
+        found = source.read(own).get(("projects", project))
+    except FileRefused:
+        return {}  # it does not exist, or that it makes no sense is another finding
+    return found if isinstance(found, dict) else {}

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     # its daemon was started.
     Cwd = Literal["unknown", "honoured", "absolute", "ignored"]
 
-    # What a host has to be told by its user before it starts a project's server.
-    Approval = Literal["unknown", "of the project", "of each server"]
-
     # What a host makes of one name in several of its files.
     SameName = Literal["unknown", "merged", "nearest"]
 
@@ -156,6 +153,21 @@ class Greeting(NamedTuple):
     versions: frozenset[str] = frozenset()  # of the protocol that it takes; empty: any
 
 
+class EntryKeys(NamedTuple):
+    """What a host makes of an entry that does not say what it wants."""
+
+    # The keys that it ignores, and what may be meant.
+    list_ignored: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda _: ()
+    # Whether it refuses a whole file for one entry: the keys, why, and what to do, given the
+    # entry, its name, and whether it may complete another.
+    refuses_files: bool = False
+    list_refusing: Callable[[object, str, bool], Iterable[tuple[str, str, str]]] = lambda *_: ()
+    # The keys for which it skips the entry, why, and what to do.
+    list_skipping: Callable[[object], Iterable[tuple[str, str, str]]] = lambda _: ()
+    # Whether it skips a whole file, given its scope and its content.
+    is_file_skipped: Callable[[str, object], bool] = lambda *_: False
+
+
 class HostQuirks(NamedTuple):
     """All that is asked of a host besides its files and its identity."""
 
@@ -167,7 +179,6 @@ class HostQuirks(NamedTuple):
     limits: Limits = Limits()
     greeting: Greeting = Greeting()
     cwd: Cwd = "unknown"
-    approval: Approval = "unknown"
     same_name: SameName = "unknown"
     processes: Processes = "unknown"
     # So that a script needs a `#!`; the launcher, and hosts written for Node, hand one without
@@ -175,11 +186,9 @@ class HostQuirks(NamedTuple):
     starts_without_shell: bool = False
     is_strict_about_json: bool = False
     ignores_unknown_tables: bool = True  # False: it is not known
-    # Whether servers are allowed, and told apart from those of plugins, by their exact command.
-    compares_commands: bool = False
+    # The files that allow servers by their exact command, with the commands; None: it does not
+    # compare commands, neither for that nor with those of plugins.
+    list_allowed_commands: Callable[[Site], dict[str, list[Any]]] | None = None
     # What is lost with a file that it cannot read, by the file's scope.
     losses: tuple[tuple[str, str], ...] = ()
-    # The checks that are about this host alone, by their modules.
-    checks: frozenset[str] = frozenset()
-    # The keys for which it skips an entry, why, and what to do.
-    list_faults: Callable[[object], Iterable[tuple[str, str, str]]] = lambda _: ()
+    keys: EntryKeys = EntryKeys()

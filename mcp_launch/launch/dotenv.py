@@ -20,7 +20,7 @@ def load(profile: Profile, context: Context) -> Dotenv:
     To ask for a variable from `dotenv` without naming a file is to ask for the nearest
     `.env`, no higher than the project's root.
     """
-    files = [_locate(file, context) for file in profile.dotenv] or _find_nearest(context)
+    files = [locate(file, context) for file in profile.dotenv] or _find_nearest(context)
     values: dict[str, str | None] = {}
     for file in files:
         values.update(_read(file))
@@ -37,7 +37,8 @@ def _find_nearest(context: Context) -> list[str]:
     return []
 
 
-def _locate(file: str, context: Context) -> str:
+def locate(file: str, context: Context) -> str:
+    """Return the path of a file that a profile names."""
     return os.path.join(context.place.value, expand_home(file, context.home))
 
 

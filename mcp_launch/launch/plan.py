@@ -295,6 +295,10 @@ def find_program(name: str, path: str | None, cwd: str) -> str:
         NotExecutable: There is, but it may not be run.
 
     """
+    if not name.strip():
+        raise CommandNotFound(
+            "the server's command is empty", fix="write the program that starts the server"
+        )
     if "/" in name:
         return _check(os.path.join(cwd, name.removeprefix("./")), name)
     directories = [entry or "." for entry in (path or _DEFAULT_PATH).split(":")]

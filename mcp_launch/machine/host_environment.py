@@ -7,12 +7,14 @@ desktop, after which editors ask the shell for the rest and Claude Desktop does 
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, masking
+from mcp_launch.config_files.host_config import File
+from mcp_launch.errors import FileRefused
 from mcp_launch.launch import environment
-from mcp_launch.machine import claude_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,24 +26,50 @@ if TYPE_CHECKING:
 _UNSOLVED = re.compile(r"\$\{|\{env:")
 
 
-def give(survey: Survey, item: Item) -> dict[str, str]:
-    """Return the environment in which a host starts an entry's command."""
-    inherited = {**read_host(survey, item.host), **read_projects(survey, item)}
-    given = {name: text for name, text in inherited.items() if passes(item, name, inherited)}
-    given |= _read_env_file(survey, item)
+class Given(NamedTuple):
+    """What a host gives to what it starts: a server, or the launcher before it."""
+
+    environ: dict[str, str]
+    origins: dict[str, str]
+    withheld: dict[str, str]  # what the host has and does not hand on, and why
+    around: Mapping[str, str]  # all that the host has itself
+
+
+def give(survey: Survey, item: Item, cwd: str) -> Given:
+    """Return the environment in which a host starts an entry's command in a directory."""
+    title, host = item.host.title, read_host(survey, item.host)
+    of_project = _read_of_project(survey, item)
+    inherited = {**host, **of_project}
+    environ = {name: text for name, text in inherited.items() if passes(item, name, inherited)}
+    of_file = _read_env_file(survey, item)
+    environ |= of_file
     own = {name: expand(survey, item, text) for name, text in item.variables.items()}
-    if item.host.quirks.environment.extends_path and "PATH" in own and given.get("PATH"):
-        own["PATH"] = f"{given['PATH']}:{own['PATH']}"
-    return given | own
+    if item.host.quirks.environment.extends_path and "PATH" in own and environ.get("PATH"):
+        own["PATH"] = f"{environ['PATH']}:{own['PATH']}"
+    kept = host.keys() - environ.keys() - own.keys()
+    withheld = dict.fromkeys(kept, f"{title} does not hand it on to servers")
+    # Whatever stands there is another session's: the host sets its own for every server.
+    for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()):
+        if name not in own and environ.pop(name, None) is not None:
+            withheld[name] = f"{title} sets its own when it starts a server"
+    added = {name: text for name, text in _list_added(item, cwd).items() if name not in own}
+    origins = {
+        **dict.fromkeys(host, f"inherited from {title}"),
+        **dict.fromkeys(of_project, "the project's settings"),
+        **dict.fromkeys(of_file, "the entry's envFile"),
+        **dict.fromkeys(added, f"{title} sets it for every server"),
+        **dict.fromkeys(own, "the entry's env"),
+    }
+    withheld = {name: why for name, why in sorted(withheld.items()) if name not in added}
+    return Given(environ | own | added, origins, withheld, host)
 
 
-def read_projects(survey: Survey, item: Item) -> dict[str, str]:
-    """Return what a project adds for its servers, besides what their entries say."""
-    project = item.scope.partition("local: ")[2] or survey.site.project
-    return claude_environment.read_projects(survey, item.host, project)
+def find_project(survey: Survey, item: Item) -> str:
+    """Return the project for which an entry is looked at."""
+    return item.scope.partition("local: ")[2] or survey.site.project
 
 
-def list_added(item: Item, cwd: str) -> dict[str, str]:
+def _list_added(item: Item, cwd: str) -> dict[str, str]:
     """Return what a host itself sets for every server that it starts in a directory."""
     known = item.host.quirks.environment
     return {
@@ -97,29 +125,42 @@ def list_of_keyring(item: Item) -> list[str]:
 
 def read_host(survey: Survey, host: HostConfig) -> Mapping[str, str]:
     """Return a host's own environment: of its process if it runs, else what it usually gets."""
-    running = _read_running(survey, host)
+    environs = (survey.table.read_environ(pid) for pid in find_processes(survey, host))
+    running = next(filter(None, environs), {})
     known = host.quirks.environment
     started = {**running, **survey.environ} if known.asks_the_shell else running or survey.environ
     path = known.find_path(survey.site)
-    own = claude_environment.read_own(survey, host)
+    own = _read_settings(survey, known.list_settings(survey.site))
     return {**started, **({"PATH": path} if path else {}), **own}
 
 
-def _read_running(survey: Survey, host: HostConfig) -> dict[str, str]:
-    for pid in find_processes(survey, host):
-        environ = survey.table.read_environ(pid)
-        # One that was given another home reads other files: these are not its servers.
-        if environ and environ.get("HOME", survey.site.home) == survey.site.home:
-            return environ
-    return {}
-
-
 def find_processes(survey: Survey, host: HostConfig) -> list[int]:
-    """Return the processes of a host that run now, those that start servers first."""
-    found = [pid for pid, name in survey.running_hosts.items() if name == host.running_as]
+    """Return the processes of a host that may start a server here, the likeliest first."""
+    found = [pid for pid, name in survey.near_hosts.items() if name == host.running_as]
     # A terminal may leave its servers to a daemon, which may have been started elsewhere.
     facts = hosts.load(host.running_as)
     return sorted(found, key=lambda pid: not facts.is_daemon(survey.table, pid))
+
+
+def _read_of_project(survey: Survey, item: Item) -> dict[str, str]:
+    """Return what a project's settings add for its servers, besides what their entries say."""
+    project = find_project(survey, item)
+    if os.path.realpath(project) == os.path.realpath(survey.site.home):
+        return {}  # they are the user's own
+    return _read_settings(survey, item.host.quirks.environment.list_project_settings(project))
+
+
+def _read_settings(survey: Survey, paths: list[str]) -> dict[str, str]:
+    """Return the variables that files of settings set; a later file wins."""
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            table = survey.read(File(path, "settings")).get(("env",))
+        except FileRefused:
+            continue  # most do not exist; the host reports what is wrong with one
+        if isinstance(table, dict):
+            found |= {str(name): str(text) for name, text in table.items()}
+    return found
 
 
 def expand(survey: Survey, item: Item, text: str) -> str:
@@ -136,6 +177,15 @@ def expand(survey: Survey, item: Item, text: str) -> str:
     text = pattern.sub(replace, text)
     text = text.replace("${workspaceFolder}", survey.site.project)
     return text.replace("${userHome}", survey.site.home)
+
+
+def spell_out(survey: Survey, item: Item, words: list[str]) -> list[str]:
+    """Return words of an entry's command as its host understands them."""
+    spelled = [expand(survey, item, word) for word in words]
+    if not item.host.quirks.texts.expands_tilde:
+        return spelled
+    home = survey.site.home
+    return [home + word[1:] if word.startswith("~/") else word for word in spelled]
 
 
 def is_solved(item: Item, text: str) -> bool:

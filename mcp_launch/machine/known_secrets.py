@@ -6,13 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking
-from mcp_launch.machine import foresight, host_environment
+from mcp_launch.machine import host_environment
+from mcp_launch.machine.preview import predict
 from mcp_launch.values import expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.machine.foresight import Launch
+    from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item, Survey
 
 
@@ -36,15 +37,16 @@ def _list_all(survey: Survey) -> Iterator[str]:
 
 def _list_of_launch(survey: Survey, item: Item) -> Iterator[str]:
     """Return what is in neither file nor environment as it is, but is what a server gets."""
-    launch = foresight.foresee(survey, item)
-    words = [host_environment.expand(survey, item, word) for word in item.words]
+    launch = predict(survey, item)
+    words = host_environment.spell_out(survey, item, item.words)
     for command in (words, launch.command):
         yield from masking.list_in_words(command)
-    for environ in (launch.given, launch.environ, _read_dotenv(survey, launch)):
+    of_files = _read_dotenv(survey, launch)
+    for environ in (launch.situation.environ, launch.server_environ, of_files):
         yield from masking.list_in_variables(environ)
 
 
-def _read_dotenv(survey: Survey, launch: Launch) -> dict[str, str]:
+def _read_dotenv(survey: Survey, launch: Preview) -> dict[str, str]:
     """Return what a launch may take from files, wherever it takes place."""
     if launch.profile is None:
         return {}

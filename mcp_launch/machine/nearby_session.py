@@ -12,37 +12,49 @@ from typing import TYPE_CHECKING, Any
 from mcp_launch import hosts
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import context
+from mcp_launch.system import list_ancestors
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.site import Site
     from mcp_launch.launch.lineage import Lineage
-    from mcp_launch.machine.survey import Survey
     from mcp_launch.system import ProcessTable
 
 # Who has another of these reads other files: the entry is not its own.
 _MOVING = [host.quirks.home_variable for host in HOSTS.values() if host.quirks.home_variable]
 
 
-def select(survey: Survey, line: Lineage, here: str) -> dict[int, str]:
-    """Return the running hosts that may start a server here, the one above us first."""
-    above = _list_above(line)
-    found = {pid: name for pid, name in survey.running_hosts.items() if _is_own(survey, pid)}
-    near = [pid for pid in found if pid in above]
+def find_hosts(table: ProcessTable, site: Site, here: str) -> dict[int, str]:
+    """Return the running hosts that may start a server here, the one above us first.
+
+    By their processes, with their names in `hosts`.
+    """
+    above = _list_above(table)
+    own = {pid: name for pid, name in _list_running(table) if _is_own(table, site, pid)}
+    near = [pid for pid in own if pid in above]
     near += [
         pid
-        for pid, name in found.items()
-        if pid not in above and _may_work_here(survey.table, pid, name, here)
+        for pid, name in own.items()
+        if pid not in above and _may_work_here(table, pid, name, here)
     ]
-    return {pid: found[pid] for pid in near}
+    return {pid: own[pid] for pid in near}
 
 
-def _is_own(survey: Survey, pid: int) -> bool:
-    environ = survey.table.read_environ(pid)
-    is_same_home = environ.get("HOME", survey.site.home) == survey.site.home
-    is_unmoved = all(environ.get(name) == survey.environ.get(name) for name in _MOVING)
-    return survey.table.read_owner(pid) == os.getuid() and is_same_home and is_unmoved
+def _list_running(table: ProcessTable) -> Iterator[tuple[int, str]]:
+    for pid in table.list_pids():
+        process = table.look(pid)
+        host = hosts.recognise(table, process) if process else None
+        if host is not None:
+            yield pid, host.name
+
+
+def _is_own(table: ProcessTable, site: Site, pid: int) -> bool:
+    environ = table.read_environ(pid)
+    is_same_home = environ.get("HOME", site.home) == site.home
+    is_unmoved = all(environ.get(name) == site.environ.get(name) for name in _MOVING)
+    return table.read_owner(pid) == os.getuid() and is_same_home and is_unmoved
 
 
 def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:
@@ -50,10 +62,10 @@ def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:
     host = hosts.load(name)
     if host.carries == "many sessions" or host.is_daemon(table, pid):
         return True
-    return is_place(table.read_cwd(pid), here)
+    return _is_place(table.read_cwd(pid), here)
 
 
-def is_place(directory: str, here: str) -> bool:
+def _is_place(directory: str, here: str) -> bool:
     """Tell whether a session in a directory is one of this place: of its project, and above it."""
     if not directory or not here:
         return False
@@ -64,17 +76,17 @@ def is_place(directory: str, here: str) -> bool:
     return is_above and isinstance(root, Found) and context.is_inside(directory, [root.value])
 
 
-def hide_threads(table: ProcessTable, line: Lineage, real: Lineage, here: str) -> ProcessTable:
+def hide_threads(table: ProcessTable, line: Lineage, here: str) -> ProcessTable:
     """Return a table in which a host has only those threads open that work here."""
     pid = line.process.identity.pid if line.process else 0
     threads = line.host.list_open_threads(table, pid)
-    if not threads or pid in _list_above(real):
+    if not threads or pid in _list_above(table):
         return table
     is_daemon = line.host.is_daemon(table, pid)
     hidden = {
         thread.id
         for thread in threads
-        if not (is_place(thread.cwd, here) if thread.cwd else not is_daemon)
+        if not (_is_place(thread.cwd, here) if thread.cwd else not is_daemon)
     }
     view: Any = _View(table, hidden)
     return view  # type: ignore[no-any-return]
@@ -90,8 +102,8 @@ def list_notes(table: ProcessTable, line: Lineage, title: str) -> Iterator[str]:
         yield f"no session of {title} runs here: the values are those of a new one"
 
 
-def _list_above(line: Lineage) -> set[int]:
-    return {process.identity.pid for process in line.ancestors}
+def _list_above(table: ProcessTable) -> set[int]:
+    return {process.identity.pid for process in list_ancestors(table, os.getpid())}
 
 
 class _View:

@@ -1,14 +1,17 @@
-"""What a launch would be: its whole story up to the start, told without starting anything.
+"""What a launch would be: every step up to the start, without starting anything.
 
-Every step is the one that `launch` takes. Where it would stop there, it is noted here and
-left out, so that everything else can still be seen.
+Every step is the one that `launch` takes. Where a launch would stop, the error is noted here,
+and what caused it is left out, so that everything else can still be seen.
+
+`env` shows one preview; the doctor's checks ask `predict` for that of each entry.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from mcp_launch import launch
 from mcp_launch.errors import (
@@ -16,50 +19,63 @@ from mcp_launch.errors import (
     LaunchError,
     NotExecutable,
     PlaceRefused,
-    ProfileRefused,
     SourceMissing,
 )
-from mcp_launch.launch import context, environment, lineage, options, plan, profile, profile_reader
+from mcp_launch.launch import (
+    context,
+    environment,
+    lineage,
+    plan,
+    profile,
+)
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.launch.profile import Profile
+from mcp_launch.machine import host_environment, preview_inputs
 from mcp_launch.machine.preview_inputs import NO_COMMAND, split
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.documents.positions import Path
     from mcp_launch.hosts.host import Sighting
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.lineage import Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.machine.preview_inputs import Situation
-    from mcp_launch.state.profile_cache import Record
+    from mcp_launch.machine.survey import Item, Survey
 
 
-# Where a profile names the variables that it gives.
-_GIVEN = ("literals", "variables")
+# What was predicted already: most checks of the doctor ask for every entry.
+_PREDICTED: WeakKeyDictionary[Survey, dict[tuple[str, str, Path], Preview]] = WeakKeyDictionary()
 
 
-class Value(NamedTuple):
-    """A variable that the server would get."""
+def predict(survey: Survey, item: Item) -> Preview:
+    """Return what a launch of an entry would be, as its host would start it now.
 
-    name: str
-    text: str
-    origin: str
-    is_set: bool  # by us; else it is handed on as it is
+    An entry that is not wrapped is looked at as if it were: `decided` and `problems` are what
+    wrapping it would bring. `command`, `server_environ`, `places` and `profile` are as it is now.
+    """
+    known = _PREDICTED.setdefault(survey, {})
+    key = (item.host.name, item.file.path, item.path)
+    if key not in known:
+        known[key] = Preview(preview_inputs.look_at_entry(survey, item))
+    return known[key]
 
 
-class Prospect:
+class Preview:
     """What a launch would know and decide, and what would stop it."""
 
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
         self.server = profile.name_server(split(situation.arguments)[0], situation.environ)
         self.problems: list[LaunchError] = []
+        self.refused: LaunchError | None = None  # why options or profiles make no sense
         self.failed: dict[str, LaunchError] = {}  # variables that were asked for in vain
         self.program: Found | Missing = Missing(["no command was given"])  # its file
-        self.has_place = True
-        sighting = _look(situation)
+        self.place_refused: PlaceRefused | None = None
+        sighting = context.look(situation.table, situation.line, situation.environ)
+        sighting.cwd = situation.cwd
         self.wanted = self._load(sighting)
         self.asked = copy.copy(self.wanted)  # `wanted` loses what cannot be had
         self.asked.env, self.asked.literals = dict(self.wanted.env), dict(self.wanted.literals)
@@ -68,23 +84,62 @@ class Prospect:
         self.decided = self._decide()
         self._find_program()
 
-    def list_values(self) -> Iterator[Value]:
-        """Return every variable that the server would get: what we set, then the rest."""
-        made = self.decided.set_variables
-        environ = self.decided.environ
-        for name in (name for name in made if name in environ):
-            yield Value(name, environ[name], self._name_origin(name), is_set=True)
-        for name in sorted(environ.keys() - made.keys()):
-            origin = self.situation.origins.get(name, "inherited")
-            yield Value(name, environ[name], origin, is_set=False)
+    @property
+    def profile(self) -> Profile | None:
+        """Return what the launcher is asked for; None if it is not used, or refuses."""
+        return self.asked if self.situation.is_launched and self.refused is None else None
 
-    def list_notes(self) -> list[str]:
-        """Return what is worth knowing, and stops nothing."""
-        home = self.decided.place_note
-        where = [f"the server's directory is {home}, not a project"] if home else []
-        passed_over = self.wanted.passed_over
-        without = [f"the launch would go on without it: {passed_over}"] if passed_over else []
-        return [*self.situation.notes, *where, *without]
+    @property
+    def command(self) -> list[str]:
+        """Return the server's own command; nothing if the launcher refuses it.
+
+        Nor if its program is a text that only the host can replace.
+        """
+        argv, item = self.decided.argv, self.situation.item
+        is_solved = item is None or host_environment.is_solved(item, argv[0])
+        is_stopped = self.refused is not None and self.situation.is_launched
+        is_known = argv[0] != NO_COMMAND and is_solved and "\0" not in argv[0]
+        return argv if is_known and not is_stopped else []
+
+    @property
+    def server_environ(self) -> dict[str, str]:
+        """Return what the server gets as things are: from its host, or through the launcher."""
+        return self.decided.environ if self.profile else self.situation.environ
+
+    @property
+    def places(self) -> list[str]:
+        """Return the directories in one of which the server starts; none: nobody knows."""
+        places = [*self.situation.places]
+        wanted = self.profile.cwd if self.profile else "session"
+        if wanted in {"session", "keep"}:
+            return places
+        if wanted == "project_root":
+            roots = map(context.find_project_root, places)
+            return [root.value for root in roots if isinstance(root, Found)]
+        if wanted == "~" or wanted.startswith("~/"):
+            return [self.found.home + wanted[1:]]
+        return [os.path.join(place, wanted) for place in places] or [wanted]
+
+    @property
+    def is_place_known(self) -> bool:
+        """Tell whether it is certain where the host starts it: of a project, in one place."""
+        return len(self.situation.places) == 1 and self._is_of_project()
+
+    def list_homes(self) -> list[str]:
+        """Return the homes, and `/`, in which the server may start if the host chooses where.
+
+        Of an entry that is not a project's nobody knows where its host is started, unless that
+        host starts servers in places of its own.
+        """
+        item, wanted = self.situation.item, self.profile
+        if item is None or wanted is None or wanted.cwd not in {"session", "project_root"}:
+            return []
+        is_known = item.host.starts_anywhere or self._is_of_project()
+        return [one for one in self.situation.places if is_known and self.found.name_home(one)]
+
+    def _is_of_project(self) -> bool:
+        item = self.situation.item
+        return item is not None and (item.is_of_project or item.path[0] == "projects")
 
     def list_stopping(self) -> list[LaunchError]:
         """Return what would stop the server as its host starts it now.
@@ -94,71 +149,6 @@ class Prospect:
         if self.situation.is_launched:
             return self.problems
         return [one for one in self.problems if isinstance(one, (CommandNotFound, NotExecutable))]
-
-    def list_removed(self) -> dict[str, str]:
-        """Return what the launcher would have and the server would not, and why."""
-        got, situation = self.decided.environ, self.situation
-        left = {name: self.tell_why_removed(name) for name in sorted(situation.environ)}
-        left |= situation.withheld
-        return {name: why for name, why in left.items() if name not in got}
-
-    def tell_why_removed(self, name: str) -> str:
-        """Return why an inherited variable is not handed on; nothing if it may be."""
-        if name in self.failed:
-            return "the launch would stop for it"
-        if why := self.decided.kept_back.get(name):
-            return f"kept back by --pass-env {','.join(self.wanted.pass_env)}: {why}"
-        if options.is_own_variable(name):
-            return "for the launcher, not for servers"
-        if name in self.decided.unset_variables:
-            return "not this session's"
-        if name in self.asked.env:
-            return f"asked for from {self.asked.env[name].source}, which has none"
-        return "" if name else "no program can be given it"
-
-    def list_profiles(self) -> Iterator[tuple[str, Record | None, str]]:
-        """Return the files that may speak for the server, the more important first.
-
-        Each with what it says, or why it says nothing.
-        """
-        environ = self.situation.environ
-        own = profile.name_table(self.server)
-        path = profile.locate_project_file(self.found.place.value)
-        if self.server and path:
-            record, refused = self._look_at_projects()
-            yield path, record, _tell_why(path, own, refused)
-        path = profile.locate_user_file(environ)
-        tables: dict[str, Record] = {}
-        refused = None
-        try:
-            tables = profile.look_at_users(self.server, environ, is_launch=False)
-        except ProfileRefused as error:
-            refused = error
-        if self.server:
-            yield path, tables.get(own), _tell_why(path, own, refused)
-        if profile.DEFAULTS in tables:
-            yield f"{profile.DEFAULTS} in {path}", tables[profile.DEFAULTS], ""
-
-    def find_untrusted(self, name: str) -> ProfileRefused | None:
-        """Return why a project's file may not be used, if it would give a variable."""
-        _, refused = self._look_at_projects()
-        if refused is None:
-            return None
-        path = profile.locate_project_file(self.found.place.value)
-        try:
-            told = profile_reader.read(path, None, is_projects=True)["servers"].get(self.server, {})
-        except ProfileRefused:
-            return refused  # nobody knows what it would give
-        return refused if any(name in told.get(key, ()) for key in _GIVEN) else None
-
-    def _look_at_projects(self) -> tuple[Record | None, ProfileRefused | None]:
-        if not self.server:
-            return None, None
-        environ, place = self.situation.environ, self.found.place.value
-        try:
-            return profile.look_at_projects(self.server, environ, place, is_launch=False), None
-        except ProfileRefused as refused:
-            return None, refused
 
     def _load(self, sighting: Sighting) -> Profile:
         """Return what is wanted; as much of it as makes sense."""
@@ -172,7 +162,9 @@ class Prospect:
                     is_launch=False,
                 )
             except LaunchError as error:
-                self.problems += [error] if at == 0 else []
+                if at == 0:
+                    self.refused = error
+                    self.problems.append(error)
         given, words = split(arguments)
         try:
             return Profile(given, words or [NO_COMMAND], [])
@@ -216,9 +208,8 @@ class Prospect:
             )
         except PlaceRefused as error:
             self._give_up("cwd", error)
-            self.failed["PWD"] = error
+            self.failed["PWD"] = self.place_refused = error
             self.wanted.cwd = "/"  # any will do: it is not shown
-            self.has_place = False
         for kind in ("literals", "env"):
             for name in list(getattr(self.wanted, kind)):
                 alone = copy.copy(self.wanted)
@@ -248,7 +239,7 @@ class Prospect:
         is_relative = "/" in argv[0] and not os.path.isabs(argv[0])
         if argv[0] == NO_COMMAND:
             return
-        if is_relative and not self.has_place:
+        if is_relative and self.place_refused:
             self.program = Missing(["it is relative to the directory"])
             return
         try:
@@ -257,29 +248,6 @@ class Prospect:
         except LaunchError as error:
             self.problems.append(error)
             self.program = Missing([error.problem])
-
-    def _name_origin(self, name: str) -> str:
-        origin = self.decided.set_variables[name]
-        if name in self.dotenv.values and origin == self.dotenv.searched:
-            return f"dotenv {origin}"
-        if name in self.wanted.literals:
-            records = self.list_profiles()
-            says = [path for path, record, _ in records if record and name in record.literals]
-            return " ".join([origin, *says[:1]])
-        return origin
-
-
-def _tell_why(path: str, table: str, refused: ProfileRefused | None) -> str:
-    """Return why a file says nothing."""
-    if refused is not None:
-        return refused.problem
-    return f"it has no {table}" if os.path.exists(path) else "there is no such file"
-
-
-def _look(situation: Situation) -> Sighting:
-    sighting = context.look(situation.table, situation.line, situation.environ)
-    sighting.cwd = situation.cwd
-    return sighting
 
 
 def _imagine(found: Context, line: Lineage) -> None:

@@ -14,11 +14,11 @@ from mcp_launch.config_files import run_options, wrap
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
 from mcp_launch.launch import context, lineage, options, profile, profile_reader
 from mcp_launch.launch.lineage import Lineage
-from mcp_launch.machine import foresight, host_environment, nearby_session
+from mcp_launch.machine import host_environment, nearby_session
 from mcp_launch.machine.survey import Survey, check_hosts, make_site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mcp_launch.machine.survey import Item
     from mcp_launch.system import ProcessTable
@@ -42,6 +42,7 @@ class Situation(NamedTuple):
     origins: Mapping[str, str] = {}  # of variables that are not just inherited
     withheld: Mapping[str, str] = {}  # what the host has and does not hand on, and why
     around: Mapping[str, str] = {}  # all that the host has
+    places: tuple[str, ...] = ()  # in one of which the host starts it; none: nobody knows
     notes: tuple[str, ...] = ()
 
     @property
@@ -67,12 +68,10 @@ def look_at_server(server: str, only: list[str], words: list[str], here: Situati
     """
     check_hosts(only)
     directory = state.find_directory(here.environ)
-    survey = Survey(make_site(here.environ), here.table, directory, only)
-    # Of several processes of a host, the one above us is the one that is meant.
-    survey.running_hosts = nearby_session.select(survey, here.line, here.cwd)
+    survey = Survey(make_site(here.environ), here.table, directory, only, here=here.cwd)
     found = [item for item in survey.items if item.name == server]
     if found:
-        return _enter(survey, _choose(server, found, here.cwd), words, here)
+        return look_at_entry(survey, _choose(server, found, here.cwd), words)
     sighting = context.look(here.table, here.line, here.environ)
     in_profiles = (
         [] if only else list(_list_profiles(here, here.line.host.find_place(sighting).value))
@@ -138,44 +137,56 @@ def _rank(item: Item, here: str) -> int:
     return _SCOPES.index(scope) if scope in _SCOPES else 0
 
 
-def _enter(survey: Survey, item: Item, words: list[str], here: Situation) -> Situation:
-    """Return the situation in which a host starts an entry's command."""
-    title, own = item.host.title, item.variables
-    cwd = _find_cwd(survey, item, here.cwd)
-    host = host_environment.read_host(survey, item.host)
-    given = host_environment.give(survey, item)
-    origins = {
-        name: f"inherited from {title}" if name in host else "the entry's envFile" for name in given
-    }
-    origins |= dict.fromkeys(host_environment.read_projects(survey, item), "the project's settings")
-    withheld = dict.fromkeys(host.keys() - given.keys(), f"{title} does not hand it on to servers")
-    # Whatever stands there is another session's: the host says these anew for every server.
-    for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()):
-        if name not in own and given.pop(name, None) is not None:
-            withheld[name] = f"{title} sets its own when it starts a server"
-    added = host_environment.list_added(item, cwd)
-    origins |= dict.fromkeys(added, f"{title} sets it for every server")
-    origins |= dict.fromkeys(own, "the entry's env")
+def look_at_entry(survey: Survey, item: Item, words: Sequence[str] = ()) -> Situation:
+    """Return the situation in which a host starts an entry's command, with options before it."""
+    places = list_places(survey, item)
+    cwd = _choose_place(survey, places)
     line = _imagine_lineage(survey, item)
-    table = nearby_session.hide_threads(here.table, line, here.line, here.cwd)
+    table = nearby_session.hide_threads(survey.table, line, survey.here)
+    given = host_environment.give(survey, item, cwd)
     return Situation(
         table,
-        _join(words, survey, item),
-        given | {name: text for name, text in added.items() if name not in own},
+        _join([*words], survey, item),
+        given.environ,
         line,
         cwd,
         item,
-        origins,
-        {name: why for name, why in sorted(withheld.items()) if name not in added},
-        host,
-        (*_list_notes(survey, item, cwd), *nearby_session.list_notes(table, line, item.host.title)),
+        given.origins,
+        given.withheld,
+        given.around,
+        tuple(places),
+        (
+            *_list_notes(survey, item, cwd, places),
+            *nearby_session.list_notes(table, line, item.host.title),
+        ),
     )
 
 
-def _find_cwd(survey: Survey, item: Item, here: str) -> str:
+def has_cwd(item: Item) -> bool:
+    """Tell whether a `cwd` in the entry counts."""
+    return item.host.quirks.cwd in {"honoured", "absolute"}
+
+
+def list_places(survey: Survey, item: Item) -> list[str]:
+    """Return the directories in one of which a host starts an entry's command."""
+    site = survey.site
+    project = host_environment.find_project(survey, item)
+    cwd = item.entry.get("cwd")
+    if has_cwd(item) and isinstance(cwd, str) and cwd:
+        cwd = host_environment.expand(survey, item, cwd)
+        if item.host.quirks.cwd == "absolute" and not os.path.isabs(cwd):
+            return []  # from wherever its daemon runs
+        if item.host.quirks.texts.expands_tilde and cwd.startswith("~"):
+            cwd = site.home + cwd[1:]
+        return [os.path.join(project, cwd)]
+    # Some start the servers of all projects in a place of their own, and do not say in which.
+    return ["/", site.home, project] if item.host.starts_anywhere else [project]
+
+
+def _choose_place(survey: Survey, places: list[str]) -> str:
     """Return where the host starts it; a host that starts servers where it runs, runs here."""
-    *_, place = (here, *foresight.list_places(survey, item))
-    return here if place == survey.site.project else place
+    *_, place = (survey.here, *places)
+    return survey.here if place == survey.site.project else place
 
 
 def _imagine_lineage(survey: Survey, item: Item) -> Lineage:
@@ -188,14 +199,14 @@ def _imagine_lineage(survey: Survey, item: Item) -> Lineage:
 
 def _join(words: list[str], survey: Survey, item: Item) -> list[str]:
     """Return the words after `run`: the entry's own, with those that were given before them."""
-    spelled = [host_environment.expand(survey, item, word) for word in item.words]
+    spelled = host_environment.spell_out(survey, item, item.words)
     at = wrap.find_run(item.words)
     # What is not wrapped is looked at as if it were.
     own = [*run_options.name_server(item.name), "--", *spelled] if at is None else spelled[at:]
     return words if split(words)[1] else [*(word for word in words if word != "--"), *own]
 
 
-def _list_notes(survey: Survey, item: Item, cwd: str) -> Iterator[str]:
+def _list_notes(survey: Survey, item: Item, cwd: str, places: list[str]) -> Iterator[str]:
     for refusal in survey.refusals:
         yield f"{refusal.error.problem}: {refusal.error.fix}"
     if item.why_not:
@@ -205,6 +216,5 @@ def _list_notes(survey: Survey, item: Item, cwd: str) -> Iterator[str]:
             f"{item.name} is not wrapped: mcp-launch adds nothing to it, and takes nothing out, "
             f"until you run: mcp-launch wrap {item.name} --host {item.host.name}"
         )
-    is_known = len(foresight.list_places(survey, item)) == 1
-    doubt = "" if is_known else ", which is not sure"
+    doubt = "" if len(places) == 1 else ", which is not sure"
     yield f"{item.host.title} is taken to start it in {cwd}{doubt}"

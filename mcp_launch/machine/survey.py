@@ -7,7 +7,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import hosts, state, system
+from mcp_launch import state, system
 from mcp_launch.config_files import planned_changes, wrap, wrapped_files
 from mcp_launch.config_files.host_config import ANY_HOST, list_entries, tell_why_not
 from mcp_launch.config_files.site import Site
@@ -17,7 +17,7 @@ from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project
-from mcp_launch.machine import installation, installed_hosts, permission, running
+from mcp_launch.machine import installation, installed_hosts, nearby_session, running
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
 from mcp_launch.values import find_home_directory
@@ -69,6 +69,16 @@ class Item(NamedTuple):
         """Tell whether the entry lies in a project, where others may see it."""
         return self.scope in {"project", "workspace", "repository"}
 
+    @property
+    def skipped(self) -> str:
+        """Return `why_not` of an entry that its host skips."""
+        return f"{self.host.title} skips it"
+
+    @property
+    def hidden(self) -> str:
+        """Return `why_not` of an entry instead of which its host takes one from nearer by."""
+        return f"a nearer {os.path.basename(self.file.path)} has it too"
+
     def point(self, *keys: str | int) -> Subject:
         """Return the place of the entry, or of something in it, as a subject."""
         place = point(self.host, self.file, self.document, self.path + keys)
@@ -96,9 +106,16 @@ class Survey:
     """What there is. Nothing in it is looked at before it is asked for."""
 
     def __init__(
-        self, site: Site, table: ProcessTable, directory: str, only: Sequence[str] = ()
+        self,
+        site: Site,
+        table: ProcessTable,
+        directory: str,
+        only: Sequence[str] = (),
+        *,
+        here: str = "",
     ) -> None:
         self.site = site
+        self.here = here or site.project  # where a host would be started
         self.environ: Mapping[str, str] = site.environ
         self.table = table
         self.state = directory  # where leases and logs are
@@ -141,21 +158,18 @@ class Survey:
         entry = item.document.get(item.path)
         if item.file.why_not:
             return item.file.why_not
-        if any(item.host.quirks.list_faults(entry)):
-            return permission.SKIPPED
+        if any(item.host.quirks.keys.list_skipping(entry)):
+            return item.skipped
         if any(_hides(one, item) for one in before):
-            return permission.HIDDEN
-        return tell_why_not(item.host, entry) or permission.tell_why_off(self, item)
+            return item.hidden
+        return tell_why_not(item.host, entry) or item.host.approval.tell_why_off(
+            self, item.path, item.words, is_of_project=item.is_of_project
+        )
 
     @cached_property
     def servers(self) -> list[Item]:
         """Return the servers that hosts do start."""
         return [item for item in self.items if not item.why_not]
-
-    @cached_property
-    def approvals(self) -> dict[str, dict[str, Any]]:
-        """Return all that may approve or forbid Claude Code's servers, by the files it is in."""
-        return permission.read_settings(self)
 
     @cached_property
     def launcher(self) -> str:
@@ -166,15 +180,9 @@ class Survey:
             return ""
 
     @cached_property
-    def running_hosts(self) -> dict[int, str]:
-        """Return the processes of hosts that run now, with their names in `hosts`."""
-        found = {}
-        for pid in self.table.list_pids():
-            process = self.table.look(pid)
-            host = hosts.recognise(self.table, process) if process else None
-            if host is not None:
-                found[pid] = host.name
-        return found
+    def near_hosts(self) -> dict[int, str]:
+        """Return the processes of hosts that may start a server here, with their names."""
+        return nearby_session.find_hosts(self.table, self.site, self.here)
 
     @cached_property
     def configured(self) -> list[Configured]:

@@ -1,22 +1,19 @@
-"""What wrapping and unwrapping bring about besides, for others and in Claude Code."""
+"""What wrapping and unwrapping bring about besides, for others and in the host."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcp_launch.config_files import git_tracking, planned_changes, wrap
 from mcp_launch.config_files.host_config import list_entries
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.documents import jsonc
 from mcp_launch.documents.document import Document
-from mcp_launch.documents.positions import Unreadable
-from mcp_launch.errors import LaunchError
-from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.machine import installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.config_files.host_config import HostConfig
     from mcp_launch.config_files.planned_changes import Change
     from mcp_launch.config_files.site import Site
 
@@ -42,12 +39,15 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
             f"{change.file.path} is tracked by Git: it names mcp-launch without a path, which "
             "everybody who uses it needs on PATH"
         )
-    if any(change.host.quirks.compares_commands for change in changes):
-        yield from _warn_of_claude(site, changes)
+    for host in dict.fromkeys(change.host for change in changes):
+        if list_allowed := host.quirks.list_allowed_commands:
+            for path in list_allowed(site):
+                yield f"{path} allows servers by their exact command: wrapped ones may be refused"
+            yield from _warn_of_plugins(site, host, changes)
 
 
 def _warn_of_sources(change: Change) -> Iterator[str]:
-    """Tell of sources that Codex refuses, and that only wrapping had taken out of its way."""
+    """Tell of sources that the host refuses, and that only wrapping had taken out of its way."""
     if not change.host.quirks.environment.has_env_vars:
         return
     before, after = (
@@ -58,46 +58,28 @@ def _warn_of_sources(change: Change) -> Iterator[str]:
         if refused and not wrap.list_refused_sources(before, path):
             yield (
                 f"{path[-1]}: its env_vars are as before, with the source {', '.join(refused)}: "
-                f"Codex does not start with that. Take it out of {change.file.path}"
+                f"{change.host.title} does not start with that. Take it out of {change.file.path}"
             )
 
 
-def _warn_of_claude(site: Site, changes: list[Change]) -> Iterator[str]:
-    for path in find_allowlists(site):
-        yield f"{path} allows servers by their exact command: wrapped ones may be refused"
+def _warn_of_plugins(site: Site, host: HostConfig, changes: list[Change]) -> Iterator[str]:
     wrapped = {
         tuple(entry.words): entry.name
         for change in changes
+        if change.host == host
         for entry in change.entries
         if not entry.why_not
     }
-    for words, path in list_plugin_commands(site).items():
+    for words, path in list_plugin_commands(site, host).items():
         if name := wrapped.get(words):
             yield (
                 f"{name}: a plugin brings the same command ({path}); "
-                "Claude Code started only one of the two, and will start both"
+                f"{host.title} started only one of the two, and will start both"
             )
 
 
-def find_allowlists(site: Site) -> dict[str, list[Any]]:
-    """Return the managed settings that allow servers by their exact command, with the commands."""
-    found = {}
-    for path in claude_config.list_managed_settings(site):
-        allowed = read_json(path).get("allowedMcpServers")
-        rules = allowed if isinstance(allowed, list) else []
-        commands = [
-            rule["serverCommand"]
-            for rule in rules
-            if isinstance(rule, dict) and "serverCommand" in rule
-        ]
-        if commands:
-            found[path] = commands
-    return found
-
-
-def list_plugin_commands(site: Site) -> dict[tuple[str, ...], str]:
-    """Return the commands that plugins bring, and the file of each."""
-    host = claude_config.CONFIG
+def list_plugin_commands(site: Site, host: HostConfig) -> dict[tuple[str, ...], str]:
+    """Return the commands that a host's plugins bring, and the file of each."""
     plugins = [(host, file) for file in host.list_files(site) if file.scope == "plugin"]
     return {
         tuple(entry.words): change.file.path
@@ -105,12 +87,3 @@ def list_plugin_commands(site: Site) -> dict[tuple[str, ...], str]:
         for entry in change.entries
         if entry.words
     }
-
-
-def read_json(path: str) -> dict[str, Any]:
-    """Return what a file of settings says; nothing if it cannot be read."""
-    try:
-        value, _ = jsonc.read(planned_changes.read_file(path))
-    except (LaunchError, Unreadable):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""What else wrapping an entry of Claude Code has brought about."""
+"""What else wrapping an entry has brought about, where a host compares commands."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for an organisation that allows other commands only (ML118)."""
-    if not item.host.quirks.compares_commands or not item.is_wrapped:
+    list_allowed = item.host.quirks.list_allowed_commands
+    if list_allowed is None or not item.is_wrapped:
         return
-    for path, commands in wrap_warnings.find_allowlists(survey.site).items():
+    for path, commands in list_allowed(survey.site).items():
         if item.words not in commands:
             yield Finding(
                 "ML118",
@@ -31,9 +32,10 @@ def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
 
 def check_plugins(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for a plugin that brings the server that was wrapped (ML119)."""
-    if not item.host.quirks.compares_commands or not item.is_wrapped or not item.command:
+    compares = item.host.quirks.list_allowed_commands is not None
+    if not compares or not item.is_wrapped or not item.command:
         return
-    path = wrap_warnings.list_plugin_commands(survey.site).get(tuple(item.command))
+    path = wrap_warnings.list_plugin_commands(survey.site, item.host).get(tuple(item.command))
     if path:
         yield Finding(
             "ML119",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from mcp_launch.doctor.checks import (
     agent_timeouts,
     allowlists,
-    codex_keys,
     directory,
     misplaced_table,
     names,
     not_approved,
     not_wrapped,
     packages,
+    refused_keys,
     secret_in_git,
-    skipped_by_claude,
+    skipped_entries,
     unexpanded_variables,
     unreadable_file,
 )
@@ -31,8 +31,8 @@ OF_ITEMS = (
 # Checks of everything, also of what is disabled or only connected to.
 OF_ALL = (
     *unreadable_file.OF_ALL,
-    *codex_keys.OF_ALL,
-    *skipped_by_claude.OF_ALL,
+    *refused_keys.OF_ALL,
+    *skipped_entries.OF_ALL,
     *misplaced_table.OF_ALL,
     *not_approved.OF_ALL,
     *names.OF_ALL,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.checks import launcher_refuses, leaked_variables, program_not_found
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.machine import foresight, host_environment
+from mcp_launch.machine import host_environment, preview_inputs
+from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,14 +22,14 @@ _OF_UV = ("--directory", "--project")
 
 def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for the directory that an entry names (ML207)."""
-    launch = foresight.foresee(survey, item)
+    launch = predict(survey, item)
     wanted = launch.profile.cwd if launch.profile else "session"
     if wanted not in {"session", "project_root", "keep"}:
         absolute = [place for place in launch.places if wanted[0] in "/~"]
         yield from _tell(item, "--cwd", absolute)
     cwd = item.entry.get("cwd")
-    if foresight.has_cwd(item) and isinstance(cwd, str):
-        places = foresight.list_places(survey, item)
+    if preview_inputs.has_cwd(item) and isinstance(cwd, str):
+        places = [*launch.situation.places]
         is_certain = cwd[:1] in {"/", "~"} and host_environment.is_solved(item, cwd)
         yield from _tell(item, "cwd", places if is_certain else [])
     yield from _tell(item, "uv --directory", _find_uv(launch.command))
@@ -36,10 +37,10 @@ def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
 
 def check_home(survey: Survey, item: Item) -> Iterator[Finding]:
     """Note a wrapped entry that its host starts in a home or in `/` (ML208)."""
-    launch = foresight.foresee(survey, item)
+    launch = predict(survey, item)
     if launch.profile is None or launch.profile.strict:
         return  # not wrapped, or refused, which is a finding of its own
-    homes = foresight.list_homes(survey, item, launch.profile)
+    homes = launch.list_homes()
     if homes:
         yield Finding(
             "ML208",

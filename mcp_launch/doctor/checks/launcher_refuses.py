@@ -6,37 +6,33 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.errors import LaunchError, ProfileRefused
-from mcp_launch.launch.context import find_project_root
-from mcp_launch.launch.environment import PLACES
-from mcp_launch.machine import foresight, host_environment
-from mcp_launch.values import Missing, expand_home
+from mcp_launch.errors import ProfileRefused
+from mcp_launch.launch import dotenv
+from mcp_launch.machine import host_environment
+from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item, Survey
 
 
 def check(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for what the launcher of an entry refuses (ML121)."""
-    if survey.site.platform == "win32" or not item.is_wrapped:
+    launch = predict(survey, item)
+    if survey.site.platform == "win32" or not launch.situation.is_launched:
         return
-    try:
-        wanted = foresight.read_profile(survey, item, host_environment.give(survey, item))
-    except LaunchError as refused:
-        # A file of profiles that makes no sense is told as such, if it is of this project.
-        is_told = foresight.find_project(survey, item) == survey.site.project
-        if not (is_told and isinstance(refused, ProfileRefused)):
+    refused, wanted = launch.refused, launch.profile
+    if refused is not None:
+        # A file of profiles that makes no sense is another finding, if it is of this project.
+        is_reported = host_environment.find_project(survey, item) == survey.site.project
+        if not (is_reported and isinstance(refused, ProfileRefused)):
             yield _tell(item, refused.problem, refused.fix)
-        return
-    yield from _look_for_files(survey, item, wanted)
-    yield from _look_for_place(survey, item, wanted.cwd)
-    homes = foresight.list_homes(survey, item, wanted)
-    if homes and wanted.strict:
-        fix = "leave out --strict, or name a directory: --cwd DIR"
-        yield _tell(item, f"{item.host.title} starts it in {' or '.join(homes)} (--strict)", fix)
+    if wanted is not None:
+        yield from _look_for_files(item, launch, wanted)
+        yield from _look_for_place(item, launch, wanted)
 
 
 def _tell(item: Item, problem: str, fix: str) -> Finding:
@@ -44,42 +40,26 @@ def _tell(item: Item, problem: str, fix: str) -> Finding:
     return Finding("ML121", item.point("args"), message, fix)
 
 
-def _look_for_files(survey: Survey, item: Item, wanted: Profile) -> Iterator[Finding]:
+def _look_for_files(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:
     """Look for the files of variables that are named."""
-    place = _find_place(survey, item)
     for file in wanted.dotenv:
-        path = expand_home(file, survey.site.home)
-        is_known = os.path.isabs(path) or bool(place)
-        if is_known and host_environment.is_solved(item, path):
-            path = os.path.join(place, path)
-            if not os.path.exists(path):
-                problem = f"the dotenv file {path} does not exist"
-                yield _tell(item, problem, "create it, or name the right file with --dotenv FILE")
+        is_known = launch.is_place_known or file[:1] in {"/", "~"}
+        path = dotenv.locate(file, launch.found)
+        if is_known and host_environment.is_solved(item, path) and not os.path.exists(path):
+            problem = f"the dotenv file {path} does not exist"
+            yield _tell(item, problem, "create it, or name the right file with --dotenv FILE")
 
 
-def _look_for_place(survey: Survey, item: Item, wanted: str) -> Iterator[Finding]:
+def _look_for_place(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:
     """Look for a directory that depends on where the launcher is started."""
-    place = _find_place(survey, item)
-    if not place or not host_environment.is_solved(item, wanted):
-        return
-    if wanted == "project_root":
-        root = find_project_root(place)
-        if isinstance(root, Missing):
-            fix = "use --cwd session, or put an empty .mcp-launch.toml at the project's root"
-            yield _tell(item, f"there is no project root: {'; '.join(root.searched)}", fix)
-    elif wanted not in PLACES and wanted[0] not in "/~":
-        directory = os.path.normpath(os.path.join(place, wanted))
-        if not os.path.isdir(directory):
-            problem = f"its directory {directory} (--cwd) does not exist"
-            yield _tell(item, problem, "create it, or name another directory: --cwd DIR")
-
-
-def _find_place(survey: Survey, item: Item) -> str:
-    """Return where an entry's command is started if there is only one such place, else nothing."""
-    if item.is_of_project or item.path[0] == "projects":
-        places = foresight.list_places(survey, item)
-        return places[0] if len(places) == 1 else ""
-    return ""
+    refused, homes = launch.place_refused, launch.list_homes()
+    # One that does not depend on it is another finding.
+    is_judged = launch.is_place_known and wanted.cwd[0] not in "/~"
+    if homes and wanted.strict:
+        fix = "leave out --strict, or name a directory: --cwd DIR"
+        yield _tell(item, f"{item.host.title} starts it in {' or '.join(homes)} (--strict)", fix)
+    elif refused and is_judged and host_environment.is_solved(item, wanted.cwd):
+        yield _tell(item, refused.problem, refused.fix)
 
 
 OF_ITEMS = (check,)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.checks import needed_variables
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.launch import environment, profile
-from mcp_launch.machine import foresight, host_environment
+from mcp_launch.machine import host_environment
+from mcp_launch.machine.preview import predict
 from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.host_config import HostConfig
     from mcp_launch.doctor.checks.needed_variables import Need
-    from mcp_launch.machine.foresight import Launch
+    from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item, Survey
 
 # Anything else behind -e is no variable of ours, or a slip that a host will tell.
@@ -28,25 +29,26 @@ _SERVERS_SHOWN = 5
 
 def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for variables that a server needs and its host does not give (ML205)."""
-    launch = foresight.foresee(survey, item)
-    known = set(host_environment.list_of_keyring(item))
+    launch = predict(survey, item)
+    keyring = host_environment.list_of_keyring(item)
+    known = {*keyring, *launch.failed}  # what fails is reported for itself
     for need in needed_variables.list_of_command(launch.command):
-        if need.name not in known and need.name not in launch.environ:
+        if need.name not in known and need.name not in launch.server_environ:
             yield from _tell(survey, item, launch, need)
-    yield from _check_kept_back(survey, item, launch)
+    yield from _check_kept_back(item, launch)
     if launch.profile is not None:
         for need in needed_variables.list_of_profile(launch.profile):
-            if need.name not in known and need.name not in launch.given:
+            if need.name not in keyring and need.name not in launch.situation.environ:
                 yield from _tell(survey, item, launch, need)
 
 
-def _tell(survey: Survey, item: Item, launch: Launch, need: Need) -> Iterator[Finding]:
+def _tell(survey: Survey, item: Item, launch: Preview, need: Need) -> Iterator[Finding]:
     if not _NAME.fullmatch(need.name):
         return
     title, name = item.host.title, need.name
     subject = item.point()
     known = {**survey.environ, **host_environment.read_host(survey, item.host)}
-    if name in launch.given:
+    if name in launch.situation.environ:
         message = f"--pass-env (or a profile's pass_env) takes {name} out, and {need.why}"
         yield Finding("ML205", subject, message, _tell_how_to_pass(launch, name))
     elif name in known and not host_environment.passes(item, name, known):
@@ -61,23 +63,23 @@ def _tell(survey: Survey, item: Item, launch: Launch, need: Need) -> Iterator[Fi
         yield Finding("ML205", subject, message, fix)
 
 
-def _check_kept_back(survey: Survey, item: Item, launch: Launch) -> Iterator[Finding]:
+def _check_kept_back(item: Item, launch: Preview) -> Iterator[Finding]:
     """Look for variables that the entry itself gives, and that do not reach the server."""
     if launch.profile is None:
         return
-    kept_back = foresight.list_kept_back(survey, item, launch.profile, launch.given)
+    kept_back = launch.decided.kept_back
     needed = {
         need.name for need in needed_variables.list_of_command(launch.command)
     }  # already reported
     for name in (*item.variables, *host_environment.list_named(item)):
-        if name in kept_back and name not in launch.environ and name not in needed:
+        if name in kept_back and name not in launch.server_environ and name not in needed:
             option = f"--pass-env {','.join(launch.profile.pass_env)}"
             message = f"the entry gives {name}, but {option} keeps it back: {kept_back[name]}"
             fix = _tell_how_to_pass(launch, name)
             yield Finding("ML205", item.point(), message, fix)
 
 
-def _tell_how_to_pass(launch: Launch, name: str) -> str:
+def _tell_how_to_pass(launch: Preview, name: str) -> str:
     is_safe = launch.profile is not None and launch.profile.pass_env == [environment.SAFE]
     return f"write --env {name}=local behind run in its args" if is_safe else f"add {name} to it"
 
@@ -126,10 +128,9 @@ def _tell_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> 
 
 def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) -> list[str]:
     """Return the credentials that a server gets although its entry does not name them."""
-    launch = foresight.foresee(survey, item)
+    got = predict(survey, item).server_environ
     return [
         name
         for name in inherited
-        if name in launch.environ and name not in item.variables and launch.environ[name]
-        if environment.is_secret(name)
+        if got.get(name) and name not in item.variables and environment.is_secret(name)
     ]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import FileRefused
-from mcp_launch.hosts.claude import keys
 from mcp_launch.machine.survey import point
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ def _look(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
     try:
         document = survey.read(file)
     except FileRefused:
-        return  # which is told of the file
-    if keys.is_skipped(host, file, document):
-        return  # the whole of it, which is told as such
+        return  # which is a finding of its own
     found = document.get(())
+    if host.quirks.keys.is_file_skipped(file.scope, found):
+        return  # the whole of it, which is a finding of its own
     wanted = [str(pattern[0]) for pattern in file.servers if pattern]
     for key, table in found.items() if isinstance(found, dict) else ():
         servers = _list_servers(table) if key in _TABLES and key not in wanted else []

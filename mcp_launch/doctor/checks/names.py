@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.machine import permission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,7 @@ def check_scopes(survey: Survey) -> Iterator[Finding]:
     merged: dict[tuple[str, str], list[Item]] = {}
     chosen: dict[tuple[str, str], list[Item]] = {}
     for item in survey.items:
-        if item.file.why_not or item.why_not == permission.HIDDEN:
+        if item.file.why_not or item.why_not == item.hidden:
             continue
         key, rule = (item.host.name, item.name), item.host.quirks.same_name
         if rule == "merged" and _is_read(survey, item):
@@ -44,19 +43,21 @@ def check_scopes(survey: Survey) -> Iterator[Finding]:
             chosen.setdefault(key, []).append(item)
     for items in merged.values():
         for below, above in pairwise(_order(items)):
-            yield from _tell_of_codex(below, above)
+            yield from _tell_of_merged(below, above)
     for items in chosen.values():
         if len(items) > 1:
-            yield from _tell_of_claude(survey, items)
+            yield from _tell_of_chosen(survey, items)
 
 
 def _is_read(survey: Survey, item: Item) -> bool:
-    """Tell whether Codex reads an entry's file."""
-    return not item.is_of_project or permission.read_trust(survey, item.file) == "trusted"
+    """Tell whether a host reads an entry's file."""
+    if not item.is_of_project:
+        return True
+    return item.host.approval.find_state(survey, item.file, item.name) == "approved"
 
 
 def _order(items: list[Item]) -> list[Item]:
-    """Return entries of Codex as it lays them over each other: the nearest project's at last."""
+    """Return entries as a host lays them over each other: the nearest project's last."""
     users = [item for item in items if not item.is_of_project]
     projects = [item for item in items if item.is_of_project]
     return users + projects[::-1]
@@ -69,35 +70,35 @@ def _is_for_project(survey: Survey, item: Item) -> bool:
     return os.path.realpath(str(item.path[1])) == os.path.realpath(survey.site.project)
 
 
-def _tell_of_codex(below: Item, above: Item) -> Iterator[Finding]:
-    """Say what Codex makes of two entries: one, key by key."""
+def _tell_of_merged(below: Item, above: Item) -> Iterator[Finding]:
+    """Say what a host makes of two entries that it merges key by key."""
     if not {"command", "url"} & set(above.entry):
         return  # it is there to change the other
     taken = [key for key in below.entry if key not in above.entry]
-    name = below.name
+    name, title = below.name, below.host.title
     whose = "the outer project's" if below.is_of_project else "the user's"
     if below.entry == above.entry:
         made = "they are the same"
     elif {"command", "url"} <= {*below.entry, *above.entry}:
-        made = "the result has a command and a url, and Codex does not start"
+        made = f"the result has a command and a url, and {title} does not start"
     elif taken:
         made = f"with the project's command goes {whose} {', '.join(taken)}"
     else:
         made = f"the project's counts, and from {whose} env what it lacks"
-    how = "" if below.is_of_project else f": codex mcp remove {shlex.quote(name)}"
+    how = "" if below.is_of_project else f": {_name_command(below)} {shlex.quote(name)}"
     yield Finding(
         "ML107",
         above.point(),
-        f"{name} is in {below.file.path} too, and Codex merges both by key: {made}",
+        f"{name} is in {below.file.path} too, and {title} merges both by key: {made}",
         f"give one another name, or remove {whose}{how}",
     )
 
 
-def _tell_of_claude(survey: Survey, items: list[Item]) -> Iterator[Finding]:
-    """Say which entry Claude Code takes: it merges nothing."""
+def _tell_of_chosen(survey: Survey, items: list[Item]) -> Iterator[Finding]:
+    """Say which entry a host takes that merges nothing."""
     name = items[0].name
-    state = permission.find_state(survey, name)
-    waiting = {"approved": 1, "pending": 3, "rejected": 4}[state]
+    state = items[0].host.approval.find_state(survey, items[0].file, name)
+    waiting = {"pending": 3, "rejected": 4}.get(state, 1)
     order = {"project": waiting, "user": 2}
     used, *rest = sorted(items, key=lambda item: order.get(item.scope, 0))
     hidden = rest[0]
@@ -110,10 +111,15 @@ def _tell_of_claude(survey: Survey, items: list[Item]) -> Iterator[Finding]:
     yield Finding(
         "ML107",
         hidden.point(),
-        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: Claude Code takes the one of "
-        f"{scopes[0]} alone{until}",
-        f"remove what you do not want: claude mcp remove {shlex.quote(name)} -s {scopes[1]}",
+        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: {used.host.title} takes the "
+        f"one of {scopes[0]} alone{until}",
+        f"remove what you do not want: {_name_command(used)} {shlex.quote(name)} -s {scopes[1]}",
     )
+
+
+def _name_command(item: Item) -> str:
+    """Return the command of a host that removes a server."""
+    return f"{item.host.quirks.program.command} mcp remove"
 
 
 OF_ALL = (check_names, check_scopes)

@@ -1,13 +1,11 @@
-"""Whether a project's servers may be started: Codex trusts projects, Claude Code each server."""
+"""Whether a host may start a project's servers: some trust projects, others each server."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from mcp_launch.config_files.host_config import OFF
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.hosts.codex import config as codex_config
-from mcp_launch.machine import permission
 from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
@@ -17,81 +15,40 @@ if TYPE_CHECKING:
 
 
 def check_trust(survey: Survey) -> Iterator[Finding]:
-    """Look for servers of a project that Codex does not trust (ML109)."""
-    user = codex_config.find_own(survey.site).path
-    found: dict[str, list[Item]] = {}
+    """Look for servers of a project that a host does not trust (ML109)."""
+    found: dict[tuple[str, str], list[Item]] = {}
     for item in survey.items:
-        is_trusted_as_project = item.host.quirks.approval == "of the project"
-        if is_trusted_as_project and item.is_of_project and item.entry.get("enabled", True):
-            found.setdefault(item.file.path, []).append(item)
-    if any(refusal.file.path == user for refusal in survey.refusals):
-        return  # nobody knows
-    for path, items in found.items():
-        level = permission.read_trust(survey, items[0].file)
-        if level == "trusted":
-            continue
-        root = _find_root(items[0])
-        names = ", ".join(item.name for item in items)
-        said = f"{user} says that {root} is untrusted" if level else f"Codex does not trust {root}"
-        yield Finding(
-            "ML109",
-            Subject(items[0].host.name, "", "project", path),
-            f"{said}: it does not read this file, and does not start {names}",
-            f"if you trust it, run codex in {root} and say so; that writes "
-            f'[projects."{root}"] trust_level = "trusted" into {user}',
-        )
-
-
-def _find_root(item: Item) -> str:
-    """Return the directory by which Codex comes to trust an entry of a project."""
-    return permission.list_roots(os.path.dirname(os.path.dirname(item.file.path)))[-1]
+        is_asked = item.host.approval.asks == "of the project" and item.is_of_project
+        if is_asked and item.entry.get("enabled", True):
+            found.setdefault((item.host.name, item.file.path), []).append(item)
+    for items in found.values():
+        host, file = items[0].host, items[0].file
+        told = host.approval.explain(survey, file, [item.name for item in items])
+        if told:
+            yield Finding("ML109", Subject(host.name, "", "project", file.path), *told)
 
 
 def check_approval(survey: Survey) -> Iterator[Finding]:
-    """Look for servers of a project that Claude Code asks about (ML110)."""
+    """Look for servers of a project that a host asks about (ML110)."""
     for item in survey.items:
-        is_asked = item.host.quirks.approval == "of each server" and item.is_of_project
-        if is_asked and item.why_not not in {permission.HIDDEN, permission.SKIPPED}:
-            yield from _tell(survey, item)
+        approval = item.host.approval
+        is_asked = approval.asks == "of each server" and item.is_of_project
+        if not is_asked or item.why_not in {item.hidden, item.skipped}:
+            continue
+        is_waiting = approval.find_state(survey, item.file, item.name) == "pending"
+        told = approval.explain(survey, item.file, [item.name])
+        if told and not (is_waiting and item.why_not == OFF):
+            yield Finding("ML110", item.point(), *told)
 
 
 def tell_why_not_started(survey: Survey, item: Item) -> str:
     """Return why a host would not start a project's server; nothing if it would."""
     if not item.is_of_project:
         return ""
-    title, approval = item.host.title, item.host.quirks.approval
-    if approval == "of each server":
-        state = permission.find_state(survey, item.name)
-        said = {"pending": f"you have not approved it in {title}", "rejected": permission.OFF}
-        return said.get(state, "")
-    if approval == "of the project":
-        is_trusted = permission.read_trust(survey, item.file) == "trusted"
-        return "" if is_trusted else f"{title} does not trust {_find_root(item)}"
-    return f"it came with the project, and only {title} knows whether you trust that"
-
-
-def _tell(survey: Survey, item: Item) -> Iterator[Finding]:
-    sources = survey.approvals
-    approving = [
-        path for path, settings in sources.items() if permission.approves(settings, item.name)
-    ]
-    project = survey.site.project
-    state = permission.find_state(survey, item.name)
-    if state == "rejected" and approving:
-        [rejecting, *_] = [
-            path
-            for path, settings in sources.items()
-            if permission.has(settings, "disabledMcpjsonServers", item.name)
-        ]
-        message = f"{approving[0]} approves {item.name}, and {rejecting} disables it, which counts"
-        fix = f"take it out of disabledMcpjsonServers in {rejecting}, if you want it"
-        yield Finding("ML110", item.point(), message, fix)
-    elif state == "pending" and item.why_not != permission.OFF:
-        message = f"Claude Code does not start {item.name} in a terminal before you approve it"
-        if approving:
-            message += f"; {approving[0]} does, but counts only once you trust {project}"
-        fix = f"look at it, then run claude in {project} and answer what it asks"
-        yield Finding("ML110", item.point(), message, fix)
+    if item.host.approval.asks == "unknown":
+        title = item.host.title
+        return f"it came with the project, and only {title} knows whether you trust that"
+    return item.host.approval.tell_why_not(survey, item.file, item.name)
 
 
 OF_ALL = (check_trust, check_approval)

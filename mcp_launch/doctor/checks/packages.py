@@ -16,7 +16,7 @@ from mcp_launch.doctor.finding import Finding
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
 from mcp_launch.launch import releases
-from mcp_launch.machine import host_environment
+from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +137,7 @@ def check_mistaken(survey: Survey, item: Item) -> Iterator[Finding]:
 
 def _is_installed(survey: Survey, item: Item, name: str) -> bool:
     """Tell whether npx would find a program of this name before it asks the registry."""
-    runner = shutil.which("npx", path=host_environment.give(survey, item).get("PATH", ""))
+    runner = shutil.which("npx", path=predict(survey, item).situation.environ.get("PATH", ""))
     places = [os.path.join(survey.site.project, "node_modules/.bin")]
     places += [os.path.dirname(runner)] if runner else []
     return any(os.path.exists(os.path.join(place, name)) for place in places)

@@ -11,7 +11,8 @@ from mcp_launch.doctor.checks import binary_format, program_not_runnable, versio
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import CommandNotFound, LaunchError, NotExecutable
 from mcp_launch.launch import plan
-from mcp_launch.machine import foresight
+from mcp_launch.machine import host_environment
+from mcp_launch.machine.preview import predict
 from mcp_launch.values import expand_home
 
 if TYPE_CHECKING:
@@ -31,14 +32,17 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for the launcher of an entry and for its server (ML201, ML202, ML203, ML204)."""
     if survey.site.platform == "win32":
         return  # where what runs is decided by its ending
-    launch = foresight.foresee(survey, item)
-    if item.is_wrapped and not os.path.isabs(item.words[0]):
-        places = foresight.list_places(survey, item)
-        found = _Search(survey, item, launch.given, places, item.point("command"))
-        yield from found.look(item.words[0])
+    launch = predict(survey, item)
+    situation = launch.situation
+    # That the path of a wrapped entry's own launcher leads nowhere is another finding.
+    if situation.is_launched and not (item.is_wrapped and os.path.isabs(item.words[0])):
+        [first, *_] = host_environment.spell_out(survey, item, item.words)
+        places = [*situation.places]
+        found = _Search(survey, item, situation.environ, places, item.point("command"))
+        yield from found.look(first) if host_environment.is_solved(item, first) else ()
     if launch.command:
-        key = "args" if item.is_wrapped and item.command else "command"
-        search = _Search(survey, item, launch.environ, launch.places, item.point(key))
+        key = "args" if situation.is_launched and item.command else "command"
+        search = _Search(survey, item, launch.server_environ, launch.places, item.point(key))
         yield from search.look(launch.command[0])
         yield from search.look_at_file(launch.command)
 

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.machine import foresight, host_environment
+from mcp_launch.machine import host_environment, preview_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def check_literal(survey: Survey, item: Item) -> Iterator[Finding]:
     found: dict[str, Path] = {}
     cwd = item.entry.get("cwd")
     texts = [*_list_arguments(item), *_list_variables(item)]
-    if foresight.has_cwd(item) and isinstance(cwd, str):
+    if preview_inputs.has_cwd(item) and isinstance(cwd, str):
         texts.append((("cwd",), cwd))
     for keys, text in texts:
         for written in pattern.findall(text):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts, state
 from mcp_launch.errors import LaunchError
 from mcp_launch.launch import options, profile
-from mcp_launch.machine import foresight, host_environment
+from mcp_launch.machine import host_environment
+from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
@@ -53,17 +54,19 @@ class Start(NamedTuple):
 
 def prepare(survey: Survey, item: Item, home: str) -> Start:
     """Return how an entry is started; `home` holds what the launch leaves in the file system."""
-    project = foresight.find_project(survey, item)
-    places = foresight.list_places(survey, item) or [project]
-    environ = host_environment.give(survey, item)
-    environ |= _introduce(item, places[-1])
+    situation = predict(survey, item).situation
+    environ = dict(situation.environ)
+    variable = hosts.load(item.host.name).session_variable
+    if variable and variable not in item.variables:
+        environ[variable] = _SESSION
     environ |= {options.name_twin(option): text for option, text in _TWINS.items()}
     environ["MCP_LAUNCH_HOME"] = home
     given = _list_options(item)
-    command = [host_environment.expand(survey, item, word) for word in item.command]
+    command = host_environment.spell_out(survey, item, item.command)
     command = ["--", *command] if command else []
     told = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
-    given += _adapt([*given, *command], environ, places[-1], told)
+    given += _adapt([*given, *command], environ, situation.cwd, told)
+    project = host_environment.find_project(survey, item)
     return Start((*given, *command), tuple(sorted(environ.items())), project)
 
 
@@ -77,7 +80,7 @@ def tell_why_not(survey: Survey, item: Item) -> str:
         if found := filled_in and filled_in.search(text):
             return f"only {title} can fill in {found[0]}"
     for name in host_environment.list_of_keyring(item):
-        if name not in host_environment.give(survey, item):
+        if name not in predict(survey, item).situation.environ:
             return f"{title} would take {name} from the system's keyring"
     return ""
 
@@ -87,14 +90,6 @@ def bring_trust(state: str, home: str) -> None:
     kept = os.path.join(state, "profiles")
     if os.path.isdir(kept):
         shutil.copytree(kept, os.path.join(home, "profiles"))
-
-
-def _introduce(item: Item, cwd: str) -> dict[str, str]:
-    """Return what a host tells every server of itself and the session, unless the entry does."""
-    told = host_environment.list_added(item, cwd)
-    if variable := hosts.load(item.host.name).session_variable:
-        told[variable] = _SESSION
-    return {name: text for name, text in told.items() if name not in item.variables}
 
 
 def _list_options(item: Item) -> list[str]:

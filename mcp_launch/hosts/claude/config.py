@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.host_config import (
-    ANY,
     MANAGED,
     PLUGIN,
     File,
@@ -23,6 +22,7 @@ from mcp_launch.config_files.host_quirks import (
     LIBRARY_PASSES,
     TILDE,
     AnswerTimeout,
+    EntryKeys,
     Environment,
     Greeting,
     HostQuirks,
@@ -32,17 +32,13 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     Wait,
 )
-from mcp_launch.hosts.claude.keys import list_faults
+from mcp_launch.hosts.claude import settings
+from mcp_launch.hosts.claude.keys import is_skipped, list_faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_launch.config_files.site import Site
-
-_MANAGED = {
-    "darwin": "/Library/Application Support/ClaudeCode",
-    "win32": "C:\\Program Files\\ClaudeCode",
-}
 
 # What it keeps to itself.
 _STRIPS = re.compile(
@@ -64,9 +60,9 @@ GRACE = 2.0
 
 
 def _list_files(site: Site) -> list[File]:
-    managed = os.path.join(_MANAGED.get(site.platform, "/etc/claude-code"), "managed-mcp.json")
+    managed = os.path.join(settings.find_managed(site), "managed-mcp.json")
     return [
-        find_own(site),
+        settings.find_own(site),
         # Of one name, it takes the nearest.
         *[
             File(path, "project", is_outside=above >= count_inside(site))
@@ -75,39 +71,14 @@ def _list_files(site: Site) -> list[File]:
         File(managed, "managed", why_not=MANAGED),
         *[
             File(path, "plugin", servers=(("mcpServers",), ()), why_not=PLUGIN)
-            for path in find_plugin_files(find_plugins(site), ".mcp.json")
+            for path in find_plugin_files(_find_plugins(site), ".mcp.json")
         ],
     ]
 
 
-def find_own(site: Site) -> File:
-    """Return the user's own file, in which the private servers of all projects are too."""
-    own = os.path.join(site.environ.get("CLAUDE_CONFIG_DIR") or site.home, ".claude.json")
-    servers = (("mcpServers",), ("projects", ANY, "mcpServers"))
-    return File(own, "user", servers=servers, lock=f"{own}.lock")
-
-
-def list_managed_settings(site: Site) -> list[str]:
-    """Return the files in which an organisation may allow servers by their command."""
-    directory = _MANAGED.get(site.platform, "/etc/claude-code")
-    return [os.path.join(directory, "managed-settings.json")]
-
-
-def find_plugins(site: Site) -> str:
+def _find_plugins(site: Site) -> str:
     """Return where plugins are installed."""
     return os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "plugins")
-
-
-def _list_settings(site: Site) -> list[str]:
-    """Return the files whose `env` it takes into its own environment."""
-    home = site.find_home("CLAUDE_CONFIG_DIR", ".claude")
-    own = os.path.join(home, "settings.json")
-    return [find_own(site).path, own, *list_managed_settings(site)]
-
-
-def _list_project_settings(project: str) -> list[str]:
-    names = ("settings.json", "settings.local.json")
-    return [os.path.join(project, ".claude", name) for name in names]
 
 
 def _list_passed(environ: Mapping[str, str]) -> frozenset[str] | None:
@@ -147,6 +118,7 @@ CONFIG = HostConfig(
     "claude",
     "Claude Code",
     _list_files,
+    approval=settings.ServerApproval(),
     quirks=HostQuirks(
         program=Program(
             "claude",
@@ -163,8 +135,8 @@ CONFIG = HostConfig(
             strips_secrets_if="CLAUDE_CODE_SUBPROCESS_ENV_SCRUB",
             added=(("CLAUDECODE", "1"),),
             project_variable="CLAUDE_PROJECT_DIR",
-            list_settings=_list_settings,
-            list_project_settings=_list_project_settings,
+            list_settings=settings.list_settings,
+            list_project_settings=settings.list_project_settings,
         ),
         texts=Texts(
             borrowing=re.compile(r"\$\{(\w+)(?::-([^}]*))?\}"),
@@ -186,16 +158,15 @@ CONFIG = HostConfig(
             ),
         ),
         cwd="ignored",
-        approval="of each server",
         same_name="nearest",
         processes="one",
         starts_without_shell=True,
         is_strict_about_json=True,
-        compares_commands=True,
+        list_allowed_commands=settings.list_allowed_commands,
         losses=(
             ("user", "Claude Code does not start"),
             ("project", "Claude Code goes on without its servers"),
         ),
-        list_faults=list_faults,
+        keys=EntryKeys(list_skipping=list_faults, is_file_skipped=is_skipped),
     ),
 )

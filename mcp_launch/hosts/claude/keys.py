@@ -12,9 +12,6 @@ from mcp_launch.config_files.key_types import NAMED_STRINGS, STRING, STRINGS, SW
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.config_files.host_config import File, HostConfig
-    from mcp_launch.documents.document import Document
-
 # For the servers that it connects to; one that it starts needs no type.
 _REMOTE = ("http", "sse", "ws", "streamable-http")
 _TYPES = ("stdio", *_REMOTE)
@@ -53,7 +50,7 @@ def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
             yield key, f"{key} has to be {known[key].title}", f"write {known[key].title}"
 
 
-def is_skipped(host: HostConfig, file: File, document: Document) -> bool:
+def is_skipped(scope: str, content: object) -> bool:
     """Tell whether a project's file lacks the table that Claude Code wants, be it empty."""
-    is_read = host.name == "claude" and file.scope == "project"
-    return is_read and not isinstance(document.get(("mcpServers",)), dict)
+    table = content.get("mcpServers") if isinstance(content, dict) else None
+    return scope == "project" and not isinstance(table, dict)

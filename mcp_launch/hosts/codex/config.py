@@ -22,6 +22,7 @@ from mcp_launch.config_files.host_quirks import (
     GIVEN_UP_AFTER,
     TILDE,
     AnswerTimeout,
+    EntryKeys,
     Environment,
     Greeting,
     HostQuirks,
@@ -30,13 +31,13 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     Wait,
 )
+from mcp_launch.hosts.codex.keys import list_ignored, list_refusing
+from mcp_launch.hosts.codex.settings import SERVERS, ProjectTrust, find_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_launch.config_files.site import Site
-
-_SERVERS = (("mcp_servers",),)
 
 # What it leaves of its own environment, besides what an entry's `env_vars` name.
 _PASSES = frozenset(
@@ -58,19 +59,13 @@ def _list_files(site: Site) -> list[File]:
     home = site.find_home("CODEX_HOME", ".codex")
     return [
         find_own(site),
-        *[File(path, "project", "toml", _SERVERS) for path in _list_of_project(site)],
-        File("/etc/codex/managed_config.toml", "managed", "toml", _SERVERS, MANAGED),
+        *[File(path, "project", "toml", SERVERS) for path in _list_of_project(site)],
+        File("/etc/codex/managed_config.toml", "managed", "toml", SERVERS, MANAGED),
         *[
             File(path, "plugin", servers=(("mcpServers",), ()), why_not=PLUGIN)
             for path in find_plugin_files(os.path.join(home, "plugins"), ".mcp.json")
         ],
     ]
-
-
-def find_own(site: Site) -> File:
-    """Return the user's own file."""
-    home = site.find_home("CODEX_HOME", ".codex")
-    return File(os.path.join(home, "config.toml"), "user", "toml", _SERVERS)
 
 
 def _list_of_project(site: Site) -> list[str]:
@@ -108,6 +103,7 @@ CONFIG = HostConfig(
     "codex",
     "Codex",
     _list_files,
+    approval=ProjectTrust(),
     quirks=HostQuirks(
         program=Program(
             "codex",
@@ -133,7 +129,6 @@ CONFIG = HostConfig(
             "initialize", newer_variable="CODEX_MCP_PROTOCOL_VERSION", refuses_incomplete=True
         ),
         cwd="absolute",
-        approval="of the project",
         same_name="merged",
         processes="one for each thread",
         starts_without_shell=True,
@@ -141,6 +136,6 @@ CONFIG = HostConfig(
             ("user", "Codex does not start, neither in a terminal nor in an editor"),
             ("project", "Codex does not start in this project if it trusts it"),
         ),
-        checks=frozenset({"codex_keys"}),
+        keys=EntryKeys(list_ignored, refuses_files=True, list_refusing=list_refusing),
     ),
 )

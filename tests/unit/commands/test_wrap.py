@@ -339,7 +339,7 @@ def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
 def test_an_allowlist_of_commands_is_warned_of(
     own_home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcp_launch.hosts.claude import config as claude_config
+    from mcp_launch.hosts.claude import settings
     from mcp_launch.machine import wrap_warnings
     from mcp_launch.machine.survey import make_site
 
@@ -347,7 +347,7 @@ def test_an_allowlist_of_commands_is_warned_of(
     file = write(own_home / ".claude.json", '{"mcpServers": {"it": {"command": "x"}}}')
     allowed = {"allowedMcpServers": [{"serverCommand": ["x"]}]}
     managed = write(tmp_path / "managed-settings.json", json.dumps(allowed))
-    monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
+    monkeypatch.setattr(settings, "list_managed_settings", lambda _: [str(managed)])
     site = make_site(os.environ)
     host = HOSTS["claude"]
     [own] = [one for one in host.list_files(site) if one.path == str(file)]

@@ -13,11 +13,11 @@ from fake_machine import examine_module, list_codes
 from privileges import ask_as_anybody
 
 from mcp_launch.doctor.checks import (
-    codex_keys,
     directory,
     misplaced_table,
     not_approved,
-    skipped_by_claude,
+    refused_keys,
+    skipped_entries,
     unexpanded_variables,
     unreadable_file,
 )
@@ -182,7 +182,7 @@ def test_the_same_file_by_two_ways_is_looked_at_once(machine: FakeMachine) -> No
 def test_a_key_that_codex_does_not_know_is_told(machine: FakeMachine, key: str, fix: str) -> None:
     machine.write(CODEX, f"{PLAIN}{key}\n")
 
-    [finding] = look(machine, codex_keys)
+    [finding] = look(machine, refused_keys)
 
     assert finding.code == "ML102"
     assert finding.subject.line == 3
@@ -227,7 +227,7 @@ auth = "oauth"
 """,
     )
 
-    assert look(machine, codex_keys) == []
+    assert look(machine, refused_keys) == []
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_what_codex_refuses_is_told_with_what_that_breaks(
 ) -> None:
     machine.write(CODEX, f"[mcp_servers.docs]\n{text}\n")
 
-    [finding] = look(machine, codex_keys)
+    [finding] = look(machine, refused_keys)
 
     assert finding.code == "ML120"
     assert finding.message.startswith("Codex refuses docs: ")
@@ -276,7 +276,7 @@ def test_what_codex_refuses_is_told_with_what_that_breaks(
 def test_an_entry_that_is_no_table_is_refused(machine: FakeMachine) -> None:
     machine.write(CODEX, '[mcp_servers]\ndocs = "npx"\n')
 
-    [finding] = look(machine, codex_keys)
+    [finding] = look(machine, refused_keys)
 
     assert (finding.code, finding.subject.line) == ("ML120", 2)
 
@@ -285,7 +285,7 @@ def test_an_entry_that_is_no_table_is_refused(machine: FakeMachine) -> None:
 def test_servers_that_are_no_table_are_refused(machine: FakeMachine, text: str) -> None:
     machine.write(CODEX, f"{text}\n")
 
-    [finding] = look(machine, codex_keys)
+    [finding] = look(machine, refused_keys)
 
     assert (finding.code, finding.subject.line) == ("ML120", 1)
     assert "Codex refuses mcp_servers: it is not a table" in finding.message
@@ -294,7 +294,7 @@ def test_servers_that_are_no_table_are_refused(machine: FakeMachine, text: str) 
 def test_a_projects_entry_may_only_change_the_users(machine: FakeMachine) -> None:
     machine.write(OF_PROJECT, "[mcp_servers.docs]\nenabled = false\n")
 
-    assert look(machine, codex_keys) == []
+    assert look(machine, refused_keys) == []
 
 
 SOURCES = PLAIN + 'env_vars = ["A", { name = "T", source = "thread" }] # mine\n'
@@ -303,14 +303,14 @@ SOURCES = PLAIN + 'env_vars = ["A", { name = "T", source = "thread" }] # mine\n'
 def test_a_source_that_codex_refuses_is_told_and_mended(machine: FakeMachine) -> None:
     file = machine.write(CODEX, SOURCES)
 
-    [finding] = look(machine, codex_keys)
+    [finding] = look(machine, refused_keys)
 
     assert finding.code == "ML103"
     assert "Codex knows no source thread, only local and remote" in finding.message
     assert "mcp-launch wrap --host codex docs" in finding.fix
     assert finding.repair
     finding.repair.act()
-    assert look(machine, codex_keys) == []
+    assert look(machine, refused_keys) == []
     assert '"--env","T=thread"' in file.read_text("utf-8")
     assert "# mine" in file.read_text("utf-8")
 
@@ -318,7 +318,7 @@ def test_a_source_that_codex_refuses_is_told_and_mended(machine: FakeMachine) ->
 def test_a_source_that_nobody_knows_is_not_mended(machine: FakeMachine) -> None:
     machine.write(CODEX, SOURCES.replace("thread", "moon"))
 
-    [finding] = look(machine, codex_keys)
+    [finding] = look(machine, refused_keys)
 
     assert finding.code == "ML103"
     assert finding.repair is None
@@ -355,7 +355,7 @@ def test_an_entry_that_claude_code_skips_is_told_once(
 ) -> None:
     write_servers(machine, ".mcp.json", docs=entry, web={"command": "x"})
 
-    [finding] = look(machine, skipped_by_claude)
+    [finding] = look(machine, skipped_entries)
 
     assert finding.code == "ML122"
     assert finding.subject.line == 1
@@ -381,7 +381,7 @@ def test_an_entry_that_claude_code_takes_is_all_right(
 ) -> None:
     write_servers(machine, CLAUDE, docs=entry)
 
-    assert look(machine, skipped_by_claude) == []
+    assert look(machine, skipped_entries) == []
 
 
 @pytest.mark.parametrize(
@@ -398,14 +398,14 @@ def test_a_projects_file_without_servers_is_skipped(
 ) -> None:
     machine.write(".mcp.json", text)
 
-    [finding] = [*look(machine, skipped_by_claude), *look(machine, misplaced_table)]
+    [finding] = [*look(machine, skipped_entries), *look(machine, misplaced_table)]
 
     assert finding.code == "ML122"
     assert "skips the whole file" in finding.message
     assert fix in finding.fix
     machine.write(".mcp.json", '{"mcpServers": {}}')
     machine.write(CLAUDE, "{}")
-    assert look(machine, skipped_by_claude) == []
+    assert look(machine, skipped_entries) == []
 
 
 # Tables of servers that belong to another host.
@@ -522,8 +522,13 @@ def test_the_environment_of_the_host_that_runs_is_the_one_that_counts(machine: F
     machine.environ["TEAM"] = "a"
     machine.table.add(7, "claude")
     machine.table.variables[7] = {"PATH": "/bin"}
+    machine.table.cwds[7] = str(machine.project)
 
     assert list_codes(look(machine, unexpanded_variables)) == ["ML106"]
+
+    machine.table.cwds[7] = "/srv"  # another project's
+
+    assert look(machine, unexpanded_variables) == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mcp_launch.doctor.checks import (
 )
 from mcp_launch.doctor.finding import CHECKS
 from mcp_launch.errors import FileRefused
-from mcp_launch.hosts.claude import config as claude_config
+from mcp_launch.hosts.claude import settings
 from mcp_launch.machine.installed_hosts import Program
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def test_an_organisation_that_allows_commands_is_told_of(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, allowed: object, codes: list[str]
 ) -> None:
     managed = machine.write("~/managed.json", json.dumps({"allowedMcpServers": allowed}))
-    monkeypatch.setattr(claude_config, "list_managed_settings", lambda _: [str(managed)])
+    monkeypatch.setattr(settings, "list_managed_settings", lambda _: [str(managed)])
     configure(machine, LAUNCHER, "run", "--", "npx")
 
     found = look(machine, allowlists)

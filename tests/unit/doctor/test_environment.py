@@ -24,6 +24,7 @@ from mcp_launch.doctor.checks.version_manager import tell_why_shim_fails
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import plan
 from mcp_launch.machine import host_environment
+from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +177,7 @@ def test_claude_desktop_finds_what_nvm_installed(machine: FakeMachine) -> None:
     configure(machine, "claude-desktop", command="npx-of-mine")
     assert check(machine) == []
     [item] = machine.survey().servers
-    first, second, *_ = host_environment.give(machine.survey(), item)["PATH"].split(":")
+    first, second, *_ = predict(machine.survey(), item).situation.environ["PATH"].split(":")
     assert ("v9.0.0" in first, "v20.1.0" in second) == (True, True)  # as it does itself
 
 
@@ -184,6 +185,7 @@ def test_the_path_of_a_host_that_runs_is_the_one_that_counts(machine: FakeMachin
     install(machine, "~/bin/some-server")
     configure(machine, "claude", command="some-server")
     machine.table.add(7, "claude")
+    machine.table.cwds[7] = str(machine.project)
     machine.table.variables[7] = {"PATH": "/nothing"}
     assert list_codes(check(machine)) == ["ML201"]
     machine.table.variables[7] = {"PATH": f"{machine.home}/bin"}
@@ -693,7 +695,7 @@ def test_claude_code_has_what_its_settings_set(
 
     survey = machine.survey()
     [item] = survey.servers
-    assert host_environment.give(survey, item)["KEY"] == "x"
+    assert predict(survey, item).situation.environ["KEY"] == "x"
 
 
 def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: FakeMachine) -> None:
@@ -703,7 +705,7 @@ def test_a_projects_settings_of_claude_code_reach_its_servers_only(machine: Fake
     survey = machine.survey()
     [item] = survey.servers
 
-    given = host_environment.give(survey, item)
+    given = predict(survey, item).situation.environ
     assert (given["TOKEN"], given["KEY"]) == ("x", "${TOKEN}")
     assert "TOKEN" not in host_environment.read_host(survey, item.host)
 
@@ -733,6 +735,7 @@ def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: FakeMa
     install(machine, "~/bin/docker")
     machine.environ["TOKEN"] = "x"
     machine.table.add(7, "claude")
+    machine.table.cwds[7] = str(machine.project)
     machine.table.variables[7] = {"PATH": machine.environ["PATH"]}
     configure(machine, "claude", command="docker", args=DOCKER)
     finding = only(machine)
@@ -1045,7 +1048,7 @@ def test_each_host_strips_what_it_strips(
     machine.environ = dict(SHELL)
     configure(machine, host, command="/bin/sh")
     [item] = machine.survey().servers
-    assert set(SHELL) - set(host_environment.give(machine.survey(), item)) == stripped
+    assert set(SHELL) - set(predict(machine.survey(), item).situation.environ) == stripped
 
 
 def test_gemini_cli_can_be_told_what_to_hand_on(machine: FakeMachine) -> None:
@@ -1056,7 +1059,7 @@ def test_gemini_cli_can_be_told_what_to_hand_on(machine: FakeMachine) -> None:
         "~/.gemini/settings.json", json.dumps({"security": settings, "mcpServers": servers})
     )
     [item] = machine.survey().servers
-    assert host_environment.give(machine.survey(), item) == {"MY_TOKEN": "x"}
+    assert predict(machine.survey(), item).situation.environ == {"MY_TOKEN": "x", "GEMINI_CLI": "1"}
 
 
 @pytest.mark.parametrize(
@@ -1067,7 +1070,8 @@ def test_claude_code_can_be_told_to_be_sparing(machine: FakeMachine, name: str, 
     machine.environ = SHELL | {name: text}
     configure(machine, "claude", command="/bin/sh")
     [item] = machine.survey().servers
-    assert set(host_environment.give(machine.survey(), item)) == {"HOME", "PATH"}
+    own = {"CLAUDECODE", "CLAUDE_PROJECT_DIR"}
+    assert set(predict(machine.survey(), item).situation.environ) == {"HOME", "PATH"} | own
 
 
 def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: FakeMachine) -> None:
@@ -1077,4 +1081,4 @@ def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: FakeMachine)
         machine.table.argv[pid] = argv
         machine.table.variables[pid] = {"MINE": str(pid)}
     [item] = machine.survey().servers
-    assert host_environment.give(machine.survey(), item) == {"MINE": "8"}
+    assert predict(machine.survey(), item).situation.environ == {"MINE": "8"}

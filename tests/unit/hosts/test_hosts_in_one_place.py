@@ -34,6 +34,9 @@ REMAINING = {
     ("doctor/checks/packages.py", "gemini"),
 }
 
+# The modules of hosts/ that are about all of them.
+COMMON = ("configured", "host", "simple")
+
 
 def list_names(path: Path) -> set[str]:
     """Return the hosts that a file has as a text of their own."""
@@ -51,6 +54,24 @@ def test_nobody_but_the_hosts_knows_their_names() -> None:
     }
 
     assert found - NO_HOSTS == REMAINING
+
+
+def list_host_imports(path: Path) -> set[str]:
+    """Return the hosts' own modules that a file imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    of_hosts = {name for name in imported if name and name.startswith("mcp_launch.hosts.")}
+    return of_hosts - {f"mcp_launch.hosts.{module}" for module in COMMON}
+
+
+def test_nobody_but_the_hosts_imports_what_one_of_them_knows() -> None:
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if not path.is_relative_to(PACKAGE / "hosts") and list_host_imports(path)
+    }
+
+    assert found == {"doctor/checks/packages.py"}  # the commands that start a host as a server
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=list(HOSTS))
@@ -81,5 +102,7 @@ def test_a_host_of_which_nothing_is_known_has_an_answer_to_everything() -> None:
     assert quirks == HostQuirks()
     assert quirks.environment.list_passed({"A": "1"}) is None
     assert not quirks.limits.list_waits({}, {})
-    assert not list(quirks.list_faults("no entry"))
+    assert not list(quirks.keys.list_skipping("no entry"))
+    assert not list(quirks.keys.list_refusing("no entry", "it", False))  # noqa: FBT003
+    assert ANY_HOST.approval.asks == "unknown"
     assert quirks.texts.borrow.format("NAME") == ""

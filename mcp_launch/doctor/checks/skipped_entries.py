@@ -1,4 +1,4 @@
-"""Entries and files that Claude Code skips without a word."""
+"""Entries and files that a host skips without a word."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import FileRefused
-from mcp_launch.hosts.claude.keys import is_skipped
 from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
@@ -17,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def check_skipped(survey: Survey) -> Iterator[Finding]:
-    """Look for entries and files that Claude Code skips (ML122)."""
+    """Look for entries and files that a host skips (ML122)."""
     for item in survey.items:
         if not item.file.why_not:
-            for key, problem, fix in item.host.quirks.list_faults(item.document.get(item.path)):
+            entry = item.document.get(item.path)
+            for key, problem, fix in item.host.quirks.keys.list_skipping(entry):
                 subject = item.point(*([key] if key else []))
                 message = f"{item.host.title} skips {item.name}: {problem}"
                 yield Finding("ML122", subject, message, fix)
@@ -30,17 +30,17 @@ def check_skipped(survey: Survey) -> Iterator[Finding]:
 
 def _look_at_file(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
     try:
-        document = survey.read(file)
+        found = survey.read(file).get(())
     except FileRefused:
-        return  # which is told of the file
-    if is_skipped(host, file, document):
-        found = document.get(())
+        return  # which is a finding of its own
+    if host.quirks.keys.is_file_skipped(file.scope, found):
+        table = file.servers[0][0]
         instead = " in place of servers" if isinstance(found, dict) and "servers" in found else ""
         yield Finding(
             "ML122",
             Subject(host.name, "", file.scope, file.path),
-            f"{host.title} skips the whole file: it has no table mcpServers",
-            f'write "mcpServers"{instead}, and the servers below it',
+            f"{host.title} skips the whole file: it has no table {table}",
+            f'write "{table}"{instead}, and the servers below it',
         )
 
 

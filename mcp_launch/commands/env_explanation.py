@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, masking
 from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
-from mcp_launch.errors import LaunchError, UsageError, suggest
-from mcp_launch.launch import options, plan
+from mcp_launch.errors import LaunchError, ProfileRefused, UsageError, suggest
+from mcp_launch.launch import options, plan, profile, profile_reader
 from mcp_launch.machine.preview_inputs import split
 from mcp_launch.machine.wrap_hint import tell_how
 from mcp_launch.values import Found
@@ -15,9 +16,14 @@ from mcp_launch.values import Found
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.machine.preview import Prospect
+    from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item
+    from mcp_launch.state.profile_cache import Record
     from mcp_launch.values import Variable
+
+
+# Where a profile names the variables that it gives.
+_GIVEN = ("literals", "variables")
 
 
 class Step(NamedTuple):
@@ -37,55 +43,55 @@ class Explanation(NamedTuple):
     fix: str  # what to do if it would not
 
 
-def explain(prospect: Prospect, name: str) -> Explanation:
+def explain(preview: Preview, name: str) -> Explanation:
     """Tell where a variable was looked for, and what came of it."""
-    steps = list(_list_steps(prospect, name))
+    steps = list(_list_steps(preview, name))
     used = None
-    if name in prospect.decided.environ:
+    if name in preview.decided.environ:
         used, *others = (at for at, step in enumerate(steps) if step.is_right)
         for at in others:
             steps[at] = steps[at]._replace(why=f"{steps[used].place} takes precedence")
-    return Explanation(steps, used, "" if used is not None else _find_fix(prospect, name))
+    return Explanation(steps, used, "" if used is not None else _find_fix(preview, name))
 
 
-def _list_steps(prospect: Prospect, name: str) -> Iterator[Step]:
-    if name == "PWD" and prospect.has_place:
-        yield _take("the server's directory", prospect.decided.cwd)
-    yield from _list_asks(prospect, name)
-    yield _see_default(prospect, name)
-    yield _see_dotenv(prospect, name)
-    yield from _list_inherited(prospect, name)
+def _list_steps(preview: Preview, name: str) -> Iterator[Step]:
+    if name == "PWD" and not preview.place_refused:
+        yield _take("the server's directory", preview.decided.cwd)
+    yield from _list_asks(preview, name)
+    yield _see_default(preview, name)
+    yield _see_dotenv(preview, name)
+    yield from _list_inherited(preview, name)
 
 
 def _take(place: str, found: Found) -> Step:
     return Step(place, found.value, found.origin, is_right=True)
 
 
-def _list_asks(prospect: Prospect, name: str) -> Iterator[Step]:
+def _list_asks(preview: Preview, name: str) -> Iterator[Step]:
     """Return what options and profiles ask for: only the first of them counts."""
     first = ""
-    for place, asked, why in _list_layers(prospect, name):
+    for place, asked, why in _list_layers(preview, name):
         if not asked:
             yield Step(place, None, why)
         elif first:
             yield Step(place, None, f"{asked}, but {first} takes precedence")
         else:
             first = place
-            yield _see_ask(prospect, name, place, asked)
+            yield _see_ask(preview, name, place, asked)
 
 
-def _list_layers(prospect: Prospect, name: str) -> Iterator[tuple[str, str, str]]:
+def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     """Return each place where a variable can be asked for, how, and else why not."""
-    given = split(prospect.situation.arguments)[0].get("--env", [])
+    given = split(preview.situation.arguments)[0].get("--env", [])
     try:
-        twins = options.read_twins(prospect.situation.environ)["--env"] or []
+        twins = options.read_twins(preview.situation.environ)["--env"] or []
     except UsageError:
         twins = []  # it is among the problems
     for place, texts in (("the option --env", given), (options.name_twin("--env"), twins)):
         pairs = [text.strip().partition("=") for text in texts]
         sources = [source for asked, _, source in pairs if asked == name]
         yield place, _name_source(sources[-1]) if sources else "", "it does not name it"
-    for place, record, why in prospect.list_profiles():
+    for place, record, why in list_profiles(preview):
         if record is None:
             yield place, "", why
         elif name in record.literals:
@@ -93,7 +99,7 @@ def _list_layers(prospect: Prospect, name: str) -> Iterator[tuple[str, str, str]
         else:
             variable = record.variables.get(name)
             yield place, f"source {variable.source}" if variable else "", "it does not name it"
-    if not prospect.server:
+    if not preview.server:
         yield "profiles", "", "none is of this server without --server"
 
 
@@ -103,30 +109,30 @@ def _name_source(source: str) -> str:
     return f"source {source}" if is_known else "a source that does not exist"
 
 
-def _see_ask(prospect: Prospect, name: str, place: str, asked: str) -> Step:
-    if name in prospect.failed:
-        return Step(place, None, prospect.failed[name].problem)
-    if name in prospect.wanted.literals:
-        return Step(place, prospect.decided.environ[name], asked, is_right=True)
-    variable: Variable | None = prospect.wanted.env.get(name)
+def _see_ask(preview: Preview, name: str, place: str, asked: str) -> Step:
+    if name in preview.failed:
+        return Step(place, None, preview.failed[name].problem)
+    if name in preview.wanted.literals:
+        return Step(place, preview.decided.environ[name], asked, is_right=True)
+    variable: Variable | None = preview.wanted.env.get(name)
     if variable is None:
         return Step(place, None, f"{asked}, but the launch would stop before")
     value = plan.resolve(
         variable,
-        prospect.decided,
-        prospect.wanted,
-        prospect.found,
-        prospect.situation.environ,
-        prospect.dotenv,
+        preview.decided,
+        preview.wanted,
+        preview.found,
+        preview.situation.environ,
+        preview.dotenv,
     )
     if isinstance(value, Found):
         return Step(place, value.value, f"{asked}: {value.origin}", is_right=True)
     return Step(place, None, f"{asked}, not required: {'; '.join(value.searched)}")
 
 
-def _see_default(prospect: Prospect, name: str) -> Step:
+def _see_default(preview: Preview, name: str) -> Step:
     place = "what mcp-launch sets for every server"
-    found = prospect.found
+    found = preview.found
     fact = plan.list_defaults(found).get(name)
     if fact is None:
         # What a host's servers would get, if session and thread were known.
@@ -139,25 +145,25 @@ def _see_default(prospect: Prospect, name: str) -> Step:
     return Step(place, None, "; ".join(fact.searched))
 
 
-def _see_dotenv(prospect: Prospect, name: str) -> Step:
+def _see_dotenv(preview: Preview, name: str) -> Step:
     place = "dotenv files, as a whole"
-    dotenv = prospect.dotenv
-    if not prospect.asked.dotenv:
+    dotenv = preview.dotenv
+    if not preview.asked.dotenv:
         return Step(place, None, "none is named (--dotenv FILE)")
-    if not prospect.wanted.dotenv:
+    if not preview.wanted.dotenv:
         return Step(place, None, "they cannot be read")
     text = dotenv.values.get(name)
     if text is None:
         return Step(place, None, f"it is not in {dotenv.searched}")
-    if any(variable.source == "dotenv" for variable in prospect.wanted.env.values()):
+    if any(variable.source == "dotenv" for variable in preview.wanted.env.values()):
         why = f"of {dotenv.searched} only what is asked for by name is taken"
         return Step(place, text, why)
     return _take(place, Found(text, dotenv.searched))
 
 
-def _list_inherited(prospect: Prospect, name: str) -> Iterator[Step]:
-    situation = prospect.situation
-    blocked = prospect.tell_why_removed(name)
+def _list_inherited(preview: Preview, name: str) -> Iterator[Step]:
+    situation = preview.situation
+    blocked = tell_why_removed(preview, name)
     text = situation.environ.get(name)
     where = "the launcher's environment"
     if situation.item is not None:
@@ -167,7 +173,8 @@ def _list_inherited(prospect: Prospect, name: str) -> Iterator[Step]:
         yield Step("the entry's env", own, why, is_right=own is not None and not blocked)
         if source := _find_refused(situation.item, name):
             named = f"source {source}" if masking.is_common(source) else "a source"
-            why = f"{named}: Codex refuses it, and everything else in that file"
+            title = situation.item.host.title
+            why = f"{named}: {title} refuses it, and everything else in that file"
             yield Step("the entry's env_vars", None, why)
         text = None if own is not None else text
     if text is None:
@@ -177,7 +184,7 @@ def _list_inherited(prospect: Prospect, name: str) -> Iterator[Step]:
 
 
 def _find_refused(item: Item, name: str) -> str:
-    """Return the source from which an entry wants a variable, if Codex does not know it."""
+    """Return the source from which an entry wants a variable, if its host does not know it."""
     wanted = item.entry.get("env_vars") if _has_env_vars(item) else None
     asked = [one for one in wanted if isinstance(one, dict)] if isinstance(wanted, list) else []
     sources = [str(one.get("source", "local")) for one in asked if one.get("name") == name]
@@ -188,24 +195,93 @@ def _has_env_vars(item: Item) -> bool:
     return item.host.quirks.environment.has_env_vars
 
 
-def _find_fix(prospect: Prospect, name: str) -> str:
-    failed: LaunchError | None = prospect.failed.get(name)
+def _find_fix(preview: Preview, name: str) -> str:
+    failed: LaunchError | None = preview.failed.get(name)
     if failed:
         return failed.fix
-    if untrusted := prospect.find_untrusted(name):
+    if untrusted := _find_untrusted(preview, name):
         return untrusted.fix
-    situation = prospect.situation
+    situation = preview.situation
     if situation.item is not None and _find_refused(situation.item, name):
         return f"let mcp-launch give it: {tell_how(situation.item)}"
-    if name in prospect.decided.kept_back:
+    if name in preview.decided.kept_back:
         return f"ask for it by name: --env {name}=local"
     if name in situation.withheld and situation.item is not None:
         where = f'env_vars = ["{name}"]' if _has_env_vars(situation.item) else "its env"
         return f"name it in the entry of {situation.item.name}: {where}"
-    known = {*prospect.decided.environ, *situation.environ, *situation.withheld}
-    known |= {*prospect.dotenv.values, *plan.list_defaults(prospect.found)}
+    known = {*preview.decided.environ, *situation.environ, *situation.withheld}
+    known |= {*preview.dotenv.values, *plan.list_defaults(preview.found)}
     known |= {other for names in hosts.IDENTITY_VARIABLES.values() for other in names}
     return (
         f"{suggest(name, sorted(known - {name}))}give it with --env {name}=SOURCE "
         f"({', '.join(options.SOURCES)}), or in the `env` of the host's entry"
     )
+
+
+def tell_why_removed(preview: Preview, name: str) -> str:
+    """Return why an inherited variable is not handed on; nothing if it may be."""
+    if name in preview.failed:
+        return "the launch would stop for it"
+    if why := preview.decided.kept_back.get(name):
+        return f"kept back by --pass-env {','.join(preview.wanted.pass_env)}: {why}"
+    if options.is_own_variable(name):
+        return "for the launcher, not for servers"
+    if name in preview.decided.unset_variables:
+        return "not this session's"
+    if name in preview.asked.env:
+        return f"asked for from {preview.asked.env[name].source}, which has none"
+    return "" if name else "no program can be given it"
+
+
+def list_profiles(preview: Preview) -> Iterator[tuple[str, Record | None, str]]:
+    """Return the files that may speak for the server, the more important first.
+
+    Each with what it says, or why it says nothing.
+    """
+    environ = preview.situation.environ
+    own = profile.name_table(preview.server)
+    path = profile.locate_project_file(preview.found.place.value)
+    if preview.server and path:
+        record, refused = _look_at_projects(preview)
+        yield path, record, _tell_why(path, own, refused)
+    path = profile.locate_user_file(environ)
+    tables: dict[str, Record] = {}
+    refused = None
+    try:
+        tables = profile.look_at_users(preview.server, environ, is_launch=False)
+    except ProfileRefused as error:
+        refused = error
+    if preview.server:
+        yield path, tables.get(own), _tell_why(path, own, refused)
+    if profile.DEFAULTS in tables:
+        yield f"{profile.DEFAULTS} in {path}", tables[profile.DEFAULTS], ""
+
+
+def _find_untrusted(preview: Preview, name: str) -> ProfileRefused | None:
+    """Return why a project's file may not be used, if it would give a variable."""
+    _, refused = _look_at_projects(preview)
+    if refused is None:
+        return None
+    path = profile.locate_project_file(preview.found.place.value)
+    try:
+        told = profile_reader.read(path, None, is_projects=True)["servers"].get(preview.server, {})
+    except ProfileRefused:
+        return refused  # nobody knows what it would give
+    return refused if any(name in told.get(key, ()) for key in _GIVEN) else None
+
+
+def _look_at_projects(preview: Preview) -> tuple[Record | None, ProfileRefused | None]:
+    if not preview.server:
+        return None, None
+    environ, place = preview.situation.environ, preview.found.place.value
+    try:
+        return profile.look_at_projects(preview.server, environ, place, is_launch=False), None
+    except ProfileRefused as refused:
+        return None, refused
+
+
+def _tell_why(path: str, table: str, refused: ProfileRefused | None) -> str:
+    """Return why a file says nothing."""
+    if refused is not None:
+        return refused.problem
+    return f"it has no {table}" if os.path.exists(path) else "there is no such file"
