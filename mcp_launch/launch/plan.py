@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from mcp_launch import hosts
-from mcp_launch.errors import CommandNotFound, NotExecutable, SourceMissing
+from mcp_launch.errors import SourceMissing
 from mcp_launch.launch import environment
 from mcp_launch.launch.options import is_own_variable
-from mcp_launch.values import Found, Missing, find_home_directory
+from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -272,20 +272,6 @@ def _set(plan: Plan, name: str, found: Found) -> None:
 # What exec's own search uses when PATH is not set.
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
-# How much of PATH a message shows.
-_DIRECTORIES_SHOWN = 4
-
-# Programs that version managers put where only a login shell looks.
-_MANAGED = {
-    "npx": "node",
-    "node": "node",
-    "npm": "node",
-    "bunx": "bun",
-    "uvx": "uv",
-    "uv": "uv",
-    "pipx": "pipx",
-}
-
 
 def find_program(name: str, path: str | None, cwd: str) -> str:
     """Return the program's file.
@@ -295,108 +281,14 @@ def find_program(name: str, path: str | None, cwd: str) -> str:
         NotExecutable: There is, but it may not be run.
 
     """
-    if not name.strip():
-        raise CommandNotFound(
-            "the server's command is empty", fix="write the program that starts the server"
-        )
     if "/" in name:
-        return _check(os.path.join(cwd, name.removeprefix("./")), name)
-    directories = [entry or "." for entry in (path or _DEFAULT_PATH).split(":")]
-    blocked = None
-    for directory in directories:
-        file = os.path.join(cwd, directory, name)
-        if os.path.isfile(file):
-            if os.access(file, os.X_OK):
-                return file
-            blocked = blocked or file
-    if blocked:
-        return _check(blocked, name)
-    raise CommandNotFound(
-        f"the server's command {name} was not found on PATH ({_shorten(directories)})",
-        fix=_suggest(name, [os.path.join(cwd, directory) for directory in directories]),
-    )
+        directories, files = [], [os.path.join(cwd, name.removeprefix("./"))]
+    else:
+        directories = [entry or "." for entry in (path or _DEFAULT_PATH).split(":")]
+        files = [os.path.join(cwd, directory, name) for directory in directories]
+    for file in files:
+        if os.path.isfile(file) and os.access(file, os.X_OK):
+            return file
+    from mcp_launch.launch import program_help
 
-
-def _shorten(directories: list[str]) -> str:
-    """Return enough of PATH to know it by; a whole one buries the way out."""
-    rest = len(directories) - _DIRECTORIES_SHOWN
-    shown = ":".join(directories[:_DIRECTORIES_SHOWN])
-    return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-def _check(file: str, name: str) -> str:
-    if os.path.isdir(file):
-        raise NotExecutable(f"{name} is a directory: {file}", fix="name the program in it")
-    if not os.path.exists(file):
-        near = _list_near(os.path.basename(file), [os.path.dirname(file)])
-        raise CommandNotFound(
-            f"the server's command {name} does not exist: there is no file {file}",
-            fix=f"did you mean {' or '.join(near)}?" if near else "correct the path",
-        )
-    if not os.path.isfile(file):
-        raise NotExecutable(f"{file} is not a file that can be run", fix="name the program's file")
-    if not os.access(file, os.X_OK):
-        raise NotExecutable(f"{file} may not be executed", fix=f"chmod +x {file}")
-    return file
-
-
-def _suggest(name: str, directories: list[str]) -> str:
-    ways = []
-    first, *rest = name.split()
-    if rest and any(os.path.isfile(f"{directory}/{first}") for directory in directories):
-        return f"write {first} alone as the command, and the rest as its arguments"
-    near = _list_near(name, directories)
-    if near:
-        ways.append(f"did you mean {' or '.join(near)}?")
-    if name in _MANAGED:
-        elsewhere = _find_managed(name)
-        ways.append(
-            f"the host's PATH lacks the directory of {_MANAGED[name]}: use {elsewhere}, "
-            "or add a PATH to the entry's `env`"
-            if elsewhere
-            else f"install {_MANAGED[name]}; if it is installed, use the absolute path "
-            f"(`command -v {name}`), or add a PATH to the entry's `env`"
-        )
-    return " ".join(ways) or "install it, or give its absolute path"
-
-
-def _list_near(name: str, directories: list[str]) -> list[str]:
-    from difflib import get_close_matches
-
-    names: set[str] = set()
-    for directory in directories:
-        try:
-            names.update(os.listdir(directory))
-        except OSError:
-            continue  # PATH often names directories that are not there
-    return get_close_matches(name, sorted(names), 2, 0.75)
-
-
-def _find_managed(name: str) -> str | None:
-    """Look where nvm, fnm, volta, mise, asdf, uv and Homebrew put their programs."""
-    home = find_home_directory(os.environ)
-    places = [
-        *_newest(f"{home}/.nvm/versions/node", "bin"),
-        *_newest(f"{home}/.local/share/fnm/node-versions", "installation/bin"),
-        f"{home}/.volta/bin",
-        f"{home}/.local/share/mise/shims",
-        f"{home}/.asdf/shims",
-        f"{home}/.local/bin",
-        f"{home}/.cargo/bin",
-        f"{home}/.bun/bin",
-        "/opt/homebrew/bin",
-        "/usr/local/bin",
-    ]
-    files = (f"{place}/{name}" for place in places)
-    return next((file for file in files if os.access(file, os.X_OK)), None)
-
-
-def _newest(directory: str, below: str) -> list[str]:
-    from mcp_launch.launch import releases
-
-    try:
-        versions = os.listdir(directory)
-    except OSError:
-        return []  # this manager is not installed
-    known = [(release, name) for name in versions if (release := releases.parse(name))]
-    return [f"{directory}/{name}/{below}" for _, name in sorted(known, reverse=True)]
+    raise program_help.explain(name, directories, files)

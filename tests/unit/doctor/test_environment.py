@@ -22,7 +22,7 @@ from mcp_launch.doctor.checks import (
 from mcp_launch.doctor.checks.binary_format import System
 from mcp_launch.doctor.checks.version_manager import tell_why_shim_fails
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.launch import plan
+from mcp_launch.launch import program_help
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 
@@ -127,7 +127,7 @@ def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
 def test_a_runner_that_is_nowhere_is_to_be_installed(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "_find_managed", lambda _: None)  # whatever is installed here
+    monkeypatch.setattr(program_help, "_find_managed", lambda _: None)  # whatever is installed here
     configure(machine, "codex", command="uvx")
     assert only(machine).fix.startswith("install uv; if it is installed, use the absolute path")
 
