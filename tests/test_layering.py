@@ -160,6 +160,27 @@ def test_the_protocol_is_pure(module: str) -> None:
     assert not imported & IMPURE
 
 
+# Stands in for a host, which knows nothing of us.
+NOT_OURS = {"commands.demo.stand_in_host"}
+
+
+def list_strings(module: str) -> list[str]:
+    """Return the strings that a module uses; docstrings are prose."""
+    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [
+        node.value for node in constants if isinstance(node.value, str) and id(node) not in prose
+    ]
+
+
+@pytest.mark.parametrize("module", sorted(one for one in SOURCES if name_package(one) != "system"))
+def test_nobody_reads_proc_but_the_system(module: str) -> None:
+    strings = [] if module in NOT_OURS else list_strings(module)
+
+    assert not [text for text in strings if text.startswith("/proc")]
+
+
 def test_few_modules_lie_beside_the_packages() -> None:
     beside = {module for module, path in SOURCES.items() if path.parent == PACKAGE}
 

@@ -13,6 +13,7 @@ from errno import ENOSPC
 
 from mcp_launch import state, trace
 from mcp_launch.protocol import json_text
+from mcp_launch.system import read_namespace
 from mcp_launch.values import ProcessIdentity, compare
 
 TYPE_CHECKING = False
@@ -66,7 +67,7 @@ def open_record(launch: str, argv: list[str]) -> dict[str, object]:
         "launch": launch,
         "mark": mark_command(argv),
         "started": time.time(),
-        "namespace": _read_namespace(),
+        "namespace": read_namespace(),
     }
 
 
@@ -107,7 +108,7 @@ def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     # Where there is no /proc neither of them is known.
     if isinstance(boot, str) and boot and table.boot_id() not in {"", boot}:
         return True
-    if record.get("namespace", "") not in {"", _read_namespace()}:
+    if record.get("namespace", "") not in {"", read_namespace()}:
         return False  # a container that shares our home: its pids mean nothing here
     return isinstance(processes, dict) and all(
         judge(table, processes.get(part)) == "different"
@@ -134,14 +135,6 @@ def judge(table: ProcessTable, recorded: Json) -> Verdict:
     if seen is None:
         return "different"
     return compare(ProcessIdentity(pid, start), seen.identity)
-
-
-def _read_namespace() -> str:
-    """Tell whose pids ours are, where there can be several of the same number."""
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""  # not on this system
 
 
 def _is_pid(recorded: Json, pid: int) -> bool:

@@ -89,6 +89,14 @@ def open_table() -> ProcessTable:
     return blind
 
 
+def read_namespace() -> str:
+    """Return whose pids ours are, where two processes can have the same; empty elsewhere."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""  # not on this system
+
+
 def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:
     """Return the parent of `pid`, its parent, and so on up to the top."""
     found: list[Process] = []
