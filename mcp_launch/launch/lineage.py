@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
-from mcp_launch.system import list_ancestors
+from mcp_launch.system import kernel, list_ancestors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def _judge_stdin(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
 
 
 def _judge_socket(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
-    holder = _read_peer(stdin)
+    holder = kernel.read_peer(stdin)
     if holder is None:
         lineage.evidence = "the kernel does not name the peer of our socket"
         return
@@ -139,30 +138,6 @@ def _accept(lineage: Lineage, holder: int, evidence: str) -> None:
     if lineage.host is hosts.UNKNOWN:
         # Nobody we know by name: then the host is whoever talks to us.
         lineage.process = next(one for one in lineage.ancestors if one.identity.pid == holder)
-
-
-def _read_peer(fd: int) -> int | None:
-    import _socket
-
-    family = getattr(_socket, "AF_UNIX", None)
-    if family is None:
-        return None
-    try:
-        peer = _socket.socket(fileno=os.dup(fd))
-    except OSError:
-        return None
-    try:
-        if hasattr(_socket, "SO_PEERCRED"):
-            raw = peer.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        else:
-            # macOS: SOL_LOCAL and LOCAL_PEERPID, for which Python has no names.
-            raw = peer.getsockopt(0, 2, 4)
-    except OSError:
-        return None
-    finally:
-        peer.close()
-    pid = int.from_bytes(raw[:4], sys.byteorder)
-    return pid or None
 
 
 def _name(table: ProcessTable, pid: int) -> str:
