@@ -10,7 +10,7 @@ from mcp_launch import trace
 from mcp_launch.errors import printable
 from mcp_launch.runtime import loop
 from mcp_launch.runtime.loop import read
-from mcp_launch.system import linux
+from mcp_launch.system import kernel, linux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,11 +142,7 @@ def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], 
     """
     mode = os.fstat(fd).st_mode
     if stat.S_ISSOCK(mode):
-        import _socket
-
-        stream = _socket.socket(fileno=fd)
-        flags = _socket.MSG_DONTWAIT
-        return (lambda stream, data: stream.send(data, flags)), stream
+        return kernel.open_socket(fd)
     if stat.S_ISFIFO(mode):
         if fd > 2:  # noqa: PLR2004  # made by us, for us
             os.set_blocking(fd, False)
