@@ -133,7 +133,7 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
         settled = [pid for pid, age in ages.items() if is_settled(age)]
         if len(settled) > 1:
             writers = " and ".join(
-                identity_of_processes.name_process(survey, pid) for pid in settled
+                identity_of_processes.describe_process(survey, pid) for pid in settled
             )
             yield Finding(
                 "ML403",
