@@ -10,6 +10,7 @@ import time
 
 from mcp_launch.errors import UsageError
 from mcp_launch.hosts.host import Sighting
+from mcp_launch.system import name_program
 from mcp_launch.values import Found, Missing, find_home_directory, name_home, walk_upward
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ class Context:
         self._host_environ: Mapping[str, str] | None = None  # read when somebody asks
         pid = str(lineage.process.identity.pid) if lineage.process else None
         self.launch = Found(launch or make_launch_id(), "made for this launch")
-        self.host = Found(host.name, _origin_of_host(lineage))
+        self.host = Found(host.name, _origin_of_host(sighting.table, lineage))
         self.host_title = host.title
         self.host_pid: Found | Missing = (
             Found(pid, self.host.origin) if pid else Missing(["no process above us can be seen"])
@@ -175,10 +176,10 @@ def is_inside(directory: str, roots: list[str]) -> bool:
     return any(here == root or here.startswith(root.rstrip("/") + "/") for root in real)
 
 
-def _origin_of_host(lineage: Lineage) -> str:
+def _origin_of_host(table: ProcessTable, lineage: Lineage) -> str:
     if lineage.process is None:
         return "no process above us can be seen"
-    name, pid = lineage.process.name, lineage.process.identity.pid
+    name, pid = name_program(table, lineage.process), lineage.process.identity.pid
     if not lineage.host.is_known:
         return f"no known host above us; process {pid} ({name}) talks to us"
     return f"process {pid} ({name}) above us"

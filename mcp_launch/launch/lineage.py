@@ -12,7 +12,7 @@ import stat
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
-from mcp_launch.system import kernel, list_ancestors
+from mcp_launch.system import kernel, list_ancestors, name_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def verify(table: ProcessTable, lineage: Lineage, *, strict: bool) -> None:
     if lineage.verdict == "different" and lineage.holder is not None:
         raise LineageContradicted(
             f"the other end of stdin belongs to {_name(table, lineage.holder)}, "
-            f"which did not start this launch ({_chain(lineage)})",
+            f"which did not start this launch ({_chain(table, lineage)})",
             fix="start the server from the host that talks to it; "
             "a pool or a relay between two hosts must not pass one's connection to the other",
         )
@@ -146,6 +146,7 @@ def _name(table: ProcessTable, pid: int) -> str:
     return f"{host.title if host else 'a program'} (process {pid})"
 
 
-def _chain(lineage: Lineage) -> str:
-    names = (f"{one.name} {one.identity.pid}" for one in lineage.ancestors[:4])
+def _chain(table: ProcessTable, lineage: Lineage) -> str:
+    nearest = lineage.ancestors[:4]
+    names = (f"{name_program(table, one)} {one.identity.pid}" for one in nearest)
     return "started by " + ", below ".join(names)
