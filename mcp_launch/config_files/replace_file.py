@@ -14,8 +14,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
-from mcp_launch.config_files import backups, leftovers, wrapped_files
-from mcp_launch.documents import write_file
+from mcp_launch.config_files import backups, leftovers, wrapped_files, write_file
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
