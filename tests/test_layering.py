@@ -185,6 +185,28 @@ def test_nobody_reads_proc_but_the_system(module: str) -> None:
     assert not [text for text in strings if text.startswith("/proc")]
 
 
+# Who renames a file over another, and why not by `state.write_whole`.
+RENAMING = {
+    "state",  # which has it
+    "state.launch_log",  # a full part of a log makes room for the next
+    "config_files.wrapped_files",  # a damaged record is set aside
+}
+
+
+def test_files_are_replaced_in_one_place() -> None:
+    found = {
+        module
+        for module in SOURCES
+        for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in {"rename", "replace"}
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+    }
+
+    assert found == RENAMING
+
+
 # C modules that stand behind the library's own, which cost more to import. What they hold is
 # promised by nobody, so one module of ours knows each.
 PRIVATE = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from errno import ENOSPC
 
 from mcp_launch import state, trace
 from mcp_launch.protocol import json_text
@@ -37,19 +36,15 @@ class Lease:
     def write(self, **learned: object) -> None:
         """Write the record with what was learned; without it if the disk will not have it."""
         self.record.update(learned)
-        directory, name = os.path.split(self.path)
-        draft = f"{directory}/.{name}.{os.getpid()}"
         try:
-            state.make_private(directory)
-            _write_whole(draft, json_text.encode(self.record).encode() + b"\n")
-            os.replace(draft, self.path)
+            state.make_private(os.path.dirname(self.path))
+            state.write_whole(self.path, json_text.encode(self.record).encode() + b"\n")
         except OSError as error:
             trace.note(f"no lease: {self.path}: {error.strerror}")
-            _remove(draft)
 
     def remove(self) -> None:
         """Take the note away."""
-        _remove(self.path)
+        state.remove(self.path)
 
 
 def mark_command(argv: list[str]) -> str:
@@ -98,7 +93,7 @@ def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
     """Remove the leases whose launches are proven dead; return their paths."""
     stale = [path for path, record in read_all(directory).items() if is_stale(table, record)]
     for path in stale:
-        _remove(path)
+        state.remove(path)
     return stale
 
 
@@ -169,19 +164,3 @@ def read_all(directory: str) -> dict[str, dict[str, Json]]:
         if record is not None:
             records[path] = record
     return records
-
-
-def _write_whole(path: str, text: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        if os.write(fd, text) < len(text):
-            raise OSError(ENOSPC, os.strerror(ENOSPC))  # a full disk takes a part
-    finally:
-        os.close(fd)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # removed already, or never written
