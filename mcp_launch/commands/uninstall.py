@@ -77,7 +77,7 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     console = Screen()
     site, directory = make_site(environ), state.find_directory(environ)
     state.secure(directory)
-    everything = wrap_command.Request([], [], [], is_everywhere=True)
+    everything = wrap_command.WrapRequest([], [], [], is_everywhere=True)
     files = wrap_command.list_files(everything, site, directory)
     changes, refusals, notes = _look_at_files(files, directory)
     for refused in refusals:

@@ -58,7 +58,7 @@ def prefer(configured: Iterable[Configured], host: str) -> list[Configured]:
     return sorted(configured, key=lambda one: one.host != host)
 
 
-def name_server(
+def recognize(
     argv: list[str],
     configured: Iterable[Configured],
     *,

@@ -100,7 +100,7 @@ _TRANSLATED = {
 }
 
 
-def check_ignored(survey: Survey) -> Iterator[Finding]:
+def check_ignored_keys(survey: Survey) -> Iterator[Finding]:
     """Look for keys that Codex does not know (ML102)."""
     for item in _list_entries(survey):
         for key in item.entry:
@@ -208,4 +208,4 @@ def _show(source: str) -> str:
     return source if masking.is_common(source) else masking.MASK
 
 
-OF_ALL = (check_ignored, check_sources, check_refused, check_table)
+OF_ALL = (check_ignored_keys, check_sources, check_refused, check_table)

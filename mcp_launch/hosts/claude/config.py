@@ -25,10 +25,10 @@ from mcp_launch.config_files.host_quirks import (
     AnswerTimeout,
     Environment,
     Greeting,
+    HostProgram,
     HostQuirks,
     Limits,
     NameLength,
-    Program,
     Texts,
     Wait,
 )
@@ -148,7 +148,7 @@ CONFIG = HostConfig(
     "Claude Code",
     _list_files,
     quirks=HostQuirks(
-        program=Program(
+        program=HostProgram(
             "claude",
             tells_version=True,
             package="@anthropic-ai/claude-code",

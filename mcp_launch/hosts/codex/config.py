@@ -24,9 +24,9 @@ from mcp_launch.config_files.host_quirks import (
     AnswerTimeout,
     Environment,
     Greeting,
+    HostProgram,
     HostQuirks,
     Limits,
-    Program,
     Texts,
     Wait,
 )
@@ -109,7 +109,7 @@ CONFIG = HostConfig(
     "Codex",
     _list_files,
     quirks=HostQuirks(
-        program=Program(
+        program=HostProgram(
             "codex",
             tells_version=True,
             package="@openai/codex",

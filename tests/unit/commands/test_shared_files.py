@@ -852,7 +852,7 @@ def test_doctor_says_that_the_other_findings_are_left_to_the_user(
     path = machine.write(".cursor/mcp.json", TEXT.replace("it", "team"))
     track(machine.project, str(path))
 
-    doctor.run(doctor.Request(["cursor"], is_fixing=True), os.environ)
+    doctor.run(doctor.DoctorRequest(["cursor"], is_fixing=True), os.environ)
 
     said = capsys.readouterr().out
     assert "would wrap it in" in said
