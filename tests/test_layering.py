@@ -230,6 +230,16 @@ def test_one_module_knows_each_private_module_of_the_library() -> None:
     assert found == set(PRIVATE.items())
 
 
+def test_no_two_classes_share_a_name() -> None:
+    modules: dict[str, list[str]] = {}
+    for module, path in SOURCES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(module)
+
+    assert {name: sorted(found) for name, found in modules.items() if len(found) > 1} == {}
+
+
 def test_few_modules_lie_beside_the_packages() -> None:
     beside = {module for module, path in SOURCES.items() if path.parent == PACKAGE}
 
