@@ -167,7 +167,7 @@ def _edit(
     from mcp_launch.commands import wrap
 
     names, hosts, files = (given or [] for given in narrowed)
-    request = wrap.Request(names, hosts, files, **how)
+    request = wrap.WrapRequest(names, hosts, files, **how)
     raise typer.Exit(wrap.run(request, os.environ, is_wrapping=is_wrapping))
 
 
@@ -227,7 +227,7 @@ def _doctor(
     """
     from mcp_launch.commands import doctor
 
-    request = doctor.Request(host or [], as_json, live, fix, yes)
+    request = doctor.DoctorRequest(host or [], as_json, live, fix, yes)
     raise typer.Exit(doctor.run(request, os.environ))
 
 
@@ -282,7 +282,7 @@ def _env(
     """Show what a server would get here and now, and where from."""
     from mcp_launch.commands import env
 
-    request = env.Request(server, host or [], explain, as_json, context.obj)
+    request = env.EnvRequest(server, host or [], explain, as_json, context.obj)
     raise typer.Exit(env.run(request, os.environ))
 
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     Verdict = Literal["same", "different", "unknown"]
 
 
+# Whoever starts a program by hand does it from one of these.
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh"})
+
+
 class Found:
     """A value, and where it came from."""
 

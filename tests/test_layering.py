@@ -82,6 +82,17 @@ def list_imports(module: str) -> set[str]:
     return found - {"", module}
 
 
+def list_library_imports(module: str) -> set[str]:
+    """Return the first parts of the names of all modules that a module imports."""
+    imported = set()
+    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module.partition(".")[0])
+    return imported
+
+
 GRAPH = {module: list_imports(module) for module in SOURCES}
 
 
@@ -149,14 +160,83 @@ def test_no_packages_know_each_other_but_those_that_are_listed() -> None:
     "module", sorted(one for one in SOURCES if name_package(one) == "protocol")
 )
 def test_the_protocol_is_pure(module: str) -> None:
-    imported = set()
-    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            imported.add(node.module.partition(".")[0])
+    assert not list_library_imports(module) & IMPURE
 
-    assert not imported & IMPURE
+
+# Stands in for a host, which knows nothing of us.
+NOT_OURS = {"commands.demo.stand_in_host"}
+
+
+def list_strings(module: str) -> list[str]:
+    """Return the strings that a module uses; docstrings are prose."""
+    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [
+        node.value for node in constants if isinstance(node.value, str) and id(node) not in prose
+    ]
+
+
+@pytest.mark.parametrize("module", sorted(one for one in SOURCES if name_package(one) != "system"))
+def test_nobody_reads_proc_but_the_system(module: str) -> None:
+    strings = [] if module in NOT_OURS else list_strings(module)
+
+    assert not [text for text in strings if text.startswith("/proc")]
+
+
+# Who renames a file over another, and why not by `state.write_whole`.
+RENAMING = {
+    "state",  # which has it
+    "state.launch_log",  # a full part of a log makes room for the next
+    "config_files.wrapped_files",  # a damaged record is set aside
+}
+
+
+def test_files_are_replaced_in_one_place() -> None:
+    found = {
+        module
+        for module in SOURCES
+        for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in {"rename", "replace"}
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+    }
+
+    assert found == RENAMING
+
+
+# C modules that stand behind the library's own, which cost more to import. What they hold is
+# promised by nobody, so one module of ours knows each.
+PRIVATE = {
+    "_ctypes": "system.kernel",
+    "_json": "protocol.json_text",
+    "_sha2": "state.profile_cache",
+    "_sha256": "state.profile_cache",
+    "_signal": "system.kernel",
+    "_socket": "system.kernel",
+}
+
+
+def test_one_module_knows_each_private_module_of_the_library() -> None:
+    found = {
+        (name, module)
+        for module in SOURCES
+        for name in list_library_imports(module)
+        if name.startswith("_") and name != "__future__"
+    }
+
+    assert found == set(PRIVATE.items())
+
+
+def test_no_two_classes_share_a_name() -> None:
+    modules: dict[str, list[str]] = {}
+    for module, path in SOURCES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(module)
+
+    assert {name: sorted(found) for name, found in modules.items() if len(found) > 1} == {}
 
 
 def test_few_modules_lie_beside_the_packages() -> None:

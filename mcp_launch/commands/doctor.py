@@ -32,7 +32,7 @@ _WELL, _ILL, _BLIND = 0, 1, 2
 _HARMLESS = {"ML017"}
 
 
-class Request(NamedTuple):
+class DoctorRequest(NamedTuple):
     """What the user asked for."""
 
     hosts: list[str]
@@ -42,7 +42,7 @@ class Request(NamedTuple):
     is_sure: bool = False
 
 
-def run(request: Request, environ: Mapping[str, str]) -> int:
+def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
     """Look at everything, show what is wrong, mend what can be; return the exit code."""
     check_hosts(request.hosts)
     if request.is_sure and not request.is_fixing:
@@ -66,7 +66,7 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
     return _ILL if any(finding.code not in _HARMLESS for finding in findings) else _WELL
 
 
-def _look(request: Request, environ: Mapping[str, str]) -> tuple[Survey, list[Finding]]:
+def _look(request: DoctorRequest, environ: Mapping[str, str]) -> tuple[Survey, list[Finding]]:
     survey = open_survey(environ, only=request.hosts, needs_project=True)
     if not request.is_live:
         return survey, examine(survey)
@@ -84,7 +84,9 @@ def _look_alive(survey: Survey) -> list[Finding]:
         return examine(survey, show)
 
 
-def _mend(console: Console, report: Report, findings: list[Finding], request: Request) -> bool:
+def _mend(
+    console: Console, report: Report, findings: list[Finding], request: DoctorRequest
+) -> bool:
     """Do what can be done safely, or only say what that is; True if anything was done."""
     repairs = {finding.repair.what: finding.repair for finding in findings if finding.repair}
     if request.is_json:

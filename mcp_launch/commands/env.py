@@ -35,7 +35,7 @@ _ALIGNED = 40
 _STYLES = ("bold", "", "dim")
 
 
-class Request(NamedTuple):
+class EnvRequest(NamedTuple):
     """What the user asked for."""
 
     server: str
@@ -45,7 +45,9 @@ class Request(NamedTuple):
     words: list[str]  # options of `run`, and a command
 
 
-def run(request: Request, environ: Mapping[str, str], *, table: ProcessTable | None = None) -> int:
+def run(
+    request: EnvRequest, environ: Mapping[str, str], *, table: ProcessTable | None = None
+) -> int:
     """Tell what a server would get; return 1 if a launch would stop, or has no such variable.
 
     Raises:

@@ -29,6 +29,7 @@ from mcp_launch.config_files import (
     replace_file,
     wrap,
     wrapped_files,
+    write_file,
 )
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.errors import LaunchError, tell
@@ -54,6 +55,7 @@ class _Place(NamedTuple):
     files: re.Pattern[str]
 
 
+# The drafts among these are an earlier version's; today's are called the same everywhere.
 _LAUNCH = r"[0-9a-f]{16,40}"
 _DRAFT = r"draft-[0-9a-f]{32}"
 
@@ -75,7 +77,7 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     console = Screen()
     site, directory = make_site(environ), state.find_directory(environ)
     state.secure(directory)
-    everything = wrap_command.Request([], [], [], is_everywhere=True)
+    everything = wrap_command.WrapRequest([], [], [], is_everywhere=True)
     files = wrap_command.list_files(everything, site, directory)
     changes, refusals, notes = _look_at_files(files, directory)
     for refused in refusals:
@@ -296,7 +298,8 @@ def _remove_state(console: Console, directory: str, launches: _Launches, *, is_c
 def _empty(directory: str, place: _Place, kept: set[str]) -> None:
     for entry in _list_own(directory):
         launch = entry.name.lstrip(".").partition(".")[0]
-        if place.files.fullmatch(entry.name) and launch not in kept:
+        is_ours = place.files.fullmatch(entry.name) and launch not in kept
+        if is_ours or write_file.is_abandoned(entry.name):
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
 

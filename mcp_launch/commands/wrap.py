@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mcp_launch.config_files.replace_file import Outcome
+    from mcp_launch.config_files.replace_file import WrittenFile
 
 _ANY_SERVERS = tuple(
     {
@@ -50,7 +50,7 @@ _ANY_SERVERS = tuple(
 _KINDS = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
 
-class Request(NamedTuple):
+class WrapRequest(NamedTuple):
     """What the user asked for."""
 
     names: list[str]
@@ -63,7 +63,7 @@ class Request(NamedTuple):
     is_everywhere: bool = False  # every file that was ever wrapped, too
 
 
-def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
+def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
     """Wrap or unwrap, and return the exit code."""
     run_options.check([*request.options])
     site = make_site(environ)
@@ -101,11 +101,11 @@ def run(request: Request, environ: Mapping[str, str], *, is_wrapping: bool) -> i
     return 1 if refusals else 0
 
 
-def _is_about_all(request: Request) -> bool:
+def _is_about_all(request: WrapRequest) -> bool:
     return not (request.names or request.hosts or request.files)
 
 
-def list_files(request: Request, site: Site, directory: str) -> list[tuple[HostConfig, File]]:
+def list_files(request: WrapRequest, site: Site, directory: str) -> list[tuple[HostConfig, File]]:
     """Return the files that a request is about.
 
     Raises:
@@ -150,7 +150,7 @@ def _find_file(
 
 
 def _check_names(
-    request: Request, files: list[tuple[HostConfig, File]], changes: list[Change]
+    request: WrapRequest, files: list[tuple[HostConfig, File]], changes: list[Change]
 ) -> None:
     known = {entry.name for change in changes for entry in change.entries}
     for name in request.names:
@@ -163,7 +163,7 @@ def _check_names(
             )
 
 
-def _mind_others(change: Change, request: Request) -> Change:
+def _mind_others(change: Change, request: WrapRequest) -> Change:
     """Return what becomes of a file that others may get, too.
 
     A path of this machine is of no use to them, and that they start servers through a launcher
@@ -183,7 +183,7 @@ def _mind_others(change: Change, request: Request) -> Change:
     return planned_changes.look(host, file._replace(why_not=TRACKED), change.before, wish)
 
 
-def _is_agreed(console: Console, request: Request, changes: list[Change]) -> bool:
+def _is_agreed(console: Console, request: WrapRequest, changes: list[Change]) -> bool:
     if request.is_dry:
         console.print("Nothing was changed (--dry-run).")
         return False
@@ -200,13 +200,13 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
         host, file = change.host, change.file
         make = partial(_make, host, file, change.wish)  # from what is there by then
         try:
-            outcome = replace_file.replace(host, file, make, directory)
+            written = replace_file.replace(host, file, make, directory)
         except LaunchError as error:
             refusals.append(error)
             continue
-        if outcome is not None:
+        if written is not None:
             is_any_changed = True
-            for line in _tell_outcome(file, outcome):
+            for line in _tell_written(file, written):
                 console.print(Text(line))
     for refused in refusals:
         tell(refused, sys.stderr)
@@ -219,12 +219,12 @@ def _make(host: HostConfig, file: File, wish: Wish, text: str) -> str:
     return planned_changes.look(host, file, text, wish).after
 
 
-def _tell_outcome(file: File, outcome: Outcome) -> Iterator[str]:
-    names = f" in place: it has {outcome.names} names (hard links)" if outcome.names > 1 else ""
+def _tell_written(file: File, written: WrittenFile) -> Iterator[str]:
+    names = f" in place: it has {written.names} names (hard links)" if written.names > 1 else ""
     yield f"Changed {file.path}{names}"
-    if outcome.copy:
-        yield f"  a copy of it as it was is in {outcome.copy}"
-    for copy in outcome.removed:
+    if written.copy:
+        yield f"  a copy of it as it was is in {written.copy}"
+    for copy in written.removed:
         yield f"  nothing of mcp-launch is left in it; removed its copy {copy}"
 
 
@@ -238,7 +238,12 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
 
 
 def _tidy_as_asked(
-    console: Console, request: Request, changes: list[Change], directory: str, *, is_declined: bool
+    console: Console,
+    request: WrapRequest,
+    changes: list[Change],
+    directory: str,
+    *,
+    is_declined: bool,
 ) -> None:
     if not request.is_dry:
         tidy(console, changes, directory)
@@ -273,7 +278,7 @@ def tidy(console: Console, changes: list[Change], directory: str) -> None:
 
 
 def _tell_others(
-    console: Console, request: Request, files: list[tuple[HostConfig, File]], directory: str
+    console: Console, request: WrapRequest, files: list[tuple[HostConfig, File]], directory: str
 ) -> None:
     """Say what stays wrapped elsewhere, to who wanted to unwrap everything."""
     if not _is_about_all(request) or request.is_everywhere:

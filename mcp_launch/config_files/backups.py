@@ -8,11 +8,9 @@ was in it, and goes when nothing of ours is in it any more.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
-import secrets
 import stat
 
 from mcp_launch import state
@@ -20,7 +18,7 @@ from mcp_launch.errors import FileRefused
 
 _DIRECTORY = "backups"
 
-# The name of a copy, and of one that was not finished.
+# The name of a copy, and of one that an earlier version did not finish.
 NAME = re.compile(r"[0-9a-f]{16}-.+|\.draft-[0-9a-f]{32}", re.DOTALL)
 
 # How much of a file's own name is in its copy's; a name has 255 bytes at the most.
@@ -53,18 +51,7 @@ def keep(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
     if os.path.lexists(copy) and not is_untouched:
         return ""
     _make_directory(find_directory(directory))
-    draft = os.path.join(find_directory(directory), f".draft-{secrets.token_hex(16)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        with open(os.open(draft, flags, 0o600), "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, copy)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise
+    state.write_whole(copy, text.encode(), is_lasting=True)
     return copy
 
 

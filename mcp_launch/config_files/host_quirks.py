@@ -42,7 +42,7 @@ GIVEN_UP_AFTER = 30.0
 FASTER = "install the server instead of downloading it at each start"
 
 
-class Program(NamedTuple):
+class HostProgram(NamedTuple):
     """How a host is installed."""
 
     command: str = ""  # empty: it has no program of its own
@@ -171,7 +171,7 @@ class EntryKeys(NamedTuple):
 class HostQuirks(NamedTuple):
     """All that is asked of a host besides its files and its identity."""
 
-    program: Program = Program()
+    program: HostProgram = HostProgram()
     home_variable: str = ""  # which moves the directory of its own files
     lives_in: str = ""  # the host in whose process this one runs
     environment: Environment = Environment()

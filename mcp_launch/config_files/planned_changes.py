@@ -202,7 +202,7 @@ def _amend(
     has_command = bool(run_options.list_command(words[2:]))
     # Without a command it was written by hand, and unwrap leaves it: only what is asked for.
     is_to_name = has_command and not run_options.has(words[2:], "--server")
-    named = wrap.name_server(document, path) if is_to_name else []
+    named = wrap.name_entry(document, path) if is_to_name else []
     edits, amended = amend.amend(document, path, shape, [*named, *wish.options])
     if has_command and host.starts_anywhere and amended[2:4] == wrap.KEEP:
         dropped = wrap.drop_keep(document, path, shape)

@@ -14,8 +14,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
-from mcp_launch.config_files import backups, leftovers, wrapped_files
-from mcp_launch.documents import write_file
+from mcp_launch.config_files import backups, leftovers, wrapped_files, write_file
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _PATIENCE = 10.0
 _STALE = 10.0
 
 
-class Outcome(NamedTuple):
+class WrittenFile(NamedTuple):
     """What was done besides writing a file."""
 
     copy: str = ""  # where a copy was made, if one was
@@ -43,7 +42,7 @@ class Outcome(NamedTuple):
 
 def replace(
     host: HostConfig, file: File, make: Callable[[str], str], directory: str
-) -> Outcome | None:
+) -> WrittenFile | None:
     """Make a file's text another; None if that changes nothing.
 
     What it is to be is made from what it is by then, under the host's own lock where it has
@@ -99,7 +98,7 @@ def describe_gone(path: str) -> str:
 
 def _replace(
     host: HostConfig, file: File, path: str, make: Callable[[str], str], directory: str
-) -> Outcome | None:
+) -> WrittenFile | None:
     copy = ""
     while True:
         before = write_file.read(path)
@@ -129,7 +128,9 @@ def _replace(
                 fix="make it, its directory and your home writable, and make room on the disk",
             ) from None
         if names:
-            return _conclude(directory, path, after, Outcome(copy, names=names), is_ours=is_ours)
+            return _conclude(
+                directory, path, after, WrittenFile(copy, names=names), is_ours=is_ours
+            )
 
 
 def _reads_as(path: str, text: str) -> bool:
@@ -147,14 +148,16 @@ def _rescue(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
     return backups.name_copy(directory, path)
 
 
-def _conclude(directory: str, path: str, text: str, outcome: Outcome, *, is_ours: bool) -> Outcome:
+def _conclude(
+    directory: str, path: str, text: str, written: WrittenFile, *, is_ours: bool
+) -> WrittenFile:
     """Leave nothing behind once nothing of ours is in a file."""
     if is_ours:
-        return outcome
+        return written
     copy = _let_go(directory, path)
     old = path + OLD_COPY
     is_removed = _drop_old_copy(old, text)
-    return outcome._replace(
+    return written._replace(
         copy="",
         removed=tuple(one for one in (copy, old if is_removed else "") if one),
     )

@@ -114,7 +114,7 @@ def wrap(
     document: Document, entry: Path, shape: Shape, launcher: str, wanted: tuple[str, ...] = ()
 ) -> list[Edit]:
     """Return what to change to put the launcher before a command, with the options wanted."""
-    own = name_server(document, entry)
+    own = name_entry(document, entry)
     if shape.is_one_list:
         first = [launcher, "run", *run_options.join(own, [*wanted]), "--"]
         return [_put_first(document, entry + shape.command, first)]
@@ -128,7 +128,7 @@ def wrap(
     return [(*command, document.spell(launcher)), *edits]
 
 
-def name_server(document: Document, entry: Path) -> list[str]:
+def name_entry(document: Document, entry: Path) -> list[str]:
     """Return the option that names an entry's server, unless a variable of the entry does."""
     table = document.get(entry)
     inner = [one for one in table.values() if isinstance(one, dict)]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shlex
 import stat
 import time
@@ -267,16 +266,5 @@ def _is_step(step: object) -> bool:
 
 
 def _write(directory: str, registry: dict[str, Any]) -> None:
-    name = os.path.join(directory, NAME)
-    draft = f"{name}.draft-{secrets.token_hex(16)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
-            json.dump(registry, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, name)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise
+    text = json.dumps(registry, indent=2)
+    state.write_whole(os.path.join(directory, NAME), text.encode(), is_lasting=True)

@@ -24,12 +24,12 @@ def read(text: str) -> tuple[Any, list[Spot]]:
         Unreadable: It is neither JSON nor JSON with comments.
 
     """
-    reader = _Reader(text)
+    reader = _JsoncReader(text)
     value = reader.read()
     return value, reader.spots
 
 
-class _Reader:
+class _JsoncReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 1 if text.startswith("\ufeff") else 0

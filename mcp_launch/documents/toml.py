@@ -22,7 +22,7 @@ def read(text: str) -> tuple[dict[str, Any], list[Spot]]:
         Unreadable: This is not TOML.
 
     """
-    return loads(text), _Reader(text).read()
+    return loads(text), _TomlReader(text).read()
 
 
 def loads(text: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _find_offset(text: str, line: int, column: int) -> int:
 
 def _find_repeated(text: str, otherwise: int) -> int:
     """Return where a key of an inline table stands for the second time."""
-    reader = _Reader(text)
+    reader = _TomlReader(text)
     try:
         reader.read()
     except (IndexError, RecursionError, Unreadable):
@@ -89,7 +89,7 @@ def _find_repeated(text: str, otherwise: int) -> int:
     return otherwise
 
 
-class _Reader:
+class _TomlReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 1 if text.startswith("\ufeff") else 0

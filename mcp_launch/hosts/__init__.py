@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch.hosts.host import HostIdentity
+from mcp_launch.values import SHELLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,9 +83,6 @@ IDENTITY_VARIABLES = {
 # Hosts whose process may go unrecognised: below an unknown host their variables may be its own.
 _MAY_BE_UNKNOWN = ("copilot", "qwen", "kilo")
 
-# What a shell exports is not in the environment that its process was started with.
-_SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh"}
-
 
 class _Unknown(HostIdentity):
     """Some program: a host that we do not know, or a shell."""
@@ -92,8 +90,8 @@ class _Unknown(HostIdentity):
     is_known = False
 
     def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
-        """Return its environment, but not a shell's."""
-        is_shell = sighting.process is not None and sighting.process.name in _SHELLS
+        """Return its environment, but not a shell's: it lacks what the shell exports."""
+        is_shell = sighting.process is not None and sighting.process.name in SHELLS
         return {} if is_shell else super().read_environ(sighting)
 
 

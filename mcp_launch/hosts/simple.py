@@ -15,10 +15,10 @@ from mcp_launch.config_files.host_quirks import (
     BORROWING_OF_EDITORS,
     LIBRARY_PASSES,
     Environment,
+    HostProgram,
     HostQuirks,
     Limits,
     NameLength,
-    Program,
     Texts,
     ToolCount,
 )
@@ -97,7 +97,7 @@ SIMPLE = (
         ],
         starts_anywhere=True,
         quirks=HostQuirks(
-            program=Program("claude-desktop", bundle="Claude"),
+            program=HostProgram("claude-desktop", bundle="Claude"),
             environment=Environment(
                 list_passed=lambda _: LIBRARY_PASSES, find_path=_find_desktop_path
             ),
@@ -113,7 +113,7 @@ SIMPLE = (
         ],
         starts_anywhere=True,
         quirks=HostQuirks(
-            program=Program("cursor", bundle="Cursor"),
+            program=HostProgram("cursor", bundle="Cursor"),
             environment=Environment(asks_the_shell=True),
             texts=Texts(borrowing=BORROWING_OF_EDITORS, borrow="${{env:{}}}"),
             limits=Limits(
@@ -132,7 +132,7 @@ SIMPLE = (
             File(in_project(site, ".gemini", "settings.json"), "project"),
         ],
         quirks=HostQuirks(
-            program=Program("gemini", tells_version=True, package="@google/gemini-cli"),
+            program=HostProgram("gemini", tells_version=True, package="@google/gemini-cli"),
             environment=Environment(
                 strips=_GEMINI_STRIPS,
                 strips_secret_values=True,
@@ -150,7 +150,7 @@ SIMPLE = (
         _list_opencode_files,
         (Shape(is_one_list=True),),  # the command and its arguments
         quirks=HostQuirks(
-            program=Program("opencode", tells_version=True, package="opencode-ai"),
+            program=HostProgram("opencode", tells_version=True, package="opencode-ai"),
             environment=Environment(hands_all_on=True),
             texts=Texts(
                 borrowing=re.compile(r"\{env:(\w+)\}"),
@@ -168,7 +168,7 @@ SIMPLE = (
         # Before 2025 the command was a table of its own.
         (Shape(), Shape(("command", "path"), ("command", "args"))),
         quirks=HostQuirks(
-            program=Program("zed", bundle="Zed"),
+            program=HostProgram("zed", bundle="Zed"),
             environment=Environment(hands_all_on=True, asks_the_shell=True),
         ),
     ),
@@ -178,7 +178,7 @@ SIMPLE = (
         lambda site: [File(in_home(site, ".codeium", "windsurf", "mcp_config.json"), "user")],
         starts_anywhere=True,
         quirks=HostQuirks(
-            program=Program("windsurf", bundle="Windsurf"),
+            program=HostProgram("windsurf", bundle="Windsurf"),
             environment=Environment(asks_the_shell=True),
             texts=Texts(borrowing=BORROWING_OF_EDITORS, borrow="${{env:{}}}"),
             # docs.windsurf.com/windsurf/cascade/mcp
@@ -204,7 +204,7 @@ SIMPLE = (
             File(in_project(site, ".github", "mcp.json"), "repository"),
         ],
         quirks=HostQuirks(
-            program=Program("copilot", tells_version=True, package="@github/copilot"),
+            program=HostProgram("copilot", tells_version=True, package="@github/copilot"),
             ignores_unknown_tables=False,
         ),
     ),

@@ -10,6 +10,7 @@ import time
 
 from mcp_launch.errors import UsageError
 from mcp_launch.hosts.host import Sighting
+from mcp_launch.system import name_program
 from mcp_launch.values import Found, Missing, find_home_directory, name_home, walk_upward
 
 TYPE_CHECKING = False
@@ -120,7 +121,7 @@ class Context:
 def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Context:
     """Return what can be found out about a launch; a new launch gets an id of its own."""
     host = lineage.host
-    above = Found(host.name, _origin_of_host(lineage))
+    above = Found(host.name, _origin_of_host(sighting.table, lineage))
     pid = str(lineage.process.identity.pid) if lineage.process else None
     identity = host.identify(sighting)
     place = host.find_place(sighting)
@@ -211,10 +212,10 @@ def is_inside(directory: str, roots: list[str]) -> bool:
     return any(here == root or here.startswith(root.rstrip("/") + "/") for root in real)
 
 
-def _origin_of_host(lineage: Lineage) -> str:
+def _origin_of_host(table: ProcessTable, lineage: Lineage) -> str:
     if lineage.process is None:
         return "no process above us can be seen"
-    name, pid = lineage.process.name, lineage.process.identity.pid
+    name, pid = name_program(table, lineage.process), lineage.process.identity.pid
     if not lineage.host.is_known:
         return f"no known host above us; process {pid} ({name}) talks to us"
     return f"process {pid} ({name}) above us"

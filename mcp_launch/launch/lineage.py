@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
-from mcp_launch.system import list_ancestors
+from mcp_launch.system import kernel, list_ancestors, name_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def verify(table: ProcessTable, lineage: Lineage, *, strict: bool) -> None:
     if lineage.verdict == "different" and lineage.holder is not None:
         raise LineageContradicted(
             f"the other end of stdin belongs to {_name(table, lineage.holder)}, "
-            f"which did not start this launch ({_chain(lineage)})",
+            f"which did not start this launch ({_chain(table, lineage)})",
             fix="start the server from the host that talks to it; "
             "a pool or a relay between two hosts must not pass one's connection to the other",
         )
@@ -95,7 +94,7 @@ def _judge_stdin(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
 
 
 def _judge_socket(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
-    holder = _read_peer(stdin)
+    holder = kernel.read_peer(stdin)
     if holder is None:
         lineage.evidence = "the kernel does not name the peer of our socket"
         return
@@ -141,36 +140,13 @@ def _accept(lineage: Lineage, holder: int, evidence: str) -> None:
         lineage.process = next(one for one in lineage.ancestors if one.identity.pid == holder)
 
 
-def _read_peer(fd: int) -> int | None:
-    import _socket
-
-    family = getattr(_socket, "AF_UNIX", None)
-    if family is None:
-        return None
-    try:
-        peer = _socket.socket(fileno=os.dup(fd))
-    except OSError:
-        return None
-    try:
-        if hasattr(_socket, "SO_PEERCRED"):
-            raw = peer.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        else:
-            # macOS: SOL_LOCAL and LOCAL_PEERPID, for which Python has no names.
-            raw = peer.getsockopt(0, 2, 4)
-    except OSError:
-        return None
-    finally:
-        peer.close()
-    pid = int.from_bytes(raw[:4], sys.byteorder)
-    return pid or None
-
-
 def _name(table: ProcessTable, pid: int) -> str:
     process = table.look(pid)
     host = hosts.recognise(table, process) if process else None
     return f"{host.title if host else 'a program'} (process {pid})"
 
 
-def _chain(lineage: Lineage) -> str:
-    names = (f"{one.name} {one.identity.pid}" for one in lineage.ancestors[:4])
+def _chain(table: ProcessTable, lineage: Lineage) -> str:
+    nearest = lineage.ancestors[:4]
+    names = (f"{name_program(table, one)} {one.identity.pid}" for one in nearest)
     return "started by " + ", below ".join(names)

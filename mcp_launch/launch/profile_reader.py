@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import tempfile
 from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import state
-from mcp_launch import state as state_
 from mcp_launch.launch import profile_file
 from mcp_launch.state import profile_cache
 
@@ -48,17 +45,11 @@ def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict
 def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
     """Keep a record; a launch goes on without it if that cannot be done."""
     name = profile_cache.name_record(record["path"], environ)
-    beside = ""
     try:
         state.make_private(os.path.dirname(name))
-        fd, beside = tempfile.mkstemp(dir=os.path.dirname(name))
-        with open(fd, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        os.replace(beside, name)
+        state.write_whole(name, json.dumps(record).encode())
         _prune(os.path.dirname(name))
     except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
         return False  # the disk is full, or the home cannot be written
     return True
 
@@ -70,7 +61,7 @@ def _prune(directory: str) -> None:
             continue
         path = os.path.join(directory, name)
         try:
-            kept = json.loads(state_.read(path) or b"")
+            kept = json.loads(state.read(path) or b"")
         except (ValueError, RecursionError):
             continue  # not one of ours
         of = kept.get("path") if isinstance(kept, dict) else None

@@ -6,10 +6,11 @@ import os
 import re
 from typing import NamedTuple
 
+from mcp_launch.values import SHELLS
+
 # npx shows this in place of its command line, and does not show `-y`.
 NPX_TITLE = "npm exec "
 
-SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh"}
 CONTAINERS = {"docker", "podman"}
 PACKAGE_RUNNERS = {"npx", "bunx", "uvx", "pipx"}
 
@@ -117,7 +118,7 @@ def _is_plain(word: str) -> bool:
     return bool(word) and not word.startswith("-") and not re.search(r"://|=|\s", word)
 
 
-def name_program(word: str) -> str:
+def name_word(word: str) -> str:
     """Return what a word names, without the directories that merely lead to it."""
     word = re.sub("^(npm|jsr):/?", "", word)
     if word.startswith("/"):

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking
-from mcp_launch.machine.process_snapshot import Launch, Server, is_settled
+from mcp_launch.machine.process_snapshot import LeasedLaunch, Server, is_old_enough
 from mcp_launch.machine.recognize_server import prefer
 from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
@@ -83,9 +83,9 @@ def _describe(
     )
 
 
-def _read_launch(record: dict[str, Json]) -> Launch:
+def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
     last_call = record.get("last_call")
-    return Launch(
+    return LeasedLaunch(
         id=_text(record.get("launch")),
         server=_number(get_member(record, "processes", "server", "pid")),
         state=_text(get_member(record, "binding", "state")),
@@ -123,7 +123,7 @@ def _prove_ownerless(
     if leases.judge(population.table, host) != "different":
         return ""
     ages = [population.table.started_seconds_ago(root.pid) for root in roots]
-    if not all(map(is_settled, ages)):
+    if not all(map(is_old_enough, ages)):
         return ""
     if any(population.has_host_above(root.pid) for root in roots):
         return ""

@@ -11,9 +11,9 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from mcp_launch.machine.command_line import SHELLS
 from mcp_launch.machine.pipe_ends import Endpoints, is_pipe_left
 from mcp_launch.system import linux
+from mcp_launch.values import SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,8 +18,8 @@ from mcp_launch.config_files import wrap
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
 from mcp_launch.machine import open_channels, process_titles
-from mcp_launch.machine.process_snapshot import Server, is_settled
-from mcp_launch.machine.recognize_server import name_server, prefer
+from mcp_launch.machine.process_snapshot import Server, is_old_enough
+from mcp_launch.machine.recognize_server import prefer, recognize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,7 @@ def _find_doubt(population: Population, pid: int, tree: tuple[int, ...]) -> str:
         parent = population.processes[pid].parent
         name = _name_adopter(population, parent)
         return f"its parent, process {parent} ({name}), may have started it"
-    if not is_settled(population.table.started_seconds_ago(pid)):
+    if not is_old_enough(population.table.started_seconds_ago(pid)):
         return "it was started a moment ago"
     jobs = filter(None, map(open_channels.find_shell, tree))
     return next(jobs, "") or population.channels.find_way(tree)
@@ -133,7 +133,7 @@ def _find_name(
     argv = population.table.read_argv(pid)
     if launched := _name_launched(argv):
         return launched
-    return name_server(argv, configured, is_host=pid in population.hosts, is_proof=is_proof)
+    return recognize(argv, configured, is_host=pid in population.hosts, is_proof=is_proof)
 
 
 def _name_launched(argv: list[str]) -> str:

@@ -30,12 +30,12 @@ SETTLED = 10.0
 _ADOPTERS = {"init", "systemd", "launchd", "tini", "dumb-init", "docker-init", "catatonit"}
 
 
-def is_settled(age: float | None) -> bool:
+def is_old_enough(age: float | None) -> bool:
     """Tell whether a process is known to be old enough to be judged by what it does."""
     return age is not None and age >= SETTLED
 
 
-class Launch(NamedTuple):
+class LeasedLaunch(NamedTuple):
     """What a lease tells of a server that we started."""
 
     id: str
@@ -67,7 +67,7 @@ class Server:
     session: str = ""
     thread: str = ""
     launcher: int = 0  # our process between host and server; 0: there is none
-    launch: Launch | None = None  # None: somebody else started it
+    launch: LeasedLaunch | None = None  # None: somebody else started it
     state: str = ""  # where the launcher of one without a lease keeps its files; empty: it has none
     earlier: str = ""  # the session it was last bound to, if its host has another now
     why_ownerless: str = ""  # the proof; empty: there is none

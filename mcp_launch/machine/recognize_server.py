@@ -16,10 +16,10 @@ from mcp_launch.machine.command_line import (
     NPX_TITLE,
     PACKAGE_RUNNERS,
     RUNNERS,
-    SHELLS,
     list_programs,
-    name_program,
+    name_word,
 )
+from mcp_launch.values import SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ def prefer(configured: Iterable[Configured], host: str) -> list[Configured]:
     return sorted(configured, key=lambda one: one.host != host)
 
 
-def name_server(
+def recognize(
     argv: list[str],
     configured: Iterable[Configured],
     *,
@@ -76,7 +76,7 @@ def name_server(
             return one.name
     if is_host:
         return " ".join(argv[:2]) if argv[1:2] and argv[1] in _SERVING else None
-    names = (name_program(word) for word in list_programs(argv))
+    names = (name_word(word) for word in list_programs(argv))
     return next((name for name in names if _says_so(name)), None)
 
 

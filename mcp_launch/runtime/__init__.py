@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_launch.launch.lineage import Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
-    from mcp_launch.runtime.direct import Watch
+    from mcp_launch.runtime.direct import DirectWatch
     from mcp_launch.runtime.relay import Relay
     from mcp_launch.state.launch_log import Log
     from mcp_launch.state.leases import Lease
@@ -68,7 +68,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         if pipes is None:
             from mcp_launch.runtime import direct
 
-            watch = direct.Watch(
+            watch = direct.DirectWatch(
                 running.guardian, hosts.descriptors, wake, server=running.wanted.server
             )
             if hosts.is_lost:
@@ -107,7 +107,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         lease.remove()
 
 
-def _carry_to_the_end(wire: Watch | Relay) -> int:
+def _carry_to_the_end(wire: DirectWatch | Relay) -> int:
     """Return the server's exit code, and note what became of it where somebody wants to know."""
     try:
         return wire.carry()

@@ -26,7 +26,7 @@ _EARLY_END = 2.0
 _FIRST_REQUEST_MS = 500
 
 
-class Watch(Attendant):
+class DirectWatch(Attendant):
     """Waits for the host to hang up, without reading."""
 
     def __init__(self, guardian: Guardian, hosts: list[int], wake: int, *, server: str) -> None:

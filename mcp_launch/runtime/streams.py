@@ -10,6 +10,7 @@ from mcp_launch import trace
 from mcp_launch.errors import printable
 from mcp_launch.runtime import loop
 from mcp_launch.runtime.loop import read
+from mcp_launch.system import kernel, linux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,11 +142,7 @@ def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], 
     """
     mode = os.fstat(fd).st_mode
     if stat.S_ISSOCK(mode):
-        import _socket
-
-        stream = _socket.socket(fileno=fd)
-        flags = _socket.MSG_DONTWAIT
-        return (lambda stream, data: stream.send(data, flags)), stream
+        return kernel.open_socket(fd)
     if stat.S_ISFIFO(mode):
         if fd > 2:  # noqa: PLR2004  # made by us, for us
             os.set_blocking(fd, False)
@@ -164,7 +161,7 @@ def _read_back(fd: int) -> bytes:
     if fd <= 2:  # noqa: PLR2004  # the host's, not ours
         return b""
     try:
-        reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        reading = linux.reopen("self", fd, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return b""
     unread = b""
@@ -179,9 +176,8 @@ def _read_back(fd: int) -> bytes:
 
 
 def _reopen(fd: int) -> None:
-    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
-        own = os.open(f"/proc/self/fd/{fd}", flags)
+        own = linux.reopen("self", fd, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         if not os.isatty(fd):
             os.set_blocking(fd, False)  # no /proc: the pipe's other holders must bear it

@@ -9,7 +9,7 @@ from mcp_launch.values import expand_home, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 # Names the file that a launch writes its outcome to, if whoever starts it wants to know.
 OUTCOME = "MCP_LAUNCH_OUTCOME"
@@ -64,6 +64,56 @@ def make_private(directory: str) -> None:
             os.mkdir(directory, 0o700)
         except FileExistsError:
             pass  # another launch was faster
+
+
+def write_whole(
+    path: str,
+    content: bytes,
+    *,
+    like: os.stat_result | None = None,
+    is_lasting: bool = False,
+    is_wanted: Callable[[], bool] | None = None,
+) -> bool:
+    """Give a file another content, all of it or none; False if that is not wanted any more.
+
+    A draft beside it, on the same disk, is renamed over it: readers see the old content or
+    the new one, never a part. It is this user's alone, unless it is to be like another file.
+    `is_lasting` has it survive a power cut, which costs milliseconds. `is_wanted` is asked
+    last, when nothing remains to be done but the renaming.
+
+    Raises:
+        OSError: It cannot be written; no draft is left.
+
+    """
+    draft = f"{os.path.dirname(path)}/.mcp-launch-draft-{os.getpid()}-{os.urandom(16).hex()}"
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        try:
+            while content:
+                content = content[os.write(fd, content) :]
+            if is_lasting:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        if like is not None:
+            if hasattr(os, "chown"):
+                os.chown(draft, like.st_uid, like.st_gid)
+            os.chmod(draft, like.st_mode & 0o7777)
+        if is_wanted is None or is_wanted():
+            os.replace(draft, path)
+            draft = ""
+    finally:
+        if draft:
+            remove(draft)
+    return not draft
+
+
+def remove(path: str) -> None:
+    """Remove a file of ours, if it is there and can be."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # removed already, or never written
 
 
 OTHERS_CAN_WRITE = 0o022

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import time
-from errno import ENOSPC
 
 from mcp_launch import state, trace
 from mcp_launch.protocol import json_text
+from mcp_launch.system import read_namespace
 from mcp_launch.values import Found, ProcessIdentity, compare
 
 TYPE_CHECKING = False
@@ -36,19 +36,15 @@ class Lease:
     def write(self, **learned: object) -> None:
         """Write the record with what was learned; without it if the disk will not have it."""
         self.record.update(learned)
-        directory, name = os.path.split(self.path)
-        draft = f"{directory}/.{name}.{os.getpid()}"
         try:
-            state.make_private(directory)
-            _write_whole(draft, json_text.encode(self.record).encode() + b"\n")
-            os.replace(draft, self.path)
+            state.make_private(os.path.dirname(self.path))
+            state.write_whole(self.path, json_text.encode(self.record).encode() + b"\n")
         except OSError as error:
             trace.note(f"no lease: {self.path}: {error.strerror}")
-            _remove(draft)
 
     def remove(self) -> None:
         """Take the note away."""
-        _remove(self.path)
+        state.remove(self.path)
 
 
 def mark_command(argv: list[str]) -> str:
@@ -66,7 +62,7 @@ def open_record(launch: str, argv: list[str]) -> dict[str, object]:
         "launch": launch,
         "mark": mark_command(argv),
         "started": time.time(),
-        "namespace": _read_namespace(),
+        "namespace": read_namespace(),
     }
 
 
@@ -97,7 +93,7 @@ def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
     """Remove the leases whose launches are proven dead; return their paths."""
     stale = [path for path, record in read_all(directory).items() if is_stale(table, record)]
     for path in stale:
-        _remove(path)
+        state.remove(path)
     return stale
 
 
@@ -107,7 +103,7 @@ def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     # Where there is no /proc neither of them is known.
     if isinstance(boot, str) and boot and table.boot_id() not in {"", boot}:
         return True
-    if record.get("namespace", "") not in {"", _read_namespace()}:
+    if record.get("namespace", "") not in {"", read_namespace()}:
         return False  # a container that shares our home: its pids mean nothing here
     return isinstance(processes, dict) and all(
         judge(table, processes.get(part)) == "different"
@@ -134,14 +130,6 @@ def judge(table: ProcessTable, recorded: Json) -> Verdict:
     if seen is None:
         return "different"
     return compare(ProcessIdentity(pid, start), seen.identity)
-
-
-def _read_namespace() -> str:
-    """Tell whose pids ours are, where there can be several of the same number."""
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""  # not on this system
 
 
 def _is_pid(recorded: Json, pid: int) -> bool:
@@ -176,22 +164,6 @@ def read_all(directory: str) -> dict[str, dict[str, Json]]:
         if record is not None:
             records[path] = record
     return records
-
-
-def _write_whole(path: str, text: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        if os.write(fd, text) < len(text):
-            raise OSError(ENOSPC, os.strerror(ENOSPC))  # a full disk takes a part
-    finally:
-        os.close(fd)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # removed already, or never written
 
 
 # The names that a server sees in `_meta`.

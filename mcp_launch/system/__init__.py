@@ -11,6 +11,7 @@ import os
 import sys
 
 from mcp_launch import trace
+from mcp_launch.values import SHELLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +90,14 @@ def open_table() -> ProcessTable:
     return blind
 
 
+def read_namespace() -> str:
+    """Return whose pids ours are, where two processes can have the same; empty elsewhere."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""  # not on this system
+
+
 def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:
     """Return the parent of `pid`, its parent, and so on up to the top."""
     found: list[Process] = []
@@ -98,3 +107,28 @@ def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:
         if process is not None:
             found.append(process)
     return found
+
+
+# Interpreters whose scripts may put a title in the place of their command line.
+_TITLED = {"bun", "deno", "node", "nodejs", "php", "pypy", "python", "ruby", "tsx"}
+
+
+def name_program(table: ProcessTable, process: Process) -> str:
+    """Return what a person would call the program of a process.
+
+    Not what the kernel calls it: that is the name of its main thread, which Node sets to
+    `MainThread`. Nor always its file, which may be named for a version, or be an interpreter.
+    """
+    pid = process.identity.pid
+    words = "".join(table.read_argv(pid)[:1]).split()
+    title = os.path.basename(words[0]).lstrip("-") if words else ""
+    file = os.path.basename(table.read_executable(pid))
+    is_version = file.lstrip("v").replace(".", "").isdigit()
+    is_titled = _cut_version(file) in _TITLED and _cut_version(title) not in _TITLED | SHELLS
+    if title and (not file or is_version or is_titled):
+        return title
+    return file or process.name
+
+
+def _cut_version(name: str) -> str:
+    return name.rstrip("0123456789.")

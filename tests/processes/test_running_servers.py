@@ -243,7 +243,7 @@ def test_a_server_is_told_by_its_command(argv: list[str], name: str | None) -> N
         Configured("shelled", ("/bin/bash", "-lc", "start it")),
     ]
 
-    assert recognize_server.name_server(argv, configured) == name
+    assert recognize_server.recognize(argv, configured) == name
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_a_command_proves_a_server_only_if_it_is_the_same_everywhere(
 ) -> None:
     configured = [Configured("docs", tuple(words))]
 
-    assert recognize_server.name_server(words, configured) == "docs"
-    assert (recognize_server.name_server(words, configured, is_proof=True) == "docs") is is_one
+    assert recognize_server.recognize(words, configured) == "docs"
+    assert (recognize_server.recognize(words, configured, is_proof=True) == "docs") is is_one
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_command_proves_a_server_only_if_it_is_the_same_everywhere(
     ],
 )
 def test_a_host_is_a_server_only_where_it_serves(argv: list[str], name: str | None) -> None:
-    assert recognize_server.name_server(argv, [], is_host=True) == name
+    assert recognize_server.recognize(argv, [], is_host=True) == name
 
 
 # Servers of hosts that live.

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from mcp_launch.commands import wrap as wrap_command
-from mcp_launch.commands.wrap import Request
+from mcp_launch.commands.wrap import WrapRequest
 
 GIT = shutil.which("git") or "git"
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
@@ -37,5 +37,5 @@ def unwrap(**request: object) -> int:
 
 def edit(*, is_wrapping: bool, **request: object) -> int:
     whole: dict[str, object] = {"names": [], "hosts": [], "files": [], "is_sure": True}
-    asked = Request(**(whole | request))  # type: ignore[arg-type]
+    asked = WrapRequest(**(whole | request))  # type: ignore[arg-type]
     return wrap_command.run(asked, os.environ, is_wrapping=is_wrapping)

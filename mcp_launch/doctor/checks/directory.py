@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
 
 
-def check_ignored(survey: Survey, item: Item) -> Iterator[Finding]:
+def check_ignored_cwd(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for a directory that the host does not mind (ML104)."""
     del survey
     cwd = item.entry.get("cwd")
@@ -49,4 +49,4 @@ def check_relative(survey: Survey, item: Item) -> Iterator[Finding]:
     )
 
 
-OF_ITEMS = (check_ignored, check_relative)
+OF_ITEMS = (check_ignored_cwd, check_relative)

@@ -33,7 +33,7 @@ def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
             yield from _check_ours(survey, host, server)
 
 
-def name_process(survey: Survey, pid: int) -> str:
+def describe_process(survey: Survey, pid: int) -> str:
     """Return what a host's process is called in a message."""
     return f"{printable(process_titles.name_pid(survey.table, pid))} (process {pid})"
 
@@ -41,7 +41,7 @@ def name_process(survey: Survey, pid: int) -> str:
 def _check_stdin(survey: Survey, host: HostProcess, server: Server) -> Iterator[Finding]:
     above = {one.identity.pid for one in list_ancestors(survey.table, server.contact)}
     if server.stdin.holders and above.isdisjoint(server.stdin.holders):
-        holders = " and ".join(name_process(survey, pid) for pid in server.stdin.holders)
+        holders = " and ".join(describe_process(survey, pid) for pid in server.stdin.holders)
         yield Finding(
             "ML404",
             Subject(host.name, server.name, pid=server.pid),

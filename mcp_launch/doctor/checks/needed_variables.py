@@ -6,6 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch.values import SHELLS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,7 +23,8 @@ _SWITCHES = {
 }
 _LETTERS = re.compile(r"-[itdqP]+")
 
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
+# Not fish, whose language is another.
+_SHELLS = SHELLS - {"fish"}
 
 # What a script takes from its environment, but not where it has something else in its place.
 _TAKEN = re.compile(r"(?<!\\)\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
 
 
-def check_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
+def check_entry_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
     """Look for the launcher of a wrapped entry (ML116)."""
     if item.is_wrapped and wrap.is_launcher_gone(item.words):
         launcher = item.words[0]
@@ -101,4 +101,4 @@ def wrap_all(wrappings: list[Wrapping]) -> None:
     replace_file.replace(item.host, item.file, make, survey.state)
 
 
-OF_ITEMS = (check_launcher, check_wrapped)
+OF_ITEMS = (check_entry_launcher, check_wrapped)

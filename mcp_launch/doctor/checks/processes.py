@@ -11,7 +11,7 @@ from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import end_server
-from mcp_launch.machine.process_snapshot import is_settled
+from mcp_launch.machine.process_snapshot import is_old_enough
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.units import tell_age
 from mcp_launch.state import leases
@@ -86,7 +86,7 @@ def _report_ownerless(survey: Survey, server: Server) -> Finding:
 
 
 def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
-    settled = [one for one in host.servers if is_settled(one.age)]
+    settled = [one for one in host.servers if is_old_enough(one.age)]
     for name in dict.fromkeys(server.name for server in settled):
         same = [server for server in settled if server.name == name]
         most = _count_expected(survey, host, name)
@@ -130,10 +130,10 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     """Find servers to which several processes of hosts can write."""
     for server in host.servers:
         ages = {pid: survey.table.started_seconds_ago(pid) for pid in server.stdin.holders}
-        settled = [pid for pid, age in ages.items() if is_settled(age)]
+        settled = [pid for pid, age in ages.items() if is_old_enough(age)]
         if len(settled) > 1:
             writers = " and ".join(
-                identity_of_processes.name_process(survey, pid) for pid in settled
+                identity_of_processes.describe_process(survey, pid) for pid in settled
             )
             yield Finding(
                 "ML403",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
 
 
-def check_ignored(survey: Survey) -> Iterator[Finding]:
+def check_ignored_keys(survey: Survey) -> Iterator[Finding]:
     """Look for keys that a host does not know (ML102)."""
     for item in _list_entries(survey):
         title = item.host.title
@@ -96,4 +96,4 @@ def _show(source: str) -> str:
     return source if masking.is_common(source) else masking.MASK
 
 
-OF_ALL = (check_ignored, check_sources, check_refused, check_table)
+OF_ALL = (check_ignored_keys, check_sources, check_refused, check_table)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.machine import host_environment, preview_inputs
+from mcp_launch.values import SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _BORROWED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish"}
 _SCRIPT = re.compile(r"-\w*c")
 
 # Servers that know by themselves what ~/ is.
@@ -89,7 +89,7 @@ def _list_words(item: Item, words: list[str]) -> list[tuple[Path, str]]:
 def _list_arguments(item: Item) -> list[tuple[Path, str]]:
     """Return the server's arguments; those of a shell are a shell's."""
     program = os.path.basename(item.command[0]) if item.command else ""
-    if program in _SHELLS and any(_SCRIPT.fullmatch(word) for word in item.command):
+    if program in SHELLS and any(_SCRIPT.fullmatch(word) for word in item.command):
         return []
     return _list_words(item, item.command[1:])
 

@@ -90,7 +90,9 @@ def _admit(
     found: dict[prepare.Start, Patient] = {}
     for item in survey.servers:
         # What a host does not start without its user's consent, nobody else does.
-        why = not_approved.tell_why_not_started(survey, item) or prepare.tell_why_not(survey, item)
+        why = not_approved.tell_why_not_started(survey, item) or prepare.tell_why_not_tried(
+            survey, item
+        )
         if why:
             say(f"{item.name}: not started: {why}")
             continue

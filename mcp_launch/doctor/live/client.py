@@ -67,7 +67,7 @@ _META: Message = {
 }
 
 
-class Failure(NamedTuple):
+class TalkFailure(NamedTuple):
     """Why there is no list of tools."""
 
     code: str
@@ -80,7 +80,7 @@ class Failure(NamedTuple):
 class Talk:
     """What came of one conversation."""
 
-    failure: Failure | None = None
+    failure: TalkFailure | None = None
     seconds: float = 0.0  # from the start to the list of tools
     version: str = ""  # of the protocol, as `initialize` was answered
     missing: str = ""  # what that answer lacks
@@ -90,7 +90,7 @@ class Talk:
 
 
 class _Failed(Exception):
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: TalkFailure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
@@ -103,7 +103,7 @@ def converse(start: Start, first: str, ward: Ward, *, clean: Clean, limit: float
     try:
         launch = ward.start(start)
     except (OSError, ValueError) as error:
-        return Talk(Failure("ML301", f"cannot be started: {error}", "correct its entry"))
+        return Talk(TalkFailure("ML301", f"cannot be started: {error}", "correct its entry"))
     if launch is None:
         return Talk()  # nobody waits for it any more
     wire = Wire(launch.process, start.project, clean)
@@ -189,7 +189,7 @@ class _Host:
             raise _Failed(self._explain_refusal(method, answer["error"]))
         return answer.get("result")
 
-    def _explain_refusal(self, method: str, error: Json) -> Failure:
+    def _explain_refusal(self, method: str, error: Json) -> TalkFailure:
         """Find out who refuses: the server, or the launcher in place of one that is gone."""
         if protocol.get_member(error, "code") == protocol.NOT_SERVED:
             self._wire.close()  # the launcher writes the outcome when it ends
@@ -197,19 +197,19 @@ class _Host:
             if known.failure and method == INITIALIZE:
                 # A launch's log is deleted with its home, so the fix must not point there.
                 fix = _BY_ITSELF if known.failure.is_servers else known.failure.fix
-                return Failure("ML301", f"does not start: {known.failure.problem}", fix)
+                return TalkFailure("ML301", f"does not start: {known.failure.problem}", fix)
             if known.failure or method in known.unanswered:
                 return self._tell_end(method)
         text = protocol.get_member(error, "message")
-        return Failure("ML302", f"refuses `{method}`: {text}", _BY_ITSELF)
+        return TalkFailure("ML302", f"refuses `{method}`: {text}", _BY_ITSELF)
 
-    def _tell_end(self, method: str) -> Failure:
+    def _tell_end(self, method: str) -> TalkFailure:
         code = self._wire.close()
         how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
         words = self._wire.last_words
         said = f"; its last words: {' / '.join(words)}" if words else ""
-        return Failure("ML301", f"{how} over `{method}`{said}", _BY_ITSELF)
+        return TalkFailure("ML301", f"{how} over `{method}`{said}", _BY_ITSELF)
 
-    def _tell_silence(self, method: str) -> Failure:
+    def _tell_silence(self, method: str) -> TalkFailure:
         problem = f"did not answer `{method}` within {self._limit:g} s"
-        return Failure("ML302", problem, _BY_ITSELF, is_silence=True)
+        return TalkFailure("ML302", problem, _BY_ITSELF, is_silence=True)

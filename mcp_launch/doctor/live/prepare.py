@@ -70,7 +70,7 @@ def prepare(survey: Survey, item: Item, home: str) -> Start:
     return Start((*given, *command), tuple(sorted(environ.items())), project)
 
 
-def tell_why_not(survey: Survey, item: Item) -> str:
+def tell_why_not_tried(survey: Survey, item: Item) -> str:
     """Return what a server cannot be started without, and only its host has; nothing if none."""
     title, texts = item.host.title, [*item.words, *item.variables.values()]
     for text in texts:
@@ -115,7 +115,7 @@ def _adapt(words: list[str], environ: dict[str, str], cwd: str, of_host: list[st
     return [*told, "--cwd", cwd] if wanted.cwd == "session" else told
 
 
-class Launch(NamedTuple):
+class StartedLaunch(NamedTuple):
     """A launch that was started."""
 
     process: subprocess.Popen[bytes]
@@ -132,7 +132,7 @@ class Ward:
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def start(self, start: Start) -> Launch | None:
+    def start(self, start: Start) -> StartedLaunch | None:
         """Start a launch; None when it is too late for that."""
         with self._lock:
             if self._is_closed:
@@ -149,7 +149,7 @@ class Ward:
                 bufsize=0,
             )
             self._running.add(process)
-        return Launch(process, outcome)
+        return StartedLaunch(process, outcome)
 
     def discharge(self, process: subprocess.Popen[bytes]) -> None:
         """Forget a launch that has ended."""

@@ -52,7 +52,7 @@ class Wire:
         self._selector = selectors.DefaultSelector()
         for stream, hear in ((process.stdout, self._hear), (process.stderr, self._overhear)):
             if stream is not None:
-                self._selector.register(stream, selectors.EVENT_READ, _Reader(stream, hear))
+                self._selector.register(stream, selectors.EVENT_READ, _WireReader(stream, hear))
 
     def ask(self, request_id: str, method: str, params: Message, until: float) -> Message | None:
         """Return the answer to a request; None if there was none in time, or will be none."""
@@ -137,7 +137,7 @@ class Wire:
             self.last_words = [*self.last_words, said][-_LAST_WORDS:]
 
 
-class _Reader:
+class _WireReader:
     """Makes lines of what comes through a pipe."""
 
     def __init__(self, stream: IO[bytes], hear: Callable[[bytes], None]) -> None:

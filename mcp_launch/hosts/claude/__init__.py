@@ -40,7 +40,7 @@ _TORN_READ_INTERVAL = 0.001
 _MANAGED = {"darwin": "/Library/Application Support/ClaudeCode"}
 
 
-class _Callers(Callers):
+class _ClaudeCallers(Callers):
     """The host's record, read again when it has changed or may have."""
 
     is_in_request = False
@@ -124,7 +124,7 @@ class Claude(HostIdentity):
 
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Look at the host's record for each request: `/clear` and `/resume` change it."""
-        return _Callers(sighting) if sighting.process else Callers()
+        return _ClaudeCallers(sighting) if sighting.process else Callers()
 
     def default_variables(
         self,

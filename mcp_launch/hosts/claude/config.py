@@ -25,10 +25,10 @@ from mcp_launch.config_files.host_quirks import (
     EntryKeys,
     Environment,
     Greeting,
+    HostProgram,
     HostQuirks,
     Limits,
     NameLength,
-    Program,
     Texts,
     Wait,
 )
@@ -120,7 +120,7 @@ CONFIG = HostConfig(
     _list_files,
     approval=settings.ServerApproval(),
     quirks=HostQuirks(
-        program=Program(
+        program=HostProgram(
             "claude",
             tells_version=True,
             package="@anthropic-ai/claude-code",

@@ -39,7 +39,7 @@ _TOLD = ("the call's _meta.sessionId", "the call's _meta.threadId", "")
 _TOLD_IN_TURN = 'the call\'s _meta["x-codex-turn-metadata"]'
 
 
-class _Callers(Callers):
+class _CodexCallers(Callers):
     origins: tuple[str, str, str] = _TOLD
     telling = ("threadId", "sessionId")
 
@@ -132,7 +132,7 @@ class Codex(HostIdentity):
 
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
         """Read the thread of each call: the authority over every guess."""
-        return _Callers()
+        return _CodexCallers()
 
     def default_variables(
         self,

@@ -25,9 +25,9 @@ from mcp_launch.config_files.host_quirks import (
     EntryKeys,
     Environment,
     Greeting,
+    HostProgram,
     HostQuirks,
     Limits,
-    Program,
     Texts,
     Wait,
 )
@@ -105,7 +105,7 @@ CONFIG = HostConfig(
     _list_files,
     approval=ProjectTrust(),
     quirks=HostQuirks(
-        program=Program(
+        program=HostProgram(
             "codex",
             tells_version=True,
             package="@openai/codex",

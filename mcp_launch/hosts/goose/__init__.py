@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
 
 
-class _Callers(Callers):
+class _GooseCallers(Callers):
     telling = ("agent-session-id", "agent-working-dir")
     origins = (
         'the call\'s _meta["agent-session-id"]',
@@ -51,7 +51,7 @@ class Goose(HostIdentity):
 
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each request tells
         """Read session and directory of each request."""
-        return _Callers()
+        return _GooseCallers()
 
 
 HOST = Goose()

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.host_config import File, HostConfig
-from mcp_launch.config_files.host_quirks import Environment, HostQuirks, Program, Texts
+from mcp_launch.config_files.host_quirks import Environment, HostProgram, HostQuirks, Texts
 from mcp_launch.config_files.wrap import Shape
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ CONFIG = HostConfig(
     (Shape(("cmd",), ("args",)),),
     _tell_why_not,
     quirks=HostQuirks(
-        program=Program("goose", tells_version=True),
+        program=HostProgram("goose", tells_version=True),
         environment=Environment(hands_all_on=True),
         texts=Texts(table="envs", keyring="env_keys"),
     ),

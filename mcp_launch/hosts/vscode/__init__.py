@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
 
 
-class _Callers(Callers):
+class _VSCodeCallers(Callers):
     telling = ("vscode.conversationId",)
     origins = ('the call\'s _meta["vscode.conversationId"]', "", "")
 
@@ -29,7 +29,7 @@ class VsCode(HostIdentity):
 
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
         """Read the conversation of each call."""
-        return _Callers()
+        return _VSCodeCallers()
 
 
 HOST = VsCode()

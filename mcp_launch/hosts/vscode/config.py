@@ -9,9 +9,9 @@ from mcp_launch.config_files.host_config import File, HostConfig, in_project
 from mcp_launch.config_files.host_quirks import (
     BORROWING_OF_EDITORS,
     Environment,
+    HostProgram,
     HostQuirks,
     Limits,
-    Program,
     Texts,
     ToolCount,
 )
@@ -26,7 +26,7 @@ CONFIG = HostConfig(
         File(in_project(site, ".vscode", "mcp.json"), "workspace", servers=_SERVERS),
     ],
     quirks=HostQuirks(
-        program=Program("code", bundle="Visual Studio Code"),
+        program=HostProgram("code", bundle="Visual Studio Code"),
         environment=Environment(hands_all_on=True, asks_the_shell=True, extends_path=True),
         texts=Texts(
             borrowing=BORROWING_OF_EDITORS,

@@ -23,7 +23,7 @@ THREAD = "0199f3a1-0000-7000-8000-000000000001"
 ENV = """
 import json, os, sys
 from mcp_launch.commands import env as explaining
-sys.exit(explaining.run(explaining.Request(*json.loads(sys.argv[1])), os.environ))
+sys.exit(explaining.run(explaining.EnvRequest(*json.loads(sys.argv[1])), os.environ))
 """
 
 # Asks what a launch would give, writes it to a file, and becomes that launch.
@@ -79,7 +79,7 @@ class Desk:
 
     def _run(self, server: str, host: str, name: str, words: list[str], *, is_json: bool) -> str:
         self._capsys.readouterr()
-        request = env.Request(server, [host] if host else [], name, is_json, words)
+        request = env.EnvRequest(server, [host] if host else [], name, is_json, words)
         self.code = env.run(request, self.environ, table=self.table)
         return self._capsys.readouterr().out
 

@@ -21,12 +21,17 @@ from mcp_launch import state as state_directory
 from mcp_launch.commands import doctor, trust
 from mcp_launch.commands import wrap as wrap_command
 from mcp_launch.commands.screen import Screen
-from mcp_launch.config_files import backups, planned_changes, replace_file, wrapped_files
+from mcp_launch.config_files import (
+    backups,
+    planned_changes,
+    replace_file,
+    wrapped_files,
+    write_file,
+)
 from mcp_launch.config_files.host_config import ANY_HOST, File
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.checks import not_wrapped, our_installation
 from mcp_launch.doctor.report import Report
-from mcp_launch.documents import write_file
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile_reader
@@ -849,7 +854,7 @@ def test_doctor_says_that_the_other_findings_are_left_to_the_user(
     path = machine.write(".cursor/mcp.json", TEXT.replace("it", "team"))
     track(machine.project, str(path))
 
-    doctor.run(doctor.Request(["cursor"], is_fixing=True), os.environ)
+    doctor.run(doctor.DoctorRequest(["cursor"], is_fixing=True), os.environ)
 
     said = capsys.readouterr().out
     assert "would wrap it in" in said

@@ -110,6 +110,19 @@ def test_what_is_not_known_to_be_ours_stays_and_is_named(
     assert not (state / wrapped_files.NAME).exists()
 
 
+def test_a_draft_goes_unless_its_writer_may_be_at_it(elsewhere: Path, state: Path) -> None:
+    assert elsewhere.exists()
+    drafts = [
+        write(state / place / f".mcp-launch-draft-{pid}-{'0af' * 10}00")
+        for pid in (1 << 30, os.getpid())
+        for place in ("", "leases", "profiles", "backups")
+    ]
+
+    assert uninstall() == 0
+
+    assert [draft.exists() for draft in drafts] == [False] * 4 + [True] * 4
+
+
 def test_copies_stay_as_long_as_something_could_not_be_unwrapped(
     elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,7 +175,7 @@ def test_nothing_of_a_command_is_cut_in_a_narrow_window(
     entry = {"command": "npx", "args": words}
     path.write_text(json.dumps({"mcpServers": {"a-server-of-a-long-name": entry}}), "utf-8")
 
-    request = wrap.Request([], [], [], is_dry=True)
+    request = wrap.WrapRequest([], [], [], is_dry=True)
     wrap.run(request, os.environ, is_wrapping=True)
 
     table = capsys.readouterr().out.partition("---")[0]

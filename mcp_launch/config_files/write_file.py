@@ -1,8 +1,7 @@
 """Put another text into a file: by a draft that takes its place, or in place where it must stay.
 
-A draft stands beside the file, on the same disk, and is renamed over it: readers see the old
-text or the new one, never a part. One that a killed launcher left behind is removed later, on
-proof that it is ours and nobody's any more.
+A draft that a killed launcher left behind is removed later, on proof that it is ours and
+nobody's any more.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 import time
 from typing import TYPE_CHECKING
 
+from mcp_launch import state
+
 if TYPE_CHECKING:
     from io import FileIO
 
-# A file that is to take another's place, beside it: the process that writes it, and what nobody
-# else would call a file of theirs.
+# A file that is to take another's place, as `state.write_whole` calls it: by the process that
+# writes it, and by what nobody else would call a file of theirs.
 _DRAFT = re.compile(r"\.mcp-launch-draft-([0-9]{1,10})-[0-9a-f]{32}")
 
 # A draft is written in a moment; one this old whose process is gone was left behind.
@@ -38,16 +38,14 @@ def write(path: str, before: str, after: str) -> int:
     if status.st_nlink > 1:
         # Another file in its place would leave the other names with the old text.
         return status.st_nlink if _write_in_place(path, before, after) else 0
-    name = _write_beside(path, after)
-    try:
-        if read(path) != before:
-            return 0
-        os.replace(name, path)
-        name = ""
-    finally:
-        if name:
-            os.unlink(name)
-    return 1
+    is_written = state.write_whole(
+        path,
+        after.encode(),
+        like=status,
+        is_lasting=True,
+        is_wanted=lambda: read(path) == before,
+    )
+    return 1 if is_written else 0
 
 
 def _write_in_place(path: str, before: str, after: str) -> bool:
@@ -78,51 +76,35 @@ def _overwrite(file: FileIO, data: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def _write_beside(path: str, text: str) -> str:
-    """Write a text beside a file, with the file's owner and mode; return where."""
-    status = os.stat(path)
-    draft = f".mcp-launch-draft-{os.getpid()}-{secrets.token_hex(16)}"
-    name = os.path.join(os.path.dirname(path), draft)
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if hasattr(os, "chown"):
-            os.chown(name, status.st_uid, status.st_gid)
-        os.chmod(name, status.st_mode & 0o7777)
-    except BaseException:
-        os.unlink(name)
-        raise
-    return name
-
-
 def sweep(path: str) -> None:
     """Remove the drafts that a killed one of us left beside a file, and nothing else."""
     directory = os.path.dirname(path)
     for name in os.listdir(directory):
-        found = _DRAFT.fullmatch(name)
-        if found and _is_left_behind(os.path.join(directory, name), int(found[1])):
+        if is_abandoned(name) and _is_old(os.path.join(directory, name)):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(directory, name))
 
 
-def _is_left_behind(draft: str, pid: int) -> bool:
-    """Tell whether a draft is proven to be ours, and nobody's any more."""
-    try:
-        status = os.lstat(draft)
-    except OSError:
-        return False
-    is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
-    is_old = time.time() - status.st_mtime > _LEFT_BEHIND
-    is_single = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
-    if not (is_own and is_old and is_single):
+def is_abandoned(name: str) -> bool:
+    """Tell whether a file is called as a draft is, and whoever wrote it has ended."""
+    found = _DRAFT.fullmatch(name)
+    if not found:
         return False
     try:
-        os.kill(pid, 0)
+        os.kill(int(found[1]), 0)
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
         return False
     return False
+
+
+def _is_old(draft: str) -> bool:
+    """Tell whether a draft is a plain file of ours, and too old to be in the making."""
+    try:
+        status = os.lstat(draft)
+    except OSError:
+        return False
+    is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+    is_single = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    return is_own and is_single and time.time() - status.st_mtime > _LEFT_BEHIND
