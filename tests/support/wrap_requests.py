@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from mcp_launch.commands import wrap as wrap_command
 from mcp_launch.commands.wrap import WrapRequest
 
-GIT = shutil.which("git") or "git"
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
 TEXT = '{"mcpServers": {"it": {"command": "x", "args": ["1"]}}}'
 
@@ -20,11 +17,6 @@ def write(path: Path, text: str = TEXT) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def track(project: Path, *names: str) -> None:
-    subprocess.run([GIT, "init", "-q"], cwd=project, check=True)
-    subprocess.run([GIT, "add", *names], cwd=project, check=True)
 
 
 def wrap(**request: object) -> int:

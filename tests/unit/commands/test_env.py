@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakes import FakeProcessTable
-from launches import ENVIRONMENT_SERVER, LIMIT, LaunchRunner, python
 
 from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
@@ -18,22 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 THREAD = "0199f3a1-0000-7000-8000-000000000001"
-
-# Runs `env` with a request in JSON.
-ENV = """
-import json, os, sys
-from mcp_launch.commands import env as explaining
-sys.exit(explaining.run(explaining.EnvRequest(*json.loads(sys.argv[1])), os.environ))
-"""
-
-# Asks what a launch would give, writes it to a file, and becomes that launch.
-ASK_AND_LAUNCH = f"""
-import json, os, subprocess, sys
-with open(sys.argv[1], "wb") as file:
-    request = json.dumps(["", [], "", True, sys.argv[2:]])
-    subprocess.run([sys.executable, "-c", {ENV!r}, request], stdout=file, check=True)
-os.execv(sys.executable, [sys.executable, "-m", "mcp_launch", "run", *sys.argv[2:]])
-"""
 
 
 class Desk:
@@ -906,95 +888,9 @@ def test_looking_leaves_nothing_behind(desk: Desk) -> None:
     assert sorted(desk.project.parent.rglob("*")) == before
 
 
-def ask(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    request = json.dumps(["", [], "", True, list(words)])
-    return subprocess.run(
-        [*python(ENV), request], check=False, capture_output=True, timeout=LIMIT, **options
-    )
-
-
 def test_a_host_goes_with_a_server(desk: Desk) -> None:
     with pytest.raises(UsageError, match="--host goes with a server"):
         desk.tell(host="codex")
-
-
-@pytest.mark.usefixtures("project")
-def test_stdin_is_not_read() -> None:
-    reading, writing = os.pipe()
-    os.write(writing, b"for somebody else\n")
-    os.close(writing)
-
-    done = ask(stdin=reading)
-
-    assert done.returncode == 0
-    assert os.read(reading, 100) == b"for somebody else\n"
-    os.close(reading)
-
-
-@pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("kind", ["closed", "a terminal", "nothing"])
-def test_stdin_may_be(kind: str) -> None:
-    ours, terminal = os.openpty()
-    stdin = {"a terminal": terminal, "nothing": subprocess.DEVNULL}.get(kind)
-
-    done = ask(stdin=stdin, preexec_fn=(lambda: os.close(0)) if kind == "closed" else None)
-
-    os.close(terminal)
-    os.close(ours)
-    assert (done.returncode, done.stderr) == (0, b"")
-    stdin_told = json.loads(done.stdout)["frame"]["stdin"]
-    assert stdin_told == {"value": "unknown", "origin": "stdin is neither a pipe nor a socket"}
-
-
-# options of `run`
-LAUNCHES = {
-    "by default": [],
-    "on the direct wire": ["--direct"],
-    "with facts": [
-        *("--env", "S=session", "--env", "P=host_pid", "--env", "H=host", "--env", "W=cwd"),
-        *("--env", "R=project_root", "--env", "A=local", "--cwd", "sub"),
-    ],
-    "with a dotenv": ["--dotenv", ".env"],
-    "with a part of a dotenv": ["--env", "D=dotenv", "--pass-env", "safe"],
-    "with a profile": ["--server", "it", "--pass-env", "A,PYTHON*"],
-}
-
-
-@pytest.mark.parametrize("program", ["codex", "claude", "nobody"])
-@pytest.mark.parametrize("words", LAUNCHES.values(), ids=list(LAUNCHES))
-def test_a_launch_gives_what_was_told(
-    program: str, words: list[str], runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same place, the same host, the same words: asked first, then launched."""
-    above = runner.project.parent
-    (runner.project / "sub").mkdir()
-    (runner.project / ".env").write_text("D=d\nA=dotenv\nMCP_LAUNCH_HOST=me\n", encoding="utf-8")
-    file = above / "home" / USER_FILE
-    file.parent.mkdir(parents=True)
-    text = "[servers.it]\nenv = { F = 'f-${A}' }\nenv_vars = ['A', 'GONE']\n"
-    file.write_text(text, encoding="utf-8")
-    file.chmod(0o600)
-    leaked = {"CLAUDE_CODE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": str(runner.project)}
-    leaked |= {"CODEX_THREAD_ID": "t-0", "AGENT_SESSION_ID": "g-0", "OPENAI_API_KEY": "k-0"}
-    twins = {"MCP_LAUNCH_ENV": "E=host", "MCP_LAUNCH_ID": "outer", "MCP_LAUNCH_RESTART": "off"}
-    for name, text in {**leaked, **twins, "A": "ä\tb", "GONE": "", "LC_ALL": "C.UTF-8"}.items():
-        monkeypatch.setenv(name, text)
-    locks = above / "home" / ".codex" / "thread-writer-locks"
-    locks.mkdir(parents=True)
-    out = above / "told.json"
-    command = [*python(ASK_AND_LAUNCH), str(out), *words, "--", *ENVIRONMENT_SERVER]
-
-    opened = ["--open", str(locks / f"{THREAD}.lock")]
-    seen = runner.launch_below_host(program, *opened, command=command).ask("look")
-
-    told = json.loads(out.read_text(encoding="utf-8"))
-    assert told["frame"]["cwd"]["value"] == seen["cwd"]
-    assert values(told).keys() == seen["env"].keys()
-    unlike = {name for name, text in values(told).items() if seen["env"][name] != text}
-    hidden = {name for name in unlike if values(told)[name] in {"***", "(new with each launch)"}}
-    assert unlike == hidden
-    assert {"MCP_LAUNCH_ID"} <= hidden
-    assert values(told).get("CODEX_THREAD_ID") == (THREAD if program == "codex" else None)
 
 
 def test_a_person_sees_plain_lines_when_it_is_no_terminal(desk: Desk) -> None:

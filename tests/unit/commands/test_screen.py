@@ -6,12 +6,11 @@ import ast
 import io
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from command_line import run_command
 from rich.table import Table
 from rich.text import Text
 
@@ -20,9 +19,6 @@ from mcp_launch import cli, trace
 from mcp_launch.commands.screen import Screen, make_lines_printable
 from mcp_launch.errors import LaunchError, printable, tell
 from mcp_launch.state import launch_log
-
-if TYPE_CHECKING:
-    from launches import LaunchRunner
 
 PACKAGE = Path(mcp_launch.__file__).parent
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
@@ -125,20 +121,6 @@ def test_there_is_one_door() -> None:
     assert found == {name: {"json"} for name in JSON_TOO}
 
 
-def run(*words: str, **options: object) -> str:
-    done = subprocess.run(
-        [LAUNCHER, *words],
-        check=False,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        **options,  # type: ignore[call-overload]
-    )
-    said = (done.stdout + done.stderr).decode()
-    assert isinstance(said, str)
-    return said
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -175,8 +157,9 @@ def test_no_command_lets_a_file_speak_to_the_terminal(
     head = json.dumps({"version": 1, "part": 1, "server": f"s{ALL}", "cwd": ALL})
     (logs / "0123456789abcdef.log").write_text(f"1.0 i {head}\n{line}\n1.0 t {ALL}\n", "utf-8")
 
-    said = run(*words, env={**os.environ, "EVIL": ALL})
+    _, out, err = run_command(*words, EVIL=ALL)
 
+    said = out + err
     assert said
     assert is_tame(said), ascii(said)
 
@@ -190,17 +173,6 @@ def test_a_trace_is_only_text(capfd: pytest.CaptureFixture[str]) -> None:
         trace._kept.clear()  # noqa: SLF001
 
     assert is_tame(capfd.readouterr().err)
-
-
-def test_what_we_say_of_a_servers_noise_is_only_text(runner: LaunchRunner) -> None:
-    noise = "\x1b]52;c;ZXZpbA==\x07\x9b2Jready\tnow"
-    code = f"import sys; print({noise!r}, flush=True); sys.stdin.read()"
-
-    launch = runner.launch("--server", "noisy\x1b[2J", "--", sys.executable, "-c", code)
-
-    said = launch.finish()[2].decode()
-    assert "ready" in said
-    assert is_tame(said), ascii(said)
 
 
 def test_a_fault_of_our_own_is_reported_without_a_traceback(

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import time
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_machine import list_codes
-from privileges import ask_as_anybody
-from wrap_requests import LAUNCHER, TEXT, track, unwrap, wrap, write
+from git_repository import track
+from privileges import run_unprivileged
+from wrap_requests import LAUNCHER, TEXT, unwrap, wrap, write
 
 from mcp_launch import state as state_directory
 from mcp_launch.commands import doctor, trust
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.documents.document import Kind
+
+
+# Above the largest pid of any Linux.
+NO_PID = (1 << 22) + 1
 
 
 def read_command(path: Path) -> str:
@@ -343,10 +347,10 @@ def test_a_file_in_a_directory_that_is_closed_is_not_taken_for_gone(tmp_path: Pa
     path = write(tmp_path / "closed" / "x.json")
     path.parent.chmod(0)
 
-    said = ask_as_anybody(lambda: str(wrapped_files.is_gone(str(path))))
+    is_gone = run_unprivileged(lambda: wrapped_files.is_gone(str(path)))
 
     path.parent.chmod(0o700)
-    assert said == "False"
+    assert not is_gone
 
 
 @pytest.mark.parametrize("act", [wrap, unwrap], ids=["wrap", "unwrap"])
@@ -580,9 +584,7 @@ def test_only_a_draft_that_was_left_behind_is_removed(
     pid: str, age: float, is_swept: bool, project: Path
 ) -> None:
     write(project / ".mcp.json")
-    done = subprocess.Popen(["/bin/true"])
-    done.wait(10)
-    number = done.pid if pid == "gone" else os.getpid()
+    number = NO_PID if pid == "gone" else os.getpid()
     draft = write(project / f".mcp-launch-draft-{number}-{'0af' * 10}00")
     then = time.time() - age
     os.utime(draft, (then, then))

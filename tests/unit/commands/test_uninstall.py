@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from wrap_requests import TEXT, track, unwrap, wrap, write
+from git_repository import track
+from wrap_requests import TEXT, unwrap, wrap, write
 
 from mcp_launch.commands import confirm
 from mcp_launch.commands import uninstall as uninstall_command
@@ -20,7 +19,6 @@ from mcp_launch.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from launches import LaunchRunner
 
 OLD = "0123456789abcdef012345"
 
@@ -199,26 +197,6 @@ def test_an_entry_with_an_option_that_is_not_known_stands_in_the_way(
     assert elsewhere.read_text(encoding="utf-8") == text
     assert [one.read_text(encoding="utf-8") for one in (state / "backups").iterdir()] == [TEXT]
     assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(elsewhere)]
-
-
-def test_a_launch_that_lives_keeps_its_lease_and_its_log(
-    runner: LaunchRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    launch = runner.launch("--", sys.executable, "-c", "import sys; sys.stdin.read()")
-    leases = tmp_path / "state" / "leases"
-    deadline = time.monotonic() + 30
-    while not (leases.is_dir() and any(leases.glob("[0-9a-f]*.json"))):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-    assert uninstall(is_dry=True) == 0
-    assert "1 launch is still running" in capsys.readouterr().out
-    assert uninstall() == 1
-
-    assert len(list(leases.glob("[0-9a-f]*.json"))) == 1
-    assert "1 launch is still running" in capsys.readouterr().out
-    launch.finish()
-    assert uninstall() == 0
 
 
 def test_a_tracked_file_is_unwrapped_too(project: Path) -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import resource
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from launches import ENVIRONMENT_SERVER, LIMIT, LaunchRunner
+from command_line import run_command
+from wrap_requests import LAUNCHER, write
 
 from mcp_launch.config_files import backups, planned_changes, replace_file
 from mcp_launch.config_files.host_config import ANY_HOST, File, list_entries
@@ -21,8 +17,6 @@ from mcp_launch.config_files.site import Site
 from mcp_launch.documents.document import Document
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installation
-
-LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
 
 CODEX = """\
 # mine
@@ -73,26 +67,6 @@ FILES = {
 }
 
 
-def edit(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run `wrap` or `unwrap`."""
-    settings: dict[str, Any] = {"stdin": subprocess.DEVNULL} | options
-    done: subprocess.CompletedProcess[str] = subprocess.run(
-        [LAUNCHER, *words],
-        check=False,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=LIMIT,
-        **settings,
-    )
-    return done
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 @pytest.fixture
 def codex_file(own_home: Path, project: Path) -> Path:
     """Return a Codex configuration of this user."""
@@ -110,20 +84,20 @@ def test_the_file_of_a_host_is_wrapped_and_unwrapped(host: str, own_home: Path) 
     name, text = FILES[host]
     path = write(own_home / name, text)
 
-    wrapped = edit("wrap", "--yes")
+    wrapped = run_command("wrap", "--yes")
 
     assert wrapped.returncode == 0, wrapped.stderr
     assert f"Changed {path}" in wrapped.stdout
     assert HOSTS[host].title in wrapped.stdout
     assert LAUNCHER in path.read_text(encoding="utf-8")
-    unwrapped = edit("unwrap", "--yes", "--host", host)
+    unwrapped = run_command("unwrap", "--yes", "--host", host)
     assert unwrapped.returncode == 0, unwrapped.stderr
     assert path.read_text(encoding="utf-8") == text
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 def test_what_is_left_alone_is_named_with_the_reason(codex_file: Path) -> None:
-    said = " ".join(edit("wrap", "--dry-run", env={**os.environ, "COLUMNS": "200"}).stdout.split())
+    said = " ".join(run_command("wrap", "--dry-run", COLUMNS="200").stdout.split())
 
     assert "docs npx -y docs wrap" in said
     assert "web skipped: it is not started but connected to" in said
@@ -133,7 +107,7 @@ def test_what_is_left_alone_is_named_with_the_reason(codex_file: Path) -> None:
 
 
 def test_the_difference_is_shown(codex_file: Path) -> None:
-    said = edit("wrap", "--dry-run").stdout
+    said = run_command("wrap", "--dry-run").stdout
 
     assert f"+++ {codex_file}" in said
     assert '-command = "npx"' in said
@@ -141,31 +115,17 @@ def test_the_difference_is_shown(codex_file: Path) -> None:
 
 
 def test_nothing_is_written_without_an_answer(codex_file: Path) -> None:
-    done = edit("wrap")
+    done = run_command("wrap")
 
     assert done.returncode == 2
     assert "fix: add --yes" in done.stderr
     assert codex_file.read_text(encoding="utf-8") == CODEX
 
 
-@pytest.mark.parametrize(("answer", "is_done"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_a_person_is_asked(answer: str, is_done: bool, codex_file: Path) -> None:
-    ours, theirs = pty.openpty()
-    try:
-        os.write(ours, answer.encode())
-        done = edit("wrap", stdin=theirs)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-    assert "Change 1 file? [y/N]" in done.stdout
-    assert (LAUNCHER in codex_file.read_text(encoding="utf-8")) is is_done
-
-
 def test_only_the_named_servers_are_wrapped(codex_file: Path) -> None:
     write(codex_file, CODEX + '[mcp_servers.other]\ncommand = "other"\n')
 
-    assert edit("wrap", "other", "--yes").returncode == 0
+    assert run_command("wrap", "other", "--yes").returncode == 0
 
     document = Document("toml", codex_file.read_text(encoding="utf-8"), "file")
     assert document.get(("mcp_servers", "docs", "command")) == "npx"
@@ -174,7 +134,7 @@ def test_only_the_named_servers_are_wrapped(codex_file: Path) -> None:
 
 @pytest.mark.usefixtures("codex_file")
 def test_a_server_that_is_nowhere_is_told() -> None:
-    done = edit("wrap", "dosc", "--yes")
+    done = run_command("wrap", "dosc", "--yes")
 
     assert done.returncode == 2
     assert "no file has a server dosc" in done.stderr
@@ -182,24 +142,10 @@ def test_a_server_that_is_nowhere_is_told() -> None:
 
 
 def test_a_host_that_is_none_is_told() -> None:
-    done = edit("wrap", "--host", "codx")
+    done = run_command("wrap", "--host", "codx")
 
     assert done.returncode == 2
     assert "did you mean codex?" in done.stderr
-
-
-def test_a_host_without_projects_still_starts_what_was_wrapped(
-    own_home: Path, runner: LaunchRunner
-) -> None:
-    path = own_home / ".config" / "Claude" / "claude_desktop_config.json"
-    entry = {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}
-    write(path, json.dumps({"mcpServers": {"it": entry}}))
-    assert edit("wrap", "--yes").returncode == 0
-    wrapped = json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["it"]
-
-    for place in ("/", str(own_home)):
-        launch = runner.start([wrapped["command"], *wrapped["args"]], cwd=place)
-        assert launch.ask("look")["cwd"] == place
 
 
 def test_a_file_above_the_projects_repository_is_left_alone(
@@ -212,7 +158,7 @@ def test_a_file_above_the_projects_repository_is_left_alone(
     monkeypatch.chdir(package)
     above, inside = (write(place / ".mcp.json", text) for place in (tmp_path, project))
 
-    assert edit("wrap", "--yes").returncode == 0
+    assert run_command("wrap", "--yes").returncode == 0
 
     assert LAUNCHER in inside.read_text(encoding="utf-8")
     assert above.read_text(encoding="utf-8") == text
@@ -221,10 +167,10 @@ def test_a_file_above_the_projects_repository_is_left_alone(
 def test_any_file_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "some.json", '{"mcpServers": {"it": {"command": "x"}}}')
 
-    assert edit("wrap", "--file", str(path), "--yes").returncode == 0
+    assert run_command("wrap", "--file", str(path), "--yes").returncode == 0
 
     assert LAUNCHER in path.read_text(encoding="utf-8")
-    assert edit("wrap", "--file", str(tmp_path / "none.json")).returncode == 2
+    assert run_command("wrap", "--file", str(tmp_path / "none.json")).returncode == 2
 
 
 def test_a_broken_file_is_told_with_its_place_and_hides_no_other(
@@ -232,7 +178,7 @@ def test_a_broken_file_is_told_with_its_place_and_hides_no_other(
 ) -> None:
     broken = write(own_home / ".cursor" / "mcp.json", '{"mcpServers": {\n  "a" 1}}')
 
-    done = edit("wrap", "--yes")
+    done = run_command("wrap", "--yes")
 
     assert done.returncode == 1
     assert f"{broken}:2:7: this is not valid JSON: a colon is missing" in done.stderr
@@ -246,7 +192,7 @@ def test_mode_and_link_stay_and_the_first_text_is_kept(codex_file: Path, tmp_pat
     real.chmod(0o640)
     codex_file.symlink_to(real)
 
-    assert edit("wrap", "--yes").returncode == 0
+    assert run_command("wrap", "--yes").returncode == 0
 
     assert codex_file.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o640
@@ -260,7 +206,7 @@ def test_managed_files_and_plugins_are_left_alone(own_home: Path, project: Path)
     plugin = write(own_home / ".claude" / "plugins" / "cache" / "m" / "p" / ".mcp.json", entry)
     own = write(own_home / ".claude.json", entry)
 
-    said = " ".join(edit("wrap", "--yes", env={**os.environ, "COLUMNS": "200"}).stdout.split())
+    said = " ".join(run_command("wrap", "--yes", COLUMNS="200").stdout.split())
 
     assert "plugin it npx -y it skipped: it comes with a plugin" in said
     assert plugin.read_text(encoding="utf-8") == entry
@@ -273,7 +219,7 @@ def test_a_link_in_place_of_the_copy_is_not_followed(codex_file: Path, tmp_path:
     copy.parent.mkdir(parents=True)
     copy.symlink_to(tmp_path / "elsewhere")
 
-    assert edit("wrap", "--yes").returncode == 0
+    assert run_command("wrap", "--yes").returncode == 0
 
     assert not (tmp_path / "elsewhere").exists()
 
@@ -281,10 +227,10 @@ def test_a_link_in_place_of_the_copy_is_not_followed(codex_file: Path, tmp_path:
 def test_words_that_look_like_markup_or_secrets_are_shown_as_such(codex_file: Path) -> None:
     write(codex_file, '[mcp_servers.it]\ncommand = "x"\nargs = ["a[/b]", "--api-key", "sk-1"]\n')
 
-    said = edit("wrap", "--dry-run").stdout
+    said = run_command("wrap", "--dry-run").stdout
 
     write(codex_file, 'mcp_servers.it = { command = "x", env = { API_KEY = "sk-2" } }\n')
-    assert "sk-2" not in edit("wrap", "--dry-run").stdout
+    assert "sk-2" not in run_command("wrap", "--dry-run").stdout
     table = said.partition("---")[0]
     assert "a[/b]" in table
     assert "sk-1" not in table
@@ -294,7 +240,7 @@ def test_a_launcher_that_is_gone_is_replaced(codex_file: Path) -> None:
     text = '[mcp_servers.it]\ncommand = "/gone/mcp-launch"\nargs = ["run", "--", "x"]\n'
     write(codex_file, text)
 
-    assert edit("wrap", "--yes").returncode == 0
+    assert run_command("wrap", "--yes").returncode == 0
 
     expected = text.replace("/gone/mcp-launch", LAUNCHER).replace('"--"', '"--server", "it", "--"')
     assert codex_file.read_text(encoding="utf-8") == expected
@@ -304,7 +250,7 @@ def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: 
     text = '[mcp_servers.it]\ncommand = "uvx"\nargs = ["mcp-launch", "run", "--", "x"]\n'
     write(codex_file, text)
 
-    said = " ".join(edit("wrap", "--yes", env={**os.environ, "COLUMNS": "200"}).stdout.split())
+    said = " ".join(run_command("wrap", "--yes", COLUMNS="200").stdout.split())
 
     assert "skipped: something else starts mcp-launch for it" in said
     assert codex_file.read_text(encoding="utf-8") == text
@@ -322,7 +268,7 @@ def test_what_is_no_file_is_told_and_not_waited_for(
     else:
         path.mkdir()
 
-    done = edit("wrap", "--yes")
+    done = run_command("wrap", "--yes")
 
     assert done.returncode == 1
     assert f"{path} is not a regular file" in done.stderr
@@ -331,7 +277,7 @@ def test_what_is_no_file_is_told_and_not_waited_for(
 def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
     write(codex_file, '[mcp_servers.it]\ncommand = "x"\ncwd = "below"\n')
 
-    said = " ".join(edit("wrap", "--dry-run").stdout.split())
+    said = " ".join(run_command("wrap", "--dry-run").stdout.split())
 
     assert "it: Codex takes its relative cwd below from the directory in which its daemon" in said
 
@@ -406,7 +352,7 @@ def test_a_project_is_looked_at_where_its_files_are(project: Path, own_home: Pat
     below = project / "below"
     below.mkdir()
 
-    said = edit("wrap", "--yes", cwd=below).stdout
+    said = run_command("wrap", "--yes", cwd=below).stdout
 
     assert own_home.is_dir()
     for name in (*texts, ".codex/config.toml"):
@@ -423,54 +369,12 @@ def test_in_a_package_the_files_of_its_repository_are_wrapped_too(
     write(project / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
     before = write(project.parent / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
 
-    said = edit("wrap", "--yes", cwd=package).stdout
+    said = run_command("wrap", "--yes", cwd=package).stdout
 
     assert own_home.is_dir()
     for path in (package / ".mcp.json", project / ".mcp.json", project / ".codex/config.toml"):
         assert f"Changed {path}" in said
     assert f"Changed {before}" not in said  # it is above the repository
-
-
-# A host that counts in its file, under its own lock, as Claude Code does.
-COUNTER = """
-import json, os, sys, time
-path, times = sys.argv[1], int(sys.argv[2])
-for number in range(times):
-    while True:
-        try:
-            os.mkdir(path + ".lock")
-            break
-        except FileExistsError:
-            time.sleep(0.001)
-    value = json.load(open(path))
-    value["count"] = value.get("count", 0) + 1
-    with open(path + ".new", "w") as file:
-        json.dump(value, file, indent=2)
-    os.replace(path + ".new", path)
-    os.rmdir(path + ".lock")
-"""
-
-
-def test_wraps_at_once_and_a_host_that_writes_lose_nothing(own_home: Path, project: Path) -> None:
-    assert project.is_dir()
-    names = [f"s{number}" for number in range(4)]
-    servers = {name: {"command": name, "args": ["x"]} for name in names}
-    path = write(own_home / ".claude.json", json.dumps({"mcpServers": servers}))
-    writer = subprocess.Popen([sys.executable, "-c", COUNTER, str(path), "300"])
-    wraps = [
-        subprocess.Popen([LAUNCHER, "wrap", name, "--yes"], stdout=subprocess.DEVNULL)
-        for name in names
-    ]
-
-    assert [wrap.wait(LIMIT) for wrap in wraps] == [0] * 4
-    assert writer.wait(LIMIT) == 0
-
-    value = json.loads(path.read_text(encoding="utf-8"))
-    assert value["count"] == 300
-    assert {name: one["command"] for name, one in value["mcpServers"].items()} == dict.fromkeys(
-        names, LAUNCHER
-    )
-    assert not Path(f"{path}.lock").exists()
 
 
 def test_a_host_that_writes_while_we_do_is_not_overwritten(tmp_path: Path) -> None:
@@ -502,20 +406,6 @@ def test_a_lock_that_was_left_behind_is_broken_and_a_held_one_is_not(
     assert replace_file.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
 
     assert path.read_text(encoding="utf-8") == "ONE"
-
-
-def test_a_file_that_cannot_be_written_is_told_and_stays(codex_file: Path) -> None:
-    # A full disk, as far as this process can tell; root has it, too.
-    done = edit("wrap", "--yes", preexec_fn=forbid_writing)
-
-    assert done.returncode == 1
-    assert f"{codex_file} cannot be written: File too large" in done.stderr
-    assert codex_file.read_text(encoding="utf-8") == CODEX
-    assert [path.name for path in codex_file.parent.iterdir()] == [codex_file.name]
-
-
-def forbid_writing() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def test_servers_of_opencodes_second_version_are_found() -> None:

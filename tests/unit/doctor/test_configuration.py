@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_machine import examine_module, list_codes
-from privileges import ask_as_anybody
+from privileges import run_unprivileged
 
 from mcp_launch.doctor.checks import (
     directory,
@@ -116,9 +116,9 @@ def test_a_file_that_is_none_is_told(machine: FakeMachine) -> None:
 def test_a_file_that_may_not_be_read_is_told(machine: FakeMachine) -> None:
     machine.write(CODEX, PLAIN).chmod(0)
 
-    said = ask_as_anybody(lambda: "".join(one.message for one in look(machine, unreadable_file)))
+    [finding] = run_unprivileged(lambda: look(machine, unreadable_file))
 
-    assert "cannot be read: Permission denied" in said
+    assert "cannot be read: Permission denied" in finding.message
 
 
 @pytest.mark.parametrize("target", ["../gone.json", "mcp.json"], ids=["nothing", "itself"])

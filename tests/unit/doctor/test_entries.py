@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_machine import examine_module, list_codes
-from wrap_requests import track
+from git_repository import track
 
 from mcp_launch.doctor.checks import (
     agent_timeouts,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_machine import list_codes
-from privileges import ask_as_anybody
+from privileges import run_unprivileged
 
 from mcp_launch.commands import trust as trust_command
 from mcp_launch.doctor.checks import our_installation
@@ -145,7 +145,7 @@ def test_what_is_open_to_others_can_be_closed(machine: FakeMachine, state: Path)
 
 def test_a_state_that_cannot_be_written_is_told(machine: FakeMachine, state: Path) -> None:
     state.chmod(0o500)
-    assert "you may not write into" in ask_as_anybody(lambda: only(machine).message)
+    assert "you may not write into" in run_unprivileged(lambda: only(machine).message)
     state.chmod(0o700)
 
 

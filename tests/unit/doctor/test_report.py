@@ -6,13 +6,15 @@ import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import Done, run_command
+from git_repository import track
 from rich.console import Console
+from secret_entries import SECRET, SECRETS
 
 from mcp_launch.doctor import registry
 from mcp_launch.doctor.checks import configuration, not_wrapped
@@ -36,16 +38,8 @@ BROKEN = "[mcp_servers.docs\n"
 UNWRAPPED = '[mcp_servers.docs]\ncommand = "sh" # mine\nargs = ["-c", "cat"]\n'
 
 
-def doctor(machine: FakeMachine, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, "doctor", *words],
-        check=False,
-        capture_output=True,
-        encoding="utf-8",
-        stdin=subprocess.DEVNULL,
-        cwd=machine.project,
-        timeout=60,
-    )
+def doctor(machine: FakeMachine, *words: str) -> Done:
+    return run_command("doctor", *words, cwd=machine.project)
 
 
 def list_findings(machine: FakeMachine, *words: str) -> list[dict[str, Any]]:
@@ -177,31 +171,15 @@ def test_an_entry_that_cannot_be_looked_at_is_told_and_hides_nothing(
     assert {("ML001", "odd"), ("ML117", "docs")} <= told
 
 
-SECRET = "hunter2-hunter2"
-SECRETS = {
-    "a variable": {"command": "nope", "env": {"API_KEY": SECRET}},
-    "an argument": {"command": "nope", "args": ["--token", SECRET]},
-    "an assignment": {"command": "nope", "args": [f"--api-key={SECRET}"]},
-    "a password in an address": {"command": "nope", "args": [f"postgres://me:{SECRET}@db/x"]},
-    "a command line": {"command": f"nope --password='{SECRET}'"},
-    "a header": {"url": "https://example.org", "headers": {"Authorization": SECRET}},
-    "a header in the arguments": {"command": "sh", "args": ["-H", f"X-API-Key:{SECRET}"]},
-    "an address": {"command": "nope", "args": [f"https://x/?profile=p&api_key={SECRET}"]},
-    "a script": {"command": "sh", "args": ["-c", f"echo --key {SECRET} >&2; exit 1"]},
-    "a directory": {"command": "nope", "cwd": f"/no/{SECRET}", "env": {"MY_TOKEN": SECRET}},
-}
-
-
 @pytest.mark.parametrize("entry", list(SECRETS.values()), ids=list(SECRETS))
-@pytest.mark.parametrize("words", [[], ["--json"], ["--fix"], ["--live"]], ids=" ".join)
+@pytest.mark.parametrize("words", [[], ["--json"], ["--fix"]], ids=" ".join)
 def test_no_secret_is_ever_shown(
     entry: dict[str, Any], words: list[str], machine: FakeMachine
 ) -> None:
     text = json.dumps({"mcpServers": {"it": entry}})
     machine.write("~/.cursor/mcp.json", text)
     machine.write(".mcp.json", text)
-    for act in (["init", "-q"], ["add", ".mcp.json"]):
-        subprocess.run([GIT, *act], cwd=machine.project, check=True)
+    track(machine.project, ".mcp.json")
 
     done = doctor(machine, *words)
 
@@ -209,7 +187,7 @@ def test_no_secret_is_ever_shown(
     assert SECRET not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["--json"], ["--fix"], ["--live"]], ids=" ".join)
+@pytest.mark.parametrize("words", [[], ["--json"], ["--fix"]], ids=" ".join)
 def test_a_server_may_be_called_by_a_secret(words: list[str], machine: FakeMachine) -> None:
     name = "ghp_0123456789abcdefghij0123"
     machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": {name: {"command": "nope"}}}))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_machine import examine_module, list_codes
+from git_repository import add_worktree, track
 
 from mcp_launch.doctor.checks import names as name_checks
 from mcp_launch.doctor.checks import not_approved
@@ -157,13 +157,10 @@ def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: FakeMa
     assert look(machine, not_approved) == []
 
 
-@pytest.mark.skipif(not GIT, reason="Git is not installed")
 def test_a_worktree_is_trusted_with_its_repository(machine: FakeMachine) -> None:
     main = machine.home / "main"
-    git = [GIT, "-C", str(main), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([GIT, "init", "-q", str(main)], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
-    subprocess.run([*git, "worktree", "add", "-q", str(machine.home / "tree")], check=True)
+    track(main)
+    add_worktree(main, machine.home / "tree")
     machine.project = machine.home / "tree" / "below"
     machine.write(OF_PROJECT, PLAIN)
     assert list_codes(look(machine, not_approved)) == ["ML109"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_machine import examine_module
+from git_repository import track
 
 from mcp_launch.doctor.checks import secret_in_git
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from fake_machine import FakeMachine
 
     from mcp_launch.doctor.finding import Finding
-
-GIT = shutil.which("git") or ""
 
 SECRET = "hunter2-hunter2"
 GITHUB = "ghp_" + "a1B2" * 9
@@ -28,13 +25,9 @@ def look(machine: FakeMachine) -> list[Finding]:
 
 
 @pytest.fixture
-def track(machine: FakeMachine) -> None:
+def tracked(machine: FakeMachine) -> None:
     """Make the project's .mcp.json one that Git tracks, whatever is in it."""
-    if not GIT:
-        pytest.skip("Git is not installed")
-    subprocess.run([GIT, "init", "-q"], cwd=machine.project, check=True)
-    machine.write(".mcp.json", "{}")
-    subprocess.run([GIT, "add", ".mcp.json"], cwd=machine.project, check=True)
+    track(machine.project, ".mcp.json")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +48,7 @@ def track(machine: FakeMachine) -> None:
         ({"url": f"https://me:{SECRET}@example.org"}, "a secret in the address"),
     ],
 )
-@pytest.mark.usefixtures("track")
+@pytest.mark.usefixtures("tracked")
 def test_a_secret_in_a_tracked_file_is_told_but_not_shown(
     machine: FakeMachine, entry: dict[str, Any], name: str
 ) -> None:
@@ -81,14 +74,14 @@ def test_a_secret_in_a_tracked_file_is_told_but_not_shown(
     ],
     ids=["placeholders", "other things", "paths and words", "options", "addresses"],
 )
-@pytest.mark.usefixtures("track")
+@pytest.mark.usefixtures("tracked")
 def test_what_is_no_secret_may_be_tracked(machine: FakeMachine, entry: dict[str, Any]) -> None:
     machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": {"command": "x", **entry}}}))
 
     assert look(machine) == []
 
 
-@pytest.mark.usefixtures("track")
+@pytest.mark.usefixtures("tracked")
 def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: FakeMachine) -> None:
     entry = {"command": "x", "env": {"API_KEY": SECRET}}
     for path in (".cursor/mcp.json", "~/.claude.json"):
@@ -97,7 +90,7 @@ def test_a_secret_in_a_file_that_git_does_not_have_is_all_right(machine: FakeMac
     assert look(machine) == []
 
 
-@pytest.mark.usefixtures("track")
+@pytest.mark.usefixtures("tracked")
 def test_where_the_index_is_damaged_git_may_track_the_file(machine: FakeMachine) -> None:
     entry = {"command": "x", "env": {"API_KEY": SECRET}}
     machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -181,20 +179,6 @@ def test_what_is_wrong_is_named_with_its_place(
         toml.read(text)
 
     assert positions.locate(text, caught.value.offset) == place
-
-
-@pytest.mark.parametrize(
-    ("text", "is_needed"), [("a = {b = 1}", "False"), ("a = {b = 1,}", "True")]
-)
-def test_the_slow_reader_is_imported_only_where_the_other_gives_up(
-    text: str, is_needed: str
-) -> None:
-    script = "import sys; from mcp_launch.documents import toml; toml.read(sys.argv[1])"
-    script += "; print('tomlkit' in sys.modules)"
-
-    said = subprocess.check_output([sys.executable, "-c", script, text], encoding="utf-8")
-
-    assert said.strip() == is_needed
 
 
 def test_a_place_is_told_by_line_and_column() -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import run_command
 from fakes import make_context
-from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner
 
 from mcp_launch.errors import ProfileRefused, UsageError
 from mcp_launch.launch import plan, profile, profile_file
@@ -109,36 +107,6 @@ def test_what_makes_no_sense_is_told_with_its_place(
     assert refused.value.problem.startswith(f"/p.toml:{problem}")
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mcp_launch", *words],
-        check=False,
-        capture_output=True,
-        encoding="utf-8",
-        stdin=subprocess.DEVNULL,
-    )
-
-
-def read_words(file: Path) -> list[str]:
-    words: list[str] = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]["it"]["args"]
-    assert words[0] == "run"
-    return words[1:]
-
-
-def test_a_wrapped_server_gets_what_its_profile_says(
-    own_home: Path, user_file: Path, runner: LaunchRunner
-) -> None:
-    file = own_home / ".claude.json"
-    entry = {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}
-    write(file, json.dumps({"mcpServers": {"it": entry}}))
-    write(user_file, "[servers.it]\ncommand = 'not this'\nenv = { A = 'profile' }\n")
-
-    assert run("wrap", "--host", "claude", "--yes").returncode == 0
-
-    assert read_words(file) == ["--server", "it", "--", *ENVIRONMENT_SERVER]
-    assert runner.launch(*read_words(file)).ask("look")["env"]["A"] == "profile"
-
-
 @pytest.mark.parametrize(
     ("words", "twins", "origin"),
     [
@@ -159,34 +127,12 @@ def test_the_servers_directory_is_told_with_the_place_that_names_it(
     assert (decided.cwd.value, decided.cwd.origin) == ("/", origin)
 
 
-def test_options_are_written_by_wrap(own_home: Path, runner: LaunchRunner) -> None:
-    file = own_home / ".claude.json"
-    text = json.dumps(
-        {"mcpServers": {"it": {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}}}
-    )
-    write(file, text)
-    safe = ["wrap", "it", "--host", "claude", "--yes", "--", "--pass-env", "safe"]
-
-    for words in (["wrap", "--host", "claude", "--yes"], safe):
-        assert run(*words).returncode == 0
-
-    environ = {**os.environ, "ANTHROPIC_API_KEY": "secret"}
-    assert read_words(file) == ["--server", "it", "--pass-env", "safe", "--", *ENVIRONMENT_SERVER]
-    words = [*RUN, "--trace", *read_words(file)]
-    launch = runner.launch_below_host("claude", command=words, env=environ)
-    assert "ANTHROPIC_API_KEY" not in launch.ask("look")["env"]
-    *_, said = launch.finish()
-    assert b"keeps back ANTHROPIC_API_KEY: Claude Code has it itself (--pass-env safe)\n" in said
-    assert run("unwrap", "--host", "claude", "--yes").returncode == 0
-    assert file.read_text(encoding="utf-8") == text
-
-
 def test_options_that_make_no_sense_are_told_and_nothing_is_written(own_home: Path) -> None:
     file = own_home / ".claude.json"
     text = json.dumps({"mcpServers": {"it": {"command": "x"}}})
     write(file, text)
 
-    done = run("wrap", "--yes", "--", "--pass-env", "saef")
+    done = run_command("wrap", "--yes", "--", "--pass-env", "saef")
 
     assert done.returncode == 2
     assert "did you mean safe?" in done.stderr

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from binascii import crc32
 from typing import TYPE_CHECKING
 
 import pytest
-from launches import ENVIRONMENT_SERVER, LaunchRunner, wait_for_lease
+from command_line import run_command
 
 from mcp_launch import cli
 from mcp_launch.commands import trust as trust_command
@@ -169,23 +167,6 @@ def test_the_users_own_command_does_without_a_file_that_nobody_trusts(
     assert load(project).command == ["mine"]
 
 
-def test_what_was_not_used_is_traced_logged_and_in_the_lease(
-    runner: LaunchRunner, tmp_path: Path
-) -> None:
-    (runner.project / ".mcp-launch.toml").write_text(TEXT, encoding="utf-8")
-
-    launch = runner.launch("--trace", "--server", "it", "--", *ENVIRONMENT_SERVER)
-    launch.ask("look")
-
-    lease = wait_for_lease(tmp_path / "state", lambda _: True)
-    problem = f"{runner.project}/.mcp-launch.toml sets up the server it, but you have not said"
-    assert lease["passed_over"].startswith(problem)
-    line = f"goes on without the project's profile: {problem}"
-    [log] = (tmp_path / "state" / "logs").glob("*.log")
-    assert line in log.read_text(encoding="utf-8")
-    assert line.encode() in launch.finish()[2]
-
-
 def find_twins(directory: Path) -> list[Path]:
     """Return two projects whose files have paths of one checksum."""
     seen: dict[int, str] = {}
@@ -235,13 +216,7 @@ def test_what_an_older_version_kept_is_removed_and_nothing_else(
 def test_trust_says_that_a_link_leads_out_of_the_project(trusted: Path, project: Path) -> None:
     (project / ".mcp-launch.toml").symlink_to(trusted)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_launch", "trust", "--yes"],
-        check=False,
-        capture_output=True,
-        encoding="utf-8",
-        stdin=subprocess.DEVNULL,
-    )
+    done = run_command("trust", "--yes")
 
     assert done.returncode == 2
     assert f"is a link to {trusted}, which is outside of the project" in done.stderr

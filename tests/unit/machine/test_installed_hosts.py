@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from typing import TYPE_CHECKING
 
 import pytest
+from host_installations import install, install_package, make_site
 from hosts.programs import read_pins
-from launches import LIMIT
 
 from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
@@ -24,46 +22,11 @@ TRIED = HOSTS["codex"].quirks.program.tried
 @pytest.fixture
 def site(own_home: Path) -> Site:
     """Return a machine on which nothing is installed but what lies in ~/bin."""
-    (own_home / "bin").mkdir()
-    return Site(str(own_home), "/", {"PATH": f"{own_home}/bin", "HOME": str(own_home)})
-
-
-def install(file: Path, script: str = "exit 0") -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    file.chmod(0o755)
-    return file
-
-
-def install_package(home: Path, name: str, package: dict[str, str]) -> Path:
-    """Install as npm does: a link to a script in a package."""
-    place = home / "node_modules" / package["name"]
-    script = install(place / "bin" / f"{name}.js", "touch started; echo 9.9.9")
-    (place / "package.json").write_text(json.dumps(package), encoding="utf-8")
-    link = home / "bin" / name
-    link.symlink_to(script)
-    return link
+    return make_site(own_home)
 
 
 def test_no_program_is_found_where_there_is_none(site: Site) -> None:
     assert find_all(site) == {}
-
-
-@pytest.mark.parametrize(
-    ("host", "command"),
-    [("codex", "codex"), ("vscode", "code"), ("zed", "zed"), ("goose", "goose")],
-)
-def test_a_host_is_found_by_the_name_of_its_settings(
-    site: Site, own_home: Path, host: str, command: str
-) -> None:
-    file = install(own_home / "bin" / command)
-    assert {name: one.path for name, one in find_all(site).items()} == {host: str(file)}
-    assert host in HOSTS
-
-
-def test_a_host_is_found_where_its_installer_puts_it(site: Site, own_home: Path) -> None:
-    file = install(own_home / ".opencode" / "bin" / "opencode", "echo 1.2.3")
-    assert find_all(site, patience=20)["opencode"] == (str(file), "1.2.3")
 
 
 @pytest.mark.parametrize(
@@ -84,13 +47,6 @@ def test_the_version_of_a_package_is_read_and_the_program_is_not_started(
     assert find_all(site) == {name: (str(link), version)}
 
 
-def test_another_package_above_a_program_is_not_taken_for_its_own(
-    site: Site, own_home: Path
-) -> None:
-    install_package(own_home, "codex", {"name": "my-dotfiles", "version": "1.0.0"})
-    assert find_all(site, patience=20)["codex"].version == "9.9.9"  # it was asked
-
-
 @pytest.mark.parametrize(
     ("name", "path", "version"),
     [
@@ -109,53 +65,6 @@ def test_a_version_is_read_from_a_path_that_is_of_one(
     link = own_home / name
     link.symlink_to(file)
     assert read_version(name, str(link)) == version
-
-
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ("echo codex-cli 0.166.0", "0.166.0"),
-        ("echo '2.1.325 (Claude Code)'", "2.1.325"),
-        ("echo no version", ""),
-        ("exit 3", ""),
-        ("read it && echo 1.1.1 || echo 2.2.2", "2.2.2"),
-        ('[ "$SECRET" ] && echo 1.1.1 || echo 2.2.2', "2.2.2"),
-    ],
-    ids=["codex", "claude", "nonsense", "failing", "no stdin", "clean environment"],
-)
-def test_a_program_is_asked_where_nothing_beside_it_tells(
-    site: Site, own_home: Path, said: str, version: str
-) -> None:
-    install(own_home / "bin" / "codex", said)
-    site.environ["SECRET"] = "it"  # type: ignore[index]
-    assert find_all(site, patience=20)["codex"].version == version
-
-
-def test_a_file_that_cannot_be_started_has_no_version(site: Site, own_home: Path) -> None:
-    file = own_home / "bin" / "codex"
-    file.write_bytes(b"\x7fELF nonsense")
-    file.chmod(0o755)
-    assert find_all(site)["codex"] == (str(file), "")
-
-
-def test_programs_that_hang_are_ended_with_all_they_started(site: Site, own_home: Path) -> None:
-    fifo = own_home / "alive"
-    os.mkfifo(fifo)
-    for name in ("codex", "claude", "goose"):
-        install(own_home / "bin" / name, f"exec 3<>{fifo}; /bin/sleep 600 & /bin/sleep 600")
-    assert [one.version for one in find_all(site, patience=0.2).values()] == ["", "", ""]
-    wait_until_nobody_reads(fifo)
-
-
-def wait_until_nobody_reads(fifo: Path) -> None:
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
-        try:
-            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
-        except OSError:
-            return
-        time.sleep(0.01)  # who is killed may take a moment to go
-    raise AssertionError("something was left running")
 
 
 def test_a_program_with_a_window_is_never_started(site: Site, own_home: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -81,16 +80,6 @@ def test_a_descriptor_can_be_opened_once_more(pipe: tuple[int, int]) -> None:
 
 def test_a_file_is_looked_at_below_the_root_of_its_process(tmp_path: Path) -> None:
     assert os.path.samestat(linux.look_at_file(ME, str(tmp_path)), tmp_path.stat())
-
-
-def test_a_zombie_is_listed_with_its_state_and_its_session() -> None:
-    with subprocess.Popen([sys.executable, "-S", "-c", ""], start_new_session=True) as child:
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-
-        assert linux.read_state(child.pid) == "Z"
-        assert linux.read_job(child.pid) == (child.pid, 0)
-        assert linux.is_listed(child.pid)
-        assert not linux.is_running(child.pid)
 
 
 def test_a_process_has_a_share_of_the_memory() -> None:

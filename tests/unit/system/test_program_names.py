@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import FakeTable
+from fakes import FakeProcessTable
 
 from mcp_launch.system import name_program
 
@@ -34,7 +34,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize(("name", "executable", "argv", "title"), PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_is_called(name: str, executable: str, argv: list[str], title: str) -> None:
-    table = FakeTable()
+    table = FakeProcessTable()
     process = table.add(10, name)
     table.executables[10], table.argv[10] = executable, argv
 

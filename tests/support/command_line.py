@@ -1,0 +1,37 @@
+"""Our commands as a user types them, but without a process of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+from unittest import mock
+
+from mcp_launch import cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Done(NamedTuple):
+    """What a command has said, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_command(*words: str, cwd: Path | None = None, **environ: str) -> Done:
+    """Run `mcp-launch` with these words; its stdin is empty and not a terminal."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd or os.curdir),
+        mock.patch.dict(os.environ, environ),
+        mock.patch.object(sys, "stdin", io.StringIO()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        code = cli.run(list(words))
+    return Done(code, out.getvalue(), err.getvalue())

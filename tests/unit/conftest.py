@@ -1,0 +1,32 @@
+"""Unit tests start no process: what needs one belongs to tests/processes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system", "os.exec"}
+
+_is_forbidden = False
+
+
+@pytest.fixture(autouse=True)
+def no_process() -> Iterator[None]:
+    """Fail where something starts a process."""
+    global _is_forbidden  # noqa: PLW0603  # a hook for audits stays as long as the interpreter
+    _is_forbidden = True
+    yield
+    _is_forbidden = False
+
+
+def _refuse_processes(event: str, _arguments: object) -> None:
+    if _is_forbidden and event in STARTS:
+        raise AssertionError(f"a unit test starts a process ({event}): move it to tests/processes")
+
+
+sys.addaudithook(_refuse_processes)
