@@ -10,7 +10,7 @@ import sys
 
 from mcp_launch import state, trace
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
-from mcp_launch.launch import context, environment, lineage, options, plan, profile
+from mcp_launch.launch import context, environment, options, plan, profile
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table
 from mcp_launch.system.guardian import Starter, wait_for
@@ -20,8 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
-    from mcp_launch.launch.context import Context
-    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
     from mcp_launch.system import ProcessTable
@@ -60,7 +59,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     parent = os.getppid()  # before anything else: it may end, and we would not know whose we were
     table = open_table()
     forget_locale(table, os.environ)
-    line = lineage.trace_back(table, os.getpid())
+    line = context.trace_back(table, os.getpid())
     _trace_lineage(line)
     sighting = context.look(table, line, os.environ)
     wanted = profile.load(arguments, os.environ, lambda: line.host.find_place(sighting).value)
@@ -68,7 +67,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         trace.turn_on()  # a profile may ask for it, too
     if wanted.no_log:
         trace.keep_nothing()
-    lineage.verify(table, line, strict=wanted.strict)
+    context.verify_lineage(table, line, strict=wanted.strict)
     sighting.list_confirmed_threads = lambda: list_taken(table, line, wanted, os.environ)
     found = context.find_context(sighting, line, launch)
     _trace_context(found)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.config_files.site import Site
-    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.launch.context import Lineage
     from mcp_launch.system import ProcessTable
 
 # Who has another of these reads other files: the entry is not its own.

@@ -21,13 +21,7 @@ from mcp_launch.errors import (
     PlaceRefused,
     SourceMissing,
 )
-from mcp_launch.launch import (
-    context,
-    environment,
-    lineage,
-    plan,
-    profile,
-)
+from mcp_launch.launch import context, environment, plan, profile
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.launch.profile import Profile
 from mcp_launch.machine import host_environment, preview_inputs
@@ -39,8 +33,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.documents.positions import Path
     from mcp_launch.hosts.host import Sighting
-    from mcp_launch.launch.context import Context
-    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.machine.preview_inputs import Situation
     from mcp_launch.machine.survey import Item, Survey
@@ -183,7 +176,7 @@ class Preview:
             found.imagine_host_environ(situation.around)
         try:
             if situation.item is None:
-                lineage.verify(situation.table, line, strict=wanted.strict)
+                context.verify_lineage(situation.table, line, strict=wanted.strict)
             launch.refuse_guess(wanted, found)
         except LaunchError as error:
             self.problems.append(error)

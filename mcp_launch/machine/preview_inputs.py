@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts, launch, state
 from mcp_launch.config_files import run_options, wrap
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
-from mcp_launch.launch import context, lineage, options, profile, profile_reader
-from mcp_launch.launch.lineage import Lineage
+from mcp_launch.launch import context, options, profile, profile_reader
+from mcp_launch.launch.context import Lineage
 from mcp_launch.machine import host_environment, nearby_session
 from mcp_launch.machine.survey import Survey, check_hosts, make_site
 
@@ -55,7 +55,7 @@ def look_here(words: list[str], environ: Mapping[str, str], table: ProcessTable)
     """Return the situation of a launch that this very process would be."""
     own = dict(environ)
     launch.forget_locale(table, own)
-    line = lineage.trace_back(table, os.getpid())
+    line = context.trace_back(table, os.getpid())
     return Situation(table, _complete(words, own), own, line, context.read_cwd(own))
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.broker.outer_launch import Outer
-    from mcp_launch.launch.context import Context
-    from mcp_launch.launch.lineage import Lineage
+    from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
     from mcp_launch.runtime.direct import DirectWatch

@@ -24,7 +24,7 @@ from launches import (
 )
 
 from mcp_launch import hosts, runtime
-from mcp_launch.launch import lineage
+from mcp_launch.launch import context
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     table = FakeProcessTable()
-    line = lineage.Lineage([], hosts.UNKNOWN, None)
+    line = context.Lineage([], hosts.UNKNOWN, None)
     running = runtime.Running.__new__(runtime.Running)
     running.table, running.line, running.found = table, line, make_context()
 
@@ -247,7 +247,7 @@ def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
     table.add(os.getppid(), "another", start="ticks:2")
     running = runtime.Running.__new__(runtime.Running)
     running.table = table
-    running.line = lineage.Lineage([], hosts.UNKNOWN, known)
+    running.line = context.Lineage([], hosts.UNKNOWN, known)
 
     watch = runtime.watch_hosts(running, [os.getppid()])
 

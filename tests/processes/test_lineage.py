@@ -14,7 +14,7 @@ from launches import ENVIRONMENT_SERVER, HERE, RUN, LaunchRunner, request
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
-from mcp_launch.launch import lineage
+from mcp_launch.launch import context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +29,11 @@ STRANGER = (
 )
 
 
-def trace(table: FakeProcessTable, monkeypatch: pytest.MonkeyPatch) -> lineage.Lineage:
+def trace(table: FakeProcessTable, monkeypatch: pytest.MonkeyPatch) -> context.Lineage:
     """Trace back from process 3, whose stdin is a pipe."""
     monkeypatch.setattr(stat, "S_ISFIFO", lambda _: True)
     monkeypatch.setattr(stat, "S_ISSOCK", lambda _: False)
-    return lineage.trace_back(table, 3)
+    return context.trace_back(table, 3)
 
 
 def make_table(**writers: Verdict) -> FakeProcessTable:
@@ -90,14 +90,14 @@ def test_a_launch_is_refused(
     refused: bool,  # ditto
 ) -> None:
     table = make_table()
-    found = lineage.Lineage([table.processes[2]], hosts.UNKNOWN, None)
+    found = context.Lineage([table.processes[2]], hosts.UNKNOWN, None)
     found.verdict, found.holder = verdict, 99 if verdict == "different" else None
 
     if refused:
         with pytest.raises(LineageContradicted):
-            lineage.verify(table, found, strict=strict)
+            context.verify_lineage(table, found, strict=strict)
     else:
-        lineage.verify(table, found, strict=strict)
+        context.verify_lineage(table, found, strict=strict)
 
 
 def test_a_pipe_shows_who_talks_to_us(wire: list[str], runner: LaunchRunner) -> None:

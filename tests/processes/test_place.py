@@ -13,8 +13,7 @@ from launches import ENVIRONMENT_SERVER, RUN, LaunchRunner, python, request, wai
 from mcp_launch import hosts
 from mcp_launch.errors import PlaceRefused
 from mcp_launch.launch import context, environment, plan, profile
-from mcp_launch.launch.context import Context, find_context
-from mcp_launch.launch.lineage import Lineage
+from mcp_launch.launch.context import Context, Lineage, find_context
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
