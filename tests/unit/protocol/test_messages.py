@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from random import Random
 
 # How many times a hundred messages are made up; ten thousand times have been tried.
-EXAMPLES = int(os.environ.get("MCP_LAUNCH_TEST_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("MCP_LAUNCH_TEST_EXAMPLES", "40"))
 MESSAGES = 100
 
 NAME = json_edit.Name("mcp-launch/context")

@@ -1,0 +1,115 @@
+"""The words after `run`: what is ours, and what is the server's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_launch.errors import UsageError
+from mcp_launch.launch import options
+
+values = st.text(min_size=1).filter(lambda text: text != "--")
+given_options = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(options.MAY_REPEAT), values),
+        st.tuples(st.sampled_from(options.SWITCHES)),
+    )
+)
+commands = st.lists(st.text(), min_size=1)
+
+
+@given(given_options, commands)
+def test_everything_behind_two_dashes_is_the_servers(
+    given: list[tuple[str, ...]], command: list[str]
+) -> None:
+    own = [word for option in given for word in option]
+
+    found, rest = options.split([*own, "--", *command])
+
+    assert rest == command
+    assert found == {
+        option[0]: [value for name, *more in given if name == option[0] for value in more]
+        for option in given
+    }
+
+
+@given(given_options, commands)
+def test_our_own_words_end_where_the_command_begins(
+    given: list[tuple[str, ...]], command: list[str]
+) -> None:
+    own = [word for option in given for word in option]
+
+    assert options.list_own_words([*own, "--", *command]) == own
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "command"),
+    [
+        (["server", "--strict"], {}, ["server", "--strict"]),
+        (["--strict", "server"], {"--strict": []}, ["server"]),
+        (["--cwd=-", "server"], {"--cwd": ["-"]}, ["server"]),
+        (["--env=A=b", "--env", "C=d", "x"], {"--env": ["A=b", "C=d"]}, ["x"]),
+        (["-", "x"], {}, ["-", "x"]),
+        ([], {}, []),
+    ],
+)
+def test_options_stand_before_the_command(
+    words: list[str], found: dict[str, list[str]], command: list[str]
+) -> None:
+    assert options.split(words) == (found, command)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--cwd"], "--cwd needs a value"),
+        (["--cwd=", "x"], "--cwd needs a value"),
+        (["--cwd", "--", "x"], "--cwd needs a value"),
+        (["--cwd", "a", "--cwd", "b", "x"], "--cwd was given twice"),
+        (["--strict=1", "x"], "--strict takes no value"),
+        (["--strct", "x"], "unknown option --strct"),
+    ],
+)
+def test_words_that_make_no_sense_are_refused(words: list[str], problem: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        options.split(words)
+
+    assert refused.value.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("environ", "option", "value"),
+    [
+        ({"MCP_LAUNCH_STRICT": "YES"}, "--strict", ["YES"]),
+        ({"MCP_LAUNCH_STRICT": "off"}, "--strict", None),
+        ({"MCP_LAUNCH_NO_LOG": "1"}, "--no-log", ["1"]),
+        ({"MCP_LAUNCH_CWD": "off"}, "--cwd", ["off"]),
+        ({"MCP_LAUNCH_ENV": "A=b,,C=d"}, "--env", ["A=b", "C=d"]),
+    ],
+)
+def test_each_option_may_be_a_variable(
+    environ: dict[str, str], option: str, value: list[str] | None
+) -> None:
+    assert options.read_twins(environ)[option] == value
+
+
+def test_a_variable_that_says_neither_yes_nor_no_is_refused() -> None:
+    with pytest.raises(UsageError, match="MCP_LAUNCH_STRICT=maybe: neither yes nor no"):
+        options.read_twins({"MCP_LAUNCH_STRICT": "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own"),
+    [
+        ("MCP_LAUNCH_CWD", True),
+        ("MCP_LAUNCH_ID", True),
+        ("MCP_LAUNCH_TRACE", False),
+        ("MCP_LAUNCH_HOME", False),
+        ("PATH", False),
+    ],
+)
+def test_what_is_meant_for_one_launch_does_not_reach_those_below_it(
+    name: str, is_own: bool
+) -> None:
+    assert options.is_own_variable(name) is is_own

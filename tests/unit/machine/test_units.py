@@ -1,0 +1,77 @@
+"""How old and how large something is: said, and understood."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_launch.errors import UsageError
+from mcp_launch.machine import units
+from mcp_launch.machine.units import Memory
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (None, "unknown"),
+        (-1, "0s"),
+        (0.9, "0s"),
+        (59, "59s"),
+        (60, "1m"),
+        (3600, "1h"),
+        (3605, "1h"),
+        (3660, "1h 1m"),
+        (90061, "1d 1h"),
+        (86400 + 60, "1d"),
+    ],
+)
+def test_an_age_is_said_in_its_two_largest_units(seconds: float | None, told: str) -> None:
+    assert units.tell_age(seconds) == told
+
+
+@given(st.integers(1, 10**6), st.sampled_from("smhd"))
+def test_an_age_that_was_understood_is_said_as_that_age(count: int, unit: str) -> None:
+    seconds = units.read_age(f" {count}{unit} ")
+
+    assert seconds == count * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit]
+    first = units.read_age(units.tell_age(seconds).split()[0])
+    assert 0 <= seconds - first < seconds / 2 + 1
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "-1m", "1.5h", "1w", "1m30s"])
+def test_what_is_not_an_age_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid age"):
+        units.read_age(text)
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (9_949_000, "9.9 MB"),
+        (10_000_000, "10 MB"),
+        (2_500_000_000, "2.5 GB"),
+    ],
+)
+def test_a_size_has_two_digits_or_more(amount: int, told: str) -> None:
+    assert units.tell_size(amount) == told
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [
+        ([], "0 bytes PSS"),
+        ([Memory(1000), Memory(500)], "1.5 kB PSS"),
+        ([Memory(1000), Memory(500, "RSS")], "1.5 kB RSS"),
+    ],
+    ids=["nothing", "shared out", "one is only known as RSS"],
+)
+def test_a_sum_is_no_better_known_than_its_parts(parts: list[Memory], whole: str) -> None:
+    assert str(units.add_up(parts)) == whole
+
+
+def test_a_process_that_does_not_exist_holds_nothing() -> None:
+    assert units.measure((1 << 22) + 1) == Memory(0)
