@@ -93,11 +93,6 @@ def _make_call(random: Random, *, is_usual: bool) -> Members:
     return Members(members)
 
 
-def _renew(member: tuple[str, Any], params: list[tuple[str, Any]]) -> tuple[str, Any]:
-    name, value = member
-    return (name, Members(params)) if name == "params" and isinstance(value, Members) else member
-
-
 def _make_meta(random: Random) -> Members:
     names = random.choices(NAMES, k=random.randrange(4))
     return Members(
