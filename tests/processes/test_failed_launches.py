@@ -275,8 +275,8 @@ def test_a_script_without_a_first_line_runs_as_hosts_would_run_it(
 def test_a_fault_of_our_own_is_one_line_and_a_report(runner: LaunchRunner, tmp_path: Path) -> None:
     sabotage = (
         "import sys\n"
-        "from mcp_launch.launch import lineage\n"
-        "lineage.trace_back = lambda *_: 1 / 0\n"
+        "from mcp_launch.launch import context\n"
+        "context.trace_back = lambda *_: 1 / 0\n"
         "from mcp_launch.__main__ import main\n"
         "sys.exit(main(['run', '--', 'cat', '--token=s3cret']))\n"
     )

@@ -9,10 +9,20 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system", "os.exec"}
 
 _is_forbidden = False
+
+
+@pytest.fixture(autouse=True)
+def own_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put nothing on the PATH but a shell: hosts that are installed here would be asked."""
+    directory = tmp_path / "path"
+    directory.mkdir()
+    (directory / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(directory))
 
 
 @pytest.fixture(autouse=True)

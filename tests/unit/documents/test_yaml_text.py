@@ -18,7 +18,7 @@ values = st.recursive(
 
 @given(values, st.booleans())
 def test_what_stands_in_a_spot_is_the_part_that_it_is_of(value: object, is_flow: bool) -> None:
-    text = yaml.safe_dump(value, default_flow_style=is_flow, allow_unicode=True, width=10**6)
+    text = yaml.safe_dump(value, default_flow_style=is_flow, width=10**6)
 
     read, spots = yaml_text.read(text)
 

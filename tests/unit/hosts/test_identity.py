@@ -1,0 +1,515 @@
+"""Whom a launch is for: what each host tells of its session and thread, as tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakes import FakeProcessTable, make_context, make_sighting
+
+from mcp_launch import hosts
+from mcp_launch.errors import SourceMissing, UsageError
+from mcp_launch.launch import options, plan, profile
+from mcp_launch.values import Found, Missing, ProcessIdentity, compare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_launch.hosts.host import Identity
+
+
+CODEX = hosts.load("codex")
+
+
+CLAUDE = hosts.load("claude")
+
+
+def thread_id(milliseconds: int, tail: int = 1) -> str:
+    digits = f"{milliseconds:012x}7000800000000{tail:07x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+NOW = int(time.time() * 1000)
+
+
+OLD, NEW, FUTURE = thread_id(NOW - 60_000), thread_id(NOW - 1_000), thread_id(NOW + 86_400_000)
+
+
+def lock(thread: str) -> str:
+    return f"/home/me/.codex/thread-writer-locks/{thread}.lock"
+
+
+def rollout(directory: Path, thread: str, cwd: str, session: str | None = None) -> str:
+    path = (
+        directory
+        / "sessions"
+        / "2026"
+        / "11"
+        / "16"
+        / f"rollout-2026-11-16T01-00-00-{thread}.jsonl"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    payload = {"id": thread, "session_id": session or thread, "cwd": cwd, "x": "y" * 50_000}
+    path.write_text(
+        json.dumps({"type": "session_meta", "payload": payload}) + "\n", encoding="utf-8"
+    )
+    return str(path)
+
+
+def identify_codex(files: list[str], argv: tuple[str, ...] = ("codex",), **facts: Any) -> Identity:
+    table = FakeProcessTable()
+    table.add(10, "codex")
+    table.argv[10] = list(argv)
+    table.files[10] = files
+    return CODEX.identify(make_sighting(table, 10, **facts))
+
+
+def value(fact: Found | Missing) -> str | None:
+    return fact.value if isinstance(fact, Found) else None
+
+
+def test_codex_with_one_open_thread_is_near_certain() -> None:
+    found = identify_codex([lock(OLD), "/home/me/.codex/thread-writer-locks/.coordination.lock"])
+
+    assert (found.state, value(found.thread), value(found.session)) == ("tentative", OLD, OLD)
+    assert "the only open thread" in found.evidence
+
+
+def test_codex_with_several_threads_is_a_guess_at_the_newest_older_than_we_are() -> None:
+    found = identify_codex([lock(OLD), lock(NEW), lock(FUTURE)])
+
+    assert (found.state, value(found.thread)) == ("tentative", NEW)
+    assert "a guess" in found.evidence
+
+
+def test_codex_threads_of_other_directories_are_dropped(tmp_path: Path) -> None:
+    elsewhere = rollout(tmp_path, NEW, "/work/other")
+
+    found = identify_codex([lock(OLD), lock(NEW), elsewhere], ("codex", "app-server"))
+
+    assert value(found.thread) == OLD
+
+
+def test_a_thread_of_another_directory_alone_in_an_app_server_is_not_ours(tmp_path: Path) -> None:
+    found = identify_codex([lock(NEW), rollout(tmp_path, NEW, "/other")], ("codex", "app-server"))
+
+    assert (found.state, value(found.thread)) == ("unbound", None)
+
+
+def test_a_single_thread_of_codex_exec_is_ours_wherever_the_entry_puts_us(tmp_path: Path) -> None:
+    found = identify_codex([lock(NEW), rollout(tmp_path, NEW, "/other")], ("codex", "exec", "x"))
+
+    assert value(found.thread) == NEW
+
+
+def test_a_sub_agents_session_is_its_roots(tmp_path: Path) -> None:
+    found = identify_codex([lock(NEW), rollout(tmp_path, NEW, "/work/app", session=OLD)])
+
+    assert (value(found.thread), value(found.session)) == (NEW, OLD)
+
+
+def test_codex_threads_that_siblings_are_sure_of_are_dropped() -> None:
+    found = identify_codex([lock(OLD), lock(NEW)], list_confirmed_threads=lambda: {NEW})
+
+    assert value(found.thread) == OLD
+
+
+@pytest.mark.parametrize(
+    ("files", "facts"),
+    [
+        ([], {}),
+        (["/home/me/.codex/sessions/2026/11/16/rollout-x-" + OLD + ".jsonl"], {}),
+        ([lock(OLD)], {"is_starter": False}),
+        ([lock(OLD)], {"cwd": "/home/me/.codex"}),
+    ],
+    ids=[
+        "no open thread",
+        "a rollout without a lock",
+        "started by a program in its shell",
+        "threadless",
+    ],
+)
+def test_codex_is_unbound_with(files: list[str], facts: dict[str, Any]) -> None:
+    found = identify_codex(files, environ={"HOME": "/home/me", "CODEX_THREAD_ID": OLD}, **facts)
+
+    assert (found.state, value(found.thread), value(found.session)) == ("unbound", None, None)
+
+
+def identify_claude(
+    tmp_path: Path, record: str | None, environ: dict[str, str] | None = None
+) -> Identity:
+    table = FakeProcessTable()
+    table.add(20, "claude", start="ticks:777")
+    sessions = tmp_path / "claude" / "sessions"
+    sessions.mkdir(parents=True)
+    if record is not None:
+        (sessions / "20.json").write_text(record, encoding="utf-8")
+    settings = {"HOME": "/none", "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), **(environ or {})}
+    return CLAUDE.identify(make_sighting(table, 20, environ=settings))
+
+
+ENV = {"CLAUDE_CODE_SESSION_ID": "from-env"}
+
+
+# the pid file, the environment, the session that is believed
+CLAUDE_RECORDS = {
+    "the pid file": ('{"sessionId": "s1", "procStart": "777"}', {}, "s1"),
+    "the pid file before the environment": ('{"sessionId": "s1", "procStart": "777"}', ENV, "s1"),
+    "not an earlier process's pid file": (
+        '{"sessionId": "s1", "procStart": "776"}',
+        ENV,
+        "from-env",
+    ),
+    "not a pid file without a start": ('{"sessionId": "s1"}', ENV, "from-env"),
+    "the environment without a pid file": (None, ENV, "from-env"),
+    "not a torn pid file": ('{"sessionId": "s1", "procSt', ENV, "from-env"),
+    "nothing where there is nothing": (None, {}, None),
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "environ", "expected"), CLAUDE_RECORDS.values(), ids=list(CLAUDE_RECORDS)
+)
+def test_claude_code_is_believed_by(
+    record: str | None, environ: dict[str, str], expected: str | None, tmp_path: Path
+) -> None:
+    assert value(identify_claude(tmp_path, record, environ).session) == expected
+
+
+def test_a_torn_pid_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "claude" / "sessions" / "20.json"
+    whole = '{"sessionId": "s1", "procStart": "777"}'
+    monkeypatch.setattr(time, "sleep", lambda _: path.write_text(whole, encoding="utf-8"))
+
+    assert value(identify_claude(tmp_path, whole[:20]).session) == "s1"
+
+
+PROGRAMS = {
+    "codex by name": ("codex", "", [], "codex"),
+    "codex of a release archive": ("codex-x86_64-un", "", [], "codex"),
+    "claude by name": ("claude", "", [], "claude"),
+    "a natively installed claude": (
+        "2.1.325",
+        "/u/.local/share/claude/versions/2.1.325",
+        [],
+        "claude",
+    ),
+    "claude on node": (
+        "node",
+        "/usr/bin/node",
+        ["node", "--max", "/u/node_modules/@anthropic-ai/claude-code/cli.js"],
+        "claude",
+    ),
+    "gemini on node": ("node", "/usr/bin/node", ["node", "/usr/local/bin/gemini"], "gemini"),
+    "node with something else": ("node", "/usr/bin/node", ["node", "/srv/app.js"], None),
+    "goose": ("goosed", "", [], "goose"),
+    "VS Code": ("code", "", [], "vscode"),
+    "Cursor": ("cursor", "", [], "cursor"),
+    "opencode": ("opencode", "", [], "opencode"),
+    "Zed": ("zed-editor", "", [], "zed"),
+    "a shell": ("bash", "/bin/bash", ["bash"], None),
+    "Qwen Code": ("MainThread", "/usr/bin/node", ["node", "/u/node_modules/.bin/qwen"], "qwen"),
+    "Qwen Code by its package": (
+        "node",
+        "/usr/bin/node",
+        ["node", "--max-old-space-size=4096", "/u/node_modules/@qwen-code/qwen-code/cli.js"],
+        "qwen",
+    ),
+    "Kilo": (".kilo", "/u/node_modules/@kilocode/cli-linux-x64/bin/.kilo", [".kilo"], "kilo"),
+    "VS Code as a server": (
+        "MainThread",
+        "/usr/bin/node",
+        [
+            "node",
+            "--dns-result-order=ipv4first",
+            "/u/node_modules/code-server/lib/vscode/out/bootstrap-fork",
+            "--type=extensionHost",
+            "--transformURIs",
+        ],
+        "vscode",
+    ),
+    "VS Code's terminals": (
+        "MainThread",
+        "/h/.vscode-server/bin/1/node",
+        ["node", "/h/.vscode-server/bin/1/out/bootstrap-fork", "--type=ptyHost"],
+        None,
+    ),
+    "Cursor as a server": (
+        "node",
+        "/h/.cursor-server/bin/1/node",
+        ["node", "/h/.cursor-server/bin/1/out/bootstrap-fork", "--type=extensionHost"],
+        "cursor",
+    ),
+    "Windsurf as a server": (
+        "node",
+        "/h/.windsurf-server/bin/1/node",
+        ["node", "/h/.windsurf-server/bin/1/out/bootstrap-fork.js", "--type=extensionHost"],
+        "windsurf",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "executable", "argv", "expected"), PROGRAMS.values(), ids=list(PROGRAMS)
+)
+def test_a_host_is_recognised(
+    name: str, executable: str, argv: list[str], expected: str | None
+) -> None:
+    table = FakeProcessTable()
+    process = table.add(5, name)
+    table.executables[5] = executable
+    table.argv[5] = argv
+
+    host = hosts.recognise(table, process)
+
+    assert (host.name if host else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("recorded", "seen", "verdict"),
+    [
+        ((1, "ticks:5"), (1, "ticks:5"), "same"),
+        ((1, "ticks:5"), (1, "ticks:6"), "different"),
+        ((1, "ticks:5"), (2, "ticks:5"), "different"),
+        ((1, None), (1, "ticks:5"), "unknown"),
+        ((1, "ticks:5"), (1, None), "unknown"),
+        ((1, "ticks:5"), (1, "time:5.00"), "unknown"),
+    ],
+)
+def test_a_process_is_compared(
+    recorded: tuple[int, str], seen: tuple[int, str], verdict: str
+) -> None:
+    assert compare(ProcessIdentity(*recorded), ProcessIdentity(*seen)) == verdict
+
+
+FACTS = make_context(
+    thread=Found("t-1", "a lock"),
+    session=Found("s-1", "a lock"),
+)
+
+
+# --env, the value the server gets
+SOURCES = {
+    "thread": "t-1",
+    "thread_id": "t-1",
+    "session": "s-1",
+    "session_id": "s-1",
+    "project_root": "/work/app",
+    "cwd": "/work/app",
+    "host": "codex",
+    "host_pid": "10",
+    "launch": "launch-1",
+    "local": "mine",
+    "dotenv": "from file",
+}
+
+
+def decide(words: list[str], **facts: object) -> plan.Plan:
+    wanted = profile.load([*words, "--", "server"], {"HOME": "/nowhere"})
+    context = make_context(**facts) if facts else FACTS
+    environ = {"X": "mine", "MCP_LAUNCH_CWD": "/twin", "MCP_LAUNCH_TRACE": "1"}
+    dotenv = plan.Dotenv({"X": "from file", "Y": "2", "CODEX_THREAD_ID": "forged"}, "/x/.env")
+    return plan.decide(wanted, context, environ, dotenv, lambda _: True)
+
+
+@pytest.mark.parametrize(("source", "expected"), SOURCES.items())
+def test_a_variable_comes_from(source: str, expected: str) -> None:
+    assert decide(["--env", f"X={source}"]).environ["X"] == expected
+
+
+def test_defaults_are_set_without_any_option() -> None:
+    environ = decide([]).environ
+
+    assert {name: environ[name] for name in environ if name not in {"X", "PWD"}} == {
+        "MCP_LAUNCH_ID": "launch-1",
+        "MCP_LAUNCH_HOST": "codex",
+        "MCP_LAUNCH_SESSION_ID": "s-1",
+        "MCP_LAUNCH_THREAD_ID": "t-1",
+        "MCP_LAUNCH_PROJECT_ROOT": "/work/app",
+        "CODEX_THREAD_ID": "t-1",
+        "MCP_LAUNCH_TRACE": "1",  # for every launch; MCP_LAUNCH_CWD was for this one
+    }
+
+
+@pytest.mark.parametrize("source", ["thread", "session"])
+def test_a_source_without_a_value_says_where_it_looked(source: str) -> None:
+    with pytest.raises(SourceMissing, match="it was not looked for") as missing:
+        decide(["--when-unknown", "fail", "--env", f"X={source}"], host=Found("codex", "above us"))
+    assert "do not ask for X" in missing.value.fix
+
+
+def ask_of_nobody(*words: str) -> plan.Plan:
+    """Decide below a host that names no session, neither at the start nor with a call."""
+    facts = {"host": Found("opencode", "above us"), "facts": hosts.load("opencode")}
+    return decide(list(words), **facts)
+
+
+def test_a_session_that_no_host_names_is_not_made_up() -> None:
+    decided = ask_of_nobody()
+
+    assert "MCP_LAUNCH_SESSION_ID" not in decided.environ
+    assert decided.environ["MCP_LAUNCH_ID"] == "launch-1"
+
+
+@pytest.mark.parametrize("wire", [[], ["--direct"]], ids=["guarded", "direct"])
+def test_a_variable_for_such_a_session_holds_the_launchs_id_and_says_so(wire: list[str]) -> None:
+    decided = ask_of_nobody(*wire, "--env", "X=session")
+
+    assert decided.environ["X"] == "launch-1"
+    assert decided.set_variables["X"] == (
+        "the launch's own id in place of a session's (it was not looked for)"
+    )
+
+
+def test_such_a_session_is_missing_if_a_placeholder_will_not_do() -> None:
+    with pytest.raises(SourceMissing, match="it was not looked for"):
+        ask_of_nobody("--when-unknown", "fail", "--env", "X=session")
+
+
+def test_a_thread_of_a_host_without_threads_is_missing() -> None:
+    with pytest.raises(SourceMissing):
+        ask_of_nobody("--env", "X=thread")
+
+
+@pytest.mark.parametrize(
+    ("host", "inherited", "kept"),
+    [
+        ("codex", "CODEX_THREAD_ID", False),
+        ("codex", "CLAUDE_CODE_SESSION_ID", False),
+        ("claude", "CLAUDE_CODE_SESSION_ID", True),
+        ("claude", "CODEX_THREAD_ID", False),
+        ("vscode", "CLAUDE_PROJECT_DIR", False),
+        ("goose", "AGENT_SESSION_ID", True),
+        ("unknown", "AGENT_SESSION_ID", False),
+        ("goose", "COPILOT_AGENT_SESSION_ID", False),
+        ("goose", "QWEN_CODE_SESSION_ID", False),
+        ("goose", "QWEN_CODE_PROJECT_DIR", False),
+        ("goose", "KILO_RUN_ID", False),
+        ("copilot", "COPILOT_AGENT_SESSION_ID", True),
+        ("copilot", "QWEN_CODE_SESSION_ID", False),
+        ("qwen", "QWEN_CODE_SESSION_ID", True),
+        ("qwen", "QWEN_CODE_PROJECT_DIR", True),
+        ("qwen", "KILO_RUN_ID", False),
+        ("kilo", "KILO_RUN_ID", True),
+        ("kilo", "COPILOT_AGENT_SESSION_ID", False),
+        # It may be one of these, by a name that we do not know.
+        ("unknown", "COPILOT_AGENT_SESSION_ID", True),
+        ("unknown", "QWEN_CODE_SESSION_ID", True),
+        ("unknown", "KILO_RUN_ID", True),
+        ("unknown", "SOMETHING_ELSE", True),
+    ],
+)
+def test_what_another_host_told_somebody_else_is_taken_out(
+    host: str,
+    inherited: str,
+    kept: bool,  # a column of the table
+) -> None:
+    wanted = profile.load(["--", "server"], {"HOME": "/nowhere"})
+    context = make_context(host=Found(host, "above us"))
+
+    decided = plan.decide(wanted, context, {inherited: "x"}, plan.Dotenv({}, ""), lambda _: True)
+
+    assert (inherited in decided.environ) == kept
+
+
+def test_a_whole_dotenv_file_or_only_what_is_named() -> None:
+    assert decide(["--dotenv", ".env"]).environ["Y"] == "2"
+    assert "Y" not in decide(["--dotenv", ".env", "--env", "X=dotenv"]).environ
+
+
+def test_a_whole_dotenv_file_does_not_speak_of_identity() -> None:
+    assert decide(["--dotenv", ".env"]).environ["CODEX_THREAD_ID"] == "t-1"
+
+
+@pytest.mark.parametrize(
+    ("words", "twins", "expected"),
+    [
+        ([], {}, "session"),
+        ([], {"MCP_LAUNCH_CWD": "keep"}, "keep"),
+        (["--cwd", "project_root"], {"MCP_LAUNCH_CWD": "keep"}, "project_root"),
+        (["--cwd=x"], {}, "x"),
+    ],
+)
+def test_an_option_goes_before_its_twin(
+    words: list[str], twins: dict[str, str], expected: str
+) -> None:
+    assert profile.load([*words, "cat"], {"HOME": "/nowhere", **twins}).cwd == expected
+
+
+@pytest.mark.parametrize("value", ["maybe", "2"])
+def test_a_twin_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
+    with pytest.raises(UsageError, match=f"MCP_LAUNCH_STRICT={value}: neither yes nor no"):
+        profile.load(["cat"], {"HOME": "/nowhere", "MCP_LAUNCH_STRICT": value})
+
+
+def test_variables_of_option_and_twin_are_both_given() -> None:
+    twins = {"HOME": "/nowhere", "MCP_LAUNCH_ENV": "A=host,B=thread"}
+    wanted = profile.load(["--env", "B=cwd", "cat"], twins)
+
+    sources = {name: variable.source for name, variable in wanted.env.items()}
+    assert sources == {"A": "host", "B": "cwd"}
+
+
+def test_the_servers_own_trace_is_not_ours() -> None:
+    assert options.is_on("--trace", ["--cwd", "keep", "--trace", "cat"], {})
+    assert not options.is_on("--trace", ["--", "cat", "--trace"], {})
+    assert not options.is_on("--trace", ["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
+
+
+def test_every_option_has_a_twin() -> None:
+    twins = {
+        "MCP_LAUNCH_SERVER": "docs",
+        "MCP_LAUNCH_ENV": "A=thread,B=host",
+        "MCP_LAUNCH_DOTENV": "a.env,b.env",
+        "MCP_LAUNCH_PASS_ENV": "A,B_*",
+        "MCP_LAUNCH_CWD": "keep",
+        "MCP_LAUNCH_STDOUT": "off",
+        "MCP_LAUNCH_ON_CHANGE": "restart",
+        "MCP_LAUNCH_WHEN_UNKNOWN": "fail",
+        "MCP_LAUNCH_RESTART": "off",
+        "MCP_LAUNCH_NO_META": "yes",
+        "MCP_LAUNCH_STRICT": "1",
+        "MCP_LAUNCH_DIRECT": "true",
+        "MCP_LAUNCH_NO_LOG": "on",
+        "MCP_LAUNCH_TRACE": "0",
+        "HOME": "/nowhere",
+    }
+
+    wanted = profile.load(["cat"], twins)
+
+    facts = {name: getattr(wanted, name) for name in profile.Profile.__slots__}
+    variables = facts.pop("env")
+    assert {name: one.source for name, one in variables.items()} == {"A": "thread", "B": "host"}
+    assert facts == {
+        "command": ["cat"],
+        "server": "docs",
+        "literals": {},
+        "passed_over": "",
+        "pass_env": ["A", "B_*"],
+        "trace": False,
+        "dotenv": ["a.env", "b.env"],
+        "cwd": "keep",
+        "cwd_origin": "MCP_LAUNCH_CWD",
+        "stdout": "off",
+        "on_change": "restart",
+        "when_unknown": "fail",
+        "restart": "off",
+        "no_meta": True,
+        "no_log": True,
+        "strict": True,
+        "direct": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--", "srv", "--strict", "--", "-x"], ["srv", "--strict", "--", "-x"]],
+    ids=["after two dashes", "from the first word"],
+)
+def test_what_follows_the_command_is_the_servers(words: list[str]) -> None:
+    wanted = profile.load(words, {"HOME": "/nowhere"})
+
+    assert wanted.command == ["srv", "--strict", "--", "-x"]
+    assert not wanted.strict

@@ -1,0 +1,159 @@
+"""Leases: what they hold, and who reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from fakes import FakeProcessTable
+
+from mcp_launch import system
+from mcp_launch.state import leases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def make_lease(directory: Path, **changes: object) -> Path:
+    alive = {"pid": 10, "start": "ticks:5"}
+    record = {
+        "boot": "boot-1",
+        "mark": leases.mark_command(["srv"]),
+        "processes": {"launcher": alive, "guardian": alive, "server": alive, "host": alive},
+        "binding": {"state": "confirmed", "thread": "t-1"},
+        "from the future": True,
+    }
+    directory.mkdir(exist_ok=True)
+    path = directory / "one.json"
+    path.write_text(json.dumps(record | changes), encoding="utf-8")
+    path.chmod(0o600)
+    directory.chmod(0o700)
+    return path
+
+
+ALIVE = {"pid": 10, "start": "ticks:5"}
+
+
+GONE = {"pid": 11, "start": "ticks:5"}
+
+
+REUSED = {"pid": 10, "start": "ticks:4"}
+
+
+UNSURE = {"pid": 10, "start": None}
+
+
+FOREIGN = {"pid": 10, "start": "time:4.00"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "guardian", "server", "reclaimed"),
+    [
+        (ALIVE, ALIVE, ALIVE, False),
+        (GONE, GONE, GONE, True),
+        (REUSED, REUSED, REUSED, True),
+        (REUSED, GONE, GONE, True),
+        (GONE, ALIVE, GONE, False),
+        (GONE, GONE, ALIVE, False),
+        (UNSURE, GONE, GONE, False),
+        (FOREIGN, GONE, GONE, False),
+        (None, GONE, GONE, False),
+        ("nonsense", GONE, GONE, False),
+    ],
+)
+def test_a_lease_is_reclaimed_only_on_proof_of_death(
+    launcher: object,
+    guardian: object,
+    server: object,
+    reclaimed: bool,
+    tmp_path: Path,
+) -> None:
+    table = FakeProcessTable()
+    table.add(10, "x")
+    parts = {"launcher": launcher, "guardian": guardian, "server": server}
+    path = make_lease(tmp_path / "leases", processes=parts)
+
+    assert bool(leases.reclaim_stale(table, str(tmp_path / "leases"))) == reclaimed
+    assert path.exists() != reclaimed
+
+
+def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
+    table = FakeProcessTable()
+    table.add(10, "x")
+    path = make_lease(tmp_path / "leases", boot="boot-0")
+
+    leases.reclaim_stale(table, str(tmp_path / "leases"))
+
+    assert not path.exists()
+
+
+def test_a_lease_of_a_container_that_shares_our_home_is_left_alone(tmp_path: Path) -> None:
+    path = make_lease(tmp_path / "leases", namespace="pid:[1]", processes={})
+
+    leases.reclaim_stale(FakeProcessTable(), str(tmp_path / "leases"))
+
+    assert path.exists()
+
+
+def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text("not json", encoding="utf-8")
+    (tmp_path / "other.txt").write_text("{}", encoding="utf-8")
+
+    assert leases.reclaim_stale(system.open_table(), str(tmp_path)) == []
+    assert len(list(tmp_path.glob("*.*"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "argv", "taken"),
+    [
+        ({}, ["srv"], {"t-1"}),
+        ({}, ["another server"], set()),
+        ({"binding": {"state": "tentative", "thread": "t-1"}}, ["srv"], set()),
+        ({"processes": {"launcher": GONE, "host": ALIVE}}, ["srv"], set()),
+        ({"processes": {"launcher": ALIVE, "host": GONE}}, ["srv"], set()),
+        ({"binding": None}, ["srv"], set()),
+    ],
+    ids=["a sibling", "another server", "only tentative", "dead", "another host", "says nothing"],
+)
+def test_a_thread_is_taken_by(
+    changes: dict[str, object], argv: list[str], taken: set[str], tmp_path: Path
+) -> None:
+    table = FakeProcessTable()
+    table.add(10, "x")
+    make_lease(tmp_path / "leases", **changes)
+
+    assert leases.list_confirmed_threads(table, str(tmp_path / "leases"), 10, argv) == taken
+
+
+OTHERS: dict[str, Callable[[Path], object]] = {
+    "a link": lambda path: path.symlink_to(path.rename(path.with_name("elsewhere"))),
+    "writable by the group": lambda path: path.chmod(0o620),
+    "writable by all": lambda path: path.chmod(0o602),
+    "in a directory that all can write": lambda path: path.parent.chmod(0o777),
+    "a pipe": lambda path: path.unlink() or os.mkfifo(path),  # type: ignore[func-returns-value]
+}
+if os.geteuid() == 0:  # only root can give files away
+    OTHERS["another user's"] = lambda path: os.chown(path, 65534, -1)
+    OTHERS["in another user's directory"] = lambda path: os.chown(path.parent, 65534, -1)
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=list(OTHERS))
+def test_a_lease_that_another_user_may_have_written_is_not_believed(
+    change: Callable[[Path], object], tmp_path: Path
+) -> None:
+    table = FakeProcessTable()
+    table.add(10, "x")
+    path = make_lease(tmp_path / "leases", boot="boot-0")
+    directory = str(tmp_path / "leases")
+    assert leases.read(str(path))
+
+    change(path)
+
+    assert leases.read(str(path)) is None
+    assert leases.read_all(directory) == {}
+    assert leases.list_confirmed_threads(table, directory, 10, ["srv"]) == set()
+    assert leases.reclaim_stale(table, directory) == []
+    assert path.exists()
