@@ -1,8 +1,8 @@
-"""Put another text into a file: by a draft that takes its place, or in place where it must stay.
+"""Replace the text of a file: by renaming a draft over it, or in place if it has hard links.
 
-A draft stands beside the file, on the same disk, and is renamed over it: readers see the old
-text or the new one, never a part. One that a killed launcher left behind is removed later, on
-proof that it is ours and nobody's any more.
+A draft is written beside the file, on the same disk, and renamed over it: readers see the old
+text or the new one, never a part. A draft that a killed launcher left behind is removed later,
+once it is proven to be ours and unused.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from io import FileIO
 
-# A file that is to take another's place, beside it: the process that writes it, and what nobody
-# else would call a file of theirs.
+# The name of a draft: the pid of its writer, and enough randomness to be ours beyond doubt.
 _DRAFT = re.compile(r"\.mcp-launch-draft-([0-9]{1,10})-[0-9a-f]{32}")
 
-# A draft is written in a moment; one this old whose process is gone was left behind.
+# A draft is written in a moment; one that is older than this, in seconds, and whose process is
+# gone was left behind.
 _LEFT_BEHIND = 3600.0
 
 
 def read(path: str) -> str:
-    """Return a file's text, with its line ends."""
+    """Return a file's text, with its line ends unchanged."""
     with open(path, encoding="utf-8", newline="") as file:
         return file.read()
 
 
 def write(path: str, before: str, after: str) -> int:
-    """Write a file and return how many names it has; 0 if it has changed meanwhile."""
+    """Write a file and return its number of hard links; 0 if it has changed meanwhile."""
     status = os.stat(path)
     if status.st_nlink > 1:
-        # Another file in its place would leave the other names with the old text.
+        # A new file in its place would leave the other names with the old text.
         return status.st_nlink if _write_in_place(path, before, after) else 0
     name = _write_beside(path, after)
     try:
@@ -51,9 +51,9 @@ def write(path: str, before: str, after: str) -> int:
 
 
 def _write_in_place(path: str, before: str, after: str) -> bool:
-    """Write into a file itself, and put back what was there if that fails.
+    """Overwrite a file in place, and restore the old text if that fails.
 
-    There is a copy by now, should the machine stop in the middle of it.
+    The caller has made a backup by now, in case the machine stops in the middle.
     """
     old, new = before.encode(), after.encode()
     with open(path, "r+b", buffering=0) as file:
@@ -61,7 +61,7 @@ def _write_in_place(path: str, before: str, after: str) -> bool:
             return False
         try:
             if hasattr(os, "posix_fallocate"):
-                # A full disk refuses here, where nothing is lost.
+                # A full disk fails here, before anything is lost.
                 os.posix_fallocate(file.fileno(), 0, len(new))
             _overwrite(file, new)
         except OSError:
@@ -79,7 +79,7 @@ def _overwrite(file: FileIO, data: bytes) -> None:
 
 
 def _write_beside(path: str, text: str) -> str:
-    """Write a text beside a file, with the file's owner and mode; return where."""
+    """Write a draft beside a file, with the file's owner and mode; return its path."""
     status = os.stat(path)
     draft = f".mcp-launch-draft-{os.getpid()}-{secrets.token_hex(16)}"
     name = os.path.join(os.path.dirname(path), draft)
@@ -99,7 +99,7 @@ def _write_beside(path: str, text: str) -> str:
 
 
 def sweep(path: str) -> None:
-    """Remove the drafts that a killed one of us left beside a file, and nothing else."""
+    """Remove the drafts that a killed launcher left beside a file, and nothing else."""
     directory = os.path.dirname(path)
     for name in os.listdir(directory):
         found = _DRAFT.fullmatch(name)
@@ -109,7 +109,7 @@ def sweep(path: str) -> None:
 
 
 def _is_left_behind(draft: str, pid: int) -> bool:
-    """Tell whether a draft is proven to be ours, and nobody's any more."""
+    """Return whether a draft is proven to be ours and no longer in use."""
     try:
         status = os.lstat(draft)
     except OSError:

@@ -49,9 +49,9 @@ def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
     if not refused.line:
         return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", refused.fix)
     if file.kind == "json" and not _find_fault(planned_changes.read_file(file.path)):
-        # A name that is there twice: only we do not choose.
-        message = f"{problem}: {host.title} takes the last of them, and nothing of the others"
-        return Finding("ML101", subject, message, "make one of them")
+        # A name that appears twice: hosts accept that, we do not.
+        message = f"{problem}: {host.title} uses only the last one"
+        return Finding("ML101", subject, message, "merge them into one")
     return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "correct it")
 
 

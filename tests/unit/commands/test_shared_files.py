@@ -804,7 +804,7 @@ def test_unwrap_gives_the_reason_that_wrap_gives(
 def test_a_name_that_is_there_twice_is_no_damage_to_a_file() -> None:
     text = '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'
 
-    with pytest.raises(FileRefused, match="/x:1:40: a is there twice") as caught:
+    with pytest.raises(FileRefused, match="/x:1:40: a appears twice") as caught:
         planned_changes.look(HOSTS["cursor"], File("/x", "user"), text, Wish(""))
 
     assert "keep one of them" in caught.value.fix

@@ -98,8 +98,8 @@ def test_a_name_that_is_there_twice_is_told_as_such(machine: Machine) -> None:
 
     [finding] = look(machine, unreadable_file)
 
-    assert "mcpServers is there twice" in finding.message
-    assert "takes the last of them" in finding.message
+    assert "mcpServers appears twice" in finding.message
+    assert "uses only the last one" in finding.message
 
 
 def test_a_file_that_is_none_is_told(machine: Machine) -> None:
