@@ -681,7 +681,7 @@ UNKNOWN = {
     "a slip in a profile's": ("mien", "", "no host and no profile", "did you mean mine?"),
     "another host's": ("docs", "claude", "none of claude has a server docs", "lists those"),
     "no such host": ("docs", "codx", "there is no host codx", "did you mean codex?"),
-    "one that is not started": ("far", "", "it is not started but connected to", "a command"),
+    "one that is not started": ("far", "", "it is a remote server", "a command"),
 }
 
 

@@ -372,7 +372,7 @@ def test_nobody_is_sent_to_restart_hosts_whose_files_could_not_be_written(
     assert wrap() == 1
 
     said = capsys.readouterr()
-    assert "stays as it is" in said.err
+    assert "was not changed" in said.err
     assert "Restart" not in said.out
 
 
@@ -542,7 +542,7 @@ def test_a_record_that_may_be_anothers_is_not_believed(how: str, state: Path) ->
 
     assert list(wrapped_files.list_files(str(state))) == []
     assert len(wrapped_files.list_doubts(str(state))) == 1
-    with pytest.raises(FileRefused, match="the record of what was wrapped"):
+    with pytest.raises(FileRefused, match="the record of wrapped files"):
         note(state, "/q/.mcp.json")
 
 
@@ -785,7 +785,7 @@ env_vars = ["A", { name = "T", source = "thread" }]
             "cursor",
             "json",
             '{"mcpServers": {"it": {"url": "https://example.org"}}}',
-            "it is not started but connected to",
+            "it is a remote server",
         ),
         ("goose", "yaml", "extensions:\n  it:\n    type: builtin\n", "it is a part of Goose"),
     ],

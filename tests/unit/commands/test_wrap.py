@@ -126,7 +126,7 @@ def test_what_is_left_alone_is_named_with_the_reason(codex_file: Path) -> None:
     said = " ".join(edit("wrap", "--dry-run", env={**os.environ, "COLUMNS": "200"}).stdout.split())
 
     assert "docs npx -y docs wrap" in said
-    assert "web skipped: it is not started but connected to" in said
+    assert "web skipped: it is a remote server" in said
     assert "off off skipped: it is disabled" in said
     assert "Nothing was changed (--dry-run)." in said
     assert codex_file.read_text(encoding="utf-8") == CODEX
@@ -306,7 +306,7 @@ def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: 
 
     said = " ".join(edit("wrap", "--yes", env={**os.environ, "COLUMNS": "200"}).stdout.split())
 
-    assert "skipped: something else starts mcp-launch for it" in said
+    assert "skipped: it starts mcp-launch through another program" in said
     assert codex_file.read_text(encoding="utf-8") == text
 
 
@@ -333,7 +333,10 @@ def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
 
     said = " ".join(edit("wrap", "--dry-run").stdout.split())
 
-    assert "it: Codex takes its relative cwd below from the directory in which its daemon" in said
+    assert (
+        "it: Codex resolves the relative cwd below against the directory in which its daemon"
+        in said
+    )
 
 
 def test_an_allowlist_of_commands_is_warned_of(
@@ -509,7 +512,7 @@ def test_a_file_that_cannot_be_written_is_told_and_stays(codex_file: Path) -> No
     done = edit("wrap", "--yes", preexec_fn=forbid_writing)
 
     assert done.returncode == 1
-    assert f"{codex_file} cannot be written: File too large" in done.stderr
+    assert f"cannot write {codex_file}: File too large" in done.stderr
     assert codex_file.read_text(encoding="utf-8") == CODEX
     assert [path.name for path in codex_file.parent.iterdir()] == [codex_file.name]
 

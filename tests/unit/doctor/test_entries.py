@@ -250,7 +250,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: Machine) -> Non
     file.write_text("{}", "utf-8")
 
     assert finding.repair
-    with pytest.raises(FileRefused, match="stays as it is"):
+    with pytest.raises(FileRefused, match="was not changed"):
         finding.repair.act()
 
 
