@@ -258,7 +258,7 @@ def test_what_would_stop_the_launch_hides_nothing_else(
     assert all(one["fix"] for one in told["problems"])
     assert {"PATH", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT"} <= values(told).keys()
     shown = desk.show(*words)
-    assert "the launch would stop: " in shown
+    assert "the launch would fail: " in shown
     assert "  fix: " in shown
 
 
@@ -490,8 +490,8 @@ def test_a_mistake_in_the_users_file_does_not_stop_an_entry_that_is_not_wrapped(
     shown = desk.show(server="docs")
 
     assert desk.code == 0
-    assert "once wrapped, the launch would stop: " in shown
-    assert "the launch would stop: " in desk.show(server="wrapped")
+    assert "once wrapped, the launch would fail: " in shown
+    assert "the launch would fail: " in desk.show(server="wrapped")
     assert desk.code == 1
 
 
@@ -914,7 +914,7 @@ def ask(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_a_host_goes_with_a_server(desk: Desk) -> None:
-    with pytest.raises(UsageError, match="--host goes with a server"):
+    with pytest.raises(UsageError, match="--host needs a server"):
         desk.tell(host="codex")
 
 
@@ -1002,5 +1002,5 @@ def test_a_person_sees_plain_lines_when_it_is_no_terminal(desk: Desk) -> None:
 
     assert "host          unknown" in shown[0]
     assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)
-    assert shown.index("mcp-launch sets:") < shown.index("handed on as it is:")
+    assert shown.index("mcp-launch sets:") < shown.index("passed on unchanged:")
     assert all(line == line.rstrip() for line in shown)

@@ -177,7 +177,7 @@ def test_a_server_that_is_nowhere_is_told() -> None:
     done = edit("wrap", "dosc", "--yes")
 
     assert done.returncode == 2
-    assert "no file has a server dosc" in done.stderr
+    assert "no file has a server named dosc" in done.stderr
     assert "did you mean docs?" in done.stderr
 
 
