@@ -94,9 +94,9 @@ class Texts(NamedTuple):
     borrow: str = ""  # how to write such a reference; {} is the variable's name
     replaces_nothing: bool = False
     expands_tilde: bool = False
-    # What it is known to leave as it is, although somebody meant it to be replaced.
-    left_alone: re.Pattern[str] | None = None
-    # Whether it is known to leave a variable that is not set as it is written.
+    # What it is known not to expand, although it looks as if it should.
+    unexpanded: re.Pattern[str] | None = None
+    # Whether it is known to leave a reference to an unset variable as it is written.
     leaves_unset: bool = False
     fills_in: re.Pattern[str] | None = None  # what only the host can fill in
     question: str = ""  # how to make it ask for a secret

@@ -1,4 +1,4 @@
-"""Wrapped entries whose launch would stop before anything is started."""
+"""Wrapped entries whose launch would fail before the server is started."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 
 def check(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for what the launcher of an entry refuses (ML121)."""
+    """Find what the launcher of an entry refuses (ML121)."""
     if survey.site.platform == "win32" or not item.is_wrapped:
         return
     try:
         wanted = foresight.read_profile(survey, item, host_environment.give(survey, item))
     except LaunchError as refused:
-        # A file of profiles that makes no sense is told as such, if it is of this project.
-        is_told = foresight.find_project(survey, item) == survey.site.project
-        if not (is_told and isinstance(refused, ProfileRefused)):
-            yield _tell(item, refused.problem, refused.fix)
+        # ML013 reports this project's invalid profile file.
+        is_reported = foresight.find_project(survey, item) == survey.site.project
+        if not (is_reported and isinstance(refused, ProfileRefused)):
+            yield _refuse(item, refused.problem, refused.fix)
         return
     yield from _look_for_files(survey, item, wanted)
     yield from _look_for_place(survey, item, wanted.cwd)
     homes = foresight.list_homes(survey, item, wanted)
     if homes and wanted.strict:
         fix = "leave out --strict, or name a directory: --cwd DIR"
-        yield _tell(item, f"{item.host.title} starts it in {' or '.join(homes)} (--strict)", fix)
+        yield _refuse(item, f"{item.host.title} starts it in {' or '.join(homes)} (--strict)", fix)
 
 
-def _tell(item: Item, problem: str, fix: str) -> Finding:
+def _refuse(item: Item, problem: str, fix: str) -> Finding:
     message = f"mcp-launch does not start {item.name}: {problem}"
     return Finding("ML121", item.point("args"), message, fix)
 
 
 def _look_for_files(survey: Survey, item: Item, wanted: Profile) -> Iterator[Finding]:
-    """Look for the files of variables that are named."""
+    """Find dotenv files that do not exist."""
     place = _find_place(survey, item)
     for file in wanted.dotenv:
         path = survey.site.home + file[1:] if file == "~" or file.startswith("~/") else file
@@ -54,11 +54,11 @@ def _look_for_files(survey: Survey, item: Item, wanted: Profile) -> Iterator[Fin
             path = os.path.join(place, path)
             if not os.path.exists(path):
                 problem = f"the dotenv file {path} does not exist"
-                yield _tell(item, problem, "create it, or name the right file with --dotenv FILE")
+                yield _refuse(item, problem, "create it, or name the right file with --dotenv FILE")
 
 
 def _look_for_place(survey: Survey, item: Item, wanted: str) -> Iterator[Finding]:
-    """Look for a directory that depends on where the launcher is started."""
+    """Find missing directories that depend on where the launcher is started."""
     place = _find_place(survey, item)
     if not place or not host_environment.is_solved(item, wanted):
         return
@@ -66,16 +66,16 @@ def _look_for_place(survey: Survey, item: Item, wanted: str) -> Iterator[Finding
         root = find_project_root(place)
         if isinstance(root, Missing):
             fix = "use --cwd session, or put an empty .mcp-launch.toml at the project's root"
-            yield _tell(item, f"there is no project root: {'; '.join(root.searched)}", fix)
+            yield _refuse(item, f"there is no project root: {'; '.join(root.searched)}", fix)
     elif wanted not in PLACES and wanted[0] not in "/~":
         directory = os.path.normpath(os.path.join(place, wanted))
         if not os.path.isdir(directory):
             problem = f"its directory {directory} (--cwd) does not exist"
-            yield _tell(item, problem, "create it, or name another directory: --cwd DIR")
+            yield _refuse(item, problem, "create it, or name another directory: --cwd DIR")
 
 
 def _find_place(survey: Survey, item: Item) -> str:
-    """Return where an entry's command is started if there is only one such place, else nothing."""
+    """Return the directory in which an entry's command is started; "" if there are several."""
     if item.is_of_project or item.path[0] == "projects":
         places = foresight.list_places(survey, item)
         return places[0] if len(places) == 1 else ""

@@ -1,4 +1,4 @@
-"""Names of servers: those that a host refuses, and those that several servers have."""
+"""Names of servers that a host refuses, or that several servers have."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 def check_names(survey: Survey) -> Iterator[Finding]:
-    """Look for names that a host refuses (ML108)."""
+    """Find names that a host refuses (ML108)."""
     for item in survey.items:
         if item.file.why_not:
             continue
         title, limits = item.host.title, item.host.quirks.limits
         if limits.server_name and not limits.server_name.fullmatch(item.name):
-            message = f"{title} does not start a server whose name is {item.name!r}"
-            yield Finding("ML108", item.point(), message, f"use {limits.name_rule} only")
+            message = f"{title} does not start a server named {item.name!r}"
+            yield Finding("ML108", item.point(), message, f"use only {limits.name_rule}")
         elif item.name in limits.reserved_names:
-            message = f"{title} keeps the name {item.name} for itself, and leaves the entry out"
+            message = f"{title} reserves the name {item.name}, and skips the entry"
             yield Finding("ML108", item.point(), message, "give it another name")
 
 
 def check_scopes(survey: Survey) -> Iterator[Finding]:
-    """Look for servers that are in several scopes of one host (ML107)."""
+    """Find servers that are in several scopes of one host (ML107)."""
     merged: dict[tuple[str, str], list[Item]] = {}
     chosen: dict[tuple[str, str], list[Item]] = {}
     for item in survey.items:
@@ -44,57 +44,57 @@ def check_scopes(survey: Survey) -> Iterator[Finding]:
             chosen.setdefault(key, []).append(item)
     for items in merged.values():
         for below, above in pairwise(_order(items)):
-            yield from _tell_of_codex(below, above)
+            yield from _report_merged(below, above)
     for items in chosen.values():
         if len(items) > 1:
-            yield from _tell_of_claude(survey, items)
+            yield from _report_hidden(survey, items)
 
 
 def _is_read(survey: Survey, item: Item) -> bool:
-    """Tell whether Codex reads an entry's file."""
+    """Return whether Codex reads an entry's file."""
     return not item.is_of_project or permission.read_trust(survey, item.file) == "trusted"
 
 
 def _order(items: list[Item]) -> list[Item]:
-    """Return entries of Codex as it lays them over each other: the nearest project's at last."""
+    """Return entries in the order in which Codex merges them: the nearest project's last."""
     users = [item for item in items if not item.is_of_project]
     projects = [item for item in items if item.is_of_project]
     return users + projects[::-1]
 
 
 def _is_for_project(survey: Survey, item: Item) -> bool:
-    """Tell whether an entry counts in this project; others have private ones of their own."""
+    """Return whether an entry is used in this project, not a private one of another."""
     if not item.scope.startswith("local: "):
         return True
     return os.path.realpath(str(item.path[1])) == os.path.realpath(survey.site.project)
 
 
-def _tell_of_codex(below: Item, above: Item) -> Iterator[Finding]:
-    """Say what Codex makes of two entries: one, key by key."""
+def _report_merged(below: Item, above: Item) -> Iterator[Finding]:
+    """Report what Codex makes of two entries, which it merges key by key."""
     if not {"command", "url"} & set(above.entry):
-        return  # it is there to change the other
+        return  # it is meant to change the other
     taken = [key for key in below.entry if key not in above.entry]
     name = below.name
-    whose = "the outer project's" if below.is_of_project else "the user's"
+    owner = "the outer project's" if below.is_of_project else "the user's"
     if below.entry == above.entry:
-        made = "they are the same"
+        result = "they are the same"
     elif {"command", "url"} <= {*below.entry, *above.entry}:
-        made = "the result has a command and a url, and Codex does not start"
+        result = "the result has a command and a url, and Codex does not start"
     elif taken:
-        made = f"with the project's command goes {whose} {', '.join(taken)}"
+        result = f"the result has the project's command and {owner} {', '.join(taken)}"
     else:
-        made = f"the project's counts, and from {whose} env what it lacks"
+        result = f"the project's is used, with further variables from {owner} env"
     how = "" if below.is_of_project else f": codex mcp remove {shlex.quote(name)}"
     yield Finding(
         "ML107",
         above.point(),
-        f"{name} is in {below.file.path} too, and Codex merges both by key: {made}",
-        f"give one another name, or remove {whose}{how}",
+        f"{name} is also in {below.file.path}, and Codex merges both by key: {result}",
+        f"rename one of them, or remove {owner}{how}",
     )
 
 
-def _tell_of_claude(survey: Survey, items: list[Item]) -> Iterator[Finding]:
-    """Say which entry Claude Code takes: it merges nothing."""
+def _report_hidden(survey: Survey, items: list[Item]) -> Iterator[Finding]:
+    """Report which entry Claude Code uses; it does not merge them."""
     name = items[0].name
     state = permission.find_state(survey, name)
     waiting = {"approved": 1, "pending": 3, "rejected": 4}[state]
@@ -104,15 +104,15 @@ def _tell_of_claude(survey: Survey, items: list[Item]) -> Iterator[Finding]:
     if state == "rejected" and hidden.scope == "project":
         return
     scopes = [item.scope.partition(":")[0] for item in (used, *rest)]
-    is_same = ", and is the same there" if used.entry == hidden.entry else ""
+    is_same = ", with the same content" if used.entry == hidden.entry else ""
     is_waiting = scopes[:2] == ["user", "project"]
     until = " until you approve the project's" if is_waiting else ""
     yield Finding(
         "ML107",
         hidden.point(),
-        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: Claude Code takes the one of "
-        f"{scopes[0]} alone{until}",
-        f"remove what you do not want: claude mcp remove {shlex.quote(name)} -s {scopes[1]}",
+        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: Claude Code uses only the one "
+        f"in {scopes[0]}{until}",
+        f"remove the one you do not want: claude mcp remove {shlex.quote(name)} -s {scopes[1]}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether a project's servers may be started: Codex trusts projects, Claude Code each server."""
+"""Projects that Codex does not trust, and servers that Claude Code needs approval for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_trust(survey: Survey) -> Iterator[Finding]:
-    """Look for servers of a project that Codex does not trust (ML109)."""
+    """Find servers of a project that Codex does not trust (ML109)."""
     user = codex_config.find_own(survey.site).path
     found: dict[str, list[Item]] = {}
     for item in survey.items:
@@ -25,52 +25,52 @@ def check_trust(survey: Survey) -> Iterator[Finding]:
         if is_trusted_as_project and item.is_of_project and item.entry.get("enabled", True):
             found.setdefault(item.file.path, []).append(item)
     if any(refusal.file.path == user for refusal in survey.refusals):
-        return  # nobody knows
+        return  # unknown
     for path, items in found.items():
         level = permission.read_trust(survey, items[0].file)
         if level == "trusted":
             continue
         root = _find_root(items[0])
         names = ", ".join(item.name for item in items)
-        said = f"{user} says that {root} is untrusted" if level else f"Codex does not trust {root}"
+        why = f"{user} marks {root} as untrusted" if level else f"Codex does not trust {root}"
         yield Finding(
             "ML109",
             Subject(items[0].host.name, "", "project", path),
-            f"{said}: it does not read this file, and does not start {names}",
-            f"if you trust it, run codex in {root} and say so; that writes "
+            f"{why}: it does not read this file, and does not start {names}",
+            f"if you trust it, run codex in {root} and confirm; that writes "
             f'[projects."{root}"] trust_level = "trusted" into {user}',
         )
 
 
 def _find_root(item: Item) -> str:
-    """Return the directory by which Codex comes to trust an entry of a project."""
+    """Return the directory that Codex must trust to read an entry of a project."""
     return permission.list_roots(os.path.dirname(os.path.dirname(item.file.path)))[-1]
 
 
 def check_approval(survey: Survey) -> Iterator[Finding]:
-    """Look for servers of a project that Claude Code asks about (ML110)."""
+    """Find servers of a project that Claude Code needs approval for (ML110)."""
     for item in survey.items:
         is_asked = item.host.quirks.approval == "of each server" and item.is_of_project
         if is_asked and item.why_not not in {permission.HIDDEN, permission.SKIPPED}:
-            yield from _tell(survey, item)
+            yield from _report(survey, item)
 
 
-def tell_why_not_started(survey: Survey, item: Item) -> str:
-    """Return why a host would not start a project's server; nothing if it would."""
+def explain_not_started(survey: Survey, item: Item) -> str:
+    """Return why a host would not start a project's server; "" if it would."""
     if not item.is_of_project:
         return ""
     title, approval = item.host.title, item.host.quirks.approval
     if approval == "of each server":
         state = permission.find_state(survey, item.name)
-        said = {"pending": f"you have not approved it in {title}", "rejected": permission.OFF}
-        return said.get(state, "")
+        reasons = {"pending": f"you have not approved it in {title}", "rejected": permission.OFF}
+        return reasons.get(state, "")
     if approval == "of the project":
         is_trusted = permission.read_trust(survey, item.file) == "trusted"
         return "" if is_trusted else f"{title} does not trust {_find_root(item)}"
-    return f"it came with the project, and only {title} knows whether you trust that"
+    return f"it came with the project, and only {title} knows whether you trust the project"
 
 
-def _tell(survey: Survey, item: Item) -> Iterator[Finding]:
+def _report(survey: Survey, item: Item) -> Iterator[Finding]:
     sources = survey.approvals
     approving = [
         path for path, settings in sources.items() if permission.approves(settings, item.name)
@@ -83,14 +83,14 @@ def _tell(survey: Survey, item: Item) -> Iterator[Finding]:
             for path, settings in sources.items()
             if permission.has(settings, "disabledMcpjsonServers", item.name)
         ]
-        message = f"{approving[0]} approves {item.name}, and {rejecting} disables it, which counts"
-        fix = f"take it out of disabledMcpjsonServers in {rejecting}, if you want it"
+        message = f"{approving[0]} approves {item.name}, but {rejecting} disables it, and that wins"
+        fix = f"if you want it, remove it from disabledMcpjsonServers in {rejecting}"
         yield Finding("ML110", item.point(), message, fix)
     elif state == "pending" and item.why_not != permission.OFF:
-        message = f"Claude Code does not start {item.name} in a terminal before you approve it"
+        message = f"Claude Code does not start {item.name} in a terminal until you approve it"
         if approving:
-            message += f"; {approving[0]} does, but counts only once you trust {project}"
-        fix = f"look at it, then run claude in {project} and answer what it asks"
+            message += f"; {approving[0]} approves it, but only once you trust {project}"
+        fix = f"review it, then run claude in {project} and answer its question"
         yield Finding("ML110", item.point(), message, fix)
 
 

@@ -115,7 +115,7 @@ def test_in_a_terminal_there_is_no_host(desk: Desk) -> None:
     assert values(told)["MCP_LAUNCH_ID"] == "(new with each launch)"
     assert told["frame"]["session"] == {
         "value": None,
-        "origin": "this host tells no session id",
+        "origin": "this host gives no session id",
     }
     assert "MCP_LAUNCH_SESSION_ID" not in values(told)
     assert origins(told)["PATH"] == "inherited"
@@ -143,7 +143,7 @@ def test_in_codexs_shell_there_is_no_thread(desk: Desk) -> None:
 
     assert told["frame"]["thread"] == {
         "value": None,
-        "origin": "the Codex process above us did not start us itself",
+        "origin": "the Codex process above us did not start us directly",
     }
     assert removed(told) == {"CODEX_THREAD_ID": "not this session's"}
 
@@ -875,7 +875,7 @@ def test_why_a_thread_is_not_known_is_told(desk: Desk) -> None:
     explained = desk.tell(explain="CODEX_THREAD_ID")["explained"]
 
     whys = [step["why"] for step in explained["steps"]]
-    assert "the Codex process above us did not start us itself" in whys
+    assert "the Codex process above us did not start us directly" in whys
 
 
 def test_every_value_is_explained_as_it_is_shown(desk: Desk) -> None:

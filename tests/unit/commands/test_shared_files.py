@@ -787,7 +787,7 @@ env_vars = ["A", { name = "T", source = "thread" }]
             '{"mcpServers": {"it": {"url": "https://example.org"}}}',
             "it is a remote server",
         ),
-        ("goose", "yaml", "extensions:\n  it:\n    type: builtin\n", "it is a part of Goose"),
+        ("goose", "yaml", "extensions:\n  it:\n    type: builtin\n", "it is part of Goose"),
     ],
     ids=["by its address", "built in"],
 )
