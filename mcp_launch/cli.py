@@ -1,4 +1,4 @@
-"""The full command line: everything but `run`, which never comes through here."""
+"""The full command line: every command except `run`, which has its own path in `__main__`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a poor locale is no reason to fail
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a locale without UTF-8 must not make us fail
     commands = _list_commands()
     try:
         usage_errors.check_command(arguments, commands)
         at = len(arguments)
         if "".join(arguments[:1]) in {"env", "wrap"} and "--" in arguments:
-            at = arguments.index("--")  # what follows are the words of a launch, none of ours
+            at = arguments.index("--")  # the rest are arguments of `run`, not ours
         usage_errors.check_wrap(arguments[:at])
         app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
     except LaunchError as error:
@@ -51,7 +53,7 @@ def run(arguments: list[str]) -> int:
             if is_for_host
             else code
         )
-    except Exception as fault:  # noqa: BLE001  # a fault of ours: reported, without a traceback
+    except Exception as fault:  # noqa: BLE001  # a bug in mcp-launch: reported without a traceback
         from mcp_launch.state import crash
 
         return tell(crash.describe(fault, is_launch=False), sys.stderr)
@@ -76,7 +78,7 @@ def _options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Hold the options of no command."""
+    """Declare the options that come before any command."""
 
 
 @app.command(
@@ -86,10 +88,10 @@ def _options(
 )
 def _run() -> None:
     """Start a server: mcp-launch run [OPTIONS] [--] COMMAND [ARGS...]."""
-    # __main__ takes every `run` before us, except where there is no fork.
+    # __main__ handles every `run` itself, except on systems without fork.
     raise LaunchError(
-        "`mcp-launch run` cannot promise to end a server's processes on this system",
-        fix="run it on Linux, on macOS or in WSL, or take it out of the entry here",
+        "`mcp-launch run` cannot guarantee that a server's processes end on this system",
+        fix="run it on Linux, on macOS or in WSL, or remove it from the entry on this machine",
     )
 
 
@@ -111,15 +113,15 @@ _Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would chan
 
 
 class _WithRunOptions(TyperCommand):
-    """A command whose `--` is followed by options of `run`, which typer does not know of."""
+    """A command that takes options of `run` after `--`, which typer does not parse."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
-        """Return what stands in the usage line."""
+        """Return the parts of the usage line."""
         return [*super().collect_usage_pieces(ctx), "[-- RUN-OPTIONS]"]
 
 
 @app.command("wrap", cls=_WithRunOptions)
-def _wrap(  # noqa: PLR0913  # typer wants one for each
+def _wrap(  # noqa: PLR0913  # typer wants a parameter for each option
     context: typer.Context,
     names: _Names = None,
     *,
@@ -131,13 +133,13 @@ def _wrap(  # noqa: PLR0913  # typer wants one for each
         bool,
         typer.Option(
             "--shared",
-            help="Also wrap files that Git tracks; mcp-launch is written there without its path.",
+            help="Also wrap files that Git tracks, naming mcp-launch without its path.",
         ),
     ] = False,
 ) -> None:
-    """Put mcp-launch before the servers in the hosts' files.
+    """Put mcp-launch in front of the servers' commands in the hosts' files.
 
-    What follows -- are options of run, which are written into the entries.
+    Options of run after -- are written into the entries.
     """
     options = tuple(context.obj)
     how = {"is_sure": yes, "is_dry": dry_run, "is_shared": shared, "options": options}
@@ -145,7 +147,7 @@ def _wrap(  # noqa: PLR0913  # typer wants one for each
 
 
 @app.command("unwrap")
-def _unwrap(  # noqa: PLR0913  # as many as it has options
+def _unwrap(  # noqa: PLR0913  # typer wants a parameter for each option
     names: _Names = None,
     *,
     host: _Hosts = None,
@@ -153,10 +155,10 @@ def _unwrap(  # noqa: PLR0913  # as many as it has options
     yes: _Yes = False,
     dry_run: _Dry = False,
     everywhere: Annotated[
-        bool, typer.Option("--all", help="Also the files of other projects that were wrapped.")
+        bool, typer.Option("--all", help="Also unwrap the files of other projects.")
     ] = False,
 ) -> None:
-    """Take mcp-launch out of the hosts' files again."""
+    """Remove mcp-launch from the hosts' files."""
     how = {"is_sure": yes, "is_dry": dry_run, "is_everywhere": everywhere}
     _edit((names, host, file), how, is_wrapping=False)
 
@@ -173,7 +175,7 @@ def _edit(
 
 @app.command("uninstall")
 def _uninstall(*, yes: _Yes = False, dry_run: _Dry = False) -> None:
-    """Take mcp-launch out of every file and remove its state, not the program itself."""
+    """Remove mcp-launch from every file and delete its state, but not the program itself."""
     from mcp_launch.commands import uninstall
 
     raise typer.Exit(uninstall.run(os.environ, is_sure=yes, is_dry=dry_run))
@@ -186,23 +188,23 @@ def _trust(
     ] = "",
     *,
     yes: _Yes = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Trust it no longer.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Stop trusting it.")] = False,
 ) -> None:
-    """Let a project's .mcp-launch.toml be used as it is now."""
+    """Allow a project's .mcp-launch.toml to be used, as it is now."""
     from mcp_launch.commands import trust
 
     if forget:
         path = trust.locate_kept(path)
         was_trusted = trust.forget(path, os.environ)
         say(path)
-        say("No longer trusted." if was_trusted else "It was not trusted: nothing was changed.")
+        say("No longer trusted." if was_trusted else "It was not trusted, so nothing was changed.")
         return
     path = trust.locate(path)
     record = trust.read(path, os.environ)
     for line in (path, *trust.describe(record)):
         say(line)
     if record["trusted"]:
-        say("Trusted already.")
+        say("Already trusted.")
         return
     if not yes and not (sys.stdin.isatty() and typer.confirm("Do you trust it?")):
         raise UsageError("nothing was changed", fix="answer yes, or add --yes")
@@ -215,15 +217,13 @@ def _doctor(
     *,
     host: _Hosts = None,
     as_json: _Json = False,
-    live: Annotated[bool, typer.Option("--live", help="Start every server, too.")] = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Show what could be mended.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="With --fix: do it without asking.")
-    ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also start every server.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Show what can be fixed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --fix: apply the fixes.")] = False,
 ) -> None:
-    """Say what is wrong with the servers of all hosts, and what to do.
+    """Check the servers of all hosts: show what is wrong and how to fix it.
 
-    Exit code: 0 nothing is wrong, 1 something is, 2 it could not look.
+    Exit code: 0 no problems, 1 problems found, 2 the checks could not run.
     """
     from mcp_launch.commands import doctor
 
@@ -239,7 +239,7 @@ def _ps(
         bool, typer.Option("--watch", "-w", help="Refresh every second; q quits.")
     ] = False,
 ) -> None:
-    """Show which servers run, for which session of which host."""
+    """Show the running servers, with the host and session of each."""
     from mcp_launch.commands import ps
 
     raise typer.Exit(ps.run(os.environ, is_json=as_json, is_watching=watch))
@@ -250,11 +250,13 @@ def _reap(
     *,
     older_than: Annotated[
         str,
-        typer.Option("--older-than", metavar="AGE", help="Only what is so old: 30m, 2h, 1d."),
+        typer.Option(
+            "--older-than", metavar="AGE", help="Only servers of this age or older: 30m, 2h, 1d."
+        ),
     ] = "",
     yes: _Yes = False,
 ) -> None:
-    """End the servers that are proven to have no host any more."""
+    """End the servers whose host is provably gone."""
     from mcp_launch.commands import reap
 
     raise typer.Exit(reap.run(os.environ, is_sure=yes, older_than=older_than))
@@ -266,7 +268,7 @@ def _env(
     server: Annotated[
         str,
         typer.Argument(
-            help="A server of a host or profile; or, after --, what follows `run`.",
+            help="A server of a host or profile; or, after --, the arguments of `run`.",
             metavar="[SERVER] [-- [RUN-OPTIONS] [COMMAND...]]",
             show_default=False,
         ),
@@ -275,11 +277,11 @@ def _env(
     host: _Hosts = None,
     explain: Annotated[
         str,
-        typer.Option("--explain", metavar="NAME", help="Tell where this variable comes from."),
+        typer.Option("--explain", metavar="NAME", help="Show where this variable comes from."),
     ] = "",
     as_json: _Json = False,
 ) -> None:
-    """Show what a server would get here and now, and where from."""
+    """Show what a server started here would get, and where each value comes from."""
     from mcp_launch.commands import env
 
     request = env.EnvRequest(server, host or [], explain, as_json, context.obj)
@@ -296,10 +298,12 @@ def _logs(
         str,
         typer.Option("--session", metavar="ID", help="A session or thread, or a part of its id."),
     ] = "",
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last.")] = 200,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what comes, too.")] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")
+    ] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new lines.")] = False,
 ) -> None:
-    """Show what servers said on stderr, and what launches decided."""
+    """Show what servers wrote to stderr, and what launches decided."""
     from mcp_launch.commands import logs
 
     wanted = logs.Wanted(server, session)
@@ -308,7 +312,7 @@ def _logs(
 
 @app.command("demo")
 def _demo() -> None:
-    """Show two sessions, and what is left when a host is killed."""
+    """Run two sessions, and show which processes are left when a host is killed."""
     from mcp_launch.commands.demo import show
 
     raise typer.Exit(show())

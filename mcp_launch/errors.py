@@ -1,4 +1,4 @@
-"""Everything that can stop a launch, and how a person is told about it.
+"""Everything that can stop a launch, and how it is reported to a person.
 
 Exit codes follow the other command prefixes (`env`, `timeout`, `nice`): 125 when
 we failed, 126 and 127 when the command cannot be started, otherwise the server's.
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class LaunchError(Exception):
-    """The launch cannot go on; carries the problem and the way out of it.
+    """The launch cannot continue; carries the problem and its fix.
 
     Both often quote a file, a project or a server, and end up on a terminal, in a log or in
-    a host's window, so they are made printable here, once, for every reader.
+    a host's window, so they are made printable here, once, for all of these.
     """
 
     exit_code = 125
@@ -26,27 +26,27 @@ class LaunchError(Exception):
         self.problem = printable(problem)
         self.fix = printable(fix)
         super().__init__(self.problem)
-        # Requests of the host, as lines, that nobody else will answer now.
+        # The host's requests, as lines, that nothing else will answer any more.
         self.pending: list[bytes] = []
-        self.unfinished = b""  # and the beginning of its next line
+        self.unfinished = b""  # the beginning of its next line
 
 
 class UsageError(LaunchError):
-    """The words after `mcp-launch run`, or their environment twins, make no sense."""
+    """The arguments of `mcp-launch run`, or the matching environment variables, are invalid."""
 
     suggestion = ""  # "did you mean …? ", if something similar exists; the fix begins with it
 
 
 class SourceMissing(LaunchError):
-    """A source that was asked for gave no value."""
+    """A requested source has no value."""
 
 
 class PlaceRefused(LaunchError):
-    """The server's directory is missing, or is no place for a session."""
+    """The server's directory is missing, or cannot be a session's directory."""
 
 
 class InFile(LaunchError):
-    """Something is wrong in a file, at a place in it if there is a line."""
+    """Something is wrong in a file, at a known place if `line` is set."""
 
     def __init__(
         self, problem: str, *, fix: str, path: str = "", line: int = 0, column: int = 0
@@ -60,11 +60,11 @@ class InFile(LaunchError):
 
 
 class ProfileRefused(InFile):
-    """A file with profiles makes no sense, or may not be used."""
+    """A profile file is invalid, or may not be used."""
 
 
 class ProfileUntrusted(ProfileRefused):
-    """A project's file may not be used, and never was: a launch that can do without it does."""
+    """A project's file was never trusted: a launch that can do without it ignores it."""
 
 
 class FileRefused(InFile):
@@ -72,17 +72,17 @@ class FileRefused(InFile):
 
 
 class LineageContradicted(LaunchError):
-    """The process table and the other end of stdin tell different stories."""
+    """The process table and the other end of stdin contradict each other."""
 
 
 class CommandNotFound(LaunchError):
-    """The server's command is nowhere on PATH."""
+    """The server's command is not on PATH."""
 
     exit_code = 127
 
 
 class NotExecutable(LaunchError):
-    """The server's command is there, but the system will not run it."""
+    """The server's command exists, but the system will not run it."""
 
     exit_code = 126
 
@@ -98,7 +98,7 @@ class ServerFailed(LaunchError):
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return "did you mean …? " for the front of a fix, or nothing when nothing is near."""
+    """Return "did you mean …? " to begin a fix with, or "" when no known word is close."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), 1)
@@ -106,16 +106,16 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text that can do nothing to a terminal but be shown.
+    """Return a text that is safe to show on a terminal.
 
-    Control characters (C0, DEL, C1), bidirectional overrides, line separators and whatever
-    else is not printable are shown as escapes.
+    Control characters (C0, DEL, C1), bidirectional overrides, line separators and everything
+    else that is not printable become escapes.
     """
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def tell(error: LaunchError, stream: TextIO | None) -> int:
-    """Write the error for a person and return the exit code that goes with it.
+    """Write the error for a person and return its exit code.
 
     Always stderr: our stdout is the server's, and one stray line on it would
     reach the host as a broken JSON-RPC message.

@@ -1,7 +1,7 @@
-"""What is a secret in what users wrote, and how the rest is shown without it.
+"""Find secrets in what users wrote, and mask them in everything that is shown.
 
-A secret is known by the name that stands before it, or by its own form. One that was seen where
-that can be told is taken out of every other text as well (`Scrubber`).
+A secret is recognised by the name before it, or by its own form. Once recognised in one place,
+it is masked in every other text as well (`Scrubber`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MASK = "***"
 
 _NAME = re.compile(ANYWHERE, re.IGNORECASE)
 
-# Keys that say where a secret is, not what it is.
+# Keys that name the place of a secret, not its value.
 _ELSEWHERE = re.compile(r"\w*_env_vars?|env_(?:http_headers|keys|vars)", re.IGNORECASE)
 
-# Where a secret stands in a text. Its end may be missing: what is long is cut. Names are no
-# longer than forty characters on either side, or texts without spaces would take forever.
+# Where a secret appears in a text. Its end may be missing, because long texts are cut. Names are
+# limited to forty characters on either side, or texts without spaces would take forever.
 _OPTIONS = rf"(?:^|\s)--?(?!-?no-)(?i:[\w-]{{0,40}}{ANYWHERE}[\w-]{{0,40}})"
 _PLACES = tuple(
     re.compile(pattern, re.VERBOSE | re.DOTALL)
     for pattern in (
-        # In quotes behind its name: in an object, a table, a script. A KeyError has no secret.
+        # In quotes after its name: in an object, a table, a script. A KeyError has no secret.
         rf"""(?i:{ANYWHERE}(?!\w{{0,40}}error|\w{{0,40}}_env_var)[\w-]{{0,40}})\\?["']?\s*[:=]\s*
              (?P<quote>\\?["'])(?P<secret>(?:(?!(?P=quote))(?:\\.|.))+)""",
         # Without quotes: in an address, a connection string, a shell's command line.
@@ -44,7 +44,7 @@ _PLACES = tuple(
     )
 )
 
-# Secrets that say by their form what they are, whatever they are called.
+# Secrets recognised by their form, whatever their name.
 _FORMS = (
     re.compile(
         r"""\b(?P<secret>
@@ -62,10 +62,10 @@ _FORMS = (
         )""",
         re.VERBOSE,
     ),
-    # The password in an address; a token in its place may stand alone.
+    # The password in a URL; a token may take its place, without a user name.
     re.compile(r"\w://[^\s:/@]*:(?P<secret>[^\s/]+)(?=@)"),
     re.compile(r"\bhttps?://(?P<secret>[\w.~%+-]{16,})(?=@)"),
-    # Addresses that are a secret themselves: whoever has one may post, or command a bot.
+    # URLs that are secrets themselves: anyone who has one can post, or command a bot.
     re.compile(
         r"""(?i:\bhooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/
             |\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/
@@ -75,7 +75,7 @@ _FORMS = (
             )(?P<secret>[^\s"'<>?\#]+)""",
         re.VERBOSE,
     ),
-    # What signs an address, or opens it.
+    # A parameter that signs a URL, or grants access to it.
     re.compile(
         r"""[?&](?i:sig|signature|x-(?:amz|goog)-signature|hmac|code)=
             (?P<secret>[^\s"'&\#]{12,})""",
@@ -83,19 +83,19 @@ _FORMS = (
     ),
 )
 
-# What stands where a secret would: a variable, a source of `run`, what we put there ourselves.
-_STANDS_IN = re.compile(
+# Placeholders for a secret: a variable, a source of `run`, our own mask.
+_PLACEHOLDER = re.compile(
     r"(?:(?i:bearer|basic|token)\s+)?(?:\$\{(?:\w+:)?[\w.][\w./-]*\}|\$[A-Z_][A-Z0-9_]*"
     rf"|\{{(?:env|file):[^}}]*\}}|\*\*\*|(?:SOURCE|{'|'.join((*SOURCES, *SPELLINGS))})[,.;)]?)"
 )
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token)\s+", re.IGNORECASE)
 
-# A name, not a text that has "=" in it somewhere; and an option that takes a value.
+# A name, not a text that contains "=" somewhere; and an option that takes a value.
 _PLAIN = re.compile(r"[\w.-]+")
 _OPTION = re.compile(r"-(?!-no-)[\w.-]+")
 
-# What `-p` means to these is not a password: a package, an interpreter, a port, a text to run.
-_OTHERWISE = {
+# Programs whose `-p` is not a password: a package, an interpreter, a port, a text to run.
+_OTHER_MEANING = {
     "npx",
     "npm",
     "pnpm",
@@ -110,32 +110,32 @@ _OTHERWISE = {
 }
 _PORT_OR_PACKAGE = re.compile(r"[\d.:\[\]-]+(?:/\w+)?|@?[\w.-]+(?:/[\w.-]+)+(?:@[\w.^~-]+)?")
 
-# In a comment names and values are not quoted.
+# In a comment, names and values are not quoted.
 _COMMENT = re.compile(r"(?:^|\s)(?:\#|//|/\*).*", re.DOTALL)
 _NOTED = re.compile(rf"""(?i:{ANYWHERE}[\w-]{{0,40}})["']?\s*[:=]\s*(?P<secret>[^\s"',]+)""")
 
-# What is hidden behind its name, but not looked for elsewhere: it is in too many other texts.
+# Values masked after their name, but not searched for elsewhere: too many other texts have them.
 _SHORTEST = 6
 _COMMON = re.compile(r"[a-z]{1,15}|\d{1,8}|[A-Z]+(?:_[A-Z]+)+|[.~]{0,2}/[^+=]*")
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether what has this name is likely to be a secret."""
+    """Return whether a value with this name is likely to be a secret."""
     return bool(_NAME.search(name)) and not _ELSEWHERE.fullmatch(name)
 
 
 def looks_secret(text: str) -> bool:
-    """Tell whether a text is a secret by its form."""
-    return any(_is_one(found["secret"]) for form in _FORMS for found in form.finditer(text))
+    """Return whether a text has the form of a secret."""
+    return any(_is_real(found["secret"]) for form in _FORMS for found in form.finditer(text))
 
 
 def is_common(text: str) -> bool:
-    """Tell whether a text is a plain word, a number or a path, which can be shown anywhere."""
-    return len(text) < _SHORTEST or bool(_COMMON.fullmatch(text) or _STANDS_IN.fullmatch(text))
+    """Return whether a text is a plain word, a number or a path, which is safe to show."""
+    return len(text) < _SHORTEST or bool(_COMMON.fullmatch(text) or _PLACEHOLDER.fullmatch(text))
 
 
 def mask(words: list[str]) -> list[str]:
-    """Return a command without what looks like a secret in it."""
+    """Return a command with everything that looks like a secret masked."""
     masked = []
     for before, word in zip(["", *words], words, strict=False):
         secret = _find_named(before, word) or _find_password(words, before, word)
@@ -144,19 +144,19 @@ def mask(words: list[str]) -> list[str]:
 
 
 def mask_text(text: str) -> str:
-    """Return a text without what is a secret by its form, or has a secret's name before it."""
+    """Return a text with its secrets masked, known by their form or by the name before them."""
     for place in (*_PLACES, *_FORMS):
         text = place.sub(_hide, text)
     return text
 
 
 def mask_comment(line: str) -> str:
-    """Return a line of a file without what has a secret's name before it in a comment."""
+    """Return a line of a file with the secrets in its comment masked."""
     return _COMMENT.sub(lambda found: _NOTED.sub(_hide, found.group()), line)
 
 
 def list_in_variables(variables: Mapping[str, str]) -> Iterator[str]:
-    """Return the secrets among variables, and those that are a part of one."""
+    """Return the secrets among the values of variables, whole or as a part of one."""
     for name, text in variables.items():
         yield from list_in_value(text, name)
 
@@ -169,18 +169,18 @@ def list_in_words(words: list[str]) -> Iterator[str]:
 
 
 def list_in_value(value: object, name: str = "") -> Iterator[str]:
-    """Return the secrets in an entry, or in anything else that was read from a host's file."""
+    """Return the secrets in an entry, or in any other value from a host's file."""
     if isinstance(value, dict):
         for key, one in value.items():
             if not _ELSEWHERE.fullmatch(str(key)):
-                # Of a secret's own table, each part is one.
+                # In a table with a secret's name, every value is a secret.
                 yield from list_in_value(one, f"{name} {key}" if is_secret_name(name) else str(key))
     elif isinstance(value, list):
         yield from list_in_words([one for one in value if isinstance(one, str)])
         for one in value:
             yield from list_in_value(one, name)
     elif isinstance(value, str):
-        if is_secret_name(name) and _is_one(value):
+        if is_secret_name(name) and _is_real(value):
             yield value
             yield _SCHEME.sub("", value, 1)
         for place in (*_PLACES, *_FORMS):
@@ -188,7 +188,7 @@ def list_in_value(value: object, name: str = "") -> Iterator[str]:
 
 
 def _find_named(before: str, word: str) -> str:
-    """Return the part of a word of a command that is a secret because of a name before it."""
+    """Return the part of a command's word that is a secret because of the name before it."""
     name, equals, value = word.partition("=")
     if equals and _PLAIN.fullmatch(name) and is_secret_name(name):
         secret = value
@@ -196,46 +196,46 @@ def _find_named(before: str, word: str) -> str:
         secret = word
     else:
         return ""
-    return secret if _is_one(secret) else ""
+    return secret if _is_real(secret) else ""
 
 
 def _find_password(words: list[str], before: str, word: str) -> str:
-    """Return a word that is a password behind `-p`, as far as its program uses it for one."""
+    """Return a word that is a password after `-p`, if the program uses `-p` for that."""
     if before != "-p" or word.startswith("-") or is_common(word):
         return ""
-    is_otherwise = not _OTHERWISE.isdisjoint(one.rpartition("/")[2] for one in words)
-    return "" if is_otherwise or _PORT_OR_PACKAGE.fullmatch(word) else word
+    has_other_meaning = not _OTHER_MEANING.isdisjoint(one.rpartition("/")[2] for one in words)
+    return "" if has_other_meaning or _PORT_OR_PACKAGE.fullmatch(word) else word
 
 
-def _is_one(text: str) -> bool:
-    return not _STANDS_IN.fullmatch(text)
+def _is_real(text: str) -> bool:
+    return not _PLACEHOLDER.fullmatch(text)
 
 
 def _hide(found: re.Match[str]) -> str:
     text, (start, end) = found.group(), found.span("secret")
-    if not _is_one(found["secret"]):
+    if not _is_real(found["secret"]):
         return text
     return text[: start - found.start()] + MASK + text[end - found.start() :]
 
 
 class Scrubber:
-    """Takes known secrets out of whatever is shown, wherever they turn up in it."""
+    """Masks known secrets wherever they appear in what is shown."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # A key may have many lines, and be shown by one of them.
+        # A key may have many lines, and any one of them may be shown.
         known = {line.strip() for secret in secrets for line in secret.splitlines()}
-        # The longest first: one may be a part of another.
+        # Longest first: one may be a part of another.
         self._known = sorted({one for one in known if not is_common(one)}, key=len, reverse=True)
 
     def clean(self, text: str) -> str:
-        """Return a text that can be shown."""
+        """Return a text with its secrets masked."""
         for secret in self._known:
             text = text.replace(secret, MASK)
         return mask_text(text)
 
-    def clean_all(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Return data that can be shown, whatever texts are in it."""
-        return {key: self._clean_value(value) for key, value in told.items()}
+    def clean_all(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return data with the secrets masked in all its texts."""
+        return {key: self._clean_value(value) for key, value in data.items()}
 
     def _clean_value(self, value: object) -> object:
         if isinstance(value, dict):

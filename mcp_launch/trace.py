@@ -1,7 +1,7 @@
-"""One line for each decision: in the launch's log always, on stderr when somebody asked.
+"""One line for each decision: always in the launch's log, on stderr only with tracing on.
 
-Never the value of a secret: callers trace names and origins of what comes from the
-user's environment or files, values only of what we found out ourselves.
+Never the value of a secret: for what comes from the user's environment or files, callers
+trace only names and origins; they trace values only of what we found out ourselves.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Log(Protocol):
-        """Where decisions are kept."""
+        """A place where decisions are recorded."""
 
         @property
         def descriptor(self) -> int:
-            """Return its file's, or -1."""
+            """Return the file descriptor of the log, or -1."""
 
         def note(self, text: str, moment: float | None = None) -> None:
-            """Keep one decision."""
+            """Record one decision."""
 
 
 _is_on = False
 _is_kept = True
 _log: Log | None = None
-_kept: list[tuple[str, float]] = []  # until there is a log: one is opened while the server boots
+_kept: list[tuple[str, float]] = []  # until the log is opened, while the server boots
 
 
 def turn_on() -> None:
-    """Show every decision from here on."""
+    """Print every decision from now on to stderr."""
     global _is_on  # noqa: PLW0603  # one process, one launch, one switch
     _is_on = True
 
 
 def note(text: str) -> None:
-    """Tell one decision and its origin."""
+    """Record one decision with its origin, and print it if tracing is on."""
     record(text)
     if _is_on:
         try:
             os.write(2, f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
         except OSError:
-            pass  # nobody reads our stderr any more; the launch does not depend on it
+            pass  # stderr is closed; the launch does not depend on it
 
 
 def record(text: str) -> None:
-    """Keep a line for the log, and show it to nobody."""
+    """Record a line in the log without printing it."""
     if _log is not None:
         _log.note(text)
     elif _is_kept:
@@ -57,24 +57,24 @@ def record(text: str) -> None:
 
 
 def keep_nothing() -> None:
-    """Keep no lines, neither these nor later ones."""
+    """Drop the lines kept so far, and keep no later ones."""
     global _is_kept  # noqa: PLW0603  # see above
     _is_kept = False
     _kept.clear()
 
 
 def list_descriptors() -> list[int]:
-    """Return what must stay open for lines to be kept."""
+    """Return the file descriptors that logging needs."""
     return [_log.descriptor] if _log is not None and _log.descriptor >= 0 else []
 
 
 def needs_log() -> bool:
-    """Tell whether there are lines to keep, and nowhere to."""
+    """Return whether lines are to be logged and no log is open yet."""
     return _is_kept and _log is None
 
 
 def write_to(log: Log) -> None:
-    """Keep all lines here, those before now too."""
+    """Write all lines to this log, including those kept so far."""
     global _log  # noqa: PLW0603  # one process, one launch, one log
     for text, moment in _kept:
         log.note(text, moment)

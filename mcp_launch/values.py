@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Verdict = Literal["same", "different", "unknown"]
 
 
-# Whoever starts a program by hand does it from one of these.
+# Programs that are started by hand are started from one of these.
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh"})
 
 
@@ -28,7 +28,7 @@ class Found:
 
 
 class Missing:
-    """No value, and every place that was looked at for it."""
+    """No value, and every place that was searched for it."""
 
     __slots__ = ("searched",)
 
@@ -37,7 +37,7 @@ class Missing:
 
 
 class Variable:
-    """One variable that the server is to get, and from where."""
+    """One variable that the server should get, and its source."""
 
     __slots__ = ("default", "is_required", "sought", "source")
 
@@ -55,9 +55,9 @@ class Variable:
 
 
 def name_home(directory: str, home: str, own: list[str], title: str) -> str:
-    """Return which home a directory is, or that it is `/`; nothing for any other.
+    """Return what to call a directory that is a home or `/`; "" for any other directory.
 
-    `home` is the user's, `own` are those of the host with this title.
+    `home` is the user's home, `own` are the homes of the host with this title.
     """
     if not directory or "\0" in directory:
         return ""  # no directory can have such a name
@@ -68,15 +68,15 @@ def name_home(directory: str, home: str, own: list[str], title: str) -> str:
 
 
 def is_same_directory(one: str, other: str) -> bool:
-    """Tell whether two names are one directory's, by whatever links they lead there."""
+    """Return whether two paths lead to the same directory, links resolved."""
     try:
         return "" not in {one, other} and os.path.realpath(one) == os.path.realpath(other)
     except ValueError:
-        return False  # a name that no directory can have
+        return False  # not a valid path
 
 
 def find_home_directory(environ: Mapping[str, str]) -> str:
-    """Return the user's home; a host may clear HOME, the password file remains."""
+    """Return the user's home: HOME, or the password file if a host has cleared HOME."""
     home = environ.get("HOME")
     if home:
         return home
@@ -85,7 +85,7 @@ def find_home_directory(environ: Mapping[str, str]) -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
-        return "/"  # a container's bare uid: it has no home that could be mistaken for a place
+        return "/"  # a container's uid without a user has no home
 
 
 def expand_home(path: str, home: str) -> str:
@@ -106,13 +106,13 @@ def walk_upward(directory: str) -> Iterator[str]:
 
 
 class ProcessIdentity:
-    """One process, told apart from any later process with the same pid."""
+    """One process, distinct from any later process with the same pid."""
 
     __slots__ = ("pid", "start")
 
     def __init__(self, pid: int, start: str | None) -> None:
         self.pid = pid
-        self.start = start  # None: this platform could not tell us
+        self.start = start  # None: unknown on this platform
 
 
 class Process:
@@ -122,12 +122,12 @@ class Process:
 
     def __init__(self, identity: ProcessIdentity, parent: int, name: str) -> None:
         self.identity = identity
-        self.parent = parent  # its pid; 0 when there is none to be seen
+        self.parent = parent  # its pid; 0 when no parent is visible
         self.name = name  # what the kernel calls it
 
 
 def compare(recorded: ProcessIdentity, seen: ProcessIdentity) -> Verdict:
-    """Tell whether two sightings are of one process.
+    """Return whether two observations are of the same process.
 
     "unknown" is not "different": callers that destroy something (reclaim a lease,
     end a process) must require "different"; callers that trust something (accept
@@ -138,7 +138,7 @@ def compare(recorded: ProcessIdentity, seen: ProcessIdentity) -> Verdict:
     if recorded.start is None or seen.start is None:
         return "unknown"
     if recorded.start.partition(":")[0] != seen.start.partition(":")[0]:
-        return "unknown"  # two readers, two spellings of the same moment
+        return "unknown"  # two readers write the same moment differently
     return "same" if recorded.start == seen.start else "different"
 
 
@@ -169,7 +169,7 @@ class Stamp:
         self._is_final = False
 
     def may_have_changed(self, seen: os.stat_result) -> bool:
-        """Tell whether the file is to be read now; `seen` is from right before that."""
+        """Return whether the file must be read now; `seen` is from right before that."""
         mark = (seen.st_mtime_ns, seen.st_size, seen.st_ino)
         if mark == self._mark and self._is_final:
             return False

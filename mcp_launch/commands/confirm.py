@@ -1,4 +1,4 @@
-"""Ask before anything is changed or ended."""
+"""Ask the user before anything is changed or ended."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
-    """Tell whether the user wants it.
+    """Return whether the user agrees.
 
     Raises:
-        UsageError: There is cannot be asked.
+        UsageError: The user cannot be asked.
 
     """
     if is_sure:

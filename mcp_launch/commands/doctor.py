@@ -1,4 +1,4 @@
-"""`mcp-launch doctor`: look, show, mend, look again."""
+"""`mcp-launch doctor`: check, show, fix, check again."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.finding import Finding, Repair
     from mcp_launch.machine.survey import Survey
 
-# Exit codes: nothing is wrong, something is, it could not look.
-_WELL, _ILL, _BLIND = 0, 1, 2
+# Exit codes: no problems, problems found, a check could not run.
+_HEALTHY, _PROBLEMS, _INCOMPLETE = 0, 1, 2
 
-# What is good to know, and as it should be.
+# Findings that are information, not problems.
 _HARMLESS = {"ML017"}
 
 
@@ -43,38 +43,38 @@ class DoctorRequest(NamedTuple):
 
 
 def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
-    """Look at everything, show what is wrong, mend what can be; return the exit code."""
+    """Run all checks, show the findings, fix what can be fixed; return the exit code."""
     check_hosts(request.hosts)
     if request.is_sure and not request.is_fixing:
         raise UsageError(
-            "--yes alone does nothing", fix="write --fix --yes to fix what can be fixed"
+            "--yes without --fix does nothing", fix="use --fix --yes to fix what can be fixed"
         )
     console: Console = Screen()
-    survey, findings = _look(request, environ)
+    survey, findings = _examine(request, environ)
     report = Report(survey, findings)
     if not request.is_json:
         report.show(console)
-    if request.is_fixing and _mend(console, report, findings, request):
-        survey, findings = _look(request, environ)  # did it help?
+    if request.is_fixing and _fix(console, report, findings, request):
+        survey, findings = _examine(request, environ)  # did it help?
         report = Report(survey, findings)
         if not request.is_json:
             report.show(console)
     if request.is_json:
         sys.stdout.write(json.dumps(report.describe(), indent=2) + "\n")
     if any(finding.code == "ML001" for finding in findings):
-        return _BLIND
-    return _ILL if any(finding.code not in _HARMLESS for finding in findings) else _WELL
+        return _INCOMPLETE
+    return _PROBLEMS if any(finding.code not in _HARMLESS for finding in findings) else _HEALTHY
 
 
-def _look(request: DoctorRequest, environ: Mapping[str, str]) -> tuple[Survey, list[Finding]]:
+def _examine(request: DoctorRequest, environ: Mapping[str, str]) -> tuple[Survey, list[Finding]]:
     survey = open_survey(environ, only=request.hosts, needs_project=True)
     if not request.is_live:
         return survey, examine(survey)
-    return survey, _look_alive(survey)
+    return survey, _examine_live(survey)
 
 
-def _look_alive(survey: Survey) -> list[Finding]:
-    """Start the servers too, and show how far that is."""
+def _examine_live(survey: Survey) -> list[Finding]:
+    """Return the findings with all servers started, and show the progress."""
     progress = Screen(is_stderr=True)
     with progress.status("starting servers…"):
 
@@ -84,19 +84,17 @@ def _look_alive(survey: Survey) -> list[Finding]:
         return examine(survey, show)
 
 
-def _mend(
-    console: Console, report: Report, findings: list[Finding], request: DoctorRequest
-) -> bool:
-    """Do what can be done safely, or only say what that is; True if anything was done."""
+def _fix(console: Console, report: Report, findings: list[Finding], request: DoctorRequest) -> bool:
+    """Apply the safe fixes, or only list them; return whether any was applied."""
     repairs = {finding.repair.what: finding.repair for finding in findings if finding.repair}
     if request.is_json:
-        console = Screen(is_stderr=True)  # stdout is a program's
+        console = Screen(is_stderr=True)  # stdout is for JSON
 
     def say(text: str) -> None:
         console.print(Text(report.clean(text)))
 
     if not repairs:
-        say("There is nothing that mcp-launch can fix by itself.")
+        say("There is nothing that mcp-launch can fix automatically.")
         return False
     if not request.is_sure:
         for line in _list_plan(list(repairs), findings):
@@ -109,7 +107,7 @@ def _mend(
             for repair in joined:
                 say(f"done: {repair.what}")
             if isinstance(joined[0].act, Wrapping):
-                say(f"  a copy of the file as it was is in {backups.find_directory(state)}")
+                say(f"  a copy of the original file is in {backups.find_directory(state)}")
         except LaunchError as error:
             tell(error, sys.stderr)
     return True
@@ -118,13 +116,13 @@ def _mend(
 def _list_plan(acts: list[str], findings: list[Finding]) -> Iterator[str]:
     yield from (f"would {what}" for what in acts)
     if left := sum(not finding.repair for finding in findings):
-        are = "1 finding is" if left == 1 else f"{left} findings are"
-        yield f"{are} left to you: the fix that is shown with each says what to do."
-    yield "Nothing was changed: add --yes to do it."
+        need = "1 finding needs" if left == 1 else f"{left} findings need"
+        yield f"{need} you: follow the fix shown above."
+    yield "Nothing was changed: add --yes to apply these fixes."
 
 
 def _join(repairs: Iterable[Repair]) -> Iterator[tuple[list[Repair], Callable[[], None]]]:
-    """Return what is done in one go: a file is written once for all the entries in it."""
+    """Return the repairs grouped by act: a file is written once for all its entries."""
     files: dict[str, list[tuple[Repair, Wrapping]]] = {}
     for repair in repairs:
         if isinstance(repair.act, Wrapping):

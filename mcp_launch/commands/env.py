@@ -1,6 +1,6 @@
-"""`mcp-launch env`: what a server would get here and now, each value with its origin.
+"""`mcp-launch env`: what a server started here would get, each value with its origin.
 
-Nothing is started, written, or read from stdin.
+Starts nothing, writes nothing, and does not read stdin.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from mcp_launch.system import ProcessTable
 
-# How much of a value is shown, and how much of a line it may take from what stands behind it.
+# How much of a value is shown, and up to which width values are aligned.
 _WIDTH = 72
 _ALIGNED = 40
 
-# How a row is shown: a name, its value, and where that is from.
+# The styles of a row: a name, its value, and the value's origin.
 _STYLES = ("bold", "", "dim")
 
 
@@ -48,7 +48,7 @@ class EnvRequest(NamedTuple):
 def run(
     request: EnvRequest, environ: Mapping[str, str], *, table: ProcessTable | None = None
 ) -> int:
-    """Tell what a server would get; return 1 if a launch would stop, or has no such variable.
+    """Show what a server would get; return 1 if its launch would fail or the variable is missing.
 
     Raises:
         UsageError: There is no such server, several hosts have one, or none was named.
@@ -56,40 +56,40 @@ def run(
     """
     if request.hosts and not request.server:
         raise UsageError(
-            "--host goes with a server",
-            fix=f"write: mcp-launch env SERVER --host {request.hosts[0]}",
+            "--host needs a server",
+            fix=f"name one: mcp-launch env SERVER --host {request.hosts[0]}",
         )
     launch.prepare_process()
     found = preview_inputs.look_here(request.words, environ, table or open_table())
     if request.server:
         found = preview_inputs.look_at_server(request.server, request.hosts, request.words, found)
     preview = Preview(found)
-    told = env_report.describe(preview)
+    report = env_report.describe(preview)
     is_there = True
     if request.explained:
         explained = env_explanation.explain(preview, request.explained)
-        told["explained"] = env_report.describe_explanation(preview, request.explained, explained)
+        report["explained"] = env_report.describe_explanation(preview, request.explained, explained)
         is_there = explained.used is not None
-    told = env_report.make_scrubber(preview).clean_all(told)
+    report = env_report.make_scrubber(preview).clean_all(report)
     if request.is_json:
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
     else:
-        _show(told)
+        _show(report)
     return 0 if is_there and not preview.list_stopping() else 1
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(report: dict[str, Any]) -> None:
     console = Screen()
-    if "explained" in told:
-        _show_explanation(console, told["explained"])
+    if "explained" in report:
+        _show_explanation(console, report["explained"])
     else:
-        _show_all(console, told)
-    for note in told["notes"]:
+        _show_all(console, report)
+    for note in report["notes"]:
         _print(console, f"Note: {note}", "yellow")
-    said = told.get("explained", {}).get("fix")
-    for error in (error for error in told["problems"] if error["fix"] != said):
+    shown = report.get("explained", {}).get("fix")
+    for error in (error for error in report["problems"] if error["fix"] != shown):
         when = "once wrapped, the launch" if error["only_if_wrapped"] else "the launch"
-        _print(console, f"{when} would stop: {error['problem']}", "red")
+        _print(console, f"{when} would fail: {error['problem']}", "red")
         _print(console, f"  fix: {error['fix']}")
 
 
@@ -108,8 +108,8 @@ def _show_explanation(console: Console, explained: dict[str, Any]) -> None:
         _print(console, f"  fix: {explained['fix']}")
 
 
-def _show_all(console: Console, told: dict[str, Any]) -> None:
-    entry, frame = told["entry"], told["frame"]
+def _show_all(console: Console, report: dict[str, Any]) -> None:
+    entry, frame = report["entry"], report["frame"]
     if entry:
         _print(console, f"{entry['server']}: {entry['host']}, {entry['scope']}, {entry['file']}")
     _show_rows(
@@ -117,28 +117,28 @@ def _show_all(console: Console, told: dict[str, Any]) -> None:
     )
     is_launched = entry is None or entry["is_wrapped"]
     _print(console, "mcp-launch sets:" if is_launched else "mcp-launch would set:", "underline")
-    _show_rows(console, _list_rows(told, is_set=True))
-    _print(console, "handed on as it is:", "underline")
-    _show_rows(console, _list_rows(told, is_set=False))
-    if told["removed"]:
-        _print(console, "not handed on:", "underline")
+    _show_rows(console, _list_rows(report, is_set=True))
+    _print(console, "passed on unchanged:", "underline")
+    _show_rows(console, _list_rows(report, is_set=False))
+    if report["removed"]:
+        _print(console, "not passed on:", "underline")
     reasons: dict[str, list[str]] = {}
-    for one in told["removed"]:
+    for one in report["removed"]:
         reasons.setdefault(one["why"], []).append(one["name"] or '""')
     for why, names in reasons.items():
         _print(console, f"{', '.join(names)}: {why}")
 
 
-def _list_rows(told: dict[str, Any], *, is_set: bool) -> list[tuple[str, str, str]]:
+def _list_rows(report: dict[str, Any], *, is_set: bool) -> list[tuple[str, str, str]]:
     return [
         (one["name"], one["value"] or "(empty)", one["origin"])
-        for one in told["variables"]
+        for one in report["variables"]
         if one["is_set"] is is_set
     ]
 
 
 def _show_rows(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:
-    """Show rows in columns; lines are as long as they are, for whoever reads them by program."""
+    """Show rows in columns; long lines are not broken, so that programs can read them."""
     shown = [(_cut(name), _cut(value), printable(origin)) for name, value, origin in rows]
     widths = [max((cell_len(row[at]) for row in shown), default=0) for at in (0, 1)]
     for row in shown:

@@ -84,10 +84,10 @@ def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     """Return each place where a variable can be asked for, how, and else why not."""
     given = split(preview.situation.arguments)[0].get("--env", [])
     try:
-        twins = options.read_twins(preview.situation.environ)["--env"] or []
+        exported = options.read_twins(preview.situation.environ)["--env"] or []
     except UsageError:
-        twins = []  # it is among the problems
-    for place, texts in (("the option --env", given), (options.name_twin("--env"), twins)):
+        exported = []  # it is among the problems
+    for place, texts in (("the option --env", given), (options.name_twin("--env"), exported)):
         pairs = [text.strip().partition("=") for text in texts]
         sources = [source for asked, _, source in pairs if asked == name]
         yield place, _name_source(sources[-1]) if sources else "", "it does not name it"

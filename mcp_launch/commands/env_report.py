@@ -1,4 +1,4 @@
-"""What a launch would know and decide, as data; and the secrets that are not to be left in it."""
+"""What a launch would know and decide, as data, and how to mask the secrets in it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
-# What stands for an id that is made when a server is started.
+# Shown for an id that is created when a server is started.
 _NEW = "(new with each launch)"
 
 
 def describe(preview: Preview) -> dict[str, Any]:
-    """Return all of it."""
+    """Return everything about a launch, as data."""
     stopping = preview.list_stopping()
     return {
         "version": VERSION,
@@ -103,7 +103,7 @@ def _list_removed(preview: Preview) -> dict[str, str]:
 
 
 def describe_explanation(preview: Preview, name: str, explained: Explanation) -> dict[str, Any]:
-    """Return where one variable was looked for."""
+    """Return where one variable was searched for, as data."""
     steps = [
         {
             "place": step.place,
@@ -116,7 +116,7 @@ def describe_explanation(preview: Preview, name: str, explained: Explanation) ->
 
 
 def make_scrubber(preview: Preview) -> masking.Scrubber:
-    """Return what takes every secret that the launch comes across out of what is told of it."""
+    """Return a scrubber that masks every secret that the launch would see."""
     return masking.Scrubber(_list_secrets(preview))
 
 
@@ -133,7 +133,7 @@ def _list_secrets(preview: Preview) -> Iterator[str]:
 
 
 def _hide(preview: Preview, name: str, text: str) -> str:
-    """Return a variable's value as it can be shown, as far as its name decides it."""
+    """Return a variable's value, masked if its name or its origin calls for that."""
     if text == preview.found.launch.value:
         return _NEW
     is_hidden = masking.is_secret_name(name) or _is_entrys(preview, name, text)
@@ -141,7 +141,7 @@ def _hide(preview: Preview, name: str, text: str) -> str:
 
 
 def _is_entrys(preview: Preview, name: str, text: str) -> bool:
-    """Tell whether a value is from the entry's own `env`, where any name may have a secret."""
+    """Return whether a value is from the entry's `env`, where any value may be a secret."""
     item, environ = preview.situation.item, preview.situation.environ
     own = {one: environ.get(one) for one in item.variables} if item else {}
     return own.get(name) == text or (text in own.values() and not masking.is_common(text))
@@ -159,7 +159,7 @@ def _describe_entry(preview: Preview) -> dict[str, Any] | None:
 
 
 def _frame(preview: Preview) -> dict[str, Found | Missing]:
-    """Return what is known of the launch itself."""
+    """Return the facts about the launch itself."""
     found, line, decided = preview.found, preview.situation.line, preview.decided
     refused = preview.place_refused
     frame: dict[str, Found | Missing] = {

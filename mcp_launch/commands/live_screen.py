@@ -1,4 +1,4 @@
-"""A live screen: drawn anew every second until the user has seen enough."""
+"""A live screen, redrawn every second until the user quits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-# How often the screen is drawn.
+# How often the screen is redrawn, in seconds.
 _INTERVAL = 1.0
 
 # q, and the end of input.
@@ -30,7 +30,7 @@ _QUIT = b"qQ\x04"
 
 
 def watch(draw: Callable[[], RenderableType]) -> None:
-    """Show what `draw` returns, until q or ^C; leave the terminal as it was.
+    """Show what `draw` returns, until q or ^C; then restore the terminal.
 
     Raises:
         UsageError: There is no terminal.
@@ -45,25 +45,25 @@ def watch(draw: Callable[[], RenderableType]) -> None:
 
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
-    # Whoever ends us some other way gets the terminal back, too.
+    # Restore the terminal also when we are terminated.
     handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Screen(soft_wrap=False)
     try:
-        tty.setcbreak(fd)  # keys come one by one, and are not shown
-        # ^Z and ^\\ would leave the screen as it is, to a shell that knows nothing of it.
+        tty.setcbreak(fd)  # read keys one by one, without echo
+        # ^Z and ^\\ would return to the shell without restoring the screen.
         mode = termios.tcgetattr(fd)
         mode[6][termios.VSUSP] = mode[6][termios.VQUIT] = b"\0"
         termios.tcsetattr(fd, termios.TCSANOW, mode)
         with Live(console=console, screen=True, auto_refresh=False) as live:
             is_over = False
             while not is_over:
-                # Not left to rich: COLUMNS and LINES, where they are set, stay as they were.
+                # Not left to rich, which uses COLUMNS and LINES if set; these never change.
                 columns, lines = os.get_terminal_size(fd)
                 console.size = ConsoleDimensions(columns or 80, lines or 24)
                 live.update(_fit(console, draw()), refresh=True)
                 is_over = _is_over(fd)
     except KeyboardInterrupt:
-        pass  # the way to end it
+        pass  # the normal way to quit
     except OSError:
         pass  # the terminal is gone
     finally:
@@ -73,8 +73,8 @@ def watch(draw: Callable[[], RenderableType]) -> None:
 
 
 def _fit(console: Console, drawn: RenderableType) -> RenderableType:
-    """Return what fits on the screen, and how much does not."""
-    # A console of its own: what is printed on the live one would be drawn above the screen.
+    """Return the part that fits on the screen, and a line about the rest."""
+    # A separate console: printing on the live one would draw above the screen.
     aside = Screen(
         file=io.StringIO(), force_terminal=True, width=console.size.width, soft_wrap=False
     )
@@ -84,12 +84,12 @@ def _fit(console: Console, drawn: RenderableType) -> RenderableType:
     rest = len(lines) - console.size.height + 1
     if rest <= 1:
         return drawn
-    shown = [*lines[:-rest], f"… {rest} more lines (without --watch all are shown)"]
+    shown = [*lines[:-rest], f"… {rest} more lines (leave out --watch to see all)"]
     return Text.from_ansi("\n".join(shown))
 
 
 def _is_over(fd: int) -> bool:
-    """Wait for the next drawing; True if the user wants no more, or the terminal is gone."""
+    """Wait until the next redraw; return True if the user quits or the terminal is gone."""
     if not select.select([fd], [], [], _INTERVAL)[0]:
         return False
     try:

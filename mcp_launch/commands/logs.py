@@ -1,4 +1,4 @@
-"""`mcp-launch logs`: what servers said on stderr, and what launches decided, in order."""
+"""`mcp-launch logs`: what servers wrote to stderr and what launches decided, in order."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-# How often to look for more.
+# How often to look for new lines, in seconds.
 _INTERVAL = 0.2
 
-# How much of a launch's id tells it from others that run at the same time.
+# How much of a launch's id is shown: enough to distinguish launches that run at the same time.
 _ID_SHOWN = 6
 
 _STYLES = {"i": "bold", "e": "", "n": "yellow", "t": "dim"}
@@ -39,28 +39,28 @@ class Line(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Whose lines to show."""
+    """Which lines to show."""
 
     server: str = ""
     session: str = ""  # a session or a thread, or a part of its id
 
 
 class Reader:
-    """Reads one launch's log, and later what was added to it."""
+    """Reads one launch's log, and later the lines added to it."""
 
     def __init__(self, path: str, count: int | None, entries: Mapping[str, list[str]]) -> None:
         self.launch = os.path.basename(path).partition(".")[0]
         self.facts: dict[str, object] = {}
         self._path = path
-        self._entries = entries  # what the hosts' files call each command
-        self._mark = b""  # what tells the file that was read last from others of its name
+        self._entries = entries  # the names in the hosts' files, by command
+        self._mark = b""  # the first line of the file that was read last, which identifies it
         self._offset = 0
-        self._told = ""  # everything that names whom it is for
+        self._identity = ""  # all text that may name its session or thread
         self._introduction: Line | None = None
-        self._lines: deque[Line] = deque(maxlen=count)  # of what is there at first
+        self._lines: deque[Line] = deque(maxlen=count)  # limited to `count` on the first read
 
     def read(self) -> None:
-        """Take what is new; if the file was begun anew, the rest of the one before it, too."""
+        """Read the new lines; after a rotation, first the rest of the previous file."""
         try:
             with open(self._path, "rb") as file:
                 mark = file.readline()
@@ -77,7 +77,7 @@ class Reader:
             with open(self._path + launch_log.BEFORE, "rb") as file:
                 before = file.readline()
                 if before == mark:
-                    return  # it is begun anew this very moment
+                    return  # it is being rotated right now
                 file.seek(self._offset if before == self._mark else 0)
                 self._take(file.read())
         except OSError:
@@ -98,7 +98,7 @@ class Reader:
             else:
                 self._lines.append(line)
             if kind in "it":
-                self._told += text
+                self._identity += text
 
     def _take_facts(self, line: Line) -> None:
         try:
@@ -111,27 +111,27 @@ class Reader:
 
     @property
     def names(self) -> list[str]:
-        """Return what it is called: in the hosts' files, and what the launch was told."""
-        told = str(self.facts.get("server"))
+        """Return the server's names: those in the hosts' files, and the one given to the launch."""
+        given = str(self.facts.get("server"))
         names = self._entries.get(str(self.facts.get("mark")), [])
-        return [told] if told in names else [*names, told]
+        return [given] if given in names else [*names, given]
 
     def is_wanted(self, wanted: Wanted) -> bool:
-        """Tell whether to show it."""
-        return wanted.server in {"", *self.names} and wanted.session in self._told
+        """Return whether to show this log."""
+        return wanted.server in {"", *self.names} and wanted.session in self._identity
 
     def take_lines(self) -> list[Line]:
-        """Return what was not returned before."""
+        """Return the lines that were not returned before."""
         lines, self._lines = list(self._lines), deque()
         first, self._introduction = self._introduction, None
         if first is None:
             return lines
-        # The log is opened only when the server is on its way: decisions are older.
+        # The log is opened only while the server starts, so decisions are older than it.
         return [first._replace(moment=min(line.moment for line in (first, *lines))), *lines]
 
 
 def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following: bool) -> int:
-    """Show the last lines, and with `is_following` what comes after them, until ^C."""
+    """Show the last lines, and with `is_following` all new ones, until ^C."""
     console = Screen(soft_wrap=not sys.stdout.isatty())
     directory = launch_log.find_directory(environ)
     entries = _list_entries(environ)
@@ -149,7 +149,7 @@ def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following:
             for reader, line in _take(readers, wanted):
                 _show(console, reader, line)
     except KeyboardInterrupt:
-        pass  # the way to end it
+        pass  # the normal way to quit
     return 0
 
 
@@ -171,7 +171,7 @@ def _look(
     try:
         names = os.listdir(directory)
     except OSError:
-        return  # nobody has launched anything yet
+        return  # nothing was launched yet
     for name in names:
         if name.endswith(launch_log.ENDING):
             reader = Reader(f"{directory}/{name}", count, entries)
@@ -189,7 +189,7 @@ def _check(wanted: Wanted, readers: dict[str, Reader], directory: str) -> None:
         )
     if wanted.server and wanted.server not in servers:
         raise UsageError(
-            f"there is no log of a server {printable(wanted.server)}",
+            f"there is no log of the server {printable(wanted.server)}",
             fix=f"{suggest(wanted.server, servers)}there are logs of {', '.join(servers)}",
         )
     raise UsageError(
@@ -199,7 +199,7 @@ def _check(wanted: Wanted, readers: dict[str, Reader], directory: str) -> None:
 
 
 def _take(readers: dict[str, Reader], wanted: Wanted) -> Iterator[tuple[Reader, Line]]:
-    """Return the new lines of all that are wanted, in the order of time."""
+    """Return the new lines of all wanted logs, in order of time."""
     new = [
         (reader, line)
         for reader in readers.values()
@@ -217,9 +217,9 @@ def _introduce(facts: dict[str, object]) -> str:
 
 def _show(console: Console, reader: Reader, line: Line) -> None:
     clock = time.strftime("%m-%d %H:%M:%S", time.localtime(line.moment))
-    whose = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
+    label = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
     shown = Text(f"{clock} ", "dim")
-    shown.append(printable(whose), "cyan")
+    shown.append(printable(label), "cyan")
     text = printable(line.text.rstrip("\r").expandtabs())
     shown.append(f" {'stdout: ' if line.kind == 'n' else ''}{text}", _STYLES.get(line.kind, ""))
     console.print(shown)

@@ -1,4 +1,4 @@
-"""`mcp-launch ps`: which servers run, for which session of which host, and what they cost."""
+"""`mcp-launch ps`: the running servers, with the host, session and memory of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
-# Wide enough for every line where there is no screen that would break it.
+# Wide enough for every line when the output is not a terminal.
 _NO_SCREEN_WIDTH = 1000
 
 
@@ -39,9 +39,9 @@ def run(
     is_watching: bool = False,
     table: ProcessTable | None = None,
 ) -> int:
-    """Show what runs, once or until the user has seen enough."""
+    """Show the running servers, once or until the user quits."""
     if is_json and is_watching:
-        raise UsageError("--watch shows a screen, --json is for programs", fix="leave out one")
+        raise UsageError("--watch and --json cannot be combined", fix="leave out one of them")
     survey = open_survey(environ, table)
     if is_json:
         sys.stdout.write(json.dumps(describe(survey.take_census()), indent=2) + "\n")
@@ -69,7 +69,7 @@ def _draw(census: Census) -> Group:
     trees = [_draw_host(host) for host in census.hosts]
     for title, style, servers in (
         ("no host (mcp-launch reap ends them)", "bold red", census.ownerless),
-        ("no host seen (mcp-launch reap leaves them alone)", "bold", census.doubtful),
+        ("no host seen (mcp-launch reap skips them)", "bold", census.doubtful),
     ):
         if servers:
             trees.append(Tree(Text(title, style), guide_style="dim"))
@@ -95,54 +95,54 @@ def _draw_host(host: HostProcess) -> Tree:
 
 def _label_session(session: Session) -> Text:
     if session.thread:
-        whose = f"thread {session.thread}"
+        label = f"thread {session.thread}"
     elif session.session:
-        whose = f"session {session.session}"
+        label = f"session {session.session}"
     else:
-        whose = "no session known"
-    return Text(printable(f"{whose}  {session.memory}"), "cyan")
+        label = "no session known"
+    return Text(printable(f"{label}  {session.memory}"), "cyan")
 
 
 def _draw_server(server: Server) -> Text:
-    """Return one line: who, where, how old, how large, for whom and how that is known."""
+    """Return one line: name, project, age, memory, session and how it is known."""
     facts = [
         server.project,
         f"pid {server.pid}",
         f"up {units.tell_age(server.age)}",
         str(server.memory),
     ]
-    facts += _tell_launch(server) or [_tell_starter(server)]
+    facts += _describe_launch(server) or [_describe_starter(server)]
     facts += [server.why_ownerless or server.doubt]
     label = Text(printable(server.name), "bold" if server.launch else "dim bold")
     label.append(printable("  " + "  ".join(filter(None, facts))), "not bold")
     return label
 
 
-def _tell_starter(server: Server) -> str:
+def _describe_starter(server: Server) -> str:
     if server.state:
         return f"started by an mcp-launch that keeps its files in {server.state}"
     return "not started by mcp-launch"
 
 
-def _tell_launch(server: Server) -> list[str]:
+def _describe_launch(server: Server) -> list[str]:
     launch = server.launch
     if launch is None:
         return []
-    told = [_count(launch.calls, "call")]
+    facts = [_count(launch.calls, "call")]
     if launch.last_call is not None:
-        told.append(f"last {units.tell_age(time.time() - launch.last_call)} ago")
+        facts.append(f"last {units.tell_age(time.time() - launch.last_call)} ago")
     if server.earlier:
-        # Its host has gone on to another session, whatever the evidence was.
+        # Its host has moved on to another session, whatever the evidence was.
         did = "last called" if launch.calls else "started"
-        told.append(f"{did} for {server.earlier}")
+        facts.append(f"{did} for {server.earlier}")
     else:
         evidence = f" ({launch.evidence})" if launch.evidence else ""
-        told.append(f"{launch.state}{evidence}")
+        facts.append(f"{launch.state}{evidence}")
     troubles = ((launch.restarts, "restart"), (launch.refusals, "refusal"))
-    told += [_count(number, what) for number, what in troubles if number]
-    told += [_count(launch.noise, "line") + " of noise"] if launch.noise else []
-    told += [f"in {launch.place_note}, not a project"] if launch.place_note else []
-    return told + ([f"inside launch {launch.outer}"] if launch.outer else [])
+    facts += [_count(number, what) for number, what in troubles if number]
+    facts += [_count(launch.noise, "line") + " of noise"] if launch.noise else []
+    facts += [f"in {launch.place_note}, not a project"] if launch.place_note else []
+    return facts + ([f"inside launch {launch.outer}"] if launch.outer else [])
 
 
 def _count(number: int, what: str) -> str:
@@ -150,7 +150,7 @@ def _count(number: int, what: str) -> str:
 
 
 def describe(census: Census) -> dict[str, Any]:
-    """Return everything as data; keys may be added, and keep their meaning."""
+    """Return everything as data; keys may be added, but never change their meaning."""
     return {
         "version": VERSION,
         "hosts": [

@@ -1,8 +1,8 @@
-"""`mcp-launch reap`: end what is proven ownerless, and nothing else.
+"""`mcp-launch reap`: end the servers that are provably ownerless, and nothing else.
 
-The proof is the census's, and it is looked for again right before anything is ended: between
-the question and the answer a host may have come back. A pid alone is never signalled: its
-process must still be the one that was seen.
+The census has the proof, and it is checked again right before anything is ended: while the
+user decides, a host may come back. A pid is signalled only if its process is still the one
+that was seen.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(
     older_than: str = "",
     table: ProcessTable | None = None,
 ) -> int:
-    """Show what is ownerless, ask, and end it; 1 if something could not be ended."""
+    """Show the ownerless servers, ask, and end them; return 1 if one could not be ended."""
     console: Console = Screen()
     youngest = units.read_age(older_than) if older_than else None
     survey = open_survey(environ, table)
@@ -53,9 +53,9 @@ def run(
     elif not _is_agreed(console, found, is_sure=is_sure):
         console.print("Nothing was ended.")
         return 0
-    outcomes = [_end_and_tell(console, survey, server) for server in found]
+    outcomes = [_end(console, survey, server) for server in found]
     for server in census.doubtful:
-        console.print(Text(printable(f"Left alone: {server}: {server.doubt}")))
+        console.print(Text(printable(f"Skipped {server}: {server.doubt}")))
     for path in leases.reclaim_stale(survey.table, f"{survey.state}/leases"):
         console.print(Text(printable(f"Removed the stale lease {path}")))
     return 0 if all(outcomes) else 1
@@ -74,11 +74,11 @@ def _is_agreed(console: Console, servers: list[Server], *, is_sure: bool) -> boo
         table.add_row(*[Text(printable(cell)) for cell in cells])
     console.print(table)
     count = len(servers)
-    question = f"End {count} server{'s' if count > 1 else ''}, and all that runs below?"
+    question = f"End {count} server{'s' if count > 1 else ''} and all child processes?"
     return confirm.is_agreed(console, question, is_sure=is_sure)
 
 
-def _end_and_tell(console: Console, survey: Survey, server: Server) -> bool:
+def _end(console: Console, survey: Survey, server: Server) -> bool:
     try:
         end_server.reap(survey, server)
     except LaunchError as error:

@@ -1,9 +1,9 @@
-"""The one door through which commands print for a person.
+"""The only way in which commands print for a person.
 
-What they print quotes files, projects and servers, which are not to be trusted with a
-terminal: an escape sequence in a server's name could clear the screen, write the clipboard
-or turn a line round. Whatever a caller hands over, only printable characters and line ends
-leave through here. (`run` has no screen: its messages pass `errors.printable` one by one.)
+Their output quotes files, projects and servers, which must not control the terminal: an
+escape sequence in a server's name could clear the screen, write the clipboard or reverse a
+line. Whatever a caller passes, only printable characters and line ends are printed. (`run`
+has no screen: its messages go through `errors.printable` one by one.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Screen(Console):
-    """A console on which text is only text; styles are the only escapes it writes."""
+    """A console that writes no escapes but those of its own styles."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Screen(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Return what is to be written, neutralised; control segments are rich's own."""
+        """Return the segments to write, made printable; control segments are rich's own."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -55,10 +55,10 @@ class Screen(Console):
 
 
 def make_lines_printable(text: str) -> str:
-    """Return lines of text that can do nothing to a terminal but be shown."""
+    """Return lines of text that are safe to show on a terminal."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def say(text: str) -> None:
-    """Print plain lines, for whoever reads them by eye or by program."""
+    """Print plain lines, for people and for programs."""
     sys.stdout.write(make_lines_printable(text) + "\n")

@@ -1,4 +1,4 @@
-"""Say that a project's profiles may be used: for this file, as it is now."""
+"""`mcp-launch trust`: allow a project's profile file to be used, as it is now."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def locate(wanted: str) -> str:
-    """Return the file that a person means by a file, a directory, or nothing.
+    """Return the profile file for a file, a directory, or "" for the current project.
 
     Raises:
-        UsageError: There is none.
-        ProfileRefused: It is not the project's own.
+        UsageError: There is no such file.
+        ProfileRefused: The file does not belong to the project.
 
     """
     path = wanted or find_project(os.environ)
@@ -32,14 +32,14 @@ def locate(wanted: str) -> str:
             f"there is no {PROJECT_FILE} at {path}",
             fix=f"name the file: mcp-launch trust DIRECTORY/{PROJECT_FILE}",
         )
-    # Trust belongs to the project's directory, whatever leads to it.
+    # Trust belongs to the project's directory, whatever path leads there.
     path = os.path.join(os.path.realpath(os.path.dirname(path)), PROJECT_FILE)
     refuse_foreign(path)
     return path
 
 
 def locate_kept(wanted: str) -> str:
-    """Return the file that a person means, which need not be there any more."""
+    """Return the profile file for a file, a directory, or ""; it may no longer exist."""
     path = wanted or find_project(os.environ)
     if os.path.basename(path) != PROJECT_FILE:
         path = os.path.join(path, PROJECT_FILE)
@@ -47,10 +47,10 @@ def locate_kept(wanted: str) -> str:
 
 
 def forget(path: str, environ: Mapping[str, str]) -> bool:
-    """Take trust back, whatever has become of the file; False if there was none.
+    """Stop trusting a file, even if it is gone; return False if it was not trusted.
 
     Raises:
-        ProfileRefused: It cannot be noted.
+        ProfileRefused: The decision cannot be stored.
 
     """
     record = profile_cache.read(path, environ)
@@ -61,19 +61,19 @@ def forget(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a file says, and whether it is trusted."""
+    """Return a file's profiles, and whether it is trusted."""
     return profile_reader.keep(path, environ, profile_cache.read(path, environ), is_projects=True)
 
 
 def describe(record: dict[str, Any]) -> Iterator[str]:
-    """Tell all that a file would do."""
-    for name, told in record["servers"].items():
-        yield f"{name}: {shlex.join(told['command']) or '(no command of its own)'}"
-        for option, texts in told["options"].items():
+    """Return lines about everything that a file would do."""
+    for name, profile in record["servers"].items():
+        yield f"{name}: {shlex.join(profile['command']) or '(no command of its own)'}"
+        for option, texts in profile["options"].items():
             yield f"  {' '.join([option, *texts]) if texts is not None else f'no {option}'}"
-        for variable, text in told["literals"].items():
+        for variable, text in profile["literals"].items():
             yield f"  {variable}={text}"
-        for variable, (source, sought, default, _) in told["variables"].items():
+        for variable, (source, sought, default, _) in profile["variables"].items():
             yield (
                 f"  {variable} from {source}"
                 + (f" ({sought})" if sought != variable else "")
@@ -82,10 +82,10 @@ def describe(record: dict[str, Any]) -> Iterator[str]:
 
 
 def decide(record: dict[str, Any], environ: Mapping[str, str], *, is_trusted: bool) -> None:
-    """Note whether a file is trusted.
+    """Store whether a file is trusted.
 
     Raises:
-        ProfileRefused: It cannot be noted.
+        ProfileRefused: The decision cannot be stored.
 
     """
     if not profile_reader.write(record | {"trusted": is_trusted, "was_trusted": False}, environ):

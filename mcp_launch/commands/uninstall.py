@@ -1,8 +1,8 @@
-"""`mcp-launch uninstall`: out of every file, then our own state, then how to remove the program.
+"""`mcp-launch uninstall`: unwrap every file, delete our state, say how to remove the program.
 
-Nothing is removed that is not known to be ours by its name, its kind and its owner; what else
-lies in our directories stays, and is named. Copies go last, and only when every file could be
-unwrapped: until then they are the way back.
+Only files that are provably ours, by name, type and owner, are removed; anything else in our
+directories stays and is listed. Copies are removed last, and only if every file could be
+unwrapped: until then they are needed to restore the files.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class _Place(NamedTuple):
-    """A directory of ours, and what files of ours are called in it."""
+    """A directory of ours, and the names of our files in it."""
 
     name: str  # below our state directory; empty: that directory itself
     files: re.Pattern[str]
@@ -73,7 +73,7 @@ _LAST = (
 
 
 def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> int:
-    """Unwrap everything, remove our state, say how to remove the rest; 1 if something is left."""
+    """Unwrap all files and remove our state; return 1 if something is left."""
     console = Screen()
     site, directory = make_site(environ), state.find_directory(environ)
     state.secure(directory)
@@ -86,14 +86,14 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     diff.show(console, wanted, is_wrapping=False)
     notes += wrap_warnings.list_warnings(site, wanted, "")
     gone = [*wrapped_files.list_gone(directory), *wrapped_files.list_forgotten(directory)]
-    notes += _tell_gone(directory, gone)
+    notes += _describe_gone(directory, gone)
     for note in notes:
         console.print(Text(f"Note: {note}", "yellow"))
     launches = _look_at_launches(system.open_table(), directory)
-    obstacles = [*_tell_stuck(changes), *_tell_unreachable(directory)]
-    obstacles += _tell_unknown(directory, changes, gone)
-    obstacles += _tell_living(launches.living)
-    if is_dry or not is_sure:  # else it is said in the end
+    obstacles = [*_describe_stuck(changes), *_describe_unreachable(directory)]
+    obstacles += _describe_unrecorded(directory, changes, gone)
+    obstacles += _describe_running(launches.living)
+    if is_dry or not is_sure:  # otherwise they are shown at the end
         _show_obstacles(console, obstacles)
     has_state = _announce(console, directory, is_clean=not (refusals or obstacles))
     if is_dry:
@@ -109,21 +109,21 @@ def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> i
     _forget_gone(console, directory, gone)
     wrap_command.tidy(console, changes, directory)
     launches = _look_at_launches(system.open_table(), directory)
-    stays = [*_tell_still_wrapped(changes), *_tell_unreachable(directory)]
-    stays += _tell_unknown(directory, changes, gone)
-    is_clean = not (stays or refusals or [*wrapped_files.list_files(directory)])
+    left = [*_describe_still_wrapped(changes), *_describe_unreachable(directory)]
+    left += _describe_unrecorded(directory, changes, gone)
+    is_clean = not (left or refusals or [*wrapped_files.list_files(directory)])
     if os.path.isdir(directory):
         _remove_state(console, directory, launches, is_clean=is_clean)
-    stays += _tell_living(launches.living)
-    return _conclude(console, environ, stays, is_done=is_clean)
+    left += _describe_running(launches.living)
+    return _conclude(console, environ, left, is_done=is_clean)
 
 
 class _Looked(NamedTuple):
-    """What there is in the hosts' files."""
+    """What was found in the hosts' files."""
 
     changes: list[Change]
-    refusals: list[LaunchError]  # files that may be wrapped, and cannot be read
-    notes: list[str]  # of others that cannot be read
+    refusals: list[LaunchError]  # files that may be wrapped but cannot be read
+    notes: list[str]  # about other files that cannot be read
 
 
 def _look_at_files(files: list[tuple[HostConfig, File]], directory: str) -> _Looked:
@@ -147,44 +147,44 @@ def _look_at_files(files: list[tuple[HostConfig, File]], directory: str) -> _Loo
 
 
 def _mentions_us(path: str) -> bool:
-    """Tell whether a file may have been wrapped by hand, or before there was a record."""
+    """Return whether a file may have been wrapped by hand, or before files were recorded."""
     try:
         return "mcp-launch" in planned_changes.read_file(path)
     except LaunchError:
-        return False  # nobody can say; nothing of ours says that we changed it
+        return False  # unknown; nothing of ours indicates that we changed it
 
 
-def _tell_gone(directory: str, gone: list[str]) -> Iterator[str]:
+def _describe_gone(directory: str, gone: list[str]) -> Iterator[str]:
     for path in gone:
         copy = backups.name_copy(directory, path)
-        also = f", and its copy {copy} is removed" if os.path.lexists(copy) else ""
-        yield f"{replace_file.describe_gone(path)}. Otherwise it is forgotten with this{also}"
+        also = f" and its copy {copy} will be removed" if os.path.lexists(copy) else ""
+        yield f"{replace_file.describe_gone(path)}. Otherwise its record{also} will be removed"
 
 
 def _forget_gone(console: Console, directory: str, gone: list[str]) -> None:
-    """Forget the files that are still gone, and remove the copies that the user was told of."""
+    """Forget the files that are still missing, and remove their copies, as announced."""
     for path in replace_file.forget_gone(directory, gone):
         if copy := backups.drop(directory, path):
             console.print(Text(f"Removed {copy}, a copy of {path}, which is gone"))
 
 
-def _tell_stuck(changes: list[Change]) -> Iterator[str]:
-    """Name the entries that start us and cannot be unwrapped."""
+def _describe_stuck(changes: list[Change]) -> Iterator[str]:
+    """Return a line for each entry that starts mcp-launch and cannot be unwrapped."""
     for change in changes:
         for entry in change.entries:
             if entry.why_not and _names_us(entry.words):
                 yield f"{entry.name} in {change.file.path} starts mcp-launch: {entry.why_not}"
 
 
-def _tell_unreachable(directory: str) -> Iterator[str]:
-    """Name the recorded files of which nobody can say whether they are there."""
+def _describe_unreachable(directory: str) -> Iterator[str]:
+    """Return a line for each recorded file in a directory that we may not enter."""
     for _, file in wrapped_files.list_files(directory):
         if not os.path.exists(file.path) and not wrapped_files.is_gone(os.path.realpath(file.path)):
-            yield f"{file.path} was wrapped and cannot be reached: see who may open its directory"
+            yield f"{file.path} was wrapped and cannot be reached: make its directory accessible"
 
 
-def _tell_unknown(directory: str, changes: list[Change], gone: list[str]) -> Iterator[str]:
-    """Name what shows that files may be wrapped of which there is no record."""
+def _describe_unrecorded(directory: str, changes: list[Change], gone: list[str]) -> Iterator[str]:
+    """Return a line for each sign that files without a record may be wrapped."""
     for doubt in wrapped_files.list_doubts(directory):
         yield f"{doubt.problem}. {doubt.fix}"
     recorded = [file for _, file in wrapped_files.list_files(directory)]
@@ -193,8 +193,8 @@ def _tell_unknown(directory: str, changes: list[Change], gone: list[str]) -> Ite
     for copy in backups.list_copies(directory):
         if copy not in copies:
             yield (
-                f"{copy} is a copy of a file that was wrapped and is not on record. If that file "
-                "still is, run mcp-launch unwrap --file FILE; if not, remove the copy"
+                f"{copy} is a copy of a wrapped file that is not recorded. If that file is still "
+                "wrapped, run mcp-launch unwrap --file FILE; if not, remove the copy"
             )
 
 
@@ -204,17 +204,17 @@ def _show_obstacles(console: Console, obstacles: list[str]) -> None:
 
 
 def _announce(console: Console, directory: str, *, is_clean: bool) -> bool:
-    """Say what will become of our state; False if there is none."""
+    """Announce what will happen to our state; return False if there is none."""
     if not os.path.isdir(directory):
         return False
     if is_clean:
-        told = f"{directory} will be removed (logs, leases, trust, copies of files)."
+        plan = f"{directory} will be removed (logs, leases, trust, copies of files)."
     else:
-        told = (
-            f"Logs, leases and trust in {directory} will be removed as far as no launch needs "
-            "them; copies of files stay until every file is unwrapped."
+        plan = (
+            f"Logs, leases and trust in {directory} will be removed unless a launch needs them; "
+            "copies of files stay until every file is unwrapped."
         )
-    console.print(Text(told))
+    console.print(Text(plan))
     return True
 
 
@@ -226,10 +226,10 @@ def _ask(count: int, *, has_state: bool) -> str:
 
 
 class _Launches(NamedTuple):
-    """What the leases say, as far as it matters here."""
+    """The launches that have leases."""
 
-    living: set[str]  # a process of theirs is there
-    kept: set[str]  # those, and whatever is not proven dead
+    living: set[str]  # one of their processes is running
+    kept: set[str]  # those, and all that are not provably over
 
 
 def _look_at_launches(table: ProcessTable, directory: str) -> _Launches:
@@ -245,8 +245,8 @@ def _look_at_launches(table: ProcessTable, directory: str) -> _Launches:
     return launches
 
 
-def _tell_still_wrapped(changes: list[Change]) -> Iterator[str]:
-    """Name the entries that will not start without us."""
+def _describe_still_wrapped(changes: list[Change]) -> Iterator[str]:
+    """Return a line for each entry that still starts mcp-launch."""
     for change in changes:
         if not change.is_any and not any(_names_us(entry.words) for entry in change.entries):
             continue
@@ -267,7 +267,7 @@ def _names_us(words: list[str]) -> bool:
     return wrap.find_run(words) is not None
 
 
-def _tell_living(living: set[str]) -> Iterator[str]:
+def _describe_running(living: set[str]) -> Iterator[str]:
     if living:
         are = "1 launch is" if len(living) == 1 else f"{len(living)} launches are"
         yield (
@@ -277,7 +277,7 @@ def _tell_living(living: set[str]) -> Iterator[str]:
 
 
 def _remove_state(console: Console, directory: str, launches: _Launches, *, is_clean: bool) -> None:
-    """Remove what is ours, but nothing of the living, and no copy that may be needed."""
+    """Remove our files, except those of running launches and copies that may be needed."""
     places = [*_PLACES, _OWN, *(_LAST if is_clean else ())]
     for place in places:
         where = os.path.join(directory, place.name) if place.name else directory
@@ -289,10 +289,10 @@ def _remove_state(console: Console, directory: str, launches: _Launches, *, is_c
     if not left:
         console.print(Text(f"Removed {directory}"))
     elif is_clean and not launches.living:
-        told = f"{directory} stays: these are not known to be needless: {', '.join(left)}"
-        console.print(Text(told, "yellow"))
+        why = f"{directory} stays, because these files may not be ours: {', '.join(left)}"
+        console.print(Text(why, "yellow"))
     else:
-        console.print(Text(f"{directory} stays, with what is still needed", "yellow"))
+        console.print(Text(f"{directory} stays: some files in it are still needed", "yellow"))
 
 
 def _empty(directory: str, place: _Place, kept: set[str]) -> None:
@@ -305,7 +305,7 @@ def _empty(directory: str, place: _Place, kept: set[str]) -> None:
 
 
 def _list_own(directory: str) -> list[os.DirEntry[str]]:
-    """Return the plain files of this user in a directory that is this user's, and no link."""
+    """Return the user's regular files in a directory that is the user's and not a link."""
     try:
         if not stat.S_ISDIR(os.lstat(directory).st_mode) or not state.is_users(os.lstat(directory)):
             return []
@@ -329,23 +329,23 @@ def _list_left(directory: str) -> list[str]:
 
 
 def _conclude(
-    console: Console, environ: Mapping[str, str], stays: list[str], *, is_done: bool
+    console: Console, environ: Mapping[str, str], left: list[str], *, is_done: bool
 ) -> int:
-    for problem in stays:
+    for problem in left:
         console.print(Text(problem, "red"))
     config = profile.locate_user_file(environ)
     if os.path.lexists(config):
         console.print(Text(f"Your own profiles stay: {config}"))
-    if stays or not is_done:
-        told = "do not remove mcp-launch yet: see above, then run mcp-launch uninstall again"
-        console.print(Text(told, "red"))
+    if left or not is_done:
+        advice = "Do not remove mcp-launch yet: see above, then run mcp-launch uninstall again"
+        console.print(Text(advice, "red"))
         return 1
-    console.print(Text(f"To remove the program: {tell_how_to_remove()}"))
+    console.print(Text(f"To remove the program: {choose_removal_command()}"))
     return 0
 
 
-def tell_how_to_remove(prefix: str = sys.prefix, executable: str = sys.executable) -> str:
-    """Return the command that removes the program, as it was installed."""
+def choose_removal_command(prefix: str = sys.prefix, executable: str = sys.executable) -> str:
+    """Return the command that removes the program, depending on how it was installed."""
     if os.path.exists(os.path.join(prefix, "uv-receipt.toml")):
         return "uv tool uninstall mcp-launch"
     if os.path.exists(os.path.join(prefix, "pipx_metadata.json")):

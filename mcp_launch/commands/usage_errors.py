@@ -1,4 +1,4 @@
-"""A command line that was not understood: what it lacks, for a person or for a waiting host."""
+"""Errors in a command line, reported to a person or to a waiting host."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import select
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
 
-# The exit code of command lines that were not understood, and of commands that could not begin.
+# The exit code for invalid command lines, and for commands that could not begin.
 USAGE = 2
 
 
 def check_command(arguments: list[str], commands: list[str]) -> None:
-    """See that a command line begins with a command.
+    """Check that a command line begins with a command.
 
     Raises:
         LaunchError: It does not.
 
     """
     if not arguments and os.isatty(0):
-        return  # a person, who is shown the help
+        return  # a person, who gets the help text
     if not arguments or (arguments[0] not in commands and arguments[0][:1] != "-"):
         raise explain(arguments, commands)
 
 
 def check_wrap(arguments: list[str]) -> None:
-    """See that no option of `run` stands before the `--` of `wrap`.
+    """Check that no option of `run` comes before the `--` of `wrap`.
 
     Raises:
         UsageError: One does.
@@ -45,11 +45,11 @@ def check_wrap(arguments: list[str]) -> None:
 
 
 def explain(arguments: list[str], commands: list[str]) -> LaunchError:
-    """Say what a host's entry lacks: mostly it is the word `run`."""
+    """Return the error for a missing or unknown command: usually an entry lacks the word `run`."""
     first = arguments[0] if arguments else ""
     error = UsageError(
-        f"mcp-launch has no command {first!r}" if first else "mcp-launch was given no command",
-        fix=f"{suggest(first, commands)}before a server's command write: "
+        f"mcp-launch has no command {first!r}" if first else "the command is missing",
+        fix=f"{suggest(first, commands)}write before a server's command: "
         "mcp-launch run -- COMMAND (see mcp-launch --help)",
     )
     error.exit_code = USAGE
@@ -57,17 +57,17 @@ def explain(arguments: list[str], commands: list[str]) -> LaunchError:
 
 
 def is_by_person(arguments: list[str], commands: list[str]) -> bool:
-    """Tell whether this is a command that no host has in an entry."""
+    """Return whether this is a command that no entry of a host has."""
     return arguments[:1] != ["run"] and "".join(arguments[:1]) in commands
 
 
 def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int:
-    """Return the exit code that goes with an error; a host that waits is answered first."""
+    """Return the exit code for an error, after answering a waiting host."""
     return USAGE if is_by_person(arguments, commands) else answer_host(error)
 
 
 def answer_host(error: LaunchError) -> int:
-    """Tell a host, too: an entry with a slip in it is started by a host that waits."""
+    """Return an error's exit code, after answering the host that started a faulty entry."""
     if not os.isatty(0) and hasattr(select, "poll"):
         from mcp_launch.runtime import failed_launch
 

@@ -1,4 +1,4 @@
-"""`wrap` and `unwrap`: show what would change, ask, and do it."""
+"""`wrap` and `unwrap`: show what would change, ask, and write it."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class WrapRequest(NamedTuple):
     files: list[str]
     is_sure: bool = False  # do not ask
     is_dry: bool = False  # only show
-    options: tuple[str, ...] = ()  # of `run`, to be written into the entries
-    is_shared: bool = False  # files that Git tracks, too
-    is_everywhere: bool = False  # every file that was ever wrapped, too
+    options: tuple[str, ...] = ()  # options of `run` to write into the entries
+    is_shared: bool = False  # also files that Git tracks
+    is_everywhere: bool = False  # also every recorded file
 
 
 def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
@@ -75,7 +75,7 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
     files = list_files(request, site, directory)
     wish = Wish(launcher, tuple(request.names), request.options)
     changes = planned_changes.look_at_all(files, wish, refusals.append)
-    changes = [_mind_others(change, request) for change in changes]
+    changes = [_protect_tracked(change, request) for change in changes]
     if not is_wrapping and _is_about_all(request):
         refusals += wrapped_files.list_doubts(directory)
     for refused in refusals:
@@ -95,7 +95,7 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
         console.print("Nothing was changed.")
     if not is_wrapping:
         _tidy_as_asked(console, request, changes, directory, is_declined=is_declined)
-        _tell_others(console, request, files, directory)
+        _show_still_wrapped(console, request, files, directory)
     elif not request.is_dry:
         _note_wrapped(changes, directory)
     return 1 if refusals else 0
@@ -106,10 +106,10 @@ def _is_about_all(request: WrapRequest) -> bool:
 
 
 def list_files(request: WrapRequest, site: Site, directory: str) -> list[tuple[HostConfig, File]]:
-    """Return the files that a request is about.
+    """Return the files that a request concerns.
 
     Raises:
-        UsageError: A host or a file that was named is not there.
+        UsageError: A host or file in the request does not exist.
 
     """
     check_hosts(request.hosts)
@@ -120,7 +120,7 @@ def list_files(request: WrapRequest, site: Site, directory: str) -> list[tuple[H
         for file in host.list_files(site)
     ]
     if request.files and request.is_everywhere:
-        raise UsageError("--all and --file exclude each other", fix="leave out one of them")
+        raise UsageError("--all and --file cannot be combined", fix="leave out one of them")
     if request.files:
         return [_find_file(path, known, directory) for path in request.files]
     found = [(host, file) for host, file in known if not file.is_outside]
@@ -137,7 +137,7 @@ def _find_file(
         raise UsageError(
             f"{path} was wrapped and is gone",
             fix="if you moved it, unwrap it where it is now: mcp-launch unwrap --file NEWPATH; "
-            "if not, mcp-launch unwrap --all forgets it",
+            "if not, remove its record: mcp-launch unwrap --all",
         )
     if not os.path.isfile(path):
         raise UsageError(f"there is no file {path}", fix="check the path")
@@ -158,17 +158,17 @@ def _check_names(
             everything = planned_changes.look_at_all(files, Wish("", ()), lambda _: None)
             names = {entry.name for change in everything for entry in change.entries}
             raise UsageError(
-                f"no file has a server {name}",
+                f"no file has a server named {name}",
                 fix=f"{suggest(name, names)}mcp-launch wrap --dry-run lists them all",
             )
 
 
-def _mind_others(change: Change, request: WrapRequest) -> Change:
-    """Return what becomes of a file that others may get, too.
+def _protect_tracked(change: Change, request: WrapRequest) -> Change:
+    """Return the change, adapted if Git tracks the file, so that others get it, too.
 
-    A path of this machine is of no use to them, and that they start servers through a launcher
-    is not decided by the way. So such a file is wrapped only when that was asked for, and by
-    the launcher's name alone. What was wrapped may always be undone.
+    A path of this machine is of no use to them, and starting their servers through a launcher
+    must be a deliberate decision. So such a file is wrapped only on request, and with the
+    launcher's bare name. It can always be unwrapped.
     """
     is_asked_for = request.is_shared or bool(request.files)
     host, file, wish = change.host, change.file, change.wish
@@ -193,12 +193,12 @@ def _is_agreed(console: Console, request: WrapRequest, changes: list[Change]) ->
 
 
 def write(console: Console, changes: list[Change], directory: str) -> list[LaunchError]:
-    """Write every file that can be; return why others could not."""
+    """Write every file that can be written; return the errors for the others."""
     refusals: list[LaunchError] = []
     is_any_changed = False
     for change in changes:
         host, file = change.host, change.file
-        make = partial(_make, host, file, change.wish)  # from what is there by then
+        make = partial(_make, host, file, change.wish)  # from the text at that time
         try:
             written = replace_file.replace(host, file, make, directory)
         except LaunchError as error:
@@ -206,7 +206,7 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
             continue
         if written is not None:
             is_any_changed = True
-            for line in _tell_written(file, written):
+            for line in _describe_written(file, written):
                 console.print(Text(line))
     for refused in refusals:
         tell(refused, sys.stderr)
@@ -219,20 +219,20 @@ def _make(host: HostConfig, file: File, wish: Wish, text: str) -> str:
     return planned_changes.look(host, file, text, wish).after
 
 
-def _tell_written(file: File, written: WrittenFile) -> Iterator[str]:
+def _describe_written(file: File, written: WrittenFile) -> Iterator[str]:
     names = f" in place: it has {written.names} names (hard links)" if written.names > 1 else ""
     yield f"Changed {file.path}{names}"
     if written.copy:
-        yield f"  a copy of it as it was is in {written.copy}"
+        yield f"  a copy of the original is in {written.copy}"
     for copy in written.removed:
-        yield f"  nothing of mcp-launch is left in it; removed its copy {copy}"
+        yield f"  mcp-launch is not in it any more; removed its copy {copy}"
 
 
 def _note_wrapped(changes: list[Change], directory: str) -> None:
-    """Record what was wrapped before there was a record, or by hand."""
+    """Record files that were wrapped by hand, or before files were recorded."""
     for change in changes:
         if leftovers.is_wrapped_now(change.host, change.file):
-            # Without a record, it is unwrapped as before: from where it is.
+            # Without a record, it can still be unwrapped from its own project.
             with contextlib.suppress(OSError, FileRefused), replace_file.keep_others_out(directory):
                 wrapped_files.note(directory, change.host, change.file)
 
@@ -247,7 +247,7 @@ def _tidy_as_asked(
 ) -> None:
     if not request.is_dry:
         tidy(console, changes, directory)
-    # Only who unwraps everything means the files that are gone, too.
+    # Missing files matter only to a user who unwraps everything.
     if not request.is_everywhere or not _is_about_all(request):
         return
     gone = wrapped_files.list_gone(directory)
@@ -257,13 +257,13 @@ def _tidy_as_asked(
         return
     for path in replace_file.forget_gone(directory, gone):
         copy = backups.name_copy(directory, path)
-        kept = f". A copy of it as it was is left in {copy}" if os.path.exists(copy) else ""
-        told = f"Note: {path} is not named again unless it comes back{kept}"
-        console.print(Text(told, "yellow"))
+        kept = f". A copy of the original stays in {copy}" if os.path.exists(copy) else ""
+        note = f"Note: {path} will not be reported again unless it comes back{kept}"
+        console.print(Text(note, "yellow"))
 
 
 def tidy(console: Console, changes: list[Change], directory: str) -> None:
-    """Remove what was kept for files in which nothing of ours is any more, whoever took it out."""
+    """Remove the copies and records of files that are no longer wrapped, however that happened."""
     for change in changes:
         if not leftovers.is_free_now(change.host, change.file):
             continue
@@ -271,21 +271,19 @@ def tidy(console: Console, changes: list[Change], directory: str) -> None:
             console.print(Text(f"Removed {copy}, a copy of {change.file.path}"))
         old = os.path.realpath(change.file.path) + replace_file.OLD_COPY
         if os.path.lexists(old):
-            told = (
-                f"Note: {old} is a copy that mcp-launch 0.1.0 made. It may differ from the file: "
-            )
-            console.print(Text(f"{told}look at it, then remove it", "yellow"))
+            note = f"Note: {old} is a copy made by mcp-launch 0.1.0, and may differ from the file. "
+            console.print(Text(f"{note}Compare them, then remove the copy", "yellow"))
 
 
-def _tell_others(
+def _show_still_wrapped(
     console: Console, request: WrapRequest, files: list[tuple[HostConfig, File]], directory: str
 ) -> None:
-    """Say what stays wrapped elsewhere, to who wanted to unwrap everything."""
+    """Show which files elsewhere are still wrapped, if the user asked to unwrap everything."""
     if not _is_about_all(request) or request.is_everywhere:
         return
     elsewhere = list_elsewhere(files, directory)
     left = [file.path for host, file in elsewhere if leftovers.is_wrapped_now(host, file)]
     if left:
         count = "1 other file is" if len(left) == 1 else f"{len(left)} other files are"
-        told = f"{count} still wrapped: {', '.join(left)}. To unwrap everything: "
-        console.print(Text(f"{told}mcp-launch unwrap --all", "yellow"))
+        note = f"{count} still wrapped: {', '.join(left)}. To unwrap everything: "
+        console.print(Text(f"{note}mcp-launch unwrap --all", "yellow"))

@@ -1,7 +1,7 @@
-"""Write options of `run` into an entry that is wrapped already.
+"""Write options of `run` into an entry that is already wrapped.
 
-Only the words that change are touched, so that comments and lines between the others stay,
-and so that `unwrap` still finds what `wrap` made.
+Only the words that change are touched: comments and line breaks between the others stay, and
+`unwrap` still recognises what `wrap` wrote.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 def amend(
     document: Document, entry: Path, shape: Shape, wanted: list[str]
 ) -> tuple[list[Edit], list[str]]:
-    """Return what to change so that an entry has these options, and its command by then.
+    """Return the edits that give an entry these options, and its command after them.
 
     Raises:
-        UsageError: Its words make no sense as they are.
+        UsageError: Its current options are invalid.
 
     """
     words = wrap.list_words(document, entry, shape)
     own = words[2:]
     found = run_options.compare(own, wanted)
     where = entry + (shape.command if shape.is_one_list else shape.args)
-    first = 2 if shape.is_one_list else 1  # the place of the first option in the list
+    first = 2 if shape.is_one_list else 1  # the index of the first option in the list
     edits = [
         (*document.spots[(*where, first + at)].value, document.spell(word))
         for at, word in found.replaced.items()
@@ -42,13 +42,13 @@ def amend(
 
 
 def _insert(document: Document, where: Path, at: int, words: list[str]) -> Edit:
-    """Put words into a list, before one of its elements or behind the last."""
+    """Return the edit that inserts words into a list, at an index or after the last element."""
     spelled = [document.spell(word) for word in words]
     begin, _ = document.spots[where].value
     is_last = (*where, at) not in document.spots
     place = document.spots[(*where, at - 1)].value[1] if is_last else 0
     if document.text[begin] == "-":
-        # YAML, an element a line: each begins below the first.
+        # YAML with one element per line: each is indented like the first.
         indent = "\n" + " " * (begin - document.text.rfind("\n", 0, begin) - 1)
         if is_last:
             return (place, place, "".join(f"{indent}- {word}" for word in spelled))

@@ -1,7 +1,7 @@
-"""What would change in a file, shown whole, so that it can be agreed to, and without its secrets.
+"""Show the user everything that would change in a file, without its secrets.
 
 Only the words of commands change. Where a file has lines, the lines that differ are shown;
-where everything stands in one line, the keys that differ, entry by entry.
+where everything is on one line, the keys that differ, entry by entry.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from mcp_launch.documents.document import Edit
     from mcp_launch.documents.positions import Path
 
-# A longer line is not read but looked past: what changed in it is shown by itself.
+# Nobody reads a longer line: the change in it is shown by itself.
 _LONGEST_LINE = 200
 
 # How wide a tab is shown.
 _TAB = 4
 
-# What is in these tables of an entry is the server's business: every value of it is hidden.
+# Tables of an entry whose values are all masked: any of them may be a secret of the server.
 _PRIVATE = ("env", "environment", "envs", "headers", "http_headers")
 
 
 def show(console: Console, changes: list[Change], *, is_wrapping: bool) -> None:
-    """Show every server that was looked at, and all that would change."""
+    """Show every server that was considered, and everything that would change."""
     table = Table("host", "scope", "server", "command", "", box=None, header_style="bold")
     doing = Text("wrap" if is_wrapping else "unwrap", "green")
     for change in changes:
@@ -53,7 +53,7 @@ def show(console: Console, changes: list[Change], *, is_wrapping: bool) -> None:
                 entry.name,
                 shlex.join(masking.mask(entry.words)),
             )
-            # Folded, not cut: what tells two commands apart is often their end.
+            # Folded, not cut: two commands often differ only at their end.
             shown = [Text(printable(cell), overflow="fold", no_wrap=False) for cell in cells]
             table.add_row(*shown, what)
     if table.row_count:
@@ -64,19 +64,19 @@ def show(console: Console, changes: list[Change], *, is_wrapping: bool) -> None:
             console.print(Text(line, styles.get(line[:1], "")))
         if change.file.why_not == TRACKED:
             how = "add --shared, or name it with --file"
-            told = f"Skipped {change.file.path}: Git tracks it, so others get it, too. To wrap it, "
-            console.print(Text(told + how, "yellow"))
+            why = f"Skipped {change.file.path}: Git tracks it, so others get it, too. To wrap it, "
+            console.print(Text(why + how, "yellow"))
 
 
 def describe(change: Change) -> Iterator[str]:
-    """Return the lines of a difference, each with its sign in front, safe to print."""
+    """Return the lines of a diff, each with its sign first, safe to print."""
     before, after = (
         Document(change.file.kind, text, change.file.path) for text in (change.before, change.after)
     )
     entries = [
         document.get(path) for document in (before, after) for path in _list(change, document)
     ]
-    # A value may stand in another line than its name.
+    # A value may be on another line than its name.
     scrubber = masking.Scrubber(one for entry in entries for one in masking.list_in_value(entry))
     lines = list(_compare_lines(change, before, after))
     if any(len(line) > _LONGEST_LINE for line in lines):
@@ -91,17 +91,17 @@ def _list(change: Change, document: Document) -> list[Path]:
 
 
 def _compare_lines(change: Change, before: Document, after: Document) -> Iterator[str]:
-    # Not splitlines: what is a line to a file's host ends with a line feed and nothing else.
+    # Not splitlines: to a host, only a line feed ends a line.
     old, new = (
         [line.removesuffix("\r") for line in _mask(change, document).split("\n")]
         for document in (before, after)
     )
-    # No context: what stands beside may be secret. The first two lines name the files.
+    # No context lines: they may hold secrets. The first two lines name the files.
     yield from islice(difflib.unified_diff(old, new, n=0, lineterm=""), 2, None)
 
 
 def _mask(change: Change, document: Document) -> str:
-    """Return a document's text with its secrets hidden where they stand."""
+    """Return a document's text with its secrets masked."""
     edits: dict[tuple[int, int], Edit] = {}
     private: set[Path] = set()
     for path in _list(change, document):
@@ -118,7 +118,7 @@ def _mask(change: Change, document: Document) -> str:
 def _list_masked_words(
     change: Change, document: Document, entry: Path
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """Return where the words of a command hold a secret, and how they are shown."""
+    """Return the spans of a command's words that hold a secret, and their masked form."""
     shape = planned_changes.find_shape(document, change.host, entry)
     words = wrap.list_words(document, entry, shape) if shape else []
     if shape is None or not words:
@@ -145,8 +145,8 @@ def _compare_entries(change: Change, before: Document, after: Document) -> Itera
                     yield f"{sign}{_spell(key)}: {_spell(_hide(value))}"
 
 
-def _hide(value: Any) -> Any:  # noqa: ANN401  # whatever a file may hold
-    """Return a part of an entry without its secrets."""
+def _hide(value: Any) -> Any:  # noqa: ANN401  # any value of a file
+    """Return a part of an entry with its secrets masked."""
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return masking.mask(value)
     if isinstance(value, dict):

@@ -1,9 +1,9 @@
 """Look a file up in Git's index, the list of the files that it tracks, without running Git.
 
 Git itself runs what a repository's configuration names (file system monitors, commands that
-fetch what a partial clone lacks), and a repository may come from anybody. Reading its index
-runs nothing. The index may come from anybody too, so that names are compared as they are
-read and never collected. The format: https://git-scm.com/docs/index-format.
+fetch what a partial clone lacks), and a repository may come from anyone. Reading its index
+runs nothing. The index may come from anyone too, so names are compared as they are read and
+never collected. The format: https://git-scm.com/docs/index-format.
 """
 
 from __future__ import annotations
@@ -19,61 +19,62 @@ if TYPE_CHECKING:
 
     Answer = Literal["yes", "no", "unknown"]
 
-# Some 2.5 million files; nobody wants to wait for more.
+# About 2.5 million files; reading more would take too long.
 _TOO_LARGE = 256 << 20
 
 # No path that a system can open is longer.
 _LONGEST_NAME = 4096
 
-# Bytes of an object's name, by the repository's object format.
+# The length of an object's name in bytes, by the repository's object format.
 _HASH_SIZES = {"sha1": 20, "sha256": 32}
 
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
 
-# Where an entry's mode is, and where its object's name: dates, device, inode, owner, size.
+# The offsets of an entry's mode and of its object's name; before and between them are dates,
+# device, inode, owner and size.
 _MODE_AT = 24
 _HASH_AT = 40
 
 _IS_DIRECTORY = 0o040000
 _HAS_MORE_FLAGS = 0x40
 
-# Extensions that change what the entries mean have names in small letters: the base of a
-# split index, and the note that whole directories stand in a sparse one.
+# Extensions that change the meaning of entries have lower-case names: the base of a split
+# index, and the mark of a sparse index, which lists whole directories.
 _SPLIT = b"link"
 _SPARSE = b"sdir"
 
 _WORD_BITS = 64
 _VERSIONS = (2, 3, 4)
-_PREFIXED = 4  # from this version on a name begins as the one before it
+_PREFIXED = 4  # from this version on, a name shares a prefix with the one before it
 
 
 class IndexUnreadable(Exception):
-    """The index is damaged, too large, or of a kind that is not known here."""
+    """The index is damaged, too large, or of an unknown kind."""
 
 
 class _Part(NamedTuple):
-    """What one file of an index says of a name."""
+    """What one file of an index says about a name."""
 
-    places: list[int]  # which entries have it
-    is_below: bool  # a directory above it stands for all of its files
-    base: bytes  # the hash that names the file on which this one builds; empty: none
-    deleted: bytes  # which entries of that do not count, a bitmap
+    places: list[int]  # the numbers of its entries
+    is_below: bool  # a directory above it is listed instead of its files
+    base: bytes  # the hash in the name of the shared index that this file extends; empty: none
+    deleted: bytes  # which entries of the shared index are deleted, as a bitmap
 
 
 def look_up(git_directory: str, hash_format: str, name: bytes) -> Answer:
-    """Tell whether an index lists a file, by its path from the top of the work tree.
+    """Return whether an index lists a file, by its path from the top of the work tree.
 
     Unknown below a directory that a sparse index lists by its name alone: its files are in
-    the repository's objects, which may not even be here.
+    the repository's objects, which may not even be on this machine.
 
     Raises:
-        IndexUnreadable: It cannot be told.
+        IndexUnreadable: The index cannot be read.
 
     """
     size = _HASH_SIZES.get(hash_format)
     if size is None:
-        raise IndexUnreadable(f"the object format {hash_format} is not known")
+        raise IndexUnreadable(f"the object format {hash_format} is unknown")
     content = _read_file(os.path.join(git_directory, "index"))
     if content is None:
         return "no"  # nothing was ever added
@@ -92,13 +93,13 @@ def look_up(git_directory: str, hash_format: str, name: bytes) -> Answer:
 
 
 def _read_file(path: str) -> bytes | None:
-    """Return a file's content, None without one; what lies in a repository may be anything."""
+    """Return a file's content, or None if there is no file; never block on a pipe or a device."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(fd, "rb") as file:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode) or status.st_size > _TOO_LARGE:
-                raise IndexUnreadable(f"{path} is not a file, or too large")
+                raise IndexUnreadable(f"{path} is not a regular file, or is too large")
             return file.read(_TOO_LARGE)
     except FileNotFoundError:
         return None
@@ -111,7 +112,7 @@ def _search(content: bytes, size: int, wanted: bytes) -> _Part:
         _verify(content, size)
         signature, version, count = _HEADER.unpack_from(content)
         if signature != b"DIRC" or version not in _VERSIONS:
-            raise IndexUnreadable("its version is not known")
+            raise IndexUnreadable("its version is unknown")
         places, is_below, end = [], False, _HEADER.size
         entries = _list_entries(content, version, count, size)
         for place, (name, is_directory, after) in enumerate(entries):
@@ -127,7 +128,7 @@ def _search(content: bytes, size: int, wanted: bytes) -> _Part:
 
 
 def _verify(content: bytes, size: int) -> None:
-    """See that all of it is there: it ends with its own hash, or with zeros (index.skipHash)."""
+    """Check that the index is complete: it ends with its hash, or with zeros (index.skipHash)."""
     if len(content) < _HEADER.size + size:
         raise IndexUnreadable("it is too short")
     body, end = memoryview(content)[:-size], content[-size:]
@@ -139,7 +140,7 @@ def _verify(content: bytes, size: int) -> None:
 def _list_entries(
     content: bytes, version: int, count: int, size: int
 ) -> Iterator[tuple[bytes, bool, int]]:
-    """Return each entry's name, whether it stands for a directory, and where it ends."""
+    """Return each entry's name, whether it is a directory, and where the entry ends."""
     at, name = _HEADER.size, b""
     limit = len(content) - size
     for _ in range(count):
@@ -154,13 +155,13 @@ def _list_entries(
         name = kept + content[begin:end]
         if len(name) > _LONGEST_NAME:
             raise IndexUnreadable("a name in it is too long")
-        # Before version 4, entries are filled up with zeros, at least one, to eight bytes.
+        # Before version 4, entries are padded with zeros, at least one, to eight bytes.
         at = end + 1 if version >= _PREFIXED else at + ((end - at + 8) & ~7)
         yield name, mode == _IS_DIRECTORY, at
 
 
 def _read_number(content: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, and where it ends."""
+    """Return a variable-length number, and where it ends."""
     byte = content[at]
     number = byte & 0x7F
     while byte & 0x80:
@@ -173,7 +174,7 @@ def _read_number(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _find_base(content: bytes, at: int, size: int) -> tuple[bytes, bytes]:
-    """Return the hash of the file on which this one builds, and which entries of it are gone."""
+    """Return the hash of the shared index that this file extends, and its deleted entries."""
     base = deleted = b""
     limit = len(content) - size
     while at < limit:
@@ -184,16 +185,16 @@ def _find_base(content: bytes, at: int, size: int) -> tuple[bytes, bytes]:
         if signature == _SPLIT:
             base, deleted = content[at : at + size], content[at + size : at + length]
         elif signature != _SPARSE and signature[:1].islower():
-            raise IndexUnreadable("it needs something that is not known here")
+            raise IndexUnreadable("it needs an unknown extension")
         at += length
     return (base, deleted) if any(base) else (b"", b"")
 
 
 def _is_set(bitmap: bytes, wanted: int) -> bool:
-    """Tell whether a bit is set in the first bitmap of these bytes (EWAH, 64-bit words).
+    """Return whether a bit is set in the first bitmap of these bytes (EWAH, 64-bit words).
 
-    A word that counts (a bit, for how many words it stands, how many plain words follow)
-    goes before plain words; see Git's ewah/ewok.h.
+    A marker word (a bit, how many words it repeats, how many literal words follow) precedes
+    the literal words; see Git's ewah/ewok.h.
     """
     if not bitmap:
         return False

@@ -1,7 +1,7 @@
-"""Whether a file goes wherever its repository goes: whether Git tracks it.
+"""Find out whether Git tracks a file, so that others who clone the repository get it too.
 
-Git is not asked. It would run commands that the repository's own configuration names, and a
-repository may have come in an archive from anybody. We read the index ourselves.
+Git is not run: it would run commands that the repository's own configuration names, and a
+repository may have come in an archive from anyone. We read the index ourselves.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.git_index import Answer
 
-# No configuration of a repository is; something else is meant.
+# No repository's configuration is this large; the file is something else.
 _TOO_LARGE = 1 << 20
 
 
 def is_tracked(path: str) -> bool:
-    """Tell whether Git tracks a file, or may: who writes into other people's files is careful.
+    """Return whether Git tracks a file, or may: for callers that write the file.
 
-    Yes where it cannot be told: an index that is damaged, or that lists a whole directory by
-    its name alone. Who reports it asks `judge`.
+    True also where it is unknown: the index is damaged, or lists a whole directory by its name
+    alone. Callers that report the fact use `judge`.
     """
     return judge(path) != "no"
 
 
 def judge(path: str) -> Answer:
-    """Tell whether Git tracks a file; what a link leads to is what counts."""
+    """Return whether Git tracks a file; of a link, whether it tracks the target."""
     path = os.path.realpath(path)
     try:
         found = _find_repository(os.path.dirname(path))
@@ -44,7 +44,7 @@ def judge(path: str) -> Answer:
         if "core.worktree" in settings and common == git_directory:
             top = os.path.realpath(os.path.join(git_directory, settings["core.worktree"]))
         if os.path.commonpath([top, path]) != top:
-            return "no"  # its work tree is elsewhere
+            return "no"  # the work tree is elsewhere
         name = os.fsencode(os.path.relpath(path, top).replace(os.sep, "/"))
         hash_format = settings.get("extensions.objectformat", "sha1")
         return git_index.look_up(git_directory, hash_format, name)
@@ -53,7 +53,7 @@ def judge(path: str) -> Answer:
 
 
 def _find_repository(directory: str) -> tuple[str, str] | None:
-    """Return the nearest work tree upward, and its Git directory."""
+    """Return the nearest enclosing work tree, and its Git directory."""
     for top in walk_upward(directory):
         inner = os.path.join(top, ".git")
         if os.path.isfile(inner):  # of a worktree or a submodule
@@ -64,7 +64,7 @@ def _find_repository(directory: str) -> tuple[str, str] | None:
 
 
 def _is_git_directory(directory: str) -> bool:
-    """Tell, as Git does, whether a directory is more than called `.git`."""
+    """Return whether Git would take a directory called `.git` for a repository."""
     try:
         common = _find_common(directory)
     except IndexUnreadable:
@@ -78,7 +78,7 @@ def _follow(file: str, directory: str) -> str:
     text = _read_text(file)
     word, _, target = text.partition(":")
     if word != "gitdir" or not target.strip():
-        raise IndexUnreadable(f"{file} names no Git directory")
+        raise IndexUnreadable(f"{file} does not name a Git directory")
     found = os.path.join(directory, target.strip())
     if not os.path.isdir(found):
         raise IndexUnreadable(f"{found} does not exist")
@@ -94,7 +94,7 @@ def _find_common(git_directory: str) -> str:
 
 
 def _read_settings(git_directory: str, common: str) -> dict[str, str]:
-    """Return what two files say, by `section.key`: Git reads no others to know a repository."""
+    """Return the repository's settings by `section.key`, from the two files that describe it."""
     settings: dict[str, str] = {}
     for path in (os.path.join(common, "config"), os.path.join(git_directory, "config.worktree")):
         if os.path.exists(path):
@@ -103,10 +103,10 @@ def _read_settings(git_directory: str, common: str) -> dict[str, str]:
 
 
 def _list_settings(text: str) -> Iterator[tuple[str, str]]:
-    """Return the settings of Git's configuration that stand in a line each.
+    """Return the settings of a Git configuration that are on one line each.
 
-    A setting may stand behind its section's heading. Quotes and escapes are understood in
-    values, since a path may need them.
+    A setting may follow its section's header on the same line. Quotes and escapes in values
+    are handled, since a path may need them.
     """
     section = ""
     for line in text.splitlines():

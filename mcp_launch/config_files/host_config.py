@@ -1,4 +1,4 @@
-"""What a host's configuration is made of: files, where servers are in them, what is left alone."""
+"""A host's configuration: its files, where the servers are in them, and what is skipped."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from mcp_launch.documents.document import Document, Kind
     from mcp_launch.documents.positions import Path
 
-    # What a host asks its user before it starts a project's server.
+    # What the user must approve before a host starts a project's server.
     Asks = Literal["unknown", "of the project", "of each server"]
     State = Literal["unknown", "approved", "pending", "rejected"]
 
-# Stands in a path for every key there is.
+# In a path: matches every key.
 ANY = "*"
 
 _REMOTE_KEYS = ("url", "serverUrl", "httpUrl", "uri")
-# No set: whatever stands in a file is looked for in it.
+# Not a set: a value from a file may not be hashable.
 _REMOTE_TYPES = (
     *("http", "sse", "streamable_http", "streamable-http", "streamableHttp"),
     *("remote", "ws"),
@@ -37,12 +37,12 @@ class File(NamedTuple):
     """One file of a host."""
 
     path: str
-    scope: str  # in the host's own words
+    scope: str  # as the host calls it
     kind: Kind = "json"
     servers: tuple[Path, ...] = (("mcpServers",),)  # the tables in which each key is a server
-    why_not: str = ""  # why it is never written
-    lock: str = ""  # the directory that the host makes while it writes
-    is_outside: bool = False  # above the project's repository: not this project's to change
+    why_not: str = ""  # why it is never changed
+    lock: str = ""  # the directory that the host creates while it writes
+    is_outside: bool = False  # above the project's repository, so not part of this project
 
 
 class Source(Protocol):
@@ -71,7 +71,7 @@ class Approval:
         return "unknown"
 
     def tell_why_not(self, source: Source, file: File, name: str) -> str:  # noqa: ARG002
-        """Return in short why a server of a project's file is not started; nothing if it is."""
+        """Return in short why a server of a project's file is not started; "" if it is."""
         return ""
 
     def explain(
@@ -91,7 +91,7 @@ class Approval:
         *,
         is_of_project: bool,  # noqa: ARG002
     ) -> str:
-        """Return why the user's settings switch an entry off; nothing if they do not."""
+        """Return why the user's settings switch an entry off; "" if they do not."""
         return ""
 
 
@@ -103,17 +103,17 @@ class HostConfig(NamedTuple):
     list_files: Callable[[Site], list[File]]
     shapes: tuple[Shape, ...] = (Shape(),)
     why_not: Callable[[dict[str, Any]], str] = lambda _: ""
-    starts_anywhere: bool = False  # servers, in `/` or the home directory, whatever is worked on
+    starts_anywhere: bool = False  # it starts servers in `/` or the home, whatever the project
     approval: Approval = Approval()
     quirks: HostQuirks = HostQuirks()
 
     @property
     def running_as(self) -> str:
-        """Return the host whose process it is that starts its servers."""
+        """Return the name of the host whose process starts its servers."""
         return self.quirks.lives_in or self.name
 
 
-# A file that no host is known for: every way in which a server can be written.
+# For a file of an unknown host: every way to write a server's command.
 ANY_HOST = HostConfig(
     "file",
     "a file",
@@ -123,7 +123,7 @@ ANY_HOST = HostConfig(
 
 
 def list_entries(document: Document, file: File) -> Iterator[Path]:
-    """Return where the entries of a file are."""
+    """Return the paths of a file's entries."""
     for pattern in file.servers:
         for table in _follow(document, (), pattern):
             found = document.get(table)
@@ -144,11 +144,11 @@ def _follow(document: Document, path: Path, pattern: Path) -> Iterator[Path]:
 
 
 def tell_why_not(host: HostConfig, entry: object) -> str:
-    """Return why an entry is none of ours; nothing if it is."""
+    """Return why an entry is skipped; "" if it is not."""
     if not isinstance(entry, dict):
         return "it is not a table"
     if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
-        return "it is not started but connected to"
+        return "it is a remote server"
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return OFF
     return host.why_not(entry)
@@ -159,12 +159,12 @@ MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
 
-# How deep a plugin's file may be: a marketplace, a plugin, a version.
+# How deep to search for a plugin's file: below a marketplace, a plugin, a version.
 _PLUGIN_DEPTH = 5
 
 
 def find_plugin_files(directory: str, name: str) -> list[str]:
-    """Return the files in which plugins bring servers of their own."""
+    """Return the files in which plugins define servers."""
     found = []
     for here, directories, files in os.walk(directory):
         if here.removeprefix(directory).count(os.sep) >= _PLUGIN_DEPTH:
@@ -190,7 +190,7 @@ def list_upward(site: Site, *names: str) -> list[str]:
 
 
 def count_inside(site: Site) -> int:
-    """Return how many of these directories are the project's: up to its repository's root."""
+    """Return how many of these directories belong to the project: up to the repository's root."""
     marks = [os.path.exists(path) for path in list_upward(site, ".git")]
     return marks.index(True) + 1 if True in marks else 1
 
@@ -222,5 +222,5 @@ def read_of_project(source: Source, own: File, project: str) -> dict[str, Any]:
     try:
         found = source.read(own).get(("projects", project))
     except FileRefused:
-        return {}  # it does not exist, or that it makes no sense is another finding
+        return {}  # it does not exist, or it is invalid, which ML101 reports
     return found if isinstance(found, dict) else {}

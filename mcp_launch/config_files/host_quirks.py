@@ -1,6 +1,6 @@
-"""What is special about a host, apart from its files: one answer to each question asked of it.
+"""What is special about a host, apart from its files: one field for each such fact.
 
-Every question has an answer for a host of which nothing special is known.
+The defaults are for a host about which nothing special is known.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.site import Site
 
-    # What a host makes of `cwd` in an entry. "absolute": a relative one is taken from wherever
-    # its daemon was started.
+    # How a host treats `cwd` in an entry. "absolute": it resolves a relative one against the
+    # directory in which its daemon was started.
     Cwd = Literal["unknown", "honoured", "absolute", "ignored"]
 
-    # What a host makes of one name in several of its files.
+    # What a host does with one name in several of its files.
     SameName = Literal["unknown", "merged", "nearest"]
 
-    # How many processes of one server a host's process has.
+    # How many processes of one server a host's process starts.
     Processes = Literal["unknown", "one", "one for each thread"]
 
 
-# What the protocol's own library passes on where its user adds nothing.
+# The variables that the MCP SDK passes on by default.
 LIBRARY_PASSES = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"})
 
-# What a shell replaces. Small letters behind a bare dollar are more often in a password.
+# What a shell expands. Lower-case letters after a bare dollar are more often part of a password.
 BRACED_VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"
 BARE_VARIABLE = r"(?<![\w$\\])\$[A-Z_][A-Z0-9_]*(?!\w)"
 TILDE = r"(?:^|(?<==))~/"
 
-# How editors borrow a variable.
+# How editors refer to an environment variable.
 BORROWING_OF_EDITORS = re.compile(r"\$\{env:(\w+)\}")
 
-# When hosts give a server up, if nothing else is set: so do Codex and Claude Code.
+# After how many seconds hosts give up on a server by default, as Codex and Claude Code do.
 GIVEN_UP_AFTER = 30.0
 
 FASTER = "install the server instead of downloading it at each start"
@@ -45,59 +45,59 @@ FASTER = "install the server instead of downloading it at each start"
 class HostProgram(NamedTuple):
     """How a host is installed."""
 
-    command: str = ""  # empty: it has no program of its own
+    command: str = ""  # empty: it does not have its own program
     tells_version: bool = False  # with --version; others open a window
-    package: str = ""  # what npm calls it
-    bundle: str = ""  # what macOS calls it
-    tried: tuple[str, ...] = ()  # the releases that our own tests run against
-    litters: str = ""  # the variable for the directory in which it leaves files even then
+    package: str = ""  # its name in npm
+    bundle: str = ""  # its name on macOS
+    tried: tuple[str, ...] = ()  # the releases that our tests run against
+    litters: str = ""  # the variable for the directory in which it writes files even for --version
     calming: str = ""  # the variable that keeps it from updating itself
 
 
 class Environment(NamedTuple):
-    """What a server gets of its host's environment, and what the host has in it."""
+    """What a server inherits from its host's environment, and what the host sets in it."""
 
-    # Whether it is known to hand on all that is not stripped.
+    # Whether it is known to pass on everything that it does not strip.
     hands_all_on: bool = False
-    # The names that it hands on, given its own environment; None: all but what is stripped.
+    # The names that it passes on, given its own environment; None: all that it does not strip.
     list_passed: Callable[[Mapping[str, str]], frozenset[str] | None] = lambda _: None
-    # Whether the entry's `env_vars` name others.
+    # Whether `env_vars` in an entry names further variables to pass on.
     has_env_vars: bool = False
     strips: re.Pattern[str] | None = None
-    strips_secret_values: bool = False  # whatever their names
+    strips_secret_values: bool = False  # whatever the names
     strips_secrets_if: str = ""  # the variable that makes it strip all secret names
-    keeps: re.Pattern[str] | None = None  # whatever the others say
-    kept_in: tuple[str, ...] = ()  # where its file lists what else is kept
-    # What it sets for every server, besides the session; and where it says the project.
+    keeps: re.Pattern[str] | None = None  # takes precedence over the other fields
+    kept_in: tuple[str, ...] = ()  # where its file lists further names to keep
+    # What it sets for every server, besides the session; and the variable for the project.
     added: tuple[tuple[str, str], ...] = ()
     project_variable: str = ""
-    # An editor, which runs the user's shell at its start to learn what that would have given it.
+    # An editor that runs the user's shell at startup to get its environment.
     asks_the_shell: bool = False
-    # The PATH that it makes for itself; empty: it has that of its start.
+    # The PATH that it builds for itself; empty: the one it was started with.
     find_path: Callable[[Site], str] = lambda _: ""
-    # The files whose `env` it takes into its own environment, the later before the earlier …
+    # The files whose `env` it adds to its own environment; later files take precedence …
     list_settings: Callable[[Site], list[str]] = lambda _: []
     # … and those of a project, for its servers.
     list_project_settings: Callable[[str], list[str]] = lambda _: []
-    # Whether PATH in an entry is added to the one that is there.
+    # Whether PATH in an entry is added to the existing one.
     extends_path: bool = False
 
 
 class Texts(NamedTuple):
-    """What a host makes of the texts of an entry."""
+    """How a host expands the texts of an entry."""
 
-    # What it replaces by a variable: its name, and perhaps a default.
+    # What it replaces with a variable's value: the name, and perhaps a default.
     borrowing: re.Pattern[str] | None = None
-    borrow: str = ""  # how to write that; {} is the variable's name
+    borrow: str = ""  # how to write such a reference; {} is the variable's name
     replaces_nothing: bool = False
     expands_tilde: bool = False
-    # What it is known to leave as it is, although somebody meant it to be replaced.
-    left_alone: re.Pattern[str] | None = None
-    # Whether it is known to leave a variable that is not set as it is written.
+    # What it is known not to expand, although it looks as if it should.
+    unexpanded: re.Pattern[str] | None = None
+    # Whether it is known to leave a reference to an unset variable as it is written.
     leaves_unset: bool = False
-    fills_in: re.Pattern[str] | None = None  # what nobody else can
-    question: str = ""  # how to have it ask for a secret
-    table: str = "env"  # what an entry calls its variables
+    fills_in: re.Pattern[str] | None = None  # what only the host can fill in
+    question: str = ""  # how to make it ask for a secret
+    table: str = "env"  # the key of the variables in an entry
     keyring: str = ""  # the key that names variables from the system's keyring
 
 
@@ -110,29 +110,29 @@ class Wait(NamedTuple):
 
 
 class ToolCount(NamedTuple):
-    """How many tools a host takes, of all its servers together."""
+    """How many tools a host accepts, from all its servers together."""
 
     limit: int
     consequence: str
 
 
 class NameLength(NamedTuple):
-    """How long a tool's name may be, together with what a host puts before it."""
+    """How long a tool's name may be, including the prefix that the host adds."""
 
     limit: int
     before: str  # {} is the server's name
 
 
 class AnswerTimeout(NamedTuple):
-    """The key of an entry that says how long an answer may take."""
+    """The key of an entry that limits how long an answer may take."""
 
     key: str
-    in_second: int  # how many of its units
-    default: int | None = None  # None: nothing is known of entries without it
+    in_second: int  # how many of its units make a second
+    default: int | None = None  # None: unknown
 
 
 class Limits(NamedTuple):
-    """What a host does not put up with."""
+    """The limits of a host."""
 
     # How long it waits for an entry's tools, given its own environment; longest first.
     list_waits: Callable[[Mapping[str, Any], Mapping[str, str]], list[Wait]] = lambda _, __: []
@@ -140,39 +140,39 @@ class Limits(NamedTuple):
     tool_name: NameLength | None = None
     answer: AnswerTimeout | None = None
     server_name: re.Pattern[str] | None = None
-    name_rule: str = ""  # the same for a person
+    name_rule: str = ""  # the same in words
     reserved_names: frozenset[str] = frozenset()
 
 
 class Greeting(NamedTuple):
-    """How a host meets a server."""
+    """How a host opens a connection to a server."""
 
-    begins_with: str = ""  # the method; empty: it is not known
-    newer_variable: str = ""  # which, in an entry, makes it begin with `server/discover`
-    refuses_incomplete: bool = False  # answers to `initialize`
-    versions: frozenset[str] = frozenset()  # of the protocol that it takes; empty: any
+    begins_with: str = ""  # the method; empty: unknown
+    newer_variable: str = ""  # if an entry sets it, the host begins with `server/discover`
+    refuses_incomplete: bool = False  # it refuses incomplete answers to `initialize`
+    versions: frozenset[str] = frozenset()  # protocol versions that it accepts; empty: any
 
 
 class EntryKeys(NamedTuple):
-    """What a host makes of an entry that does not say what it wants."""
+    """What a host makes of an entry with keys that it does not expect."""
 
     # The keys that it ignores, and what may be meant.
     list_ignored: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda _: ()
-    # Whether it refuses a whole file for one entry: the keys, why, and what to do, given the
-    # entry, its name, and whether it may complete another.
+    # Whether it refuses a whole file for one entry: the keys, with the reason and the fix, given
+    # the entry, its name, and whether it may complete another.
     refuses_files: bool = False
     list_refusing: Callable[[object, str, bool], Iterable[tuple[str, str, str]]] = lambda *_: ()
-    # The keys for which it skips the entry, why, and what to do.
+    # The keys that make it skip the entry, with the reason and the fix.
     list_skipping: Callable[[object], Iterable[tuple[str, str, str]]] = lambda _: ()
     # Whether it skips a whole file, given its scope and its content.
     is_file_skipped: Callable[[str, object], bool] = lambda *_: False
 
 
 class HostQuirks(NamedTuple):
-    """All that is asked of a host besides its files and its identity."""
+    """All facts about a host besides its files and its identity."""
 
     program: HostProgram = HostProgram()
-    home_variable: str = ""  # which moves the directory of its own files
+    home_variable: str = ""  # moves the directory of its own files
     lives_in: str = ""  # the host in whose process this one runs
     environment: Environment = Environment()
     texts: Texts = Texts()
@@ -181,14 +181,14 @@ class HostQuirks(NamedTuple):
     cwd: Cwd = "unknown"
     same_name: SameName = "unknown"
     processes: Processes = "unknown"
-    # So that a script needs a `#!`; the launcher, and hosts written for Node, hand one without
-    # it to the shell. Seen on Codex 0.125 and 0.166, Claude Code 2.1.325.
+    # It needs a `#!` in a script; the launcher, and hosts written for Node, give a script without
+    # one to the shell. Seen with Codex 0.125 and 0.166, Claude Code 2.1.325.
     starts_without_shell: bool = False
     is_strict_about_json: bool = False
-    ignores_unknown_tables: bool = True  # False: it is not known
-    # The files that allow servers by their exact command, with the commands; None: it does not
-    # compare commands, neither for that nor with those of plugins.
+    ignores_unknown_tables: bool = True  # False: unknown
+    # The files with an allowlist of exact commands, and the commands; None: it does not match
+    # servers by their command, neither with an allowlist nor with plugins.
     list_allowed_commands: Callable[[Site], dict[str, list[Any]]] | None = None
-    # What is lost with a file that it cannot read, by the file's scope.
+    # What the user loses when it cannot read a file, by the file's scope.
     losses: tuple[tuple[str, str], ...] = ()
     keys: EntryKeys = EntryKeys()

@@ -1,4 +1,4 @@
-"""What a key of an entry may hold: a test, and how to say it."""
+"""The types that a key of an entry may have: a test, and a name for messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """What fits, in words and as a test."""
+    """A type, in words and as a test."""
 
     title: str
     fits: Callable[[Any], bool]
@@ -28,12 +28,12 @@ def _is_table_of_strings(value: object) -> bool:
 
 
 def choose(*choices: str) -> Kind:
-    """Return what is one of several words."""
+    """Return the type for one of several words."""
     return Kind(f"one of {', '.join(choices)}", lambda value: value in choices)
 
 
 def choose_several(*choices: str) -> Kind:
-    """Return what is a list of such words."""
+    """Return the type for a list of such words."""
     return Kind(
         f"a list of {', '.join(choices)}",
         lambda value: isinstance(value, list) and all(one in choices for one in value),
@@ -41,7 +41,7 @@ def choose_several(*choices: str) -> Kind:
 
 
 def tabulate(title: str, **kinds: Kind) -> Kind:
-    """Return what is a table in which these keys, if they are there, hold what they should."""
+    """Return the type for a table in which these keys, if present, have these types."""
     return Kind(
         title,
         lambda value: (
@@ -56,8 +56,8 @@ STRINGS = Kind("a list of strings", _is_list_of_strings)
 NAMED_STRINGS = Kind("a table of strings", _is_table_of_strings)
 LIST = Kind("a list", lambda value: isinstance(value, list))
 SWITCH = Kind("true or false", lambda value: isinstance(value, bool))
-NUMBER = Kind("a number, and not below 0", _is_number)
+NUMBER = Kind("a number of at least 0", _is_number)
 WHOLE = Kind(
-    "a whole number, and not below 0",
+    "a whole number of at least 0",
     lambda value: _is_number(value) and isinstance(value, int),
 )

@@ -1,4 +1,4 @@
-"""Whether anything of ours is in a file: as long as there is, we keep what undoes it."""
+"""Find out whether a file still has wrapped entries; while it does, we keep its copy and record."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def holds_ours(host: HostConfig, file: File, text: str) -> bool:
-    """Tell whether an entry in a file's text goes through the launcher, and could do without.
+    """Return whether a file's text has a wrapped entry that can be unwrapped.
 
-    One whose command is in a profile could not: `unwrap` leaves it, and nothing is kept for it.
+    An entry whose command is in a profile does not count: `unwrap` skips it, so nothing is kept.
     """
     try:
         return _holds_ours(host, file, text)
@@ -37,11 +37,11 @@ def _is_ours(document: Document, host: HostConfig, path: Path) -> bool:
     try:
         return bool(wrap.unwrap(document, path, shape))
     except planned_changes.STRANGE:
-        return True  # it cannot be taken out, but it is there
+        return True  # it cannot be unwrapped, but it is wrapped
 
 
 def is_wrapped_now(host: HostConfig, file: File) -> bool:
-    """Tell whether a file, as it is now, holds anything of ours; not if it cannot be read."""
+    """Return whether a file has wrapped entries now; False if it cannot be read."""
     try:
         return holds_ours(host, file, planned_changes.read_file(file.path))
     except FileRefused:
@@ -49,8 +49,8 @@ def is_wrapped_now(host: HostConfig, file: File) -> bool:
 
 
 def is_free_now(host: HostConfig, file: File) -> bool:
-    """Tell whether a file, as it is now, is seen to hold nothing of ours."""
+    """Return whether a file provably has no wrapped entries now."""
     try:
         return not _holds_ours(host, file, planned_changes.read_file(file.path))
     except planned_changes.STRANGE:
-        return False  # it is gone, or somebody is in the middle of an edit
+        return False  # it is gone, or is just being edited

@@ -1,8 +1,9 @@
-"""What wrapping or unwrapping would change, file by file: looked at first, written later."""
+"""Plan what wrapping or unwrapping would change, file by file; `replace_file` writes it later."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from mcp_launch.documents.positions import Path
 
 
-# No configuration is; something else is meant.
+# No configuration is this large; the file is something else.
 _TOO_LARGE = 64 << 20
 
 
-# What comes of text that is not what it seems to be.
+# The exceptions that malformed entries can raise.
 STRANGE = (LaunchError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 _UNSAFE = "it is written in a way that cannot be changed safely"
@@ -33,24 +34,24 @@ _IN_PROFILE = "its command is in a profile"
 
 
 class Entry(NamedTuple):
-    """One server of a file, and what becomes of it."""
+    """One server of a file, and what would happen to it."""
 
     name: str
     scope: str
-    words: list[str]  # its command as it is
-    why_not: str  # why it stays as it is; empty: it is changed
+    words: list[str]  # its current command
+    why_not: str  # why it is skipped; empty: it is changed
 
 
 class Wish(NamedTuple):
-    """What is to be done, and to which servers."""
+    """What to do, and to which servers."""
 
-    launcher: str  # nothing: take it out
-    names: tuple[str, ...] = ()  # none: all of them
-    options: tuple[str, ...] = ()  # of `run`, to be written into the entries
+    launcher: str  # empty: unwrap
+    names: tuple[str, ...] = ()  # empty: all of them
+    options: tuple[str, ...] = ()  # options of `run` to write into the entries
 
 
 class Change(NamedTuple):
-    """One file, as it is and as it would be."""
+    """One file, before and after the change."""
 
     host: HostConfig
     file: File
@@ -62,22 +63,22 @@ class Change(NamedTuple):
 
     @property
     def is_any(self) -> bool:
-        """Whether anything changes at all."""
+        """Whether anything changes."""
         return self.after != self.before
 
 
 class _Proposal(NamedTuple):
-    """What would be changed in one entry, and whether that has to be checked."""
+    """The proposed change of one entry."""
 
     path: Path
     shape: Shape
     edits: list[Edit]
-    amended: tuple[str, ...] = ()  # what its command becomes, if it was wrapped and stays so
-    also: tuple[Path, ...] = ()  # entries that are the very same text (YAML's aliases)
+    amended: tuple[str, ...] = ()  # its new command, if it was wrapped and stays wrapped
+    also: tuple[Path, ...] = ()  # other entries that are the same text (YAML aliases)
 
 
 def read_file(path: str) -> str:
-    """Return a file's text, with its line ends and all.
+    """Return a file's text, with its line ends unchanged.
 
     Raises:
         FileRefused: It cannot be read.
@@ -87,7 +88,8 @@ def read_file(path: str) -> str:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _TOO_LARGE:
             raise FileRefused(
-                f"{path} is not a regular file, or too large", fix="look at it, or remove it"
+                f"{path} is not a regular file, or is too large",
+                fix="replace it with a configuration file, or remove it",
             )
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
@@ -95,7 +97,7 @@ def read_file(path: str) -> str:
         raise FileRefused(f"{path} is not UTF-8", fix="save it as UTF-8") from None
     except OSError as error:
         raise FileRefused(
-            f"{path} cannot be read: {error.strerror}", fix="make it readable"
+            f"cannot read {path}: {error.strerror}", fix=f"chmod u+r {shlex.quote(path)}"
         ) from None
 
 
@@ -103,7 +105,7 @@ def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
     """Return what would change in a file.
 
     Raises:
-        FileRefused: It makes no sense.
+        FileRefused: The file is invalid.
 
     """
     document = Document(file.kind, text, file.path)
@@ -117,7 +119,7 @@ def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
     for path in paths:
         shape = find_shape(document, host, path)
         words = wrap.list_words(document, path, shape) if shape else []
-        # Deeper than others are Claude Code's own servers of one project.
+        # Claude Code nests the local servers of a project one level deeper.
         scope = file.scope if path[0] != "projects" else f"local: {path[1]}"
         entries.append(Entry(str(path[-1]), scope, words, reasons.get(path, "")))
     warnings = [
@@ -127,17 +129,17 @@ def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
 
 
 def change_some(host: HostConfig, file: File, paths: Iterable[Path], wish: Wish, text: str) -> str:
-    """Return a file's text with some entries changed, as many of them as can be.
+    """Return a file's text with as many of these entries changed as is safe.
 
     Raises:
-        FileRefused: The file makes no sense, or these entries are better left alone.
+        FileRefused: The file is invalid, or none of these entries can be changed.
 
     """
     document = Document(file.kind, text, file.path)
     proposals, reasons = _propose_all(document, host, file, paths, wish)
     if not proposals:
-        told = "; ".join(f"{path[-1]}: {why_not}" for path, why_not in reasons.items())
-        raise FileRefused(f"{file.path} stays as it is: {told}", fix="change it by hand")
+        why = "; ".join(f"{path[-1]}: {why_not}" for path, why_not in reasons.items())
+        raise FileRefused(f"{file.path} was not changed: {why}", fix="change it by hand")
     return _apply(document, proposals)
 
 
@@ -148,19 +150,19 @@ def _apply(document: Document, proposals: list[_Proposal]) -> str:
 def _propose_all(
     document: Document, host: HostConfig, file: File, paths: Iterable[Path], wish: Wish
 ) -> tuple[list[_Proposal], dict[Path, str]]:
-    """Return what is safe to change, and why the rest is left alone."""
+    """Return the changes that are safe, and why the other entries are skipped."""
     reasons: dict[Path, str] = {}
     proposals = []
-    twins = _list_twins(document, host, file)
+    sharing = _list_sharing(document, host, file)
     for path in paths:
         proposal = _propose(document, host, file, path, wish)
-        if path in twins and (proposal == _UNSAFE or not isinstance(proposal, str)):
-            proposal = _mind_twins(document, proposal, twins[path], wish)
+        if path in sharing and (proposal == _UNSAFE or not isinstance(proposal, str)):
+            proposal = _propose_shared(document, proposal, sharing[path], wish)
         if isinstance(proposal, str):
             reasons[path] = proposal
         else:
             proposals.append(proposal)
-    # All at once, if they are safe together: a file may be large, and is read anew each time.
+    # All at once, if they are safe together: a file may be large, and each check parses it again.
     if not _are_safe(document, file, proposals, wish):
         reasons |= {
             one.path: _UNSAFE for one in proposals if not _are_safe(document, file, [one], wish)
@@ -171,7 +173,7 @@ def _propose_all(
 def _propose(
     document: Document, host: HostConfig, file: File, path: Path, wish: Wish
 ) -> _Proposal | str:
-    """Return what to change in an entry, or why it is left alone."""
+    """Return what to change in an entry, or why it is skipped."""
     shape = find_shape(document, host, path)
     words = wrap.list_words(document, path, shape) if shape else []
     why_not = file.why_not or _tell_why_not(host, document.get(path), words, wish)
@@ -188,7 +190,7 @@ def _propose(
         else:
             edits = wrap.unwrap(document, path, shape)
     except UsageError as error:
-        return f"its options of run make no sense to this version: {error.problem}"
+        return f"this version does not understand its options of run: {error.problem}"
     except STRANGE:
         return _UNSAFE
     return _Proposal(path, shape, edits) if edits else _IN_PROFILE
@@ -197,12 +199,12 @@ def _propose(
 def _amend(
     document: Document, host: HostConfig, path: Path, shape: Shape, wish: Wish
 ) -> _Proposal | str:
-    """Return what an entry that is wrapped already lacks, or no longer needs."""
+    """Return what to change in an entry that is already wrapped, or why it is skipped."""
     words = wrap.list_words(document, path, shape)
     has_command = bool(run_options.list_command(words[2:]))
-    # Without a command it was written by hand, and unwrap leaves it: only what is asked for.
-    is_to_name = has_command and not run_options.has(words[2:], "--server")
-    named = wrap.name_entry(document, path) if is_to_name else []
+    # Without a command it was written by hand, and unwrap skips it: add only what is asked for.
+    needs_name = has_command and not run_options.has(words[2:], "--server")
+    named = wrap.name_entry(document, path) if needs_name else []
     edits, amended = amend.amend(document, path, shape, [*named, *wish.options])
     if has_command and host.starts_anywhere and amended[2:4] == wrap.KEEP:
         dropped = wrap.drop_keep(document, path, shape)
@@ -212,12 +214,12 @@ def _amend(
         edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
     if not edits:
-        return "it is wrapped already" if has_command else _IN_PROFILE
+        return "it is already wrapped" if has_command else _IN_PROFILE
     return _Proposal(path, shape, edits, tuple(amended))
 
 
-def _list_twins(document: Document, host: HostConfig, file: File) -> dict[Path, list[Path]]:
-    """Return the entries that share with others what would be changed in them."""
+def _list_sharing(document: Document, host: HostConfig, file: File) -> dict[Path, list[Path]]:
+    """Return the entries that share the text to be changed with others, and these others."""
     parts = {}
     for path in list_entries(document, file) if document.kind == "yaml" else ():
         shape = find_shape(document, host, path)
@@ -226,41 +228,41 @@ def _list_twins(document: Document, host: HostConfig, file: File) -> dict[Path, 
     return yaml_aliases.list_sharing(parts)
 
 
-def _mind_twins(
-    document: Document, proposal: _Proposal | str, twins: list[Path], wish: Wish
+def _propose_shared(
+    document: Document, proposal: _Proposal | str, others: list[Path], wish: Wish
 ) -> _Proposal | str:
     """Return what to change in an entry that shares its text with others, or why it is skipped.
 
-    Wrapping it would wrap the others behind their backs. Unwrapping does undo all of them, if
-    that is what is wanted of each.
+    Wrapping it would also wrap the others, which nobody asked for. Unwrapping it unwraps them
+    all, so it is done only if that is wanted for each.
     """
-    names = [str(path[-1]) for path in twins]
+    names = [str(path[-1]) for path in others]
     is_wanted = not wish.names or set(names) <= set(wish.names)
     if isinstance(proposal, str) or wish.launcher or not is_wanted:
         return f"it shares its text with {', '.join(names)}"
-    if any(document.get(path) is not document.get(proposal.path) for path in twins):
+    if any(document.get(path) is not document.get(proposal.path) for path in others):
         return f"it shares its text with {', '.join(names)}"
-    return proposal._replace(also=tuple(twins))
+    return proposal._replace(also=tuple(others))
 
 
 def _tell_why_not(host: HostConfig, entry: object, words: list[str], wish: Wish) -> str:
-    # What was disabled after it was wrapped can be unwrapped all the same.
+    # An entry that was disabled after it was wrapped can still be unwrapped.
     why_not = tell_why_not(host, entry) if wish.launcher or not words else ""
     if not why_not and not words:
-        return "it has no command that can be understood"
+        return "its command is missing or malformed"
     if wrap.is_wrapped_otherwise(words):
-        return "something else starts mcp-launch for it"
+        return "it starts mcp-launch through another program"
     return why_not
 
 
 def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: Wish) -> bool:
-    """Tell whether the result means what it should, and can be taken back to the byte."""
+    """Return whether the result means what it should, and can be undone byte for byte."""
     try:
         after = Document(file.kind, _apply(document, proposals), file.path)
         if not all(_is_right(document, after, one, wish) for one in proposals):
             return False
         if _drop(document, proposals) != _drop(after, proposals):
-            return False  # something else than the words of a command has changed
+            return False  # something other than the words of a command has changed
         if not wish.launcher:
             return True
         back = [edit for one in proposals for edit in wrap.unwrap(after, one.path, one.shape)]
@@ -271,12 +273,12 @@ def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: 
 
 
 def _strip(document: Document, proposal: _Proposal) -> list[Edit]:
-    """Return what makes an entry that was wrapped one that is not, if it has a command."""
+    """Return the edits that unwrap an entry, or the proposed ones if it has no command."""
     return wrap.unwrap(document, proposal.path, proposal.shape) or proposal.edits
 
 
 def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish) -> bool:
-    """Tell whether the words of a command have changed as they should."""
+    """Return whether the words of a command have changed as they should."""
     old, new = (
         wrap.list_words(document, proposal.path, proposal.shape) for document in (before, after)
     )
@@ -288,7 +290,7 @@ def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish
 
 
 def _drop(document: Document, proposals: list[_Proposal]) -> object:
-    """Return what a document says but for some commands."""
+    """Return a document's value without the commands of these proposals."""
     paths = [
         (*path, *key)
         for one in proposals
@@ -299,7 +301,7 @@ def _drop(document: Document, proposals: list[_Proposal]) -> object:
 
 
 def find_shape(document: Document, host: HostConfig, path: Path) -> Shape | None:
-    """Return where an entry's command is; None if it has none that can be understood."""
+    """Return where an entry's command is; None if it is missing or malformed."""
     for shape in host.shapes:
         if wrap.list_words(document, path, shape):
             return shape
@@ -309,9 +311,9 @@ def find_shape(document: Document, host: HostConfig, path: Path) -> Shape | None
 def _warn(host: HostConfig, document: Document, path: Path) -> list[str]:
     cwd = document.get((*path, "cwd"))
     if host.quirks.cwd == "absolute" and isinstance(cwd, str) and not os.path.isabs(cwd):
-        place = "from the directory in which its daemon happens to run"
+        place = "against the directory in which its daemon happens to run"
         return [
-            f"{path[-1]}: {host.title} takes its relative cwd {cwd} {place}; write an absolute one"
+            f"{path[-1]}: {host.title} resolves the relative cwd {cwd} {place}; make it absolute"
         ]
     return []
 
@@ -319,7 +321,7 @@ def _warn(host: HostConfig, document: Document, path: Path) -> list[str]:
 def look_at_all(
     files: Iterable[tuple[HostConfig, File]], wish: Wish, complain: Callable[[FileRefused], None]
 ) -> list[Change]:
-    """Look at every file there is; one that cannot be read does not hide the others."""
+    """Return the changes of all existing files; `complain` gets each file that cannot be read."""
     changes = []
     for host, file in files:
         if os.path.exists(file.path):

@@ -1,8 +1,8 @@
-"""Write a changed file so that nobody loses anything: neither its host, nor its user, nor we.
+"""Write a changed file without losing anything of its host, its user or our own records.
 
-Order matters: the copy first, then the record that the file is ours to undo, then the file;
-and what was kept goes only after the file is written. Whatever interrupts us, the way back is
-there.
+Order matters: first the copy, then the record that the file is wrapped, then the file. Copy
+and record are removed only after the file is written, so the change can be undone whatever
+interrupts us.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.host_config import File, HostConfig
 
-# What 0.1.0 called its copies, which it kept beside the files.
+# The suffix of copies by version 0.1.0, which kept them beside the files.
 OLD_COPY = ".before-mcp-launch"
 
-# How long to wait for a host that is writing; it takes milliseconds.
+# How long, in seconds, to wait for a host that is writing; it takes milliseconds.
 _PATIENCE = 10.0
 
-# A host's lock that is older was left behind: that is its own rule.
+# A host's lock older than this, in seconds, was left behind; that is the host's own rule.
 _STALE = 10.0
 
 
@@ -36,20 +36,20 @@ class WrittenFile(NamedTuple):
     """What was done besides writing a file."""
 
     copy: str = ""  # where a copy was made, if one was
-    removed: tuple[str, ...] = ()  # copies that are needed no longer
-    names: int = 1  # how many names the file has; with several it was written in place
+    removed: tuple[str, ...] = ()  # copies that are no longer needed
+    names: int = 1  # number of hard links; with several the file was written in place
 
 
 def replace(
     host: HostConfig, file: File, make: Callable[[str], str], directory: str
 ) -> WrittenFile | None:
-    """Make a file's text another; None if that changes nothing.
+    """Replace a file's text with what `make` returns for it; None if that changes nothing.
 
-    What it is to be is made from what it is by then, under the host's own lock where it has
-    one. `directory` is our state directory, where launchers keep each other out.
+    `make` gets the current text, under the host's own lock where it has one. `directory` is our
+    state directory, where launchers lock each other out.
 
     Raises:
-        FileRefused: It cannot be written, or its host does not let us.
+        FileRefused: It cannot be written, or its host holds its lock.
 
     """
     path = os.path.realpath(file.path)  # a link stays a link
@@ -59,15 +59,16 @@ def replace(
             return _replace(host, file, path, make, directory)
     except OSError as error:
         raise FileRefused(
-            f"{file.path} stays as it is: {error}", fix="remove the cause, then try again"
+            f"{file.path} was not changed: {error}",
+            fix="resolve this error, then run the command again",
         ) from None
 
 
 def let_go(file: File, directory: str) -> str:
-    """Forget a file in which there is nothing of ours; return the copy that was removed."""
+    """Drop the copy and the record of a file that is no longer wrapped; return the copy's path."""
     path = os.path.realpath(file.path)
     if not os.path.isdir(directory):
-        return ""  # nothing was ever kept
+        return ""  # nothing was ever wrapped
     try:
         with keep_others_out(directory):
             return _let_go(directory, path)
@@ -75,19 +76,19 @@ def let_go(file: File, directory: str) -> str:
         return ""  # next time
 
 
-def forget_gone(directory: str, told: list[str]) -> list[str]:
-    """Stop naming files that are gone, of which the user was told; return them."""
+def forget_gone(directory: str, reported: list[str]) -> list[str]:
+    """Stop reporting missing files once the user has seen them; return those still missing."""
     try:
-        if told and os.path.isdir(directory):
+        if reported and os.path.isdir(directory):
             with keep_others_out(directory):
-                return wrapped_files.forget_gone(directory, told)
+                return wrapped_files.forget_gone(directory, reported)
     except (OSError, FileRefused):
         pass  # next time
     return []
 
 
 def describe_gone(path: str) -> str:
-    """Say what a person can do about a wrapped file that is gone."""
+    """Return what a person can do about a wrapped file that is gone."""
     is_alone = os.path.isdir(os.path.dirname(path))
     back = "If it is on another branch or in a stash, bring it back first. " if is_alone else ""
     return (
@@ -118,14 +119,14 @@ def _replace(
             if not _reads_as(path, before):
                 kept = _rescue(directory, path, before, is_untouched=is_untouched)
                 raise FileRefused(
-                    f"{path} may be damaged, it could not be written whole: {error.strerror}",
-                    fix=f"make room on the disk, then put back what was there: {kept}",
+                    f"{path} may be damaged: it was only partly written: {error.strerror}",
+                    fix=f"free disk space, then restore it from {kept}",
                 ) from None
             if is_untouched:
                 _let_go(directory, path)
             raise FileRefused(
-                f"{path} cannot be written: {error.strerror}",
-                fix="make it, its directory and your home writable, and make room on the disk",
+                f"cannot write {path}: {error.strerror}",
+                fix="make it, its directory and your home writable, and free disk space",
             ) from None
         if names:
             return _conclude(
@@ -141,7 +142,7 @@ def _reads_as(path: str, text: str) -> bool:
 
 
 def _rescue(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
-    """Return where the text of a file is that was damaged; the copy may be an older one."""
+    """Save the text of a damaged file and return the copy's path, maybe that of an older copy."""
     if not is_untouched:
         with contextlib.suppress(OSError, FileRefused):
             return backups.keep(directory, f"{path}.rescued", text, is_untouched=True)
@@ -151,7 +152,7 @@ def _rescue(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
 def _conclude(
     directory: str, path: str, text: str, written: WrittenFile, *, is_ours: bool
 ) -> WrittenFile:
-    """Leave nothing behind once nothing of ours is in a file."""
+    """Remove the copies of a file that is no longer wrapped; return the whole outcome."""
     if is_ours:
         return written
     copy = _let_go(directory, path)
@@ -164,14 +165,14 @@ def _conclude(
 
 
 def _let_go(directory: str, path: str) -> str:
-    """Forget a file in which there is nothing of ours; return the copy that was removed."""
+    """Drop the copy and the record of a file that is no longer wrapped; return the copy's path."""
     with contextlib.suppress(OSError, FileRefused):
-        wrapped_files.forget(directory, path)  # an entry too many does no harm
+        wrapped_files.forget(directory, path)  # an extra entry does no harm
     return backups.drop(directory, path)
 
 
 def _drop_old_copy(copy: str, text: str) -> bool:
-    """Remove a copy that 0.1.0 made, if it holds nothing that the file itself does not."""
+    """Remove a copy by version 0.1.0 if it equals the file; return whether it was removed."""
     try:
         status = os.lstat(copy)
         is_own = state.is_users(status)
@@ -185,7 +186,7 @@ def _drop_old_copy(copy: str, text: str) -> bool:
 
 @contextlib.contextmanager
 def keep_others_out(directory: str) -> Iterator[None]:
-    """Let one launcher at a time change files, and what is recorded of them."""
+    """Let only one launcher at a time change files and their records."""
     try:
         import fcntl
     except ImportError:
@@ -199,7 +200,7 @@ def keep_others_out(directory: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hold(lock: str) -> Iterator[None]:
-    """Hold the directory by which a host tells itself that it is writing."""
+    """Hold the directory that a host creates as a lock while it writes."""
     if not lock:
         yield
         return
@@ -212,7 +213,7 @@ def _hold(lock: str) -> Iterator[None]:
             _break_if_stale(lock)
         if time.monotonic() > deadline:
             raise FileRefused(
-                f"a host holds {lock}", fix="close the host, or remove that directory"
+                f"a host holds the lock {lock}", fix="close the host, or remove that directory"
             ) from None
         time.sleep(0.01)
     try:

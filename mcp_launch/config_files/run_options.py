@@ -1,4 +1,4 @@
-"""The options of `run` as words in a host's file: read, named after a server, and joined."""
+"""The options of `run` as words in a host's file: read, compare and merge them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options, profile
 
-# What hosts replace in arguments, or refuse to start a server for: ${NAME}, $NAME, {env:NAME}.
+# What hosts expand in arguments, or refuse to start a server with: ${NAME}, $NAME, {env:NAME}.
 _REPLACED = ("$", "{")
 
 _HOW = (
@@ -17,7 +17,7 @@ _HOW = (
 
 
 class _Given(NamedTuple):
-    """One option, and which word has its value."""
+    """One option, and the index of the word with its value."""
 
     name: str
     value: str  # empty: it is a switch
@@ -26,13 +26,13 @@ class _Given(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what two options have in common of which one replaces the other."""
+        """Return a key that is equal for options that replace each other."""
         if self.name == "--env":
             return self.name, self.value.partition("=")[0]
         return self.name, self.value if self.name in options.MAY_REPEAT else ""
 
     def spell(self) -> list[str]:
-        """Return it as words; a value that looks like an option is joined to its name."""
+        """Return the option as words; a value that looks like an option is joined to its name."""
         if not self.value:
             return [self.name]
         if self.value.startswith("-"):
@@ -41,15 +41,15 @@ class _Given(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What to change in the words of `run` so that they say something else, too."""
+    """What to change in the words of `run` to add other options."""
 
-    replaced: dict[int, str]  # by their places
+    replaced: dict[int, str]  # by index
     added: list[str]
     end: int  # where the options end: at "--", the server's command, or the last word
 
 
 def name_server(name: str) -> list[str]:
-    """Return the option that names a server; nothing for a name that cannot be given to it."""
+    """Return the option that names a server; empty for a name that cannot be an argument."""
     is_replaced = any(sign in name for sign in _REPLACED)
     is_text = name.isprintable() or not (set(name) & {"\0"} or _has_surrogates(name))
     if not name or is_replaced or not is_text:
@@ -58,7 +58,7 @@ def name_server(name: str) -> list[str]:
 
 
 def check(words: list[str]) -> None:
-    """See that words are options of `run` that `wrap` can write.
+    """Check that words are options of `run` that `wrap` can write.
 
     Raises:
         UsageError: They are not.
@@ -73,23 +73,23 @@ def check(words: list[str]) -> None:
         raise UsageError(f"{rest[0]} is not an option of run", fix=_HOW)
     if "--server" in given:
         raise UsageError(
-            "--server is written by wrap itself, by the name that each entry has",
-            fix="leave it out",
+            "wrap writes --server itself, with the name of each entry",
+            fix="leave out --server",
         )
     profile.check(words)
 
 
 def join(own: list[str], wanted: list[str]) -> list[str]:
-    """Return options that say what both do; where they differ, the second."""
+    """Return both lists of options merged; the second takes precedence."""
     found = compare(own, wanted)
     return [*(found.replaced.get(at, word) for at, word in enumerate(own)), *found.added]
 
 
 def compare(own: list[str], wanted: list[str]) -> Difference:
-    """Return what to change in the words after `run`, so that they say what is wanted.
+    """Return what to change in the words after `run` to add the wanted options.
 
     Raises:
-        UsageError: They make no sense.
+        UsageError: The words are invalid.
 
     """
     options.split(own)
@@ -108,17 +108,17 @@ def compare(own: list[str], wanted: list[str]) -> Difference:
 
 
 def has(own: list[str], option: str) -> bool:
-    """Tell whether an option is among the words after `run`."""
+    """Return whether an option is among the words after `run`."""
     return any(one.name == option for one in _read(own)[0])
 
 
 def list_command(words: list[str]) -> list[str]:
-    """Return the server's command in the words after `run`; nothing if it is not among them.
+    """Return the server's command from the words after `run`; empty if they have none.
 
-    Where an option is not known, as one of a later version, the command begins after "--".
+    After an unknown option, perhaps of a later version, the command begins after "--".
 
     Raises:
-        UsageError: The words make no sense, and nobody can say where the command begins.
+        UsageError: The words are invalid, and it is unclear where the command begins.
 
     """
     try:
@@ -131,13 +131,13 @@ def list_command(words: list[str]) -> list[str]:
 
 
 def _are_options(words: list[str]) -> bool:
-    """Tell whether all these words can only be options, though some are not known.
+    """Return whether all these words can only be options, though some are unknown.
 
-    A word behind an unknown option may be its value, or already the server's command with a
-    "--" of its own. It is a value where `wrap` wrote the options: it names the server first,
-    and always puts "--" before the command.
+    A word after an unknown option may be its value, or already the server's command with its
+    own "--". It is a value if `wrap` wrote the options: `wrap` puts --server first, and always
+    "--" before the command.
     """
-    is_wraps = words[0].partition("=")[0] == "--server"
+    is_written_by_wrap = words[0].partition("=")[0] == "--server"
     at = 0
     while at < len(words):
         name, equals, _ = words[at].partition("=")
@@ -147,13 +147,13 @@ def _are_options(words: list[str]) -> bool:
         if equals or name in options.SWITCHES:
             continue
         is_plain = words[at : at + 1] and not words[at].startswith("-")
-        if name in options.TAKE_A_VALUE or (is_wraps and is_plain):
+        if name in options.TAKE_A_VALUE or (is_written_by_wrap and is_plain):
             at += 1
     return True
 
 
 def _read(words: list[str]) -> tuple[list[_Given], int]:
-    """Return the options of words that make sense, and where they end."""
+    """Return the options among valid words, and the index at which they end."""
     given = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in {"-", "--"}:

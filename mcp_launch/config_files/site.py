@@ -1,4 +1,4 @@
-"""Where files of hosts are looked for."""
+"""Where to look for the files of hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Site(NamedTuple):
-    """Where to look: a user's home and the project that is worked on."""
+    """Where to look: the user's home and the current project."""
 
     home: str
     project: str
@@ -18,12 +18,12 @@ class Site(NamedTuple):
     platform: str = "linux"
 
     def find_home(self, variable: str, default: str) -> str:
-        """Return a directory that a variable may move."""
+        """Return the directory that a variable names, or the default below the home."""
         return self.environ.get(variable) or os.path.join(self.home, default)
 
     @property
     def applications(self) -> str:
-        """Return where desktop programs keep their settings."""
+        """Return the directory in which desktop programs keep their settings."""
         if self.platform == "darwin":
             return os.path.join(self.home, "Library/Application Support")
         if self.platform == "win32":

@@ -1,14 +1,14 @@
-"""Put the launcher before a server's command in a host's file, and take it out again.
+"""Put the launcher in front of a server's command in a host's file, and remove it again.
 
-Only the words of the command change; whatever else stands in the text, stays. What was
-there is moved, not spelled anew, so that it can be put back to the byte:
+Only the words of the command change; the rest of the text stays. The old words are moved, not
+written again, so that they can be restored byte for byte:
 
     [mcp_servers.docs]             [mcp_servers.docs]
     command = 'npx'                command = "/bin/mcp-launch"
     args = ["-y", "some"]          args = ["run", "--server", "docs", "--", 'npx', "-y", "some"]
 
-Where there were no arguments a list is made, written without a space: that is how
-`unwrap` knows to remove it again.
+Where there were no arguments, a list is added and written without spaces: that is how `unwrap`
+knows to remove it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
     from mcp_launch.documents.document import Edit
     from mcp_launch.documents.positions import Path
 
-# Stands in a list of variables that Codex would refuse, and keeps what was there.
+# Marks a list of variables that Codex would refuse; the original follows.
 _KEPT = "# mcp-launch unwrap: "
 
 SOURCES_OF_CODEX = ("local", "remote")
 
-# What 0.1.0 wrote behind `run` for hosts that start servers in `/` or the home directory.
+# What version 0.1.0 wrote after `run` for hosts that start servers in `/` or the home directory.
 KEEP = ["--cwd", "keep"]
 
 
 class Shape(NamedTuple):
-    """Where the words of a command are in an entry."""
+    """Where an entry has the words of its command."""
 
     command: Path = ("command",)
     args: Path = ("args",)
-    is_one_list: bool = False  # the command is the first of its own arguments
+    is_one_list: bool = False  # the command is the first element of the arguments
 
 
 def is_wrapped(document: Document, entry: Path, shape: Shape) -> bool:
-    """Tell whether an entry goes through the launcher."""
+    """Return whether an entry goes through the launcher."""
     words = list_words(document, entry, shape)
     program = os.path.basename(words[0]).removesuffix(".exe") if words else ""
     return program == "mcp-launch" and words[1:2] == ["run"]
 
 
 def list_words(document: Document, entry: Path, shape: Shape) -> list[str]:
-    """Return the whole command of an entry; nothing if it has none that can be understood."""
+    """Return the whole command of an entry; empty if it is missing or malformed."""
     command, args = document.get(entry + shape.command), document.get(entry + shape.args)
     if shape.is_one_list:
         words = command
@@ -64,26 +64,27 @@ def list_words(document: Document, entry: Path, shape: Shape) -> list[str]:
 
 
 def is_launcher_gone(words: list[str]) -> bool:
-    """Tell whether a launcher that is named by its path cannot be started."""
+    """Return whether a launcher that is given by its path cannot be started."""
     return os.path.isabs(words[0]) and shutil.which(words[0]) is None
 
 
 def is_launcher_misplaced(words: list[str], launcher: str) -> bool:
-    """Tell whether an entry should name another launcher: its own is gone, or only on this machine.
+    """Return whether an entry should name another launcher.
 
-    The latter in a file that is to name it without a path, because others get it, too.
+    Its own is gone; or it has a path of this machine, in a file that others get, too, and that
+    should therefore name the launcher without a path.
     """
-    is_to_be_bare = not os.path.isabs(launcher) and os.path.isabs(words[0])
-    return is_to_be_bare or is_launcher_gone(words)
+    needs_bare_name = not os.path.isabs(launcher) and os.path.isabs(words[0])
+    return needs_bare_name or is_launcher_gone(words)
 
 
 def is_wrapped_otherwise(words: list[str]) -> bool:
-    """Tell whether something else starts the launcher: `uvx`, `pipx run`, `python -m`, `env`."""
+    """Return whether another program starts the launcher: `uvx`, `pipx run`, `python -m`, `env`."""
     return find_run(words[1:]) is not None
 
 
 def find_run(words: list[str]) -> int | None:
-    """Return where the launcher's own arguments begin in a command; None if it is not in it."""
+    """Return the index of the launcher's own arguments in a command; None if it has no launcher."""
     names = [os.path.basename(word).removesuffix(".exe").partition("@")[0] for word in words]
     for at, name in enumerate(names):
         if name in {"mcp-launch", "mcp_launch"} and words[at + 1 : at + 2] == ["run"]:
@@ -92,20 +93,20 @@ def find_run(words: list[str]) -> int | None:
 
 
 def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> list[Edit]:
-    """Return what to change so that another launcher is used."""
+    """Return the edit that makes an entry use another launcher."""
     first = (*entry, *shape.command, *([0] if shape.is_one_list else []))
     return [(*document.spots[first].value, document.spell(launcher))]
 
 
 def drop_keep(document: Document, entry: Path, shape: Shape) -> list[Edit]:
-    """Return what to change so that `--cwd keep` goes, where version 0.1.0 put it."""
+    """Return the edit that removes `--cwd keep`, if version 0.1.0 wrote it."""
     words = list_words(document, entry, shape)
     if words[2:4] != KEEP:
         return []
     args = entry + (shape.command if shape.is_one_list else shape.args)
     first = 2 if shape.is_one_list else 1
     begin, end = (document.spots[(*args, at)].value[0] for at in (first, first + 2))
-    # A host may have moved it to lines of its own; a comment in it is somebody else's.
+    # A host may have put the words on separate lines; a comment between them is the user's.
     is_own = "".join(document.text[begin:end].split()) == '"--cwd","keep",'
     return [(begin, end, "")] if is_own else []
 
@@ -113,14 +114,14 @@ def drop_keep(document: Document, entry: Path, shape: Shape) -> list[Edit]:
 def wrap(
     document: Document, entry: Path, shape: Shape, launcher: str, wanted: tuple[str, ...] = ()
 ) -> list[Edit]:
-    """Return what to change to put the launcher before a command, with the options wanted."""
+    """Return the edits that put the launcher, with these options, in front of a command."""
     own = name_entry(document, entry)
     if shape.is_one_list:
         first = [launcher, "run", *run_options.join(own, [*wanted]), "--"]
         return [_put_first(document, entry + shape.command, first)]
     command = document.spots[entry + shape.command].value
-    told, edits = _translate_variables(document, entry)
-    first = ["run", *run_options.join([*own, *told], [*wanted]), "--"]
+    translated, edits = _translate_variables(document, entry)
+    first = ["run", *run_options.join([*own, *translated], [*wanted]), "--"]
     if entry + shape.args in document.spots:
         edits.append(_put_first(document, entry + shape.args, first, document.cut(command)))
     else:
@@ -129,7 +130,7 @@ def wrap(
 
 
 def name_entry(document: Document, entry: Path) -> list[str]:
-    """Return the option that names an entry's server, unless a variable of the entry does."""
+    """Return the option that names an entry's server; empty if a variable of the entry does."""
     table = document.get(entry)
     inner = [one for one in table.values() if isinstance(one, dict)]
     if any(options.name_twin("--server") in one for one in inner):
@@ -138,10 +139,10 @@ def name_entry(document: Document, entry: Path) -> list[str]:
 
 
 def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:
-    """Return what to change to take the launcher out; nothing if there is no command left.
+    """Return the edits that remove the launcher; empty if no command would be left.
 
     Raises:
-        UsageError: Its words make no sense, so that nobody can say what its command is.
+        UsageError: Its words are invalid, so it is unclear what its command is.
 
     """
     args = entry + (shape.command if shape.is_one_list else shape.args)
@@ -163,13 +164,13 @@ def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:
 
 
 def _put_first(document: Document, where: Path, words: list[str], raw: str = "") -> Edit:
-    """Put words before the first of a list."""
+    """Return the edit that inserts words at the beginning of a list."""
     spelled = [*map(document.spell, words), *([raw] if raw else [])]
     begin, _ = document.spots[where].value
     if (*where, 0) not in document.spots:
         return (begin + 1, begin + 1, ", ".join(spelled))
     if document.text[begin] == "-":
-        # YAML, an element a line: the next ones begin where the first did.
+        # YAML with one element per line: each is indented like the first.
         indent = "\n" + " " * (begin - document.text.rfind("\n", 0, begin) - 1)
         return (begin, begin, "".join(f"- {word}{indent}" for word in spelled))
     at = document.spots[(*where, 0)].value[0]
@@ -177,7 +178,7 @@ def _put_first(document: Document, where: Path, words: list[str], raw: str = "")
 
 
 def _take_first(document: Document, where: Path, count: int) -> Edit:
-    """Take the first words out of a list."""
+    """Return the edit that removes the first words of a list."""
     begin, _ = document.spots[where].value
     is_lines = document.text[begin] == "-"
     first = begin if is_lines else document.spots[(*where, 0)].value[0]
@@ -188,7 +189,7 @@ def _take_first(document: Document, where: Path, count: int) -> Edit:
 
 
 def _add_args(document: Document, entry: Path, shape: Shape, words: list[str]) -> Edit:
-    """Add a list of arguments right behind the command."""
+    """Return the edit that adds a list of arguments right after the command."""
     key, command = document.spots[entry + shape.command][1:]
     made = f"[{','.join([*map(document.spell, words), document.cut(command)])}]"
     before_name, _, after_name = document.cut(key).rpartition(str(shape.command[-1]))
@@ -216,16 +217,16 @@ def _is_inside_braces(document: Document, entry: Path) -> bool:
     return any(document.cut(spot.value).startswith("{") for spot in found)
 
 
-def _is_made_by_us(document: Document, args: Path, behind: int) -> bool:
-    """Tell whether a list of arguments was added right behind a command."""
+def _is_made_by_us(document: Document, args: Path, command_end: int) -> bool:
+    """Return whether `_add_args` added a list of arguments right after a command."""
     key, _ = document.spots[args][1:]
-    if document.text[behind : key[0]].strip(" \t\r\n,") or key[0] < behind:
+    if document.text[command_end : key[0]].strip(" \t\r\n,") or key[0] < command_end:
         return False
     return is_compact(document, args)
 
 
 def is_compact(document: Document, args: Path) -> bool:
-    """Tell whether a list is written without a space, as those that we make are."""
+    """Return whether a list is written without spaces, as we write lists."""
     written = document.cut(document.spots[args].value)
     elements = [spot.value for path, spot in document.spots.items() if path[:-1] == args]
     return written == f"[{','.join(document.cut(value) for value in elements)}]"
@@ -237,26 +238,26 @@ def _translate_variables(document: Document, entry: Path) -> tuple[list[str], li
     variables = document.get(where)
     if document.kind != "toml" or not isinstance(variables, list):
         return [], []
-    told: list[str] = []
+    translated: list[str] = []
     kept: list[str] = []
     for index, one in enumerate(variables):
         source = one.get("source", "local") if isinstance(one, dict) else "local"
         if source in SOURCES_OF_CODEX:
             kept.append(document.cut(document.spots[(*where, index)].value))
         elif one.keys() <= {"name", "source"} and _is_understood(one):
-            told += ["--env", f"{one['name']}={source}"]
+            translated += ["--env", f"{one['name']}={source}"]
         else:
-            raise ValueError("no option of `run` says this")
-    if not told:
+            raise ValueError("no option of `run` can express this")
+    if not translated:
         return [], []
     span = document.spots[where].value
-    # A comment may stand in a list even where the list itself may not be followed by one.
+    # A comment may be inside a list even where none may follow the list.
     was = json.dumps(document.cut(span))
-    return told, [(*span, f"[ {_KEPT}{was}\n{', '.join(kept)}]")]
+    return translated, [(*span, f"[ {_KEPT}{was}\n{', '.join(kept)}]")]
 
 
 def list_refused_sources(document: Document, entry: Path) -> list[str]:
-    """Return the sources in an entry's variables with which Codex does not start."""
+    """Return the sources in an entry's `env_vars` that keep Codex from starting."""
     variables = document.get((*entry, "env_vars"))
     tables = [one for one in variables if isinstance(one, dict)] if variables else []
     sources = [str(one.get("source", "local")) for one in tables]
@@ -282,8 +283,8 @@ def _restore_variables(document: Document, entry: Path) -> list[Edit]:
     if not written.startswith(f"[ {_KEPT}"):
         return []
     was, _ = json.JSONDecoder().raw_decode(written, len(f"[ {_KEPT}"))
-    # Somebody may have added to it since.
+    # The user may have added to it since.
     [(*_, made)] = _translate_variables(Document("toml", f"env_vars = {was}", "it"), ())[1]
     if made != written:
-        raise ValueError("the list of variables was changed since")
+        raise ValueError("the list of variables has changed since")
     return [(*span, was)]

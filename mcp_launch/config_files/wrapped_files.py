@@ -1,10 +1,10 @@
-"""Which files we wrapped, wherever they are: that is how `unwrap --all` finds them again.
+"""The record of the files that we wrapped, wherever they are, so `unwrap --all` finds them.
 
-One JSON file in our state directory. A file is entered before it is written and taken out
-when nothing of ours is in it any more, so that a crash leaves an entry too many rather than
-one too few; whoever reads an entry looks at the file itself. What another version added to
-an entry is kept. A record that somebody else may have written is not believed, and not taken
-for an empty one either: nothing is written over it.
+One JSON file in our state directory. A file is added before it is written and removed once it
+has no wrapped entries, so a crash leaves an entry too many rather than one too few; readers
+of an entry check the file itself. Keys that another version added to an entry are kept. A
+record that other users may have written is not trusted, but not treated as empty either: it
+is never overwritten.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from mcp_launch.documents.document import Kind
 
 NAME = "wrapped.json"
-# What could not be understood is kept under this name when a new one is begun.
+# A record that cannot be parsed is kept under this name when a new one is started.
 UNREADABLE = f"{NAME}.unreadable"
 
 _VERSION = 1
-# In the entry of a file that is gone: do not name it, unless it comes back.
+# In the entry of a file that is gone: do not report it again unless it comes back.
 _FORGOTTEN = "forgotten"
 
 _KINDS = ("toml", "json", "yaml")
 
 
 class _Damaged(FileRefused):
-    """The record is ours, and cannot be understood."""
+    """The record is ours, but cannot be parsed."""
 
 
 def list_files(directory: str) -> Iterator[tuple[str, File]]:
     """Return every recorded file, with the name of its host.
 
-    None if the record is not to be believed; `list_doubts` says so.
+    Empty if the record is not trusted; `list_doubts` says why.
     """
     for path, entry in _list_entries(directory).items():
         file = _make_file(path, entry)
@@ -54,7 +54,7 @@ def list_files(directory: str) -> Iterator[tuple[str, File]]:
 
 
 def list_doubts(directory: str) -> list[FileRefused]:
-    """Return why it is not known what was wrapped: records that are damaged, or not believed."""
+    """Return an error for each record that is damaged or not trusted."""
     doubts = []
     try:
         _read(directory)
@@ -62,18 +62,18 @@ def list_doubts(directory: str) -> list[FileRefused]:
         doubts.append(refused)
     aside = os.path.join(directory, UNREADABLE)
     if os.path.lexists(aside):
-        doubts.append(_tell_damage(aside))
+        doubts.append(_make_damaged(aside))
     return doubts
 
 
 def check(directory: str) -> None:
-    """See that something can be recorded.
+    """Check that a file can be recorded.
 
     Raises:
-        FileRefused: There is a record that others may have written.
+        FileRefused: Other users may have written the record.
 
     """
-    with contextlib.suppress(_Damaged):  # which is set aside
+    with contextlib.suppress(_Damaged):  # `note` sets it aside
         _read(directory)
 
 
@@ -81,21 +81,21 @@ def note(directory: str, host: HostConfig, file: File) -> None:
     """Record that a file is wrapped.
 
     Raises:
-        FileRefused: There is a record that others may have written.
-        OSError: It cannot be recorded.
+        FileRefused: Other users may have written the record.
+        OSError: The record cannot be written.
 
     """
     state.make_directory(directory)
     try:
         registry = _read(directory)
     except _Damaged:
-        # It may still show a person what was wrapped.
+        # A person may still see in it what was wrapped.
         os.replace(os.path.join(directory, NAME), os.path.join(directory, UNREADABLE))
         registry = _make_empty()
     path = os.path.realpath(file.path)
     before = registry["files"].get(path)
     entry = before if isinstance(before, dict) else {"since": time.time()}
-    told = {
+    facts = {
         "host": host.name,
         "path": file.path,
         "scope": file.scope,
@@ -104,18 +104,18 @@ def note(directory: str, host: HostConfig, file: File) -> None:
         "lock": file.lock,
     }
     is_back = entry.pop(_FORGOTTEN, None) is not None
-    if entry.items() >= told.items() and not is_back:
+    if entry.items() >= facts.items() and not is_back:
         return
-    registry["files"][path] = entry | told
+    registry["files"][path] = entry | facts
     _write(directory, registry)
 
 
 def forget(directory: str, path: str) -> None:
-    """Record that nothing of ours is in a file any more.
+    """Record that a file has no wrapped entries any more.
 
     Raises:
-        FileRefused: The record is damaged, or others may have written it.
-        OSError: It cannot be recorded.
+        FileRefused: The record is damaged, or other users may have written it.
+        OSError: The record cannot be written.
 
     """
     registry = _read(directory)
@@ -124,7 +124,7 @@ def forget(directory: str, path: str) -> None:
 
 
 def list_gone(directory: str) -> list[str]:
-    """Return the recorded files that do not exist any more, or not where they were."""
+    """Return the recorded files that are no longer at their paths."""
     return [
         path
         for path, entry in _list_entries(directory).items()
@@ -133,7 +133,7 @@ def list_gone(directory: str) -> list[str]:
 
 
 def list_forgotten(directory: str) -> list[str]:
-    """Return the files that are gone and are not named any more."""
+    """Return the missing files that are no longer reported."""
     return [
         path
         for path, entry in _list_entries(directory).items()
@@ -142,30 +142,30 @@ def list_forgotten(directory: str) -> list[str]:
 
 
 def is_gone(path: str) -> bool:
-    """Tell whether a file is not there; not if that cannot be seen."""
+    """Return whether a file provably does not exist."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
-        pass  # a directory above it is closed to us: it may well be there
+        pass  # we may not enter a directory above it: the file may exist
     return False
 
 
-def forget_gone(directory: str, told: list[str]) -> list[str]:
-    """Stop naming files that are gone, of which the user was told; return them.
+def forget_gone(directory: str, reported: list[str]) -> list[str]:
+    """Stop reporting missing files once the user has seen them; return those still missing.
 
-    What is on record stays there: a file may come back, with another branch or with the disk
-    that it is on, and is found again.
+    Their entries stay: a file may come back, with another branch or when its disk is mounted,
+    and is then found again.
 
     Raises:
-        FileRefused: The record is damaged, or others may have written it.
-        OSError: It cannot be recorded.
+        FileRefused: The record is damaged, or other users may have written it.
+        OSError: The record cannot be written.
 
     """
     registry = _read(directory)
     entries = registry["files"]
-    gone = [path for path in told if isinstance(entries.get(path), dict) and is_gone(path)]
+    gone = [path for path in reported if isinstance(entries.get(path), dict) and is_gone(path)]
     for path in gone:
         entries[path][_FORGOTTEN] = True
     if gone:
@@ -178,7 +178,7 @@ def _is_forgotten(entry: object) -> bool:
 
 
 def _list_entries(directory: str) -> dict[str, Any]:
-    """Return what is recorded, by path; nothing where that is not to be believed."""
+    """Return the recorded entries by path; empty if the record is not trusted."""
     try:
         entries: dict[str, Any] = _read(directory)["files"]
     except FileRefused:
@@ -191,35 +191,35 @@ def _make_empty() -> dict[str, Any]:
 
 
 def _read(directory: str) -> dict[str, Any]:
-    """Return the whole registry; an empty one where there is none.
+    """Return the whole record; an empty one if there is no file.
 
     Raises:
-        FileRefused: It is damaged, or others may have written it.
+        FileRefused: It is damaged, or other users may have written it.
 
     """
     name = os.path.join(directory, NAME)
     try:
         with open(name, "rb", opener=_open_no_link) as file:
             _refuse_foreign(name, os.fstat(file.fileno()), os.stat(directory))
-            told = json.loads(file.read())
+            registry = json.loads(file.read())
     except (FileNotFoundError, NotADirectoryError):
         return _make_empty()
     except OSError as error:
         raise FileRefused(
-            f"{name}, the record of what was wrapped, cannot be read: {error.strerror}",
-            fix=f"look at it, and move it away if it is not yours: {name}",
+            f"cannot read {name}, the record of wrapped files: {error.strerror}",
+            fix=f"make it readable, or move it away if it is not yours: {name}",
         ) from None
     except (ValueError, RecursionError):
-        raise _tell_damage(name) from None
-    if not isinstance(told, dict) or not isinstance(told.get("files"), dict):
-        raise _tell_damage(name)
-    return told
+        raise _make_damaged(name) from None
+    if not isinstance(registry, dict) or not isinstance(registry.get("files"), dict):
+        raise _make_damaged(name)
+    return registry
 
 
 def _refuse_foreign(name: str, status: os.stat_result, above: os.stat_result) -> None:
-    """Refuse what others can write: they could name any file for us to change."""
+    """Refuse a record that others can write: they could make us change any file."""
     directory = os.path.dirname(name)
-    problem = f"{name}, the record of what was wrapped, is not believed: "
+    problem = f"{name}, the record of wrapped files, is not trusted: "
     if not stat.S_ISREG(status.st_mode):
         raise FileRefused(f"{problem}it is not a regular file", fix=f"move {name} away")
     for path, one in ((directory, above), (name, status)):
@@ -230,21 +230,21 @@ def _refuse_foreign(name: str, status: os.stat_result, above: os.stat_result) ->
             )
 
 
-def _tell_damage(name: str) -> _Damaged:
+def _make_damaged(name: str) -> _Damaged:
     return _Damaged(
-        f"{name}, the record of what was wrapped, is damaged: wrapped files may be missing from it",
+        f"{name}, the record of wrapped files, is damaged: some files may be missing from it",
         fix=f"unwrap the files that it names (mcp-launch unwrap --file FILE), then remove {name}",
     )
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    # Without O_NONBLOCK a pipe in its place would be waited for.
+    # Without O_NONBLOCK, opening a pipe in its place would block.
     more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     return os.open(path, flags | more)
 
 
 def _make_file(path: str, entry: object) -> File | None:
-    """Return a file as it was recorded; None where that makes no sense."""
+    """Return a file as it was recorded; None if the entry is invalid."""
     if not isinstance(entry, dict) or not os.path.isabs(path):
         return None
     servers, kind = entry.get("servers"), entry.get("kind")
@@ -255,7 +255,7 @@ def _make_file(path: str, entry: object) -> File | None:
     if not all(isinstance(steps, list) and all(map(_is_step, steps)) for steps in servers):
         return None
     named, scope, lock = map(str, texts)
-    # A link that points elsewhere by now is another file.
+    # A link that points elsewhere now is another file.
     shown = named if os.path.realpath(named) == path else path
     tables = tuple(tuple(steps) for steps in servers)
     return File(shown, scope, cast("Kind", kind), tables, lock=lock)

@@ -1,7 +1,7 @@
-"""Put another text into a file: by a draft that takes its place, or in place where it must stay.
+"""Replace the text of a file: by renaming a draft over it, or in place if it has hard links.
 
-A draft that a killed launcher left behind is removed later, on proof that it is ours and
-nobody's any more.
+A draft that a killed launcher left behind is removed later, once it is proven to be ours and
+unused.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from mcp_launch import state
 if TYPE_CHECKING:
     from io import FileIO
 
-# A file that is to take another's place, as `state.write_whole` calls it: by the process that
-# writes it, and by what nobody else would call a file of theirs.
+# The name of a draft of `state.write_whole`: the pid of its writer, and enough randomness to be
+# ours beyond doubt.
 _DRAFT = re.compile(r"\.mcp-launch-draft-([0-9]{1,10})-[0-9a-f]{32}")
 
-# A draft is written in a moment; one this old whose process is gone was left behind.
+# A draft is written in a moment; one that is older than this, in seconds, and whose process is
+# gone was left behind.
 _LEFT_BEHIND = 3600.0
 
 
 def read(path: str) -> str:
-    """Return a file's text, with its line ends."""
+    """Return a file's text, with its line ends unchanged."""
     with open(path, encoding="utf-8", newline="") as file:
         return file.read()
 
 
 def write(path: str, before: str, after: str) -> int:
-    """Write a file and return how many names it has; 0 if it has changed meanwhile."""
+    """Write a file and return its number of hard links; 0 if it has changed meanwhile."""
     status = os.stat(path)
     if status.st_nlink > 1:
-        # Another file in its place would leave the other names with the old text.
+        # A new file in its place would leave the other names with the old text.
         return status.st_nlink if _write_in_place(path, before, after) else 0
     is_written = state.write_whole(
         path,
@@ -49,9 +50,9 @@ def write(path: str, before: str, after: str) -> int:
 
 
 def _write_in_place(path: str, before: str, after: str) -> bool:
-    """Write into a file itself, and put back what was there if that fails.
+    """Overwrite a file in place, and restore the old text if that fails.
 
-    There is a copy by now, should the machine stop in the middle of it.
+    The caller has made a backup by now, in case the machine stops in the middle.
     """
     old, new = before.encode(), after.encode()
     with open(path, "r+b", buffering=0) as file:
@@ -59,7 +60,7 @@ def _write_in_place(path: str, before: str, after: str) -> bool:
             return False
         try:
             if hasattr(os, "posix_fallocate"):
-                # A full disk refuses here, where nothing is lost.
+                # A full disk fails here, before anything is lost.
                 os.posix_fallocate(file.fileno(), 0, len(new))
             _overwrite(file, new)
         except OSError:
@@ -77,7 +78,7 @@ def _overwrite(file: FileIO, data: bytes) -> None:
 
 
 def sweep(path: str) -> None:
-    """Remove the drafts that a killed one of us left beside a file, and nothing else."""
+    """Remove the drafts that a killed launcher left beside a file, and nothing else."""
     directory = os.path.dirname(path)
     for name in os.listdir(directory):
         if is_abandoned(name) and _is_old(os.path.join(directory, name)):
@@ -86,7 +87,7 @@ def sweep(path: str) -> None:
 
 
 def is_abandoned(name: str) -> bool:
-    """Tell whether a file is called as a draft is, and whoever wrote it has ended."""
+    """Return whether a file has the name of a draft, and its writer has ended."""
     found = _DRAFT.fullmatch(name)
     if not found:
         return False
@@ -100,7 +101,7 @@ def is_abandoned(name: str) -> bool:
 
 
 def _is_old(draft: str) -> bool:
-    """Tell whether a draft is a plain file of ours, and too old to be in the making."""
+    """Return whether a draft is a plain file of ours, and too old to be in use."""
     try:
         status = os.lstat(draft)
     except OSError:

@@ -1,1 +1,1 @@
-"""Find out what is wrong with the servers of all hosts, and say what to do about it."""
+"""Find what is wrong with the servers of all hosts, and how to fix it."""

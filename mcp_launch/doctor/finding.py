@@ -1,6 +1,6 @@
-"""What the doctor can find: a stable code for each, how bad it is, and a few words.
+"""What the doctor can find: a stable code for each, a level and a title.
 
-A code is never given another meaning; scripts look for it.
+A code never changes its meaning: scripts rely on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warning", "note"]
 
-# The worst first.
+# Worst first.
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 
@@ -27,7 +27,7 @@ class Check(NamedTuple):
 
 
 CHECKS: dict[str, Check] = {
-    "ML001": Check("error", "a check could not be made"),
+    "ML001": Check("error", "a check could not run"),
     # The launcher itself.
     "ML010": Check("error", "mcp-launch is not installed where hosts could find it"),
     "ML011": Check("warning", "mcp-launch is installed where it will not last"),
@@ -47,21 +47,21 @@ CHECKS: dict[str, Check] = {
     "ML109": Check("warning", "Codex does not trust the project"),
     "ML110": Check("warning", "Claude Code has not approved a project's server"),
     "ML111": Check("error", "a secret is in a file that Git tracks"),
-    "ML112": Check("warning", "an agent gets too little time for an answer"),
+    "ML112": Check("warning", "an agent has too little time to answer"),
     "ML113": Check("error", "the package is not what its name suggests"),
     "ML114": Check("error", "Codex has no mcp-server any more"),
-    "ML115": Check("warning", "cmd /c stands before the command"),
+    "ML115": Check("warning", "the command begins with cmd /c"),
     "ML116": Check("error", "the launcher of a wrapped entry is gone"),
     "ML117": Check("note", "the entry is not wrapped"),
     "ML118": Check("warning", "a managed allowlist compares commands"),
-    "ML119": Check("warning", "a plugin brings the same server"),
+    "ML119": Check("warning", "a plugin defines the same server"),
     "ML120": Check("error", "Codex refuses a key of the entry"),
     "ML121": Check("error", "the launcher refuses the entry"),
     "ML122": Check("error", "Claude Code skips the entry"),
-    # What a server finds when its host starts it.
+    # What a server gets when its host starts it.
     "ML201": Check("error", "the command is not found"),
     "ML202": Check("note", "the command depends on a version manager"),
-    "ML203": Check("error", "the command may not be executed"),
+    "ML203": Check("error", "the command is not executable"),
     "ML204": Check("error", "the command cannot be run on this machine"),
     "ML205": Check("error", "the host strips a variable that the server needs"),
     "ML206": Check("warning", "servers inherit the host's credentials"),
@@ -74,14 +74,14 @@ CHECKS: dict[str, Check] = {
     "ML304": Check("warning", "the server prints lines that are not messages"),
     "ML305": Check("warning", "the server has too many tools for its host"),
     "ML306": Check("warning", "a tool's name is refused by its host"),
-    "ML307": Check("warning", "the server does not end with its input"),
+    "ML307": Check("warning", "the server keeps running after its input ends"),
     "ML308": Check("warning", "the server leaves processes behind"),
     "ML309": Check("error", "the server and its host speak different protocols"),
     # What runs now.
     "ML401": Check("warning", "the host of a server is gone"),
     "ML402": Check("warning", "several generations of a server run under one host"),
     "ML403": Check("error", "servers of different hosts share a pipe"),
-    "ML404": Check("error", "a server's lineage contradicts what it was told"),
+    "ML404": Check("error", "a server's identity is contradictory"),
     "ML405": Check("note", "the session of a server has changed"),
     "ML406": Check("warning", "sessions share a server through a pool"),
     "ML407": Check("note", "a lease is stale"),
@@ -90,9 +90,9 @@ CHECKS: dict[str, Check] = {
 
 
 class Repair(NamedTuple):
-    """What `--fix` would do about it, and can do safely."""
+    """What `--fix` can safely do about a finding."""
 
-    what: str  # for a person: "wrap docs in ~/.codex/config.toml"; the same act, the same words
+    what: str  # for a person: "wrap docs in ~/.codex/config.toml"; the same text for the same act
     act: Callable[[], None]  # raises LaunchError when it cannot be done
 
 
@@ -104,24 +104,24 @@ class Finding(NamedTuple):
     message: str  # what is wrong, in a sentence without its full stop
     fix: str  # what to do, in the imperative
     repair: Repair | None = None
-    reach: Reach | None = None  # of the command that wraps the entry, if that is the fix
+    reach: Reach | None = None  # which files the wrap command would change, if wrapping is the fix
 
     @property
     def level(self) -> Level:
-        """How bad it is."""
+        """The severity of the finding."""
         return CHECKS[self.code].level
 
     @property
     def title(self) -> str:
-        """A few words on what the code means."""
+        """The meaning of the code, in a few words."""
         return CHECKS[self.code].title
 
 
-def tell_failure(subject: Subject, what: str, error: Exception) -> Finding:
-    """Return that something could not be looked at, for a reason that nobody foresaw."""
+def report_failure(subject: Subject, what: str, error: Exception) -> Finding:
+    """Return the finding that a check failed for an unexpected reason."""
     return Finding(
         "ML001",
         subject,
         f"{what} failed: {type(error).__name__}: {error}",
-        "tell the maintainers; all other checks were made",
+        "report this to the maintainers; all other checks ran",
     )

@@ -1,11 +1,11 @@
-"""Make every check, each by itself: one that fails hides nothing of the others."""
+"""Run every check; one that fails does not stop the others."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.checks import configuration, environment, our_installation, processes
-from mcp_launch.doctor.finding import LEVELS, Finding, tell_failure
+from mcp_launch.doctor.finding import LEVELS, Finding, report_failure
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine.subject import Subject
 
@@ -19,7 +19,7 @@ _OF_ALL = (
     *configuration.OF_ALL,
     *environment.OF_ALL,
 )
-# That such a server does not start, when it is tried, is no news.
+# Findings that already explain why a server does not start.
 _EXPLAIN_NO_START = {
     *("ML114", "ML116", "ML121", "ML122"),
     *("ML201", "ML203", "ML204", "ML205", "ML207"),
@@ -28,44 +28,44 @@ _EXPLAIN_NO_START = {
 _OF_ITEMS = (*configuration.OF_ITEMS, *environment.OF_ITEMS)
 
 
-def examine(survey: Survey, tell: Callable[[str], None] | None = None) -> list[Finding]:
-    """Return all that is wrong, in the order in which it is shown.
+def examine(survey: Survey, say: Callable[[str], None] | None = None) -> list[Finding]:
+    """Return all findings, in the order in which they are shown.
 
-    With `tell` the servers are started too, and it is called with what becomes of each.
+    With `say`, the servers are started too, and `say` is called with the result of each.
     """
     found: list[Finding] = []
     for check in _OF_ALL:
-        found += _make(check, Subject(), survey)
+        found += _run(check, Subject(), survey)
     for item in survey.servers:
         for check_item in _OF_ITEMS:
-            found += _make(check_item, item.point(), survey, item)
+            found += _run(check_item, item.point(), survey, item)
     found += [
-        tell_failure(subject, "reading the entry", error) for subject, error in survey.failures
+        report_failure(subject, "reading the entry", error) for subject, error in survey.failures
     ]
-    if tell is not None:
+    if say is not None:
         from mcp_launch.doctor import live
 
-        known = {_whose(finding) for finding in found if finding.code in _EXPLAIN_NO_START}
-        alive = _make(live.check, Subject(), survey, tell)
-        found += [one for one in alive if one.code != "ML301" or _whose(one) not in known]
-    # Last: that may have taken a minute, and what runs is to be shown as it is afterwards.
-    found += _make(processes.check, Subject(), survey)
+        known = {_get_entry(finding) for finding in found if finding.code in _EXPLAIN_NO_START}
+        alive = _run(live.check, Subject(), survey, say)
+        found += [one for one in alive if one.code != "ML301" or _get_entry(one) not in known]
+    # Last: starting servers may take a minute, and running processes should be up to date.
+    found += _run(processes.check, Subject(), survey)
     return sorted(_keep_first(found), key=_rank)
 
 
-def _whose(finding: Finding) -> tuple[str, str, str]:
+def _get_entry(finding: Finding) -> tuple[str, str, str]:
     subject = finding.subject
     return subject.host, subject.server, subject.file
 
 
-def _make(
+def _run(
     check: Callable[..., Iterable[Finding]], subject: Subject, *arguments: object
 ) -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(check(*arguments))
-    except Exception as error:  # noqa: BLE001  # whatever lies there, the other checks are made
-        found.append(tell_failure(subject, f"{check.__module__}.{check.__name__}", error))
+    except Exception as error:  # noqa: BLE001  # whatever fails, the other checks run
+        found.append(report_failure(subject, f"{check.__module__}.{check.__name__}", error))
     return found
 
 

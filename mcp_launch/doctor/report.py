@@ -1,4 +1,4 @@
-"""What the doctor found, for people and for programs, without anybody's secrets."""
+"""The doctor's report, for people and for programs, without secrets."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Survey
     from mcp_launch.machine.wrap_hint import Reach
 
-# The form of what programs read.
+# The version of the JSON format.
 VERSION = 1
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
 class Report:
-    """Shows findings."""
+    """The findings of one run, to be shown or printed as JSON."""
 
     def __init__(self, survey: Survey, findings: list[Finding]) -> None:
         self._survey = survey
@@ -43,8 +43,8 @@ class Report:
         self._scrubber = known_secrets.make_scrubber(survey)
 
     def describe(self) -> dict[str, Any]:
-        """Return all of it for programs."""
-        told = {
+        """Return the report as data, for programs."""
+        report = {
             "version": VERSION,
             "mcp-launch": __version__,
             "counts": self._count(),
@@ -55,7 +55,7 @@ class Report:
             ],
             "servers": len(self._survey.servers),
         }
-        return self._scrubber.clean_all(told)
+        return self._scrubber.clean_all(report)
 
     def _describe_finding(self, finding: Finding) -> dict[str, Any]:
         subject = {name: value for name, value in finding.subject._asdict().items() if value}
@@ -89,11 +89,11 @@ class Report:
                 }
 
     def clean(self, text: str) -> str:
-        """Return a text that can be shown to a person."""
+        """Return a text that is safe to show, with secrets masked."""
         return printable(self._scrubber.clean(text))
 
     def show(self, console: Console) -> None:
-        """Show all of it to a person."""
+        """Show the report to a person."""
         hosts = list(self._describe_hosts())
         for host in hosts:
             console.print(self._introduce(host))
@@ -110,11 +110,11 @@ class Report:
         console.print(self._conclude())
 
     def _introduce(self, host: dict[str, Any]) -> Text:
-        said = Text(host["title"], "bold")
-        said.append(f" {host['version'] or ''}".rstrip(), "not bold")
-        said.append(f", {_plural(host['servers'], 'server')}", "not bold")
-        said.append(f" ({host['tried']})" if host["tried"] else "", "not bold dim")
-        return said
+        line = Text(host["title"], "bold")
+        line.append(f" {host['version'] or ''}".rstrip(), "not bold")
+        line.append(f", {_plural(host['servers'], 'server')}", "not bold")
+        line.append(f" ({host['tried']})" if host["tried"] else "", "not bold dim")
+        return line
 
     def _show_server(self, console: Console, server: str, findings: list[Finding]) -> None:
         if server:
@@ -131,18 +131,18 @@ class Report:
     def _show_memory(self, console: Console) -> None:
         shares = processes.list_memory(self._survey)
         if shares:
-            console.print(Text("\nWhat runs now", "bold underline"))
+            console.print(Text("\nRunning now", "bold underline"))
         for host, of_host in groupby(shares, lambda share: share.host):
             _print(console, 2, Text(self.clean(host), "bold"))
             for share in of_host:
-                whose = f" for {share.session}" if share.session else ""
-                _print(console, 4, Text(self.clean(f"{share.server}{whose}: {share.memory}")))
+                suffix = f" for {share.session}" if share.session else ""
+                _print(console, 4, Text(self.clean(f"{share.server}{suffix}: {share.memory}")))
 
     def _place(self, finding: Finding) -> str:
         subject = finding.subject
         at = f":{subject.line}:{subject.column}" if subject.line else ""
         home = self._survey.site.home.rstrip("/")
-        # Nowhere else: what is to be written into a file, or run, may not know what ~ is.
+        # Only here: in a file or a command, ~ may not be expanded.
         file = subject.file
         file = f"~{file.removeprefix(home)}" if file.startswith(f"{home}/") else file
         process = f"process {subject.pid}" if subject.pid else ""
@@ -160,16 +160,16 @@ class Report:
         seen = f"{_plural(len(servers), 'server')} of {_plural(len(hosts), 'host')}"
         counts = [_plural(count, level) for level, count in self._count().items() if count]
         if not counts:
-            return Text(f"Nothing is wrong with {seen}.", "bold green")
-        said = Text(f"{', '.join(counts)} in {seen}", "bold")
-        mended = {finding.repair.what for finding in self._findings if finding.repair}
-        if mended:
-            said.append(f"; mcp-launch doctor --fix can fix {len(mended)}")
-        return said
+            return Text(f"No problems found with {seen}.", "bold green")
+        summary = Text(f"{', '.join(counts)} in {seen}", "bold")
+        repairs = {finding.repair.what for finding in self._findings if finding.repair}
+        if repairs:
+            summary.append(f"; mcp-launch doctor --fix can fix {len(repairs)}")
+        return summary
 
 
 def _print(console: Console, indent: int, text: Text) -> None:
-    """Print a line; where there is a screen it is broken between words, and stays indented."""
+    """Print an indented line; on a terminal, wrap it between words."""
     if console.is_terminal:
         console.print(Padding(text, (0, 0, 0, indent), expand=False), soft_wrap=False)
     else:
@@ -177,8 +177,8 @@ def _print(console: Console, indent: int, text: Text) -> None:
 
 
 def _gather(findings: list[Finding]) -> list[Finding]:
-    """Make one finding of all the servers of a host that are not wrapped: there may be dozens."""
-    # By the command that wraps them: no shared file is to be changed along with one's own.
+    """Merge the findings about a host's unwrapped servers into one: there may be dozens."""
+    # Grouped by the command that wraps them: shared files must not change along with others.
     bare: dict[Reach, list[Finding]] = {}
     for finding in findings:
         if finding.reach in {"own", "shared"}:
@@ -186,10 +186,10 @@ def _gather(findings: list[Finding]) -> list[Finding]:
     many = {reach: alike for reach, alike in bare.items() if len(alike) > 1}
     gathered = [finding for alike in many.values() for finding in alike]
     rest = [finding for finding in findings if finding not in gathered]
-    return [*(_tell_alike(reach, alike) for reach, alike in many.items()), *rest]
+    return [*(_merge(reach, alike) for reach, alike in many.items()), *rest]
 
 
-def _tell_alike(reach: Reach, findings: list[Finding]) -> Finding:
+def _merge(reach: Reach, findings: list[Finding]) -> Finding:
     is_shared = reach == "shared"
     host = findings[0].subject.host
     names = list(dict.fromkeys(finding.subject.server for finding in findings))

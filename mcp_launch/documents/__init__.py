@@ -1,1 +1,1 @@
-"""Texts with positions: TOML, JSON with comments and YAML, of which single spans are changed."""
+"""TOML, JSON with comments and YAML, read with positions so that single spans can be changed."""

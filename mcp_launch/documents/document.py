@@ -1,4 +1,4 @@
-"""A configuration file as text: what it says, where, and how a word is spelled in it."""
+"""A configuration file as text: its values, their positions, and how to write a string in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp_launch.documents.positions import Path, Spot
 
 Kind = Literal["toml", "json", "yaml"]
-Edit = tuple[int, int, str]  # begin, end, what to put there
+Edit = tuple[int, int, str]  # begin, end, replacement
 
 _READERS: dict[str, Callable[[str], tuple[Any, list[Spot]]]] = {
     "toml": toml.read,
@@ -28,7 +28,7 @@ class Document:
     """The text of a file, read once.
 
     Raises:
-        FileRefused: It cannot be read; the text says where it goes wrong.
+        FileRefused: It cannot be read; the message gives the position.
 
     """
 
@@ -41,19 +41,20 @@ class Document:
             line, column = locate(text, error.offset)
             if isinstance(error, Repeated):
                 what = str(error)
-                fix = "keep one of them (hosts take the last), then run this again"
+                fix = "keep one of them (hosts use the last one), then run this again"
             else:
                 what = f"this is not valid {kind.upper()}: {error}"
                 fix = "correct it (its host cannot read it either), then run this again"
             raise FileRefused(what, fix=fix, path=path, line=line, column=column) from None
         except (RecursionError, ValueError, MemoryError):
             raise FileRefused(
-                f"{path} is too deep, or has a value that cannot be read", fix="look at it"
+                f"{path} is nested too deeply, or has a value that cannot be read",
+                fix="correct it by hand",
             ) from None
         self.spots: dict[Path, Spot] = {spot.path: spot for spot in found}
 
     def get(self, path: Path) -> Any:  # noqa: ANN401  # whatever a file may hold
-        """Return what stands at a path; None where there is nothing."""
+        """Return the value at a path; None if there is none."""
         value = self.value
         for step in path:
             try:
@@ -67,11 +68,11 @@ class Document:
         return self.text[span[0] : span[1]]
 
     def spell(self, word: str) -> str:
-        """Return a word as a string; JSON's are TOML's and YAML's too."""
+        """Return a word as a JSON string, which is also valid in TOML and YAML."""
         return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")
 
     def apply(self, edits: list[Edit]) -> str:
-        """Return the text with spans replaced."""
+        """Return the text with these spans replaced."""
         text = self.text
         for begin, end, words in sorted(edits, reverse=True):
             text = text[:begin] + words + text[end:]

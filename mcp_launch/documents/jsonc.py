@@ -1,6 +1,6 @@
-"""Where everything stands in a JSON text, with comments and trailing commas or without.
+"""Read JSON with the position of every value; comments and trailing commas are allowed.
 
-VS Code, Zed, opencode and others read more than JSON, and a comment is somebody's work.
+VS Code, Zed, opencode and others accept them, and a comment is somebody's work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WORD_ENDS = frozenset(' \t\r\n,:]}/"')
 
 
 def read(text: str) -> tuple[Any, list[Spot]]:
-    """Return the value, and where all its parts stand.
+    """Return the value, and the position of each of its parts.
 
     Raises:
         Unreadable: It is neither JSON nor JSON with comments.
@@ -38,11 +38,11 @@ class _JsoncReader:
     def read(self) -> Json:
         value = self._read_value((), (self._at, self._at))
         if self._next():
-            raise Unreadable("there is more behind the end", self._at)
+            raise Unreadable("there is more text after the end", self._at)
         return value
 
     def _next(self) -> str:
-        """Go to the next character that counts, and return it; nothing at the end."""
+        """Skip blanks and comments, and return the next character; "" at the end."""
         text = self._text
         while self._at < len(text):
             if text[self._at] in _SPACE:
@@ -53,7 +53,7 @@ class _JsoncReader:
             elif text.startswith("/*", self._at):
                 end = text.find("*/", self._at)
                 if end < 0:
-                    raise Unreadable("this comment has no end", self._at)
+                    raise Unreadable("this comment is not closed", self._at)
                 self._at = end + 2
             else:
                 return text[self._at]
@@ -82,11 +82,11 @@ class _JsoncReader:
         while self._has_more("}", is_first=not members):
             begin = self._at
             if self._next() != '"':
-                raise Unreadable("a name in quotes is missing", self._at)
+                raise Unreadable("a quoted name is missing", self._at)
             name = self._read_string()
             key = (begin, self._at)
             if name in members:
-                raise Repeated(f"{name} is there twice", begin)
+                raise Repeated(f"{name} appears twice", begin)
             if self._next() != ":":
                 raise Unreadable("a colon is missing", self._at)
             self._at += 1
@@ -119,7 +119,7 @@ class _JsoncReader:
         while self._at < len(self._text) and self._text[self._at] not in '"\n':
             self._at += 2 if self._text[self._at] == "\\" else 1
         if not self._text.startswith('"', self._at):
-            raise Unreadable("this string has no end", begin)
+            raise Unreadable("this string is not closed", begin)
         self._at += 1
         return str(self._load(begin))
 

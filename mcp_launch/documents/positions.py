@@ -1,4 +1,4 @@
-"""Where a part of a configuration file stands in its text."""
+"""The position of a part of a configuration file in its text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class Spot(NamedTuple):
     """One value (or table) of a document, and the spans of its key and of itself."""
 
     path: Path
-    key: tuple[int, int]  # of an element of an array: nothing, at its beginning
-    value: tuple[int, int]  # of a [table] in TOML: nothing, behind its heading
+    key: tuple[int, int]  # of an array element: empty, at its beginning
+    value: tuple[int, int]  # of a [table] in TOML: empty, after its header
 
 
 class Unreadable(ValueError):
-    """A text is not what it should be, at an offset."""
+    """A text is not valid, at an offset."""
 
     def __init__(self, problem: str, offset: int) -> None:
         super().__init__(problem)
@@ -24,10 +24,10 @@ class Unreadable(ValueError):
 
 
 class Repeated(Unreadable):
-    """A name stands twice in one object: hosts read that, and take the last."""
+    """A name appears twice in one object: hosts accept that, and use the last one."""
 
 
 def locate(text: str, offset: int) -> tuple[int, int]:
-    """Return line and column of a place, both counted from 1."""
+    """Return the line and column of an offset, both counted from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - before.rfind("\n")

@@ -1,7 +1,7 @@
-"""Where everything stands in a TOML text, so that a value can be replaced or complained about.
+"""Read TOML with the position of every value, to replace it or to report an error in it.
 
-`tomllib` says what a text means and where it is wrong, and `tomlkit` what is new in TOML 1.1,
-which Codex reads and Python before 3.15 does not. We say where the rest of it is.
+`tomllib` parses the values and locates errors. `tomlkit` parses what is new in TOML 1.1, which
+Codex reads and Python before 3.15 does not. The positions are found here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SPACE = " \t\r\n"
 
 
 def read(text: str) -> tuple[dict[str, Any], list[Spot]]:
-    """Return the value, and where every table, key and element of an array stands.
+    """Return the value, and the position of every table, key and array element.
 
     Raises:
         Unreadable: This is not TOML.
@@ -26,7 +26,7 @@ def read(text: str) -> tuple[dict[str, Any], list[Spot]]:
 
 
 def loads(text: str) -> dict[str, Any]:
-    """Return what a text means, in TOML 1.0 or 1.1.
+    """Return the value of a TOML 1.0 or 1.1 text.
 
     Raises:
         Unreadable: It is neither.
@@ -41,31 +41,31 @@ def loads(text: str) -> dict[str, Any]:
         ]
         refused = Unreadable(problem, _find_offset(text, *numbers) if numbers else len(text))
     except (RecursionError, ValueError):
-        raise Unreadable("it is too deep, or has a number that is too long", 0) from None
+        raise Unreadable("it is nested too deeply, or has a number that is too long", 0) from None
     return _load_newer(text, refused)
 
 
 def _load_newer(text: str, refused: Unreadable) -> dict[str, Any]:
-    """Read what `tomllib` has refused; of two problems, raise the one further down.
+    """Return the value of a text that `tomllib` refused; of two errors, raise the later one.
 
     Both read from the top. Where `tomlkit` gets further, `tomllib` stopped at something that is
-    right in TOML 1.1; elsewhere it has the better words.
+    valid in TOML 1.1; elsewhere `tomllib` has the better message.
     """
-    import tomlkit  # takes longer than a whole launch: only for those who need it
+    import tomlkit  # importing it takes longer than a whole launch, so only when needed
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     try:
-        # A line ends with a line feed, in long strings too: as `tomllib` has it.
+        # Line ends become line feeds, in long strings too, as in `tomllib`.
         return tomlkit.parse(text.removeprefix("\ufeff").replace("\r\n", "\n")).unwrap()
     except ParseError as error:
         problem = str(error).removesuffix(f" at line {error.line} col {error.col}")
         further = Unreadable(problem, _find_offset(text, error.line, error.col + 1))
         if "'\\x00'" in problem and "\0" not in text:
             further = Unreadable("Unexpected end of document", len(text))
-    except TOMLKitError as error:  # a key is there twice, and it does not say where
+    except TOMLKitError as error:  # a key appears twice, and tomlkit does not say where
         raise Unreadable(str(error), _find_repeated(text, refused.offset)) from None
     except RecursionError:
-        further = Unreadable("it is too deep", refused.offset)
+        further = Unreadable("it is nested too deeply", refused.offset)
     raise (further if further.offset > refused.offset else refused) from None
 
 
@@ -75,12 +75,12 @@ def _find_offset(text: str, line: int, column: int) -> int:
 
 
 def _find_repeated(text: str, otherwise: int) -> int:
-    """Return where a key of an inline table stands for the second time."""
+    """Return the offset at which a key of an inline table appears for the second time."""
     reader = _TomlReader(text)
     try:
         reader.read()
     except (IndexError, RecursionError, Unreadable):
-        pass  # further down, something else is wrong as well
+        pass  # there is another error further down
     seen: set[Path] = set()
     for spot in sorted(reader.spots, key=lambda spot: spot.key):
         if spot.path in seen:
@@ -106,7 +106,7 @@ class _TomlReader:
         return self.spots
 
     def _skip(self, blank: str, *, comments: bool = False) -> bool:
-        """Go to what comes next; False at the end."""
+        """Skip blanks, and comments if asked to; return False at the end."""
         text = self._text
         while self._at < len(text):
             if comments and text[self._at] == "#":
@@ -132,7 +132,7 @@ class _TomlReader:
         return path
 
     def _resolve(self, names: Path) -> Path:
-        """Return where names lead: into the last element of an array of tables."""
+        """Return the path of dotted names; an array of tables stands for its last element."""
         path: Path = ()
         for name in names:
             path = (*path, name)
@@ -198,7 +198,7 @@ class _TomlReader:
         quote = text[self._at]
         if text.startswith(quote * 3, self._at):
             self._at = self._find_quote(self._at + 3, quote * 3) + 3
-            # Up to two quotes may stand right before the closing three.
+            # Up to two quotes may come right before the closing three.
             while text[self._at : self._at + 1] == quote:
                 self._at += 1
         else:
@@ -216,7 +216,7 @@ class _TomlReader:
         while self._text[self._at - 1] in _BLANK and self._at > begin:
             self._at -= 1
         if self._at == begin:
-            raise Unreadable("there is no value", begin)  # or we would stay here forever
+            raise Unreadable("there is no value", begin)  # or this would loop forever
 
 
 def _unquote(text: str) -> str:

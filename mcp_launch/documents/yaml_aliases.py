@@ -1,4 +1,4 @@
-"""Parts of a document that stand in it once and are meant in several places: YAML's aliases."""
+"""YAML aliases: parts of a document that are written once and used in several places."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ if TYPE_CHECKING:
 
     from mcp_launch.documents.positions import Path
 
-# How many parts a document may have with every alias written out: ten that hold ten that hold
-# ten… are a few lines of text, and more than any memory.
+# How many parts a document may have with every alias expanded: ten that hold ten that hold
+# ten… are a few lines of text, but too large for any memory.
 _MOST = 1_000_000
 
 
-def copy_without(value: Any, paths: Iterable[Path]) -> Any:  # noqa: ANN401  # whatever a file holds
-    """Return a copy without some of its parts, in which nothing is shared.
+def copy_without(value: Any, paths: Iterable[Path]) -> Any:  # noqa: ANN401  # any value of a file
+    """Return a copy without some of its parts, and with every alias expanded.
 
-    Shared, a part that is dropped in one place would be gone from all of them.
+    Otherwise a part that is dropped in one place would be gone from all of them.
 
     Raises:
-        ValueError: Written out, it would be too large.
-        RecursionError: It holds itself.
+        ValueError: Expanded, it would be too large.
+        RecursionError: It contains itself.
 
     """
     copied = _copy(value, [_MOST])
@@ -46,13 +46,13 @@ def _copy(value: Any, left: list[int]) -> Any:  # noqa: ANN401
 
 
 def list_sharing(parts: Mapping[Path, Iterable[object]]) -> dict[Path, list[Path]]:
-    """Return which entries share one of their tables or lists, each with the others."""
+    """Return, for each entry that shares a table or list with others, these others."""
     marks = {
         path: {id(part) for part in own if isinstance(part, dict | list)}
         for path, own in parts.items()
     }
     return {
-        path: twins
+        path: sharing
         for path, own in marks.items()
-        if (twins := [one for one, others in marks.items() if one != path and own & others])
+        if (sharing := [one for one, others in marks.items() if one != path and own & others])
     }

@@ -1,4 +1,4 @@
-"""Where everything stands in a YAML text; PyYAML reads it."""
+"""Read YAML, with PyYAML, and find the position of every value."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def read(text: str) -> tuple[Json, list[Spot]]:
-    """Return the value, and where all its parts stand.
+    """Return the value, and the position of each of its parts.
 
     Raises:
-        Unreadable: It is no YAML.
+        Unreadable: This is not YAML.
 
     """
     try:
@@ -32,7 +32,7 @@ def read(text: str) -> tuple[Json, list[Spot]]:
 
 def _list_spots(path: Path, key: tuple[int, int], node: yaml.Node, seen: set[int]) -> list[Spot]:
     if id(node) in seen:
-        return []  # an alias: what stands there stands elsewhere, too
+        return []  # an alias: its text is elsewhere, and already listed
     seen.add(id(node))
     spots = [Spot(path, key, (node.start_mark.index, node.end_mark.index))]
     if isinstance(node, yaml.MappingNode):

@@ -1,6 +1,6 @@
-"""The hosts we know: which program is which, and one module of facts for each.
+"""The hosts we know: which program is which, and one package for each.
 
-Only the facts of the host that was found are imported.
+Only the package of the detected host is imported.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process
 
-# Program names, as the kernel, the command line or the executable's path show them.
-# The kernel cuts its own at 15 characters.
+# Program names, as in the kernel's process table, the command line or the executable's path.
+# The kernel cuts them at 15 characters.
 _PROGRAMS = {
     "codex": "codex",
     "claude": "claude",
@@ -50,7 +50,7 @@ _PROGRAMS = {
 # Hosts written for these run as `node /…/gemini`: the script is the program.
 _INTERPRETERS = {"node", "nodejs", "bun", "deno", "MainThread"}
 
-# Scripts that are not named for their host.
+# Scripts that are not named after their host.
 _PACKAGES = {
     "/@anthropic-ai/claude-code/": "claude",
     "/@google/gemini-cli/": "gemini",
@@ -60,8 +60,8 @@ _PACKAGES = {
     "/@kilocode/cli/": "kilo",
 }
 
-# VS Code as a server (Remote-SSH, WSL, containers, code-server) runs all its helpers by one
-# script. Its forks run the same one, and are known by the directories they install it in.
+# VS Code as a server (Remote-SSH, WSL, containers, code-server) runs all its helpers with one
+# script. Its forks run the same one, and are recognised by the directories they install it in.
 _VSCODE_SCRIPT = "/out/bootstrap-fork"
 _VSCODE_MCP_HOST = "--type=extensionHost"  # not its terminals (`ptyHost`), nor its watchers
 _VSCODE_FORKS = {
@@ -69,8 +69,8 @@ _VSCODE_FORKS = {
     "/.windsurf-server/": "windsurf",
 }
 
-# The variables by which a host tells its servers whom they serve. Whatever is started
-# from a host's shell inherits them, so under any other host they are a stranger's.
+# The variables in which a host gives its servers their session. Everything that is started
+# from a host's shell inherits them, so under any other host they are leaked.
 IDENTITY_VARIABLES = {
     "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
     "claude": ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
@@ -80,22 +80,23 @@ IDENTITY_VARIABLES = {
     "kilo": ("KILO_RUN_ID",),
 }
 
-# Hosts whose process may go unrecognised: below an unknown host their variables may be its own.
+# Hosts that may not be recognised: the parent may be one of them if it is unknown, and then
+# these variables are its own.
 _MAY_BE_UNKNOWN = ("copilot", "qwen", "kilo")
 
 
 class _Unknown(HostIdentity):
-    """Some program: a host that we do not know, or a shell."""
+    """An unknown host, or a shell."""
 
     is_known = False
 
     def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
-        """Return its environment, but not a shell's: it lacks what the shell exports."""
+        """Return the environment of the process; empty for a shell, whose exports it lacks."""
         is_shell = sighting.process is not None and sighting.process.name in SHELLS
         return {} if is_shell else super().read_environ(sighting)
 
 
-# Hosts of which there is no more to know than how many sessions one server serves.
+# Hosts about which we know only how many sessions one server serves.
 _PLAIN = {
     "cursor": HostIdentity("cursor", "Cursor", "many sessions"),
     "gemini": HostIdentity("gemini", "Gemini CLI", "one session at a time"),
@@ -116,7 +117,7 @@ UNKNOWN = _Unknown("unknown", "this host", "many sessions")
 
 
 def list_foreign_variables(host: str) -> list[str]:
-    """Return the identity variables that a server of a host can only have from another one."""
+    """Return the identity variables that a server of this host can only have from another host."""
     foreign: list[str] = []
     are_for_servers = not load(host).keeps_variables_from_servers
     for owner, names in IDENTITY_VARIABLES.items():
@@ -127,13 +128,13 @@ def list_foreign_variables(host: str) -> list[str]:
 
 
 def recognise(table: ProcessTable, process: Process) -> HostIdentity | None:
-    """Tell which host a process is; None when it is none that we know."""
+    """Return the host that a process is; None if it is not a known host."""
     name = _PROGRAMS.get(process.name) or _recognise_closer(table, process)
     return load(name) if name else None
 
 
 def load(name: str) -> HostIdentity:
-    """Return the facts of one host."""
+    """Return one host by name; `UNKNOWN` for an unknown name."""
     if name == "codex":
         from mcp_launch.hosts.codex import HOST as CODEX
 
@@ -154,7 +155,7 @@ def load(name: str) -> HostIdentity:
 
 
 def _recognise_closer(table: ProcessTable, process: Process) -> str | None:
-    # Release archives of Codex hold `codex-<architecture>-<system>`.
+    # Release archives of Codex contain `codex-<architecture>-<system>`.
     if process.name.startswith(("codex-x86_64", "codex-aarch64")):
         return "codex"
     pid = process.identity.pid
@@ -162,7 +163,7 @@ def _recognise_closer(table: ProcessTable, process: Process) -> str | None:
     program = os.path.basename(executable)
     if program in _PROGRAMS:
         return _PROGRAMS[program]
-    # A natively installed claude is a file named for its version.
+    # A natively installed claude is a file named after its version.
     if "/claude/versions/" in executable:
         return "claude"
     if program in _INTERPRETERS or process.name in _INTERPRETERS:

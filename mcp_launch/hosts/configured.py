@@ -17,5 +17,5 @@ _KNOWN = {config.name: config for config in (CLAUDE, CODEX, GOOSE, VSCODE, *SIMP
 
 HOSTS = {name: _KNOWN[name] for name in (*_ORDER, *sorted(_KNOWN.keys() - set(_ORDER)))}
 
-# Whose entries those of an unknown file are like, where its format alone tells.
+# The host whose entries an unknown file probably has, by its format.
 WRITTEN_IN = {"yaml": GOOSE}

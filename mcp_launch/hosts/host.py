@@ -1,6 +1,6 @@
-"""What a host is to us: how many sessions a connection carries, and where its identity stands.
+"""What we know about a host: how many sessions a connection carries, and where their ids are.
 
-A host with nothing special to know is an instance with three words in it.
+A host with nothing special about it is an instance with three words in it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     Carries = Literal["one thread", "one session at a time", "many sessions"]
     State = Literal["unbound", "tentative", "confirmed"]
 
-    # Whom a request is for: session, thread, directory, as far as the host tells.
+    # The session, thread and directory that a request comes from, if the host names them.
     Caller = tuple[str | None, str | None, str | None]
 
 
 class Sighting:
-    """The host's process and what we were started with: all that a host's facts may use."""
+    """The host's process and our own environment: all that a host's methods may use."""
 
     __slots__ = ("cwd", "environ", "is_starter", "list_confirmed_threads", "process", "table")
 
@@ -43,14 +43,14 @@ class Sighting:
         self.process = process
         self.environ = environ
         self.cwd = cwd
-        # Whether this very process started us, or holds the other end of our stdin.
+        # Whether this process itself started us, or holds the other end of our stdin.
         self.is_starter = is_starter
-        # The threads that other launches of the same server know to be theirs.
+        # The threads that other launches of the same server are confirmed to serve.
         self.list_confirmed_threads = list_confirmed_threads
 
 
 class Identity:
-    """Whom a server is started for, how sure that is, and why."""
+    """The session and thread that a server is started for, how sure that is, and why."""
 
     __slots__ = ("evidence", "is_guess", "session", "state", "thread")
 
@@ -67,56 +67,56 @@ class Identity:
         self.thread = thread
         self.state = state
         self.evidence = evidence
-        self.is_guess = is_guess  # several would fit
+        self.is_guess = is_guess  # several threads would fit
 
 
 class Callers:
-    """Tells whom a request is for; of a host that says nothing, nobody."""
+    """Finds the session that a request comes from; this one is for hosts that do not name it."""
 
-    # Where session, thread and directory of a request stand.
+    # Where the session, thread and directory of a request come from.
     origins: tuple[str, str, str] = ("", "", "")
 
-    # The members of `_meta` that are texts and tell it.
+    # The text members of `_meta` that name them.
     telling: tuple[str, ...] = ()
 
-    # Whether the request itself tells, or the host's record of what it does at present.
+    # Whether the request itself names them, or the host's record of its current session.
     is_in_request = True
 
     def read(self, meta: dict[str, Json]) -> Caller | None:  # noqa: ARG002  # for others to use
-        """Return whom a request with this `_meta` is for."""
+        """Return the caller of a request with this `_meta`; None if unknown."""
         return None
 
 
 class Thread:
-    """A thread the host's process has open right now."""
+    """A thread that the host's process has open now."""
 
     __slots__ = ("cwd", "id", "session")
 
     def __init__(self, thread_id: str, session: str | None, cwd: str | None) -> None:
         self.id = thread_id
         self.session = session
-        self.cwd = cwd  # None: nothing is recorded yet
+        self.cwd = cwd  # None: not recorded yet
 
 
 class HostIdentity:
-    """What a launch asks a host; these are the answers of one that tells its servers nothing."""
+    """What a launch needs to know about a host; the defaults are for one that reveals nothing."""
 
-    # Whether this is a host that we know.
+    # Whether this is a known host.
     is_known = True
 
-    # The sources that a call can tell where they were not known at the start.
+    # The sources that may become known with a call if they are unknown at the start.
     told_later: tuple[str, ...] = ()
 
-    # The variables in which a server is told its session and its thread.
+    # The variables in which a server gets its session and its thread.
     session_variable = ""
     thread_variable = ""
 
-    # Whether its session may move to another directory without a word to the servers, and
-    # `roots/list` is how to learn of it.
+    # Whether its session may move to another directory without notifying the servers, so that
+    # only `roots/list` shows it.
     moves_unannounced = False
 
-    # Whether its identity variables are for its shells only: a server that has them got them
-    # from an outer session.
+    # Whether it sets its identity variables only for its shells: a server that has them
+    # inherited them from an outer session.
     keeps_variables_from_servers = False
 
     def __init__(
@@ -131,25 +131,25 @@ class HostIdentity:
         self.name = name
         self.title = title
         self.carries = carries
-        # Whether it has variables that its process was not started with: from the user's
-        # shell, or from a file that is not known here.
+        # Whether it adds variables that its process was not started with: from the user's
+        # shell, or from a file that we do not know.
         self.adds_variables = adds_variables
         self.session_variable = session_variable or self.session_variable
 
     def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # for others to use
-        """Find session and thread at the start."""
-        return Identity(Missing([f"{self.title} tells no session id"]), self._no_thread())
+        """Return the session and thread at the start."""
+        return Identity(Missing([f"{self.title} gives no session id"]), self._no_thread())
 
     def find_place(self, sighting: Sighting) -> Found:
         """Return the session's own directory."""
         return Found(sighting.cwd, "inherited")
 
     def find_homes(self, sighting: Sighting) -> list[str]:  # noqa: ARG002  # for others to use
-        """Return the directories that are the host's own and no session's place."""
+        """Return the host's own directories, which are never a session's directory."""
         return []
 
     def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
-        """Return the host's own environment; empty when that is not known for certain."""
+        """Return the host's own environment; empty if it is not known for certain."""
         if sighting.process is None or self.adds_variables:
             return {}
         return sighting.table.read_environ(sighting.process.identity.pid)
@@ -159,10 +159,10 @@ class HostIdentity:
         sighting: Sighting,  # noqa: ARG002  # for others to use
         place: Found,  # noqa: ARG002
     ) -> Found | None:
-        """Return the directory that the host's own record names for the session instead.
+        """Return the directory that the host's own record has for the session instead.
 
-        Asked only about a home or `/`, and answered only on proof: a host may well have been
-        started there, and a server that is refused worked before.
+        Called only for a home or `/`. Return None without proof: a host may well have been
+        started there, and a refused server would have worked without us.
         """
         return None
 
@@ -171,15 +171,15 @@ class HostIdentity:
         session: Found | Missing,  # noqa: ARG002  # for others to use
         thread: Found | Missing,  # noqa: ARG002
     ) -> dict[str, Found]:
-        """Return what every server of this host gets without asking."""
+        """Return the variables that every server of this host gets by default."""
         return {}
 
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # for others to use
-        """Return what tells whom each request is for."""
+        """Return an object that finds the caller of each request."""
         return Callers()
 
     def is_daemon(self, table: ProcessTable, pid: int) -> bool:  # noqa: ARG002  # for others to use
-        """Tell whether a process of the host serves the sessions of all directories."""
+        """Return whether a process of the host serves sessions in all directories."""
         return False
 
     def list_open_threads(
@@ -195,6 +195,6 @@ class HostIdentity:
 
 
 def pick_text(meta: dict[str, Json], name: str) -> str | None:
-    """Return a member that is a text with something in it."""
+    """Return a member that is a non-empty text; None otherwise."""
     value = meta.get(name)
     return value if isinstance(value, str) and value else None

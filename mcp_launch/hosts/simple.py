@@ -1,7 +1,7 @@
-"""Configuration of the hosts that need little more than a place to look: one entry each.
+"""Configuration of the hosts that need little more than the paths of their files.
 
-To have `wrap` and `doctor` know another such host, add an entry to `SIMPLE`: its files, and
-in `HostQuirks` whatever else is known of it.
+To add another such host to `wrap` and `doctor`, add an entry to `SIMPLE`: its files, and in
+`HostQuirks` whatever else is known about it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ZED_SERVERS = (("context_servers",),)
 # Where Claude Desktop looks for programs on macOS, besides nvm's Nodes.
 _DESKTOP_PATH = "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
-# What Gemini CLI takes out by its name, and what never.
+# The variables that Gemini CLI removes by name, and those that it always keeps.
 _GEMINI_STRIPS = re.compile(
     "TOKEN|SECRET|PASSWORD|PASSWD|KEY|AUTH|CREDENTIAL|CREDS|PRIVATE|CERT"
     "|^(CLIENT_ID|DB_URI|CONNECTION_STRING|AWS_DEFAULT_REGION|AZURE_CLIENT_ID|AZURE_TENANT_ID"
@@ -73,9 +73,9 @@ def _list_zed_files(site: Site) -> list[File]:
 
 
 def _find_desktop_path(site: Site) -> str:
-    """Return where Claude Desktop looks on macOS: in every Node of nvm's first, the oldest first.
+    """Return the PATH of Claude Desktop on macOS: first every Node from nvm, oldest first.
 
-    Elsewhere it is left with what the desktop has, which we take to be what the shell has.
+    Elsewhere it has the desktop's PATH, which we assume to be the shell's.
     """
     if site.platform != "darwin":
         return ""
@@ -118,7 +118,7 @@ SIMPLE = (
             texts=Texts(borrowing=BORROWING_OF_EDITORS, borrow="${{env:{}}}"),
             limits=Limits(
                 # It was 40 until 2025 (Snowflake-Labs/mcp#77, DaxianLee/cocos-mcp-server#11).
-                tools=ToolCount(80, "Cursor warns of more than 80, and may leave some out"),
+                tools=ToolCount(80, "Cursor warns above 80, and may leave some out"),
                 # It says that a length of 60 exceeds 60 (ComposioHQ/composio#2788).
                 tool_name=NameLength(59, "{}"),
             ),
@@ -165,7 +165,7 @@ SIMPLE = (
         "zed",
         "Zed",
         _list_zed_files,
-        # Before 2025 the command was a table of its own.
+        # Before 2025 the command was a separate table.
         (Shape(), Shape(("command", "path"), ("command", "args"))),
         quirks=HostQuirks(
             program=HostProgram("zed", bundle="Zed"),
@@ -182,7 +182,7 @@ SIMPLE = (
             environment=Environment(asks_the_shell=True),
             texts=Texts(borrowing=BORROWING_OF_EDITORS, borrow="${{env:{}}}"),
             # docs.windsurf.com/windsurf/cascade/mcp
-            limits=Limits(tools=ToolCount(100, "Windsurf takes no more than 100")),
+            limits=Limits(tools=ToolCount(100, "Windsurf accepts at most 100")),
         ),
     ),
     HostConfig(

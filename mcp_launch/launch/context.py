@@ -98,7 +98,7 @@ class Context:
         self._host_environ = host_environ  # None: it is read when somebody asks
 
     def follow_callers(self) -> Callers:
-        """Return what tells whom each request is for."""
+        """Return an object that finds the caller of each request."""
         return self.facts.follow_callers(self._sighting)
 
     def read_host_environ(self) -> Mapping[str, str]:
@@ -215,7 +215,7 @@ def is_inside(directory: str, roots: list[str]) -> bool:
         here = os.path.realpath(directory)
         real = [os.path.realpath(root) for root in roots]
     except ValueError:
-        return False  # a name that no directory can have
+        return False  # not a valid path
     return any(here == root or here.startswith(root.rstrip("/") + "/") for root in real)
 
 

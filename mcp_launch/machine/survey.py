@@ -300,7 +300,7 @@ def _describe(host: HostConfig, file: File, document: Document, path: Path) -> I
         document,
         path,
         str(path[-1]),
-        # Deeper than others are Claude Code's own servers of one project.
+        # Claude Code nests the local servers of a project one level deeper.
         file.scope if path[0] != "projects" else f"local: {path[1]}",
         entry if isinstance(entry, dict) else {},
         words,

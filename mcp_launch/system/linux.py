@@ -242,7 +242,7 @@ def read_access_mode(process: int | str, number: int | str) -> int:
 
 
 def count_connections(path: str) -> int:
-    """Return how many are connected to a Unix socket that is a file."""
+    """Return the number of connections to a Unix socket that is a file; 0 if unknown."""
     rows = (line.split(maxsplit=7) for line in _read("/proc/net/unix").split(b"\n"))
     connected = b"03"
     return sum(row[7:] == [os.fsencode(path)] and row[5] == connected for row in rows)
@@ -253,7 +253,7 @@ def list_foreign_formats() -> list[str]:
     try:
         return os.listdir("/proc/sys/fs/binfmt_misc")
     except OSError:
-        return []
+        return []  # it runs no foreign programs
 
 
 def _read(path: str) -> bytes:

@@ -52,7 +52,7 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
     assert "the same process" in shown.stdout
     assert "answered by a new process" in shown.stdout
     assert "Left after" in shown.stdout
-    assert ": nothing. The other host's server goes on undisturbed." in shown.stdout
+    assert ": nothing. The other host's server keeps running." in shown.stdout
     assert list(own_home.iterdir()) == []
     names = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     assert not [argv for argv in names if "mcp_launch.commands.demo.server" in argv]

@@ -166,7 +166,7 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: FakeMachine) -> None
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["dying"], "ML301", "docs ended with exit code 1 over `tools/list`"),
+        (["dying"], "ML301", "docs ended with exit code 1 on `tools/list`"),
         (["dying"], "ML301", "out of memory"),
         (["refusing"], "ML302", "docs refuses `tools/list`: the database is locked"),
     ],
@@ -229,7 +229,7 @@ def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
 @pytest.mark.parametrize(
     ("entry", "environ", "message"),
     [
-        ({}, {}, "Codex waits 0 s before it goes on without them"),
+        ({}, {}, "Codex waits 0 s, then continues without them"),
         ({"required": True}, {}, ""),
         ({"required": True, "startup_timeout_sec": 0.001}, {}, "Codex gives up after 0.001 s"),
     ],
@@ -254,7 +254,7 @@ def test_a_server_that_is_too_slow_for_codex_is_found(
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "1"}, "a prompt of `claude -p` waits 0.001 s"),
+        ({"CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "1"}, "`claude -p` waits 0.001 s"),
         ({"MCP_TIMEOUT": "1"}, "Claude Code gives up after 0.001 s"),
     ],
     ids=["left out", "given up"],
@@ -323,7 +323,7 @@ def test_more_tools_than_a_host_takes_are_found(
 
     assert list_codes(findings) == codes
     for finding in findings:
-        assert f"{sum(sizes)} tools together (server{sizes[0]} {sizes[0]}" in finding.message
+        assert f"{sum(sizes)} tools in total (server{sizes[0]} {sizes[0]}" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_names_that_are_too_long_for_a_host_are_found(
 @pytest.mark.parametrize(
     ("word", "code", "message"),
     [
-        ("stubborn", "ML307", "docs goes on after the end of its input, and so when Codex dies"),
+        ("stubborn", "ML307", "docs keeps running after its input ends, so it outlives Codex"),
         ("littering", "ML308", "docs leaves a process behind when it ends"),
     ],
 )
@@ -396,9 +396,9 @@ def test_a_server_that_talks_like_the_launcher_is_healthy(machine: FakeMachine) 
 @pytest.mark.parametrize(
     ("host", "words", "message"),
     [
-        ("codex", ["modern"], "docs knows `server/discover` only"),
+        ("codex", ["modern"], "docs knows only `server/discover`"),
         ("claude", ["modern"], ""),
-        ("claude", ["legacy", "version=1.0"], "docs speaks the protocol of 1.0"),
+        ("claude", ["legacy", "version=1.0"], "docs uses protocol version 1.0"),
         ("codex", ["legacy", "version=1.0"], ""),
         ("claude", ["legacy", "unversioned"], "has no serverInfo.version"),
         ("codex", ["legacy", "unversioned"], "has no serverInfo.version"),

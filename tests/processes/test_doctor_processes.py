@@ -110,10 +110,10 @@ def test_a_server_whose_host_is_gone_is_found_and_can_be_ended(
 
     assert (finding.code, finding.subject.pid) == ("ML401", fake_host.server)
     assert forget_seconds(finding.message).startswith(
-        f"mcp-docs (process {fake_host.server}) has run for 0s and holds"
+        f"mcp-docs (process {fake_host.server}) has run for 0s and uses"
     )
-    assert "PSS, but nobody needs it: process" in finding.message
-    assert finding.fix == "mcp-launch reap ends it"
+    assert "PSS, but nothing needs it: process" in finding.message
+    assert finding.fix == "end it: mcp-launch reap"
     assert finding.repair
     assert finding.repair.what == f"end mcp-docs (process {fake_host.server})"
     finding.repair.act()
@@ -406,7 +406,7 @@ def test_a_session_that_changed_is_told_with_both_ids(
     (finding,) = check(real)
 
     assert finding.message == (
-        f"mcp-docs (process {fake_host.server}) works for s-2 now, "
+        f"mcp-docs (process {fake_host.server}) now serves s-2, "
         "but was started with CLAUDE_CODE_SESSION_ID=s-1"
     )
     assert finding.fix == (
@@ -465,7 +465,7 @@ def test_a_pool_that_runs_is_found(
 
     assert (finding.code, finding.subject.server) == ("ML406", "docs")
     assert finding.subject.file == pool.getsockname()
-    assert finding.message == "agent-deck's pool gives one docs to all sessions"
+    assert finding.message == "agent-deck's pool shares one docs among all sessions"
     assert "exclude_mcps" in finding.fix
 
 
@@ -477,7 +477,7 @@ def test_who_is_connected_to_a_pool_is_counted(
         with pool.accept()[0]:
             (finding,) = shared_servers.check(machine.survey(), str(tmp_path / "pools"))
 
-    assert finding.message == "agent-deck's pool gives one docs to all sessions (1 connected)"
+    assert finding.message == "agent-deck's pool shares one docs among all sessions (1 connected)"
 
 
 def test_a_socket_that_a_pool_left_is_no_pool(

@@ -325,7 +325,7 @@ def test_an_entry_without_run_is_told_to_the_host(words: list[str], runner: Laun
 
     message = launch.answer()["error"]["message"]
 
-    assert "write: mcp-launch run -- COMMAND" in message
+    assert "write before a server's command: mcp-launch run -- COMMAND" in message
     assert launch.finish()[0] == 2
 
 

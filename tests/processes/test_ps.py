@@ -165,7 +165,7 @@ def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
 
     title, server = show(state)
 
-    assert title == "no host seen (mcp-launch reap leaves them alone)"
+    assert title == "no host seen (mcp-launch reap skips them)"
     assert server.endswith("  not started by mcp-launch  it was started a moment ago")
     (told,) = ps.describe(take(state))["doubtful"]
     assert (told["pid"], told["doubt"]) == (fake_host.server, "it was started a moment ago")

@@ -210,7 +210,7 @@ def test_who_can_be_reached_another_way_is_left_alone(
     assert is_there(fake_host.server)
     shown = capsys.readouterr().out
     assert "Nothing to reap" in shown
-    assert f"Left alone: mcp-docs (process {fake_host.server}): process " in shown
+    assert f"Skipped mcp-docs (process {fake_host.server}): process " in shown
 
 
 # A network of one's own, as root or as nobody in particular.
@@ -292,7 +292,7 @@ def test_what_was_started_a_moment_ago_is_left_alone(
     assert reap() == 0
 
     assert is_there(fake_host.server)
-    told = f"Left alone: mcp-docs (process {fake_host.server}): it was started a moment ago"
+    told = f"Skipped mcp-docs (process {fake_host.server}): it was started a moment ago"
     assert told in capsys.readouterr().out
 
 
@@ -336,7 +336,7 @@ def test_a_shells_background_job_is_left_alone(
 
         assert is_there(job)
         told = capsys.readouterr().out
-        assert f"Left alone: mcp-docs (process {job}): process " in told
+        assert f"Skipped mcp-docs (process {job}): process " in told
         assert f"({shell}), a shell, may have started it" in told
     finally:
         for pid in linux.list_descendants(launch.pid):
@@ -422,7 +422,7 @@ def test_the_user_decides(
     assert reap(is_sure=False) == 0
 
     shown = capsys.readouterr().out
-    assert "End 1 server, and all that runs below? [y/N]" in shown
+    assert "End 1 server and all child processes? [y/N]" in shown
     assert ("Nothing was ended." in shown) is stays
     if stays:
         assert is_there(fake_host.server)

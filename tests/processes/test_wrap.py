@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_written_is_told_and_stays(codex_file: Path) -> No
     done = edit("wrap", "--yes", preexec_fn=forbid_writing)
 
     assert done.returncode == 1
-    assert f"{codex_file} cannot be written: File too large" in done.stderr
+    assert f"cannot write {codex_file}: File too large" in done.stderr
     assert codex_file.read_text(encoding="utf-8") == CODEX
     assert [path.name for path in codex_file.parent.iterdir()] == [codex_file.name]
 

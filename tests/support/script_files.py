@@ -5,15 +5,15 @@ from __future__ import annotations
 BROKEN = {
     "empty": (b"", "is empty"),
     "a byte order mark": (b"\xef\xbb\xbf#!/bin/sh\nexit 0\n", "byte order mark before its #!"),
-    "line ends of Windows": (b"#!/bin/sh\r\nexit 0\r\n", "ends as on Windows"),
+    "line ends of Windows": (b"#!/bin/sh\r\nexit 0\r\n", "has a Windows line end"),
     "an interpreter that is gone": (b"#!/opt/gone/ruby\n", "/opt/gone/ruby, which does not exist"),
     "an environment that moved": (b"#!/opt/gone/bin/python3.11\n", "which does not exist"),
     "an interpreter that is a directory": (b"#!/usr\n", "/usr, which is not a program"),
-    "an interpreter without a path": (b"#!sh\n", "no absolute path behind its #!"),
-    "nothing behind its #!": (b"#!\n", "no absolute path behind its #!"),
+    "an interpreter without a path": (b"#!sh\n", "no absolute path after its #!"),
+    "nothing behind its #!": (b"#!\n", "no absolute path after its #!"),
     "a slip for env": (b"#!/usr/bin/env nodee\n", "is run by nodee, which is not on the PATH"),
     "a slip for env with options": (b"#!/usr/bin/env -S nodee --x\n", "is run by nodee"),
-    "two words for env": (b"#!/usr/bin/env sh -e\n", 'env look for one program "sh -e"'),
+    "two words for env": (b"#!/usr/bin/env sh -e\n", 'env look for a single program "sh -e"'),
     "no #! at all": (b"exit 0\n", "does not begin with #!"),
 }
 

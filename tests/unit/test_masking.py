@@ -172,11 +172,11 @@ def test_what_was_seen_as_a_secret_is_known_everywhere(value: object) -> None:
         ({"env": {"AUTH_MODE": "docker"}}, "docker is not found"),
         ({"env": {"MAX_TOKENS": "100000"}}, "port 100000"),
         ({"env": {"GOOGLE_CREDENTIALS": "/etc/google"}}, "/etc/google/x.json is gone"),
-        ({"bearer_token_env_var": "GITHUB_TOKEN_2"}, "Codex does not hand GITHUB_TOKEN_2 on"),
+        ({"bearer_token_env_var": "GITHUB_TOKEN_2"}, "Codex does not pass GITHUB_TOKEN_2 on"),
         ({"env_http_headers": {"Authorization": "MY_VARIABLE_2"}}, "MY_VARIABLE_2 is not set"),
         ({"env_keys": ["MY_TOKEN_2"]}, "MY_TOKEN_2 is not set"),
         ({"env_vars": [{"name": "MY_TOKEN_2", "source": "local"}]}, "MY_TOKEN_2 is not set"),
-        ({"env": {"TOKEN_NAME": "GITHUB_TOKEN"}}, "Codex does not hand GITHUB_TOKEN on"),
+        ({"env": {"TOKEN_NAME": "GITHUB_TOKEN"}}, "Codex does not pass GITHUB_TOKEN on"),
     ],
 )
 def test_a_common_word_is_no_secret_wherever_it_is(value: object, text: str) -> None:

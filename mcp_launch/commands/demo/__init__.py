@@ -1,8 +1,8 @@
-"""`mcp-launch demo`: two hosts, two projects, calls that are told whose they are, nothing left.
+"""`mcp-launch demo`: two hosts, two projects, calls that carry their session, nothing left.
 
 Needs no host and touches nothing outside a temporary directory. The hosts are stand-ins
-(`standin`) that behave towards a server as Codex and Claude Code do; everything below
-them, launcher, guardian and server, is the real thing.
+(`stand_in_host`) that treat a server as Codex and Claude Code do; everything below them,
+launcher, guardian and server, is real.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-# A stand-in has answered within a second on any machine; so long means that it never will.
+# A stand-in answers within a second on any machine; after this long it never will.
 _ANSWER_LIMIT = 30.0
 
-# A server that ignores the end of its input gets 2 s, and 2 s more after SIGTERM.
+# A server that ignores the end of its input gets 2 s, and another 2 s after SIGTERM.
 _END_LIMIT = 10.0
 
 
 PARTS = {
     "host": "the stand-in, killed",
     "launcher": "between host and server",
-    "keeper": "stands in for either of its neighbours",
-    "guardian": "adopts and ends what is below it",
+    "keeper": "takes over if the launcher or the guardian dies",
+    "guardian": "adopts and ends the processes below it",
     "server": "ignores the end of its input",
-    "child": "of the server",
-    "own session": "a child that left the server's session",
+    "child": "a child of the server",
+    "own session": "a child in its own session",
     "daemon": "forked twice, its environment emptied",
 }
 
 
 def show() -> int:
-    """Run the demo and return 0 when it showed what it promises."""
+    """Run the demo and return 0 if everything went as promised."""
     console = Screen(soft_wrap=False)
     with tempfile.TemporaryDirectory(prefix="mcp-launch-demo-") as directory:
         hosts: list[StandIn] = []
         try:
-            return _tell_story(console, Path(directory), hosts)
+            return _run_story(console, Path(directory), hosts)
         finally:
             for host in hosts:
                 host.end()
 
 
 class StandIn:
-    """A host process of ours, and what the server behind it saw."""
+    """A stand-in host process, and what its server saw."""
 
     def __init__(self, kind: str, top: Path, *, is_wrapped: bool = True) -> None:
         self.kind = kind
@@ -70,7 +70,7 @@ class StandIn:
         self.top = top / (kind if is_wrapped else f"{kind}-alone")
         self.project = self.top / "project"
         (self.project / ".git").mkdir(parents=True)
-        # The host is known by its name: a link to Python that is called like it.
+        # A host is recognised by its name, so this is a link to Python with that name.
         program = self.top / kind
         program.symlink_to(os.path.realpath(sys.executable))
         script = Path(__file__).with_name("stand_in_host.py")
@@ -95,13 +95,13 @@ class StandIn:
             "MCP_LAUNCH_HOME": str(self.top / "state"),
         }
 
-    def hear(self) -> None:
-        """Wait for what the server behind it saw."""
+    def wait_until_ready(self) -> None:
+        """Wait until the server has reported what it saw."""
         line = _read_line(self.process.stdout)
         if not line:
             raise LaunchError(
-                f"the stand-in for {self.kind} gave no answer",
-                fix="run `mcp-launch run --trace -- cat` and look at what it says",
+                f"the stand-in for {self.kind} did not answer",
+                fix="run `mcp-launch run --trace -- cat` and read its output",
             )
         self.seen = json.loads(line)
         if not self.is_wrapped:
@@ -111,8 +111,8 @@ class StandIn:
         self.lease = json.loads(lease.read_text(encoding="utf-8"))
 
     def do(self, what: str) -> dict[str, Any]:
-        """Have the stand-in do something, and return what its server saw, or the error."""
-        assert self.process.stdin  # noqa: S101  # for the type checker: it was asked for
+        """Make the stand-in do something; return what its server saw, or the error."""
+        assert self.process.stdin  # noqa: S101  # for the type checker: we asked for a pipe
         self.process.stdin.write(f"{what}\n".encode())
         self.process.stdin.flush()
         if what == "clear":
@@ -124,22 +124,22 @@ class StandIn:
         return seen
 
     def list_processes(self) -> dict[str, psutil.Process]:
-        """Return everything of this host that runs, by the part it plays."""
+        """Return the running processes of this host by their role."""
         pids = {"host": self.process.pid, **self.seen["processes"]}
         if self.is_wrapped:
-            # Not from the lease: it is written a little after a server was replaced.
+            # Not from the lease, which is written a moment after a server was replaced.
             pids["guardian"] = psutil.Process(pids["server"]).ppid()
             pids["keeper"] = psutil.Process(pids["guardian"]).ppid()
             pids["launcher"] = psutil.Process(pids["keeper"]).ppid()
         return {part: psutil.Process(pids[part]) for part in PARTS if part in pids}
 
     def kill(self) -> None:
-        """Kill it as a crash would."""
+        """Kill the host, as if it crashed."""
         self.process.kill()
         self.process.wait()
 
     def end(self) -> None:
-        """End it as a host ends by itself."""
+        """End the host normally."""
         if self.process.stdin and not self.process.stdin.closed:
             self.process.stdin.close()
         try:
@@ -153,21 +153,21 @@ class StandIn:
             _end_by_hand(self.seen["processes"].values())
 
 
-def _tell_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
-    console.print("Two stand-in hosts start a server each, at the same time, behind mcp-launch:")
+def _run_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
+    console.print("Two stand-in hosts each start a server through mcp-launch at the same time:")
     hosts += [StandIn("codex", top), StandIn("claude", top)]
     hosts.append(StandIn("codex", top, is_wrapped=False))
     for host in hosts:
-        host.hear()
+        host.wait_until_ready()
     killed, survivor, alone = hosts
-    console.print(_tabulate_sight([killed, survivor]))
+    console.print(_tabulate_environment([killed, survivor]))
 
-    console.print("\nEvery call is told whose it is, and a server that dies is replaced:")
+    console.print("\nEvery call carries its session, and a server that dies is replaced:")
     calls, are_right = _tabulate_calls(killed, survivor)
     console.print(calls)
 
     console.print(
-        "\nNow codex is killed with SIGKILL, and beside it a codex whose server was started "
+        "\nNow codex is killed with SIGKILL, and so is a second codex whose server was started "
         "without mcp-launch. Both servers ignore the end of their input, and hide children:"
     )
     below, others, unguarded = (host.list_processes() for host in hosts)
@@ -180,12 +180,12 @@ def _tell_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
     lives = all(_lives(process) for process in others.values())
     console.print(
         f"\nLeft after {took:.1f} s: [bold]{', '.join(left) or 'nothing'}[/bold]. "
-        f"The other host's server {'goes on undisturbed' if lives else 'WAS DISTURBED'}."
+        f"The other host's server {'keeps running' if lives else 'WAS DISTURBED'}."
     )
     return 1 if left or not lives or not are_right else 0
 
 
-def _tabulate_sight(hosts: list[StandIn]) -> Table:
+def _tabulate_environment(hosts: list[StandIn]) -> Table:
     table = Table("the server saw")
     for host in hosts:
         table.add_column(f"behind {host.kind}", overflow="fold")
@@ -195,15 +195,15 @@ def _tabulate_sight(hosts: list[StandIn]) -> Table:
 
 
 def _tabulate_calls(codex: StandIn, claude: StandIn) -> tuple[Table, bool]:
-    """Make some calls; return what came of them, and whether that is what is promised."""
-    table = Table("what happens")
-    table.add_column("what comes of it", overflow="fold")
+    """Make some calls; return a table of the results, and whether they are as promised."""
+    table = Table("event")
+    table.add_column("result", overflow="fold")
     before = dict(claude.seen)
     stray = codex.do("stray").get("error", "DELIVERED").partition(" — ")[0]
-    table.add_row("codex sends a call of another thread down this connection", escape(stray))
+    table.add_row("codex sends a call of another thread on this connection", escape(stray))
     claude.do("clear")
     after = claude.do("call")
-    was, now = before["told"]["sessionId"], after.get("told", {}).get("sessionId")
+    was, now = before["context"]["sessionId"], after.get("context", {}).get("sessionId")
     is_same = after.get("processes") == before["processes"]
     table.add_row(
         "claude changes its session (/clear) and calls",
@@ -218,7 +218,7 @@ def _tabulate_calls(codex: StandIn, claude: StandIn) -> tuple[Table, bool]:
     table.add_row(
         "claude's server is killed, and claude calls again",
         f"answered by {'a new process' if is_new else 'NOBODY'}, "
-        f"for session {again.get('told', {}).get('sessionId')}",
+        f"for session {again.get('context', {}).get('sessionId')}",
     )
     is_right = "it was not delivered" in stray and now not in {None, was}
     return table, is_right and is_same and is_new
@@ -258,19 +258,19 @@ def _end_by_hand(pids: Iterable[int]) -> None:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            continue  # it ended by itself after all
+            continue  # it has ended by itself
 
 
 def _lives(process: psutil.Process) -> bool:
     try:
-        # A zombie has ended; it waits for init, which takes its time on some systems.
+        # A zombie has ended; on some systems init is slow to reap it.
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
 def _wait_for_all(processes: dict[str, psutil.Process]) -> list[str]:
-    """Return the parts that are still there when everything should be over."""
+    """Wait until all processes have ended; return the roles of those that have not in time."""
     deadline = time.monotonic() + _END_LIMIT
     while time.monotonic() < deadline and any(_lives(one) for one in processes.values()):
         time.sleep(0.02)

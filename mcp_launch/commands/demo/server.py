@@ -1,4 +1,4 @@
-"""The demo's server: says what it sees, ignores the end of its input, hides its children."""
+"""The demo's server: reports what it sees, ignores the end of its input, hides its children."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(3600)"]
 
-# Forks twice in a session of its own, its environment empty: nobody's child any more.
+# Forks twice in its own session, with an empty environment, to detach from its parents.
 DAEMON = """
 import os, sys
 os.setsid()
@@ -23,7 +23,7 @@ os.execve(sys.executable, [sys.executable, "-S", "-c", "import time; time.sleep(
 
 
 def main() -> None:
-    """Serve until somebody makes an end of it."""
+    """Serve until killed."""
     processes = _start_children()
     for line in sys.stdin:
         request = json.loads(line)
@@ -31,7 +31,7 @@ def main() -> None:
             answer = {"jsonrpc": "2.0", "id": request["id"], "result": _answer(request, processes)}
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
-    while True:  # the most common fault of real servers: the input ended, and they stay
+    while True:  # the most common fault of real servers: they outlive their input
         time.sleep(3600)
 
 
@@ -48,7 +48,7 @@ def _start_children() -> dict[str, int]:
 
 def _start_daemon() -> int:
     with subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE) as starter:
-        assert starter.stdout  # noqa: S101  # for the type checker: it was asked for
+        assert starter.stdout  # noqa: S101  # for the type checker: we asked for a pipe
         return int(starter.stdout.readline())
 
 
@@ -64,7 +64,7 @@ def _answer(request: dict[str, Any], processes: dict[str, int]) -> dict[str, Any
             "cwd": os.getcwd(),
             "environment": dict(os.environ),
             "processes": processes,
-            "told": request["params"].get("_meta", {}).get("mcp-launch/context"),
+            "context": request["params"].get("_meta", {}).get("mcp-launch/context"),
         }
         return {"content": [{"type": "text", "text": json.dumps(sight)}]}
     return {"tools": [{"name": "look_around", "inputSchema": {"type": "object"}}]}

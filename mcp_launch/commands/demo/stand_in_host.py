@@ -1,12 +1,11 @@
 """A stand-in for Codex or Claude Code: starts one wrapped server and shows what it saw.
 
-Run by a Python that is linked under the host's name, with nothing but the standard
-library. What it does for the server's identity is what the real host does, no more:
-Codex holds its thread's lock open and names the thread with each call; Claude Code writes
-its pid file and sets two variables.
+Run by a Python that is linked under the host's name, with only the standard library. It
+identifies the session exactly as the real host does: Codex holds its thread's lock open and
+names the thread with each call; Claude Code writes its pid file and sets two variables.
 
-Told to on its stdin, line by line: `call`, `stray` (a call of another thread sent down the
-same connection), `clear` (another session from here on). Each answer is a line.
+It reads commands from stdin, one per line: `call`, `stray` (a call of another thread on the
+same connection), `clear` (another session from now on). Each answer is a line.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MESSAGES = (
 
 
 def main(kind: str, project: str, *command: str) -> None:
-    """Start the server, call it once and as often as told to, stay until told to end."""
+    """Start the server, call it once, then obey the commands on stdin until it closes."""
     home = Path(os.environ["HOME"])
     environ = dict(os.environ)
     thread = _make_uuid7() if kind == "codex" else None
@@ -49,18 +48,18 @@ def main(kind: str, project: str, *command: str) -> None:
         cwd=project if kind == "codex" else None,
         env=environ,
     )
-    assert server.stdin  # noqa: S101  # for the type checker: it was asked for
+    assert server.stdin  # noqa: S101  # for the type checker: we asked for a pipe
     assert server.stdout  # noqa: S101
     for message in MESSAGES:
         server.stdin.write(json.dumps(message).encode() + b"\n")
     server.stdin.flush()
     server.stdout.readline()
     _call(server, thread)
-    for told in sys.stdin:
-        if told == "clear\n":
+    for command_line in sys.stdin:
+        if command_line == "clear\n":
             _write_session(home, project)
         else:
-            _call(server, _make_uuid7() if told == "stray\n" else thread)
+            _call(server, _make_uuid7() if command_line == "stray\n" else thread)
     server.terminate()
     server.wait()
     if lock is not None:
@@ -68,8 +67,8 @@ def main(kind: str, project: str, *command: str) -> None:
 
 
 def _call(server: subprocess.Popen[bytes], thread: str | None) -> None:
-    """Call the server, and print what it saw, or the error that came back."""
-    assert server.stdin  # noqa: S101  # for the type checker: it was asked for
+    """Call the server, and print what it saw or the error that it returned."""
+    assert server.stdin  # noqa: S101  # for the type checker: we asked for a pipe
     assert server.stdout  # noqa: S101
     params: dict[str, object] = {"name": "look_around", "arguments": {}}
     if thread:

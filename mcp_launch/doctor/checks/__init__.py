@@ -1,1 +1,1 @@
-"""The checks: one module for what can be wrong, each with functions that yield findings."""
+"""The checks: one module for each kind of problem, with functions that yield findings."""

@@ -1,4 +1,4 @@
-"""What else wrapping an entry has brought about, where a host compares commands."""
+"""Side effects of wrapping, where a host compares commands: allowlists, duplicates in plugins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for an organisation that allows other commands only (ML118)."""
+    """Find wrapped entries that an organisation's allowlist does not have (ML118)."""
     list_allowed = item.host.quirks.list_allowed_commands
     if list_allowed is None or not item.is_wrapped:
         return
@@ -24,14 +24,14 @@ def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
             yield Finding(
                 "ML118",
                 item.point(),
-                f"{path} allows servers by their exact command, and that of {item.name} with "
-                f"mcp-launch before it is not in it: {item.host.title} does not start it",
-                f"have it allowed, or take the launcher out: {_tell_how(item)}",
+                f"{path} allows servers by their exact command, and does not have {item.name}'s "
+                f"wrapped command: {item.host.title} does not start it",
+                f"have the wrapped command allowed, or unwrap it: {_format_unwrap(item)}",
             )
 
 
 def check_plugins(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for a plugin that brings the server that was wrapped (ML119)."""
+    """Find plugins that define a server that was wrapped (ML119)."""
     compares = item.host.quirks.list_allowed_commands is not None
     if not compares or not item.is_wrapped or not item.command:
         return
@@ -40,14 +40,14 @@ def check_plugins(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML119",
             item.point(),
-            f"a plugin ({path}) brings the command of {item.name}: since one of them is wrapped "
-            f"{item.host.title} takes them for two, and starts both",
-            f"disable the plugin's (/mcp in {item.host.title}), or remove yours, "
-            f"or {_tell_how(item)}",
+            f"a plugin ({path}) has the same command as {item.name}: since only one of them is "
+            f"wrapped, {item.host.title} sees two servers, and starts both",
+            f"disable the plugin's (/mcp in {item.host.title}), remove yours, "
+            f"or unwrap it: {_format_unwrap(item)}",
         )
 
 
-def _tell_how(item: Item) -> str:
+def _format_unwrap(item: Item) -> str:
     return f"mcp-launch unwrap --host {item.host.name} {shlex.quote(item.name)}"
 
 

@@ -1,4 +1,4 @@
-"""Whether a program is for this machine, as far as the first bytes of its file tell."""
+"""Find out from the first bytes of a program whether it is for this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mcp_launch.system import linux
 
-# As much of a file as tells what it is: headers, and where an ELF file names its loader.
+# How much of a file to read: its headers, and the part in which an ELF file names its loader.
 HEAD = 4096
 
 _ELF, _WINDOWS = b"\x7fELF", b"MZ"
@@ -19,25 +19,25 @@ _ELF_MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv
 _MACHO_MACHINES = {0x01000007: "x86_64", 0x0100000C: "aarch64"}
 _SPELLINGS = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386"}
 
-# Machines that run others' programs too: their own elders', and with Rosetta a newer Mac.
+# Machines that also run programs of another one: of their predecessor, or on Macs with Rosetta.
 _ALSO_RUN = {
     ("linux", "x86_64"): "i386",
     ("linux", "aarch64"): "arm",
     ("darwin", "aarch64"): "x86_64",
 }
 
-# Who runs what is not Linux's own: below WSL it is Windows.
+# The interpreters for foreign programs; in WSL it is Windows.
 _EMULATORS = ("qemu", "WSLInterop", "rosetta", "wine")
 
 # Shorter than any header.
 _TOO_SHORT = 64
 
-# Marks in an ELF file the name of what loads it.
+# The type of the ELF segment that names the loader.
 _PT_INTERP = 3
 
 
 class System(NamedTuple):
-    """What programs must be made for."""
+    """What programs must be built for."""
 
     platform: str
     machine: str
@@ -52,18 +52,18 @@ class Fault(NamedTuple):
 
 
 def look_at_system(platform: str, machine: str) -> System:
-    """Return the system that we are on."""
+    """Return this system."""
     has_emulators = any(name.startswith(_EMULATORS) for name in linux.list_foreign_formats())
     return System(platform, _SPELLINGS.get(machine.lower(), machine.lower()), has_emulators)
 
 
 def is_binary(head: bytes) -> bool:
-    """Tell whether a file is a program of some machine."""
+    """Return whether a file is a compiled program, for any machine."""
     return head.startswith((_ELF, _WINDOWS, *_MACHO))
 
 
 def find_fault(file: str, head: bytes, system: System) -> Fault | None:
-    """Return why a program does not run here; None if nothing speaks against it."""
+    """Return why a program does not run here; None if it probably does."""
     if system.has_emulators or system.platform not in _OF_PLATFORMS:
         return None
     fix = "install the one for this machine"
@@ -73,7 +73,7 @@ def find_fault(file: str, head: bytes, system: System) -> Fault | None:
     also = _ALSO_RUN.get((system.platform, system.machine), "")
     if machines and not machines & {system.machine, also}:
         names = " and ".join(sorted(machines))
-        return Fault(f"{file} is a program for {names}, and this machine is {system.machine}", fix)
+        return Fault(f"{file} is a program for {names}, but this machine is {system.machine}", fix)
     loader = _read_loader(head)
     if loader and not os.path.exists(loader):
         problem = f"{file} needs {loader}, which this system does not have"
@@ -88,7 +88,7 @@ def _name_platform(head: bytes) -> str:
 
 
 def _list_machines(head: bytes) -> set[str]:
-    """Return the machines that a program is for; none if that is not clear."""
+    """Return the machines that a program is for; empty if unclear."""
     if len(head) < _TOO_SHORT:
         return set()
     if head.startswith(_ELF):
@@ -97,7 +97,7 @@ def _list_machines(head: bytes) -> set[str]:
     elif head.startswith(_MACHO[0]):
         known, numbers = _MACHO_MACHINES, struct.unpack_from("<I", head, 4)
     else:
-        # One file for several machines: it says how many, then 20 bytes on each.
+        # One file for several machines: their number, then 20 bytes about each.
         count = min(struct.unpack_from(">I", head, 4)[0], 2)
         parts = [struct.unpack_from(">I", head, 8 + 20 * at)[0] for at in range(count)]
         known, numbers = _MACHO_MACHINES, tuple(parts)
@@ -105,7 +105,7 @@ def _list_machines(head: bytes) -> set[str]:
 
 
 def _read_loader(head: bytes) -> str:
-    """Return what loads an ELF file of 64 bits; nothing if nothing does, or it is unclear."""
+    """Return the loader of a 64-bit ELF file; "" if it has none, or it is unclear."""
     if not head.startswith(_ELF + b"\x02\x01") or len(head) < HEAD:
         return ""
     (offset,) = struct.unpack_from("<Q", head, 32)

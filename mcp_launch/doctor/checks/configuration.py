@@ -1,4 +1,4 @@
-"""What the hosts' files say, and what the hosts make of it."""
+"""All checks of the hosts' files, and of how the hosts understand them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_launch.doctor.checks import (
     unreadable_file,
 )
 
-# Checks of one server that a host starts.
+# Checks of a single server that a host starts.
 OF_ITEMS = (
     *directory.OF_ITEMS,
     *unexpanded_variables.OF_ITEMS,
@@ -28,7 +28,7 @@ OF_ITEMS = (
     *allowlists.OF_ITEMS,
 )
 
-# Checks of everything, also of what is disabled or only connected to.
+# Checks of everything, including disabled and remote servers.
 OF_ALL = (
     *unreadable_file.OF_ALL,
     *refused_keys.OF_ALL,

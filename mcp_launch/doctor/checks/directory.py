@@ -1,4 +1,4 @@
-"""A `cwd` in an entry that is not where the server starts."""
+"""Entries with a `cwd` in which the server does not start."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def check_ignored_cwd(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for a directory that the host does not mind (ML104)."""
+    """Find a `cwd` that the host ignores (ML104)."""
     del survey
     cwd = item.entry.get("cwd")
     if item.host.quirks.cwd != "ignored" or not isinstance(cwd, str) or not cwd:
         return
     if "--cwd" in item.options:
-        fix = "remove cwd: the --cwd in its args is what counts"
+        fix = "remove cwd: the --cwd in its args is used"
     elif item.is_wrapped:
-        fix = f'remove cwd, and write "--cwd", "{cwd}" behind "run" in its args'
+        fix = f'remove cwd, and write "--cwd", "{cwd}" after "run" in its args'
     else:
         how = tell_how(item)
         fix = f'{how}, then begin its args with "run", "--cwd", "{cwd}", "--" and remove cwd'
@@ -32,20 +32,20 @@ def check_ignored_cwd(survey: Survey, item: Item) -> Iterator[Finding]:
 
 
 def check_relative(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for a directory that depends on where the host's daemon was started (ML105)."""
+    """Find a `cwd` that depends on where the host's daemon was started (ML105)."""
     del survey
     cwd = item.entry.get("cwd")
     if item.host.quirks.cwd != "absolute" or not isinstance(cwd, str) or not cwd:
         return
-    # What is meant to be expanded is told as such.
+    # ML106 reports references that are not expanded.
     if os.path.isabs(cwd) or cwd[0] in "~$":
         return
     yield Finding(
         "ML105",
         item.point("cwd"),
-        f"{item.host.title} takes {item.name}'s relative cwd {cwd} from where its daemon was "
-        "started, which is the first terminal's directory",
-        "write an absolute path, or remove cwd: without one a server starts in its thread's",
+        f"{item.host.title} resolves {item.name}'s relative cwd {cwd} against the directory in "
+        "which its daemon was started, that of the first terminal",
+        "write an absolute path, or remove cwd to start the server in its thread's directory",
     )
 
 

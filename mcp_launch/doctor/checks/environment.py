@@ -1,4 +1,4 @@
-"""What a server finds when its host starts it: its program, its variables, its directory."""
+"""All checks of what a server gets when its host starts it: program, variables, directory."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Item, Survey
 
-# Options by which uv is told where a project is.
+# Options of uv that name the project's directory.
 _OF_UV = ("--directory", "--project")
 
 
 def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for the directory that an entry names (ML207)."""
+    """Find directories in an entry that do not exist (ML207)."""
     launch = predict(survey, item)
     wanted = launch.profile.cwd if launch.profile else "session"
     if wanted not in {"session", "project_root", "keep"}:
         absolute = [place for place in launch.places if wanted[0] in "/~"]
-        yield from _tell(item, "--cwd", absolute)
+        yield from _report(item, "--cwd", absolute)
     cwd = item.entry.get("cwd")
     if preview_inputs.has_cwd(item) and isinstance(cwd, str):
         places = [*launch.situation.places]
         is_certain = cwd[:1] in {"/", "~"} and host_environment.is_solved(item, cwd)
-        yield from _tell(item, "cwd", places if is_certain else [])
-    yield from _tell(item, "uv --directory", _find_uv(launch.command))
+        yield from _report(item, "cwd", places if is_certain else [])
+    yield from _report(item, "uv --directory", _find_uv(launch.command))
 
 
 def check_home(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Note a wrapped entry that its host starts in a home or in `/` (ML208)."""
+    """Find wrapped entries that their host starts in a home or in `/` (ML208)."""
     launch = predict(survey, item)
     if launch.profile is None or launch.profile.strict:
-        return  # not wrapped, or refused, which is a finding of its own
+        return  # not wrapped, or refused, which is another finding
     homes = launch.list_homes()
     if homes:
         yield Finding(
             "ML208",
             item.point("args"),
             f"{item.host.title} starts {item.name} in {' or '.join(homes)}, not in a project",
-            "name a directory with --cwd DIR behind run in its args, if it works on files",
+            "if it works on files, add --cwd DIR after run in its args",
         )
 
 
-def _tell(item: Item, said: str, places: list[str]) -> Iterator[Finding]:
+def _report(item: Item, setting: str, places: list[str]) -> Iterator[Finding]:
     for place in places[:1]:
         if not os.path.isdir(place):
             what = "is not a directory" if os.path.exists(place) else "does not exist"
-            subject = item.point("cwd" if said == "cwd" else "args")
+            subject = item.point("cwd" if setting == "cwd" else "args")
             yield Finding(
                 "ML207",
                 subject,
-                f"{place} ({said}) {what}, so that the server does not start",
-                f"create it, or correct {said}",
+                f"{place} ({setting}) {what}, so the server does not start",
+                f"create it, or correct {setting}",
             )
 
 
 def _find_uv(command: list[str]) -> list[str]:
-    """Return the directory in which uv is to look for a project, if it is an absolute one."""
+    """Return the absolute directories in which uv should look for a project."""
     if not command or os.path.basename(command[0]) not in {"uv", "uvx"}:
         return []
     pairs = pairwise(command)

@@ -1,4 +1,4 @@
-"""Whether a server works for whom it was told to: by its pipes, and by its environment."""
+"""Check that a server's pipes and environment agree about which host and session it serves."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
-    """Look at the servers of one host's process."""
+    """Check the servers of one host process."""
     for server in host.servers:
         yield from _check_stdin(survey, host, server)
         if server.state:
-            continue  # its launcher decides what the server gets of what its own process shows
+            continue  # what its process shows is the launcher's environment, not the server's
         if server.launch is None:
             environ = survey.table.read_environ(server.pid)
-            yield from _check_strangers(host, server, environ)
+            yield from _check_foreign(host, server, environ)
             yield from _check_own(survey, host, server, environ)
         else:
             yield from _check_ours(survey, host, server)
 
 
 def describe_process(survey: Survey, pid: int) -> str:
-    """Return what a host's process is called in a message."""
+    """Return the name of a host process for a message."""
     return f"{printable(process_titles.name_pid(survey.table, pid))} (process {pid})"
 
 
@@ -50,49 +50,48 @@ def _check_stdin(survey: Survey, host: HostProcess, server: Server) -> Iterator[
         )
 
 
-def _check_strangers(
-    host: HostProcess, server: Server, environ: dict[str, str]
-) -> Iterator[Finding]:
-    """Find variables by which another host tells its own servers whom they serve."""
+def _check_foreign(host: HostProcess, server: Server, environ: dict[str, str]) -> Iterator[Finding]:
+    """Find identity variables of another host."""
     foreign = hosts.list_foreign_variables(host.name)
     for owner, names in hosts.IDENTITY_VARIABLES.items():
-        told = [
+        leaked = [
             name for name in names if name in foreign and name.endswith("_ID") and environ.get(name)
         ]
-        if owner != host.name and told:
+        if owner != host.name and leaked:
             yield _contradict(
                 host,
                 server,
-                f"{told[0]}={printable(environ[told[0]])}, a session of {hosts.load(owner).title}",
+                f"{leaked[0]}={printable(environ[leaked[0]])}, "
+                f"a session of {hosts.load(owner).title}",
             )
 
 
 def _check_own(
     survey: Survey, host: HostProcess, server: Server, environ: dict[str, str]
 ) -> Iterator[Finding]:
-    """Compare what a host told a server with what it says of itself now."""
+    """Compare the ids that a host gave a server with the host's current ones."""
     facts = hosts.load(host.name)
-    telling = facts.session_variable
-    thread, session = environ.get(facts.thread_variable), environ.get(telling)
+    variable = facts.session_variable
+    thread, session = environ.get(facts.thread_variable), environ.get(variable)
     if thread and host.threads and thread not in host.threads:
-        told = f"{facts.thread_variable}={printable(thread)}, which is not an open thread there"
-        yield _contradict(host, server, told)
+        what = f"{facts.thread_variable}={printable(thread)}, which is not an open thread there"
+        yield _contradict(host, server, what)
     if not session or not host.session or session == host.session:
         return
-    # An id that the host itself was started with is of the one in whose shell that was.
-    if survey.table.read_variable(host.pid, telling) == session:
-        told = f"{telling}={printable(session)}, the session in which {host.title} was started"
-        yield _contradict(host, server, told)
+    # An id that the host itself was started with belongs to the session in whose shell that was.
+    if survey.table.read_variable(host.pid, variable) == session:
+        what = f"{variable}={printable(session)}, the session in which {host.title} was started"
+        yield _contradict(host, server, what)
     else:
-        yield _report_change(host, server, telling, session, host.session)
+        yield _report_change(host, server, variable, session, host.session)
 
 
-def _contradict(host: HostProcess, server: Server, told: str) -> Finding:
+def _contradict(host: HostProcess, server: Server, what: str) -> Finding:
     return Finding(
         "ML404",
         Subject(host.name, server.name, pid=server.pid),
-        f"{server} runs for {host}, but its environment has {told}",
-        f"mcp-launch wrap {printable(server.name)}: then it is told only of its own host",
+        f"{server} runs for {host}, but its environment has {what}",
+        f"mcp-launch wrap {printable(server.name)}: then it gets only its own host's variables",
     )
 
 
@@ -117,7 +116,7 @@ def _report_change(
     return Finding(
         "ML405",
         Subject(host.name, server.name, pid=server.pid),
-        f"{server} works for {printable(now)} now, but was started with "
+        f"{server} now serves {printable(now)}, but was started with "
         f"{variable}={printable(at_start)}",
         wrap + fix,
     )

@@ -1,4 +1,4 @@
-"""Wrapped entries whose launch would stop before anything is started."""
+"""Wrapped entries whose launch would fail before the server is started."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ if TYPE_CHECKING:
 
 
 def check(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for what the launcher of an entry refuses (ML121)."""
+    """Find what the launcher of an entry refuses (ML121)."""
     launch = predict(survey, item)
     if survey.site.platform == "win32" or not launch.situation.is_launched:
         return
     refused, wanted = launch.refused, launch.profile
     if refused is not None:
-        # A file of profiles that makes no sense is another finding, if it is of this project.
+        # ML013 reports this project's invalid profile file.
         is_reported = host_environment.find_project(survey, item) == survey.site.project
         if not (is_reported and isinstance(refused, ProfileRefused)):
-            yield _tell(item, refused.problem, refused.fix)
+            yield _refuse(item, refused.problem, refused.fix)
     if wanted is not None:
         yield from _look_for_files(item, launch, wanted)
         yield from _look_for_place(item, launch, wanted)
 
 
-def _tell(item: Item, problem: str, fix: str) -> Finding:
+def _refuse(item: Item, problem: str, fix: str) -> Finding:
     message = f"mcp-launch does not start {item.name}: {problem}"
     return Finding("ML121", item.point("args"), message, fix)
 
 
 def _look_for_files(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:
-    """Look for the files of variables that are named."""
+    """Find dotenv files that do not exist."""
     for file in wanted.dotenv:
         is_known = launch.is_place_known or file[:1] in {"/", "~"}
         path = dotenv.locate(file, launch.found)
         if is_known and host_environment.is_solved(item, path) and not os.path.exists(path):
             problem = f"the dotenv file {path} does not exist"
-            yield _tell(item, problem, "create it, or name the right file with --dotenv FILE")
+            yield _refuse(item, problem, "create it, or name the right file with --dotenv FILE")
 
 
 def _look_for_place(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:
-    """Look for a directory that depends on where the launcher is started."""
+    """Find missing directories that depend on where the launcher is started."""
     refused, homes = launch.place_refused, launch.list_homes()
     # One that does not depend on it is another finding.
     is_judged = launch.is_place_known and wanted.cwd[0] not in "/~"
     if homes and wanted.strict:
         fix = "leave out --strict, or name a directory: --cwd DIR"
-        yield _tell(item, f"{item.host.title} starts it in {' or '.join(homes)} (--strict)", fix)
+        yield _refuse(item, f"{item.host.title} starts it in {' or '.join(homes)} (--strict)", fix)
     elif refused and is_judged and host_environment.is_solved(item, wanted.cwd):
-        yield _tell(item, refused.problem, refused.fix)
+        yield _refuse(item, refused.problem, refused.fix)
 
 
 OF_ITEMS = (check,)

@@ -1,4 +1,4 @@
-"""Variables that a server needs and does not get, and those that it gets and does not need."""
+"""Variables that a server needs but does not get, and credentials that it gets needlessly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item, Survey
 
-# Anything else behind -e is no variable of ours, or a slip that a host will tell.
+# Anything else after -e is not a variable's name, or a mistake that the program reports.
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 # How many servers a message names.
@@ -28,43 +28,43 @@ _SERVERS_SHOWN = 5
 
 
 def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for variables that a server needs and its host does not give (ML205)."""
+    """Find variables that a server needs but does not get (ML205)."""
     launch = predict(survey, item)
     keyring = host_environment.list_of_keyring(item)
     known = {*keyring, *launch.failed}  # what fails is reported for itself
     for need in needed_variables.list_of_command(launch.command):
         if need.name not in known and need.name not in launch.server_environ:
-            yield from _tell(survey, item, launch, need)
+            yield from _report(survey, item, launch, need)
     yield from _check_kept_back(item, launch)
     if launch.profile is not None:
         for need in needed_variables.list_of_profile(launch.profile):
             if need.name not in keyring and need.name not in launch.situation.environ:
-                yield from _tell(survey, item, launch, need)
+                yield from _report(survey, item, launch, need)
 
 
-def _tell(survey: Survey, item: Item, launch: Preview, need: Need) -> Iterator[Finding]:
+def _report(survey: Survey, item: Item, launch: Preview, need: Need) -> Iterator[Finding]:
     if not _NAME.fullmatch(need.name):
         return
     title, name = item.host.title, need.name
     subject = item.point()
     known = {**survey.environ, **host_environment.read_host(survey, item.host)}
     if name in launch.situation.environ:
-        message = f"--pass-env (or a profile's pass_env) takes {name} out, and {need.why}"
-        yield Finding("ML205", subject, message, _tell_how_to_pass(launch, name))
+        message = f"--pass-env (or a profile's pass_env) removes {name}, but {need.why}"
+        yield Finding("ML205", subject, message, _explain_passing(launch, name))
     elif name in known and not host_environment.passes(item, name, known):
-        message = f"{title} does not hand {name} on, and {need.why}"
+        message = f"{title} does not pass {name} on, but {need.why}"
         yield Finding("ML205", subject, message, _explain(item, name))
     elif name in known:
-        message = f"the {title} that runs now was started without {name}, and {need.why}"
-        yield Finding("ML205", subject, message, f"start {title} again from where {name} is set")
+        message = f"the running {title} was started without {name}, but {need.why}"
+        yield Finding("ML205", subject, message, f"restart {title} from where {name} is set")
     elif need.is_sure:
-        message = f"{name} is not set anywhere, and {need.why}"
+        message = f"{name} is not set anywhere, but {need.why}"
         fix = f"set {name} where {title} is started, or in {_name_table(item)}"
         yield Finding("ML205", subject, message, fix)
 
 
 def _check_kept_back(item: Item, launch: Preview) -> Iterator[Finding]:
-    """Look for variables that the entry itself gives, and that do not reach the server."""
+    """Find variables that the entry sets but that do not reach the server."""
     if launch.profile is None:
         return
     kept_back = launch.decided.kept_back
@@ -74,14 +74,14 @@ def _check_kept_back(item: Item, launch: Preview) -> Iterator[Finding]:
     for name in (*item.variables, *host_environment.list_named(item)):
         if name in kept_back and name not in launch.server_environ and name not in needed:
             option = f"--pass-env {','.join(launch.profile.pass_env)}"
-            message = f"the entry gives {name}, but {option} keeps it back: {kept_back[name]}"
-            fix = _tell_how_to_pass(launch, name)
+            message = f"the entry sets {name}, but {option} removes it: {kept_back[name]}"
+            fix = _explain_passing(launch, name)
             yield Finding("ML205", item.point(), message, fix)
 
 
-def _tell_how_to_pass(launch: Preview, name: str) -> str:
+def _explain_passing(launch: Preview, name: str) -> str:
     is_safe = launch.profile is not None and launch.profile.pass_env == [environment.SAFE]
-    return f"write --env {name}=local behind run in its args" if is_safe else f"add {name} to it"
+    return f"add --env {name}=local after run in its args" if is_safe else f"add {name} to it"
 
 
 def _explain(item: Item, name: str) -> str:
@@ -97,14 +97,14 @@ def _name_table(item: Item) -> str:
 
 
 def check_credentials(survey: Survey) -> Iterator[Finding]:
-    """Look for hosts whose own credentials go to every server (ML206)."""
+    """Find hosts that pass their own credentials on to servers (ML206)."""
     for host in survey.hosts:
         servers = [item for item in survey.servers if item.host.name == host.name]
         if host.quirks.environment.hands_all_on and servers:
-            yield from _tell_credentials(survey, host, servers)
+            yield from _report_credentials(survey, host, servers)
 
 
-def _tell_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> Iterator[Finding]:
+def _report_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> Iterator[Finding]:
     inherited = host_environment.read_host(survey, host)
     got: dict[str, None] = {}
     getting = []
@@ -119,7 +119,7 @@ def _tell_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> 
     yield Finding(
         "ML206",
         Subject(host.name),
-        f"{host.title} hands its credentials on to {len(getting)} of its servers "
+        f"{host.title} passes its credentials on to {len(getting)} of its servers "
         f"({shown}{more}): {', '.join(got)}",
         f"run: mcp-launch wrap --host {host.name} -- --pass-env safe; or write "
         f'pass_env = "safe" below [defaults] in ~/{profile.USER_FILE}',
@@ -127,7 +127,7 @@ def _tell_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -> 
 
 
 def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) -> list[str]:
-    """Return the credentials that a server gets although its entry does not name them."""
+    """Return the credentials that a server gets without its entry naming them."""
     got = predict(survey, item).server_environ
     return [
         name

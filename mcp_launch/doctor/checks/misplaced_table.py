@@ -1,4 +1,4 @@
-"""Servers below a key that another host looks at, and this one does not."""
+"""Servers under a key that another host reads, but this one does not."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.machine.survey import Survey
 
-# What hosts, and people, call the table of all servers.
+# The names that hosts and people use for the table of servers.
 _TABLES = ("mcpServers", "mcp_servers", "mcp-servers", "servers", "context_servers", "mcp")
 
-# What a server has, and a table of something else has not.
+# Keys of a server that other tables do not have.
 _OF_SERVERS = ("command", "url")
 
 
 def check(survey: Survey) -> Iterator[Finding]:
-    """Look for tables of servers that a host does not know (ML102)."""
+    """Find tables of servers that a host ignores (ML102)."""
     for host, file in survey.files:
         if not file.why_not and host.quirks.ignores_unknown_tables:
             yield from _look(survey, host, file)
@@ -32,10 +32,10 @@ def _look(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
     try:
         document = survey.read(file)
     except FileRefused:
-        return  # which is a finding of its own
+        return  # ML101 reports it
     found = document.get(())
     if host.quirks.keys.is_file_skipped(file.scope, found):
-        return  # the whole of it, which is a finding of its own
+        return  # the whole file is, which ML122 reports
     wanted = [str(pattern[0]) for pattern in file.servers if pattern]
     for key, table in found.items() if isinstance(found, dict) else ():
         servers = _list_servers(table) if key in _TABLES and key not in wanted else []
@@ -43,13 +43,13 @@ def _look(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
             yield Finding(
                 "ML102",
                 point(host, file, document, (key, servers[0])),
-                f"{host.title} does not know the key {key}, and ignores the servers below it",
+                f"{host.title} does not know the key {key}, and ignores the servers under it",
                 f"write {wanted[0]} instead",
             )
 
 
 def _list_servers(table: object) -> list[str]:
-    """Return the names of what looks like a server."""
+    """Return the names of the entries that look like servers."""
     return [
         name
         for name, entry in (table.items() if isinstance(table, dict) else ())

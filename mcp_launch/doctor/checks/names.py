@@ -1,4 +1,4 @@
-"""Names of servers: those that a host refuses, and those that several servers have."""
+"""Names of servers that a host refuses, or that several servers have."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def check_names(survey: Survey) -> Iterator[Finding]:
-    """Look for names that a host refuses (ML108)."""
+    """Find names that a host refuses (ML108)."""
     for item in survey.items:
         if item.file.why_not:
             continue
         title, limits = item.host.title, item.host.quirks.limits
         if limits.server_name and not limits.server_name.fullmatch(item.name):
-            message = f"{title} does not start a server whose name is {item.name!r}"
-            yield Finding("ML108", item.point(), message, f"use {limits.name_rule} only")
+            message = f"{title} does not start a server named {item.name!r}"
+            yield Finding("ML108", item.point(), message, f"use only {limits.name_rule}")
         elif item.name in limits.reserved_names:
-            message = f"{title} keeps the name {item.name} for itself, and leaves the entry out"
+            message = f"{title} reserves the name {item.name}, and skips the entry"
             yield Finding("ML108", item.point(), message, "give it another name")
 
 
 def check_scopes(survey: Survey) -> Iterator[Finding]:
-    """Look for servers that are in several scopes of one host (ML107)."""
+    """Find servers that are in several scopes of one host (ML107)."""
     merged: dict[tuple[str, str], list[Item]] = {}
     chosen: dict[tuple[str, str], list[Item]] = {}
     for item in survey.items:
@@ -43,59 +43,59 @@ def check_scopes(survey: Survey) -> Iterator[Finding]:
             chosen.setdefault(key, []).append(item)
     for items in merged.values():
         for below, above in pairwise(_order(items)):
-            yield from _tell_of_merged(below, above)
+            yield from _report_merged(below, above)
     for items in chosen.values():
         if len(items) > 1:
-            yield from _tell_of_chosen(survey, items)
+            yield from _report_hidden(survey, items)
 
 
 def _is_read(survey: Survey, item: Item) -> bool:
-    """Tell whether a host reads an entry's file."""
+    """Return whether a host reads an entry's file."""
     if not item.is_of_project:
         return True
     return item.host.approval.find_state(survey, item.file, item.name) == "approved"
 
 
 def _order(items: list[Item]) -> list[Item]:
-    """Return entries as a host lays them over each other: the nearest project's last."""
+    """Return entries in the order in which a host merges them: the nearest project's last."""
     users = [item for item in items if not item.is_of_project]
     projects = [item for item in items if item.is_of_project]
     return users + projects[::-1]
 
 
 def _is_for_project(survey: Survey, item: Item) -> bool:
-    """Tell whether an entry counts in this project; others have private ones of their own."""
+    """Return whether an entry is used in this project, not a private one of another."""
     if not item.scope.startswith("local: "):
         return True
     return os.path.realpath(str(item.path[1])) == os.path.realpath(survey.site.project)
 
 
-def _tell_of_merged(below: Item, above: Item) -> Iterator[Finding]:
-    """Say what a host makes of two entries that it merges key by key."""
+def _report_merged(below: Item, above: Item) -> Iterator[Finding]:
+    """Report the result of two entries that a host merges key by key."""
     if not {"command", "url"} & set(above.entry):
-        return  # it is there to change the other
+        return  # it is meant to change the other
     taken = [key for key in below.entry if key not in above.entry]
     name, title = below.name, below.host.title
-    whose = "the outer project's" if below.is_of_project else "the user's"
+    owner = "the outer project's" if below.is_of_project else "the user's"
     if below.entry == above.entry:
-        made = "they are the same"
+        result = "they are the same"
     elif {"command", "url"} <= {*below.entry, *above.entry}:
-        made = f"the result has a command and a url, and {title} does not start"
+        result = f"the result has a command and a url, and {title} does not start"
     elif taken:
-        made = f"with the project's command goes {whose} {', '.join(taken)}"
+        result = f"the result has the project's command and {owner} {', '.join(taken)}"
     else:
-        made = f"the project's counts, and from {whose} env what it lacks"
+        result = f"the project's is used, with further variables from {owner} env"
     how = "" if below.is_of_project else f": {_name_command(below)} {shlex.quote(name)}"
     yield Finding(
         "ML107",
         above.point(),
-        f"{name} is in {below.file.path} too, and {title} merges both by key: {made}",
-        f"give one another name, or remove {whose}{how}",
+        f"{name} is also in {below.file.path}, and {title} merges both by key: {result}",
+        f"rename one of them, or remove {owner}{how}",
     )
 
 
-def _tell_of_chosen(survey: Survey, items: list[Item]) -> Iterator[Finding]:
-    """Say which entry a host takes that merges nothing."""
+def _report_hidden(survey: Survey, items: list[Item]) -> Iterator[Finding]:
+    """Report which entry is used by a host that does not merge them."""
     name = items[0].name
     state = items[0].host.approval.find_state(survey, items[0].file, name)
     waiting = {"pending": 3, "rejected": 4}.get(state, 1)
@@ -105,15 +105,15 @@ def _tell_of_chosen(survey: Survey, items: list[Item]) -> Iterator[Finding]:
     if state == "rejected" and hidden.scope == "project":
         return
     scopes = [item.scope.partition(":")[0] for item in (used, *rest)]
-    is_same = ", and is the same there" if used.entry == hidden.entry else ""
+    is_same = ", with the same content" if used.entry == hidden.entry else ""
     is_waiting = scopes[:2] == ["user", "project"]
     until = " until you approve the project's" if is_waiting else ""
     yield Finding(
         "ML107",
         hidden.point(),
-        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: {used.host.title} takes the "
-        f"one of {scopes[0]} alone{until}",
-        f"remove what you do not want: {_name_command(used)} {shlex.quote(name)} -s {scopes[1]}",
+        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: {used.host.title} uses only "
+        f"the one in {scopes[0]}{until}",
+        f"remove the one you do not want: {_name_command(used)} {shlex.quote(name)} -s {scopes[1]}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which variables a server needs, as far as its command says so."""
+"""Find the variables that a server needs, from its command and its profile."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from mcp_launch.launch.profile import Profile
 
-# Programs that take variables along by their names.
+# Programs that pass on variables by name.
 _CONTAINERS = {"docker", "podman", "nerdctl"}
 
-# Options of theirs without a value of their own; all others have one.
+# Their options without a value; all others have one.
 _SWITCHES = {
     *("--rm", "--init", "--privileged", "--read-only", "--interactive", "--tty", "--detach"),
     *("--quiet", "--publish-all", "--no-healthcheck", "--oom-kill-disable", "--use-api-socket"),
@@ -26,12 +26,12 @@ _LETTERS = re.compile(r"-[itdqP]+")
 # Not fish, whose language is another.
 _SHELLS = SHELLS - {"fish"}
 
-# What a script takes from its environment, but not where it has something else in its place.
+# Variables that a script uses, except with a default; and variables that it sets itself.
 _TAKEN = re.compile(r"(?<!\\)\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _MADE = re.compile(r"\b([A-Za-z_]\w*)=|\b(?:for|read(?: -\w+)*) ([A-Za-z_]\w*)")
 _QUOTED = re.compile("'[^']*'")
 
-# What a shell knows by itself.
+# Variables that a shell sets itself.
 _OF_SHELLS = {"PWD", "OLDPWD", "IFS", "PPID", "UID", "EUID", "RANDOM", "SECONDS", "HOSTNAME"}
 _OF_SHELLS |= {"LINENO", "SHLVL", "OPTARG", "OPTIND", "BASH", "BASH_VERSION", "ZSH_VERSION"}
 
@@ -39,30 +39,30 @@ _BORROWED = re.compile(r"(?<!\$)\$\{(\w+)\}")
 
 
 class Need(NamedTuple):
-    """A variable, and what needs it."""
+    """A variable, and why it is needed."""
 
     name: str
-    why: str  # a phrase with a verb: "docker passes it on (-e)"
+    why: str  # a phrase with a verb: "docker expects it (-e)"
     is_sure: bool = True  # nothing works without it
 
 
 def list_of_command(command: list[str]) -> Iterator[Need]:
-    """Return what a command needs in its environment."""
+    """Return the variables that a command needs."""
     program = os.path.basename(command[0]) if command else ""
     if program in _CONTAINERS:
         for name in _list_passed_on(command[1:]):
-            # What is not set is left out, and may be optional.
-            yield Need(name, f"{program} is to pass it on", is_sure=False)
+            # An unset variable is left out, and may be optional.
+            yield Need(name, f"{program} expects it (-e)", is_sure=False)
     elif program in _SHELLS:
         for name in _list_taken(command[1:]):
             yield Need(name, f"its script for {program} uses it", is_sure=False)
 
 
 def list_of_profile(profile: Profile) -> Iterator[Need]:
-    """Return what a wrapped server's options and profiles need in the launcher's environment."""
+    """Return the variables that the launcher needs for a server's options and profiles."""
     for name, variable in profile.env.items():
         if variable.source == "local" and variable.default is None:
-            why = f"{name} is to be taken from it (--env or a profile's env_vars)"
+            why = f"--env or a profile's env_vars needs it for {name}"
             yield Need(variable.sought, why, variable.is_required)
     for name, text in profile.literals.items():
         for sought in _BORROWED.findall(text):
@@ -70,7 +70,7 @@ def list_of_profile(profile: Profile) -> Iterator[Need]:
 
 
 def _list_passed_on(words: list[str]) -> Iterator[str]:
-    """Return the names behind -e; what stands behind the image is the server's own."""
+    """Return the names after -e; words after the image belong to the server."""
     while words and words[0] != "run":
         words = words[1:]
     rest = words[1:]
@@ -90,7 +90,7 @@ def _list_taken(words: list[str]) -> list[str]:
     flags = next((word for word in words if re.fullmatch(r"-\w*c", word)), "")
     before = words[: words.index(flags)] if flags else words
     script = words[words.index(flags) + 1 :][:1] if flags else []
-    # A shell that reads its own files may find the variable there.
+    # A login or interactive shell may set the variable in its startup files.
     if not script or any("l" in word or "i" in word for word in (flags, *before)):
         return []
     text = _QUOTED.sub("", script[0])

@@ -1,4 +1,4 @@
-"""Whether a host may start a project's servers: some trust projects, others each server."""
+"""Projects that a host does not trust, and servers that it needs approval for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_trust(survey: Survey) -> Iterator[Finding]:
-    """Look for servers of a project that a host does not trust (ML109)."""
+    """Find servers of a project that a host does not trust (ML109)."""
     found: dict[tuple[str, str], list[Item]] = {}
     for item in survey.items:
         is_asked = item.host.approval.asks == "of the project" and item.is_of_project
@@ -23,31 +23,31 @@ def check_trust(survey: Survey) -> Iterator[Finding]:
             found.setdefault((item.host.name, item.file.path), []).append(item)
     for items in found.values():
         host, file = items[0].host, items[0].file
-        told = host.approval.explain(survey, file, [item.name for item in items])
-        if told:
-            yield Finding("ML109", Subject(host.name, "", "project", file.path), *told)
+        explained = host.approval.explain(survey, file, [item.name for item in items])
+        if explained:
+            yield Finding("ML109", Subject(host.name, "", "project", file.path), *explained)
 
 
 def check_approval(survey: Survey) -> Iterator[Finding]:
-    """Look for servers of a project that a host asks about (ML110)."""
+    """Find servers of a project that a host needs approval for (ML110)."""
     for item in survey.items:
         approval = item.host.approval
         is_asked = approval.asks == "of each server" and item.is_of_project
         if not is_asked or item.why_not in {item.hidden, item.skipped}:
             continue
         is_waiting = approval.find_state(survey, item.file, item.name) == "pending"
-        told = approval.explain(survey, item.file, [item.name])
-        if told and not (is_waiting and item.why_not == OFF):
-            yield Finding("ML110", item.point(), *told)
+        explained = approval.explain(survey, item.file, [item.name])
+        if explained and not (is_waiting and item.why_not == OFF):
+            yield Finding("ML110", item.point(), *explained)
 
 
-def tell_why_not_started(survey: Survey, item: Item) -> str:
-    """Return why a host would not start a project's server; nothing if it would."""
+def explain_not_started(survey: Survey, item: Item) -> str:
+    """Return why a host would not start a project's server; "" if it would."""
     if not item.is_of_project:
         return ""
     if item.host.approval.asks == "unknown":
         title = item.host.title
-        return f"it came with the project, and only {title} knows whether you trust that"
+        return f"it came with the project, and only {title} knows whether you trust the project"
     return item.host.approval.tell_why_not(survey, item.file, item.name)
 
 

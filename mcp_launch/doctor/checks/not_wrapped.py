@@ -1,4 +1,4 @@
-"""Whether entries go through the launcher, whether it is still there, and how to put it in."""
+"""Entries that are not wrapped, or whose launcher is gone, and how `--fix` wraps them."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 def check_entry_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for the launcher of a wrapped entry (ML116)."""
+    """Find wrapped entries whose launcher is gone (ML116)."""
     if item.is_wrapped and wrap.is_launcher_gone(item.words):
         launcher = item.words[0]
-        what = "may not be executed" if os.path.exists(launcher) else "does not exist"
+        what = "is not executable" if os.path.exists(launcher) else "does not exist"
         yield Finding(
             "ML116",
             item.point("command"),
-            f"{launcher} {what}, so that {item.host.title} cannot start {item.name}",
+            f"{launcher} {what}, so {item.host.title} cannot start {item.name}",
             f"install mcp-launch and wrap it again: {tell_how(item)}",
             offer_wrapping(survey, item),
         )
 
 
 def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Note an entry that does without the launcher (ML117)."""
+    """Find entries that are not wrapped (ML117)."""
     if not item.words or item.is_wrapped or wrap.is_wrapped_otherwise(item.words):
         return
     yield Finding(
         "ML117",
         item.point(),
         f"{item.host.title} starts {item.name} without mcp-launch: nothing manages "
-        "its directory, its session and its end",
+        "its directory, its session identity and its shutdown",
         f"wrap it: {tell_how(item)}",
         offer_wrapping(survey, item),
         find_reach(item),
@@ -49,7 +49,7 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
 
 
 def can_be_wrapped(survey: Survey, item: Item) -> bool:
-    """Tell whether wrapping would succeed; to find out takes as long as to do it."""
+    """Return whether wrapping would succeed; this takes as long as wrapping itself."""
     try:
         planned_changes.change_some(
             item.host, item.file, [item.path], Wish(survey.launcher), item.document.text
@@ -60,10 +60,10 @@ def can_be_wrapped(survey: Survey, item: Item) -> bool:
 
 
 def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
-    """Return what `--fix` does to wrap an entry; None if it had better not.
+    """Return the repair that wraps an entry; None if `--fix` should not.
 
-    As `wrap` does when it is not asked for more, it skips a file that Git tracks, since others
-    would get the change too, and one that is not this project's.
+    Like `wrap` without options, it skips a file that Git tracks, since others would get the
+    change too, and a file outside this project.
     """
     if not survey.launcher or item.file.is_outside or git_tracking.is_tracked(item.file.path):
         return None
@@ -73,16 +73,16 @@ def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
 
 @dataclass(frozen=True)
 class Wrapping:
-    """The act of wrapping one entry, in its file as it is by then."""
+    """The act of wrapping one entry, in the text that its file has at that time."""
 
     survey: Survey
     item: Item
 
     def __call__(self) -> None:
-        """Do it.
+        """Wrap the entry.
 
         Raises:
-            FileRefused: It cannot be done.
+            FileRefused: The file cannot be changed.
 
         """
         wrap_all([self])
@@ -92,7 +92,7 @@ def wrap_all(wrappings: list[Wrapping]) -> None:
     """Wrap entries of one file, which is written once for all of them.
 
     Raises:
-        FileRefused: It cannot be done.
+        FileRefused: The file cannot be changed.
 
     """
     survey, item = wrappings[0].survey, wrappings[0].item

@@ -1,4 +1,4 @@
-"""The launcher itself: where it is, where it keeps its files, and what its profiles say."""
+"""The launcher itself: its program, its state directory and its profiles."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Survey
 
-# With less left, a lease or a log may end in the middle.
+# With less free space, in bytes, a lease or a log may be cut off.
 _ROOM = 1 << 20
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_launcher(survey: Survey) -> Iterator[Finding]:
-    """See that hosts can find the launcher, and for how long (ML010, ML011)."""
+    """Check that hosts can find the launcher, now and later (ML010, ML011)."""
     try:
         launcher = installation.find(survey.environ, survey.site.home)
     except UsageError as error:
@@ -42,70 +42,72 @@ def check_launcher(survey: Survey) -> Iterator[Finding]:
 
 
 def check_state(survey: Survey) -> Iterator[Finding]:
-    """See that leases and logs can be kept, and that nobody else reads them (ML012)."""
+    """Check that leases and logs can be written, and that other users cannot read them (ML012)."""
     if not hasattr(os, "geteuid"):
         return  # Windows, where there are neither
     directory = survey.state
     if not os.path.isdir(directory):
-        yield from _tell_missing(directory)
+        yield from _check_creatable(directory)
         return
-    if refused := _tell_owner(directory):
+    if refused := _check_owner(directory):
         yield from refused
         return
-    yield from _tell_mode(directory, is_private=False)
+    yield from _check_mode(directory, is_private=False)
     inner = [entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
     for one in sorted(inner):
-        yield from _tell_owner(one) or _tell_mode(one, is_private=True)
-    yield from _tell_unbelieved(os.path.join(directory, "leases"))
-    if state.is_own_directory(directory):  # else that is what is wrong with it
+        yield from _check_owner(one) or _check_mode(one, is_private=True)
+    yield from _check_leases(os.path.join(directory, "leases"))
+    if state.is_own_directory(directory):  # otherwise that is already reported
         for doubt in wrapped_files.list_doubts(directory):
             yield Finding("ML012", Subject(file=directory), doubt.problem, doubt.fix)
-    yield from tell_room(directory)
+    yield from check_room(directory)
 
 
-def _tell_unbelieved(directory: str) -> Iterator[Finding]:
-    """See that every lease is one that only this user can have written."""
+def _check_leases(directory: str) -> Iterator[Finding]:
+    """Check that only this user can have written each lease."""
     if not state.is_own_directory(directory):
-        return  # which is told of the directory, if there is one
+        return  # already reported for the directory, if it exists
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         is_plain = entry.is_file(follow_symlinks=False)
         if not is_plain or not state.is_own(entry.stat(follow_symlinks=False)):
             yield Finding(
                 "ML012",
                 Subject(file=entry.path),
-                f"{entry.path} may have been written by another user: it is not believed",
+                f"{entry.path} may have been written by another user, so it is not trusted",
                 f"remove it: rm {profile.quote(entry.path)}",
             )
 
 
-def _tell_missing(directory: str) -> Iterator[Finding]:
-    """See whether a directory that is not there could be made."""
+def _check_creatable(directory: str) -> Iterator[Finding]:
+    """Check that a missing directory could be created."""
     above = next(filter(os.path.lexists, walk_upward(os.path.abspath(directory))))
     if not os.path.isdir(above):
-        problem = f"{directory} cannot be made: {above} is not a directory"
+        problem = f"{directory} cannot be created: {above} is not a directory"
         yield _refuse(directory, problem, f"move {above} away")
     elif not os.access(above, os.W_OK | os.X_OK):
-        problem = f"{directory} cannot be made: you may not write into {above}"
+        problem = f"{directory} cannot be created: {above} is not writable"
         yield _refuse(directory, problem, f"make it writable: chmod u+wx {profile.quote(above)}")
 
 
 def _refuse(directory: str, problem: str, fix: str) -> Finding:
-    return Finding("ML012", Subject(file=directory), f"{problem}; launches leave no lease", fix)
+    return Finding(
+        "ML012", Subject(file=directory), f"{problem}; launches cannot write leases", fix
+    )
 
 
-def _tell_owner(directory: str) -> list[Finding]:
+def _check_owner(directory: str) -> list[Finding]:
     owner = os.stat(directory).st_uid
     if owner != os.geteuid():
         fix = f"run: sudo chown -R $(id -u) {profile.quote(directory)}"
         return [_refuse(directory, f"{directory} belongs to another user (uid {owner})", fix)]
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         fix = f"run: chmod u+rwx {profile.quote(directory)}"
-        return [_refuse(directory, f"you may not write into {directory}", fix)]
+        return [_refuse(directory, f"{directory} is not writable", fix)]
     return []
 
 
-def _tell_mode(directory: str, *, is_private: bool) -> list[Finding]:
-    """See that nobody else can read what is private, or write into any of it."""
+def _check_mode(directory: str, *, is_private: bool) -> list[Finding]:
+    """Check that other users cannot write to a directory, nor read it if it is private."""
     forbidden = _OTHERS if is_private else state.OTHERS_CAN_WRITE
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     if not mode & forbidden:
@@ -126,22 +128,23 @@ def _make_private(directory: str) -> None:
         os.chmod(directory, stat.S_IRWXU)
     except OSError as error:
         raise FileRefused(
-            f"{directory} cannot be made private: {error.strerror}", fix="see whose it is"
+            f"{directory} cannot be made private: {error.strerror}",
+            fix=f"check its owner: ls -ld {profile.quote(directory)}",
         ) from None
 
 
-def tell_room(
+def check_room(
     directory: str, look: Callable[[str], os.statvfs_result] | None = None
 ) -> Iterator[Finding]:
-    """See that there is room for a lease."""
+    """Check that there is space for a lease."""
     room = (look or os.statvfs)(directory)
     is_full = room.f_bavail * room.f_frsize < _ROOM or (room.f_files > 0 and not room.f_favail)
     if is_full:
-        yield _refuse(directory, f"the disk of {directory} is full", "make room (df shows where)")
+        yield _refuse(directory, f"the disk of {directory} is full", "free disk space (see df)")
 
 
 def check_user_profile(survey: Survey) -> Iterator[Finding]:
-    """See that the user's profiles can be used (ML013)."""
+    """Check that the user's profiles can be used (ML013)."""
     path = profile.locate_user_file(survey.environ)
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
@@ -149,11 +152,11 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
         profile_reader.read(path, None, is_projects=False)
         profile.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
-        yield _tell_refused("ML013", path, refused)
+        yield _report_refused("ML013", path, refused)
 
 
 def check_project_profile(survey: Survey) -> Iterator[Finding]:
-    """See that a project's profiles can be used, and are trusted (ML013, ML014)."""
+    """Check that a project's profiles can be used and are trusted (ML013, ML014)."""
     path = os.path.join(os.path.realpath(survey.site.project), profile.PROJECT_FILE)
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
@@ -164,13 +167,13 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
         record = profile_reader.read(path, before, is_projects=True)
     except ProfileRefused as refused:
         if before and before["trusted"]:
-            yield _tell_refused("ML013", path, refused)
+            yield _report_refused("ML013", path, refused)
         else:
-            told = _tell_refused("ML014", path, refused)
-            message = f"it is not trusted, and could not be: {told.message}"
-            yield told._replace(message=message, fix=f"{told.fix}; then run: {how}")
+            finding = _report_refused("ML014", path, refused)
+            message = f"it is not trusted, and cannot be until this is fixed: {finding.message}"
+            yield finding._replace(message=message, fix=f"{finding.fix}; then run: {how}")
         return
-    # One without servers only marks the project's root.
+    # A file without servers only marks the project's root.
     if record["servers"] and not record["trusted"]:
         since = " since it was changed" if record["was_trusted"] else ""
         names = ", ".join(record["servers"])
@@ -180,7 +183,7 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
 
 
 def check_elsewhere(survey: Survey) -> Iterator[Finding]:
-    """Name the wrapped files that are not looked at from here, or are gone (ML017)."""
+    """Find wrapped files outside this project, or that are gone (ML017)."""
     here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
     found = list_elsewhere(here, survey.state)
     paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]
@@ -189,7 +192,7 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
             "ML017",
             Subject(),
             f"these files outside this project are wrapped, too: {', '.join(paths)}",
-            "leave them so, or unwrap all files at once: mcp-launch unwrap --all",
+            "nothing to do; to unwrap all files at once: mcp-launch unwrap --all",
         )
     if gone := wrapped_files.list_gone(survey.state):
         yield Finding(
@@ -197,12 +200,12 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
             Subject(),
             f"these files were wrapped and are gone: {', '.join(gone)}",
             "if you moved them, unwrap each where it is now: mcp-launch unwrap --file NEWPATH; "
-            "if not, forget them: mcp-launch unwrap --all",
+            "if not, remove their records: mcp-launch unwrap --all",
         )
 
 
-def _tell_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
-    """Return a finding that points at the place in the file."""
+def _report_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
+    """Return a finding that points to the place in the file."""
     subject = Subject(file=path, line=refused.line, column=refused.column)
     return Finding(code, subject, refused.without_place, refused.fix)
 

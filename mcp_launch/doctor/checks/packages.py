@@ -1,6 +1,6 @@
-"""What a command fetches to run it, and names that mislead.
+"""Packages that a command downloads and runs, and misleading names among them.
 
-Only names whose packages were looked at; there are more.
+Only names whose packages were examined; there are more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Item, Survey
 
-# Words that fetch a package and run it, and from where.
+# Commands that download and run a package, with the registry.
 _RUNNERS: dict[tuple[str, ...], str] = {
     ("npx",): "npm",
     ("bunx",): "npm",
@@ -37,7 +37,7 @@ _RUNNERS: dict[tuple[str, ...], str] = {
     ("pipx", "run"): "PyPI",
 }
 
-# Their options that name the package, where it is not called like its program …
+# Their options that name the package if its name differs from the program's …
 _NAMING = {"-p", "--package", "--from", "--spec"}
 # … and others that have a value.
 _VALUED = {
@@ -48,38 +48,38 @@ _VALUED = {
 _CODEX = codex_config.CONFIG.quirks.program.package
 _CLAUDE = claude_config.CONFIG.quirks.program.package
 
-# What is behind a name, and what is probably meant.
+# What a package really is, and which one is probably meant.
 _MISTAKEN = {
-    ("npm", "codex"): ("a generator of documentation", _CODEX),
-    ("npm", "claude"): ("no program of Anthropic's", _CLAUDE),
+    ("npm", "codex"): ("a documentation generator", _CODEX),
+    ("npm", "claude"): ("not a program by Anthropic", _CLAUDE),
     ("npm", "claude-code"): ("a pointer to another package", _CLAUDE),
-    ("npm", "gemini"): ("a tool for screenshots", "@google/gemini-cli"),
+    ("npm", "gemini"): ("a screenshot tool", "@google/gemini-cli"),
     ("npm", "mcp-server-filesystem"): (
-        "somebody's copy from 2024",
+        "a third party's copy from 2024",
         "@modelcontextprotocol/server-filesystem",
     ),
-    ("PyPI", "codex"): ("a reader of comics", f"{_CODEX} (with npx)"),
+    ("PyPI", "codex"): ("a comic reader", f"{_CODEX} (with npx)"),
     ("PyPI", "claude"): ("empty", f"{_CLAUDE} (with npx)"),
     ("PyPI", "claude-code"): ("empty", f"{_CLAUDE} (with npx)"),
     ("PyPI", "mcp-server-memory"): ("empty", "@modelcontextprotocol/server-memory (with npx)"),
 }
 
-# The first Codex without `mcp-server`, with what was tried before it; and the last with it.
+# The first Codex without `mcp-server`, prereleases included; and the last with it.
 _REMOVED = Version("0.154.0.dev0")
 _LAST = "0.153.4"
 
 
 class Package(NamedTuple):
-    """What a command fetches."""
+    """The package that a command downloads."""
 
     registry: str
     name: str
-    version: str  # as it is asked for; empty: any
-    rest: list[str]  # what its program is given
+    version: str  # as requested; empty: any
+    rest: list[str]  # the arguments of its program
 
 
 def find_package(command: list[str]) -> Package | None:
-    """Return what a command fetches; None if it does not, or that is not certain."""
+    """Return the package that a command downloads; None if none, or it is uncertain."""
     command = strip_cmd(command)
     names = [_name_program(command[0]), *command[1:]] if command else []
     for runner, registry in _RUNNERS.items():
@@ -120,7 +120,7 @@ def _read_words(registry: str, words: list[str]) -> Package | None:
 
 
 def check_mistaken(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for packages that are not what their names suggest (ML113)."""
+    """Find packages that are not what their names suggest (ML113)."""
     package = find_package(item.command)
     if package is None or (package.registry, package.name) not in _MISTAKEN:
         return
@@ -131,12 +131,12 @@ def check_mistaken(survey: Survey, item: Item) -> Iterator[Finding]:
         "ML113",
         item.point("args"),
         f"{package.name} on {package.registry} is {what}",
-        f"use {meant}, if that is what you mean",
+        f"use {meant} if that is what you want",
     )
 
 
 def _is_installed(survey: Survey, item: Item, name: str) -> bool:
-    """Tell whether npx would find a program of this name before it asks the registry."""
+    """Return whether npx would find a program with this name before it asks the registry."""
     runner = shutil.which("npx", path=predict(survey, item).situation.environ.get("PATH", ""))
     places = [os.path.join(survey.site.project, "node_modules/.bin")]
     places += [os.path.dirname(runner)] if runner else []
@@ -144,7 +144,7 @@ def _is_installed(survey: Survey, item: Item, name: str) -> bool:
 
 
 def check_removed(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for `codex mcp-server`, which newer releases do not have (ML114)."""
+    """Find uses of `codex mcp-server`, which newer releases do not have (ML114)."""
     if not is_codex_server(item.command):
         return
     package = find_package(item.command)
@@ -156,18 +156,18 @@ def check_removed(survey: Survey, item: Item) -> Iterator[Finding]:
         if not installed or not installed.version:
             return
         version = installed.version
-        which = f"Codex {version}, which is installed,"
+        which = f"the installed Codex {version}"
     if not _is_older(version):
         yield Finding(
             "ML114",
             item.point("args"),
-            f"{which} has no mcp-server: it takes the word for a prompt, and ends",
+            f"{which} has no mcp-server command: it treats the word as a prompt, and ends",
             f"use a release that has it: npx -y {_CODEX}@{_LAST} mcp-server",
         )
 
 
 def is_codex_server(command: list[str]) -> bool:
-    """Tell whether a command starts Codex as a server."""
+    """Return whether a command starts Codex as a server."""
     codex = codex_config.CONFIG.quirks.program
     package = find_package(command)
     if package:
@@ -176,7 +176,7 @@ def is_codex_server(command: list[str]) -> bool:
 
 
 def is_claude_server(command: list[str]) -> bool:
-    """Tell whether a command starts Claude Code as a server."""
+    """Return whether a command starts Claude Code as a server."""
     claude = claude_config.CONFIG.quirks.program
     package = find_package(command)
     if package:
@@ -186,25 +186,25 @@ def is_claude_server(command: list[str]) -> bool:
 
 
 def _is_older(version: str) -> bool:
-    """Tell whether a release still has `mcp-server`; what has no number is the newest."""
+    """Return whether a release still has `mcp-server`; no version means the newest."""
     release = releases.parse(version)
     return release is not None and release < _REMOVED
 
 
 def check_cmd(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for `cmd /c` before a command (ML115)."""
+    """Find commands that begin with `cmd /c` (ML115)."""
     command = strip_cmd(item.command)
     if command == item.command or not command:
         return
     program = command[0]
     if survey.site.platform == "win32":
         message = (
-            "cmd /c breaks arguments with quotes in them, and when it is ended, what it has "
-            "started is left behind"
+            "cmd /c breaks arguments with quotes in them, and leaves the server running when it "
+            "is ended"
         )
         fix = f"name the program itself: {program}.cmd, or node and the path of its script"
     else:
-        message = "cmd is a program of Windows, and this is none"
+        message = "cmd is a Windows program, and this is not Windows"
         fix = f"begin with {program}"
     yield Finding("ML115", item.point("command"), f"{item.name}: {message}", fix)
 

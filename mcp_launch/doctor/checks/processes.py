@@ -1,4 +1,4 @@
-"""What is wrong with what runs now: left servers, too many of them, shared pipes, stale leases."""
+"""Checks of what runs now: orphaned or surplus servers, shared pipes, stale leases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Share(NamedTuple):
-    """What one server holds, and for whom."""
+    """The memory of one server, with its host and session."""
 
     host: str
     session: str
@@ -35,13 +35,13 @@ class Share(NamedTuple):
 
 
 def check(survey: Survey) -> Iterator[Finding]:
-    """Look at everything that runs."""
+    """Check all running servers."""
     census = survey.census
     for server in census.ownerless:
         yield _report_ownerless(survey, server)
     wanted = {host.name for host in survey.hosts}
     for host in census.hosts:
-        # Hosts whose files are not known cannot be asked for, or left out, by name.
+        # Hosts with unknown files cannot be selected by name, so they are always included.
         if host.name in wanted or host.name not in HOSTS:
             yield from _check_generations(survey, host)
             yield from _check_writers(survey, host)
@@ -53,9 +53,9 @@ def check(survey: Survey) -> Iterator[Finding]:
 
 
 def list_memory(survey: Survey) -> list[Share]:
-    """Return what every server holds, by host and session."""
+    """Return the memory of every server, by host and session."""
     census = survey.census
-    # Who holds nothing has ended since it was looked at.
+    # A server without memory has ended in the meantime.
     shares = [
         Share(
             str(host),
@@ -78,9 +78,9 @@ def _report_ownerless(survey: Survey, server: Server) -> Finding:
     return Finding(
         "ML401",
         Subject(server=server.name, pid=server.pid),
-        f"{server} has run for {tell_age(server.age)} and holds {server.memory}, "
-        f"but nobody needs it: {printable(server.why_ownerless)}",
-        "mcp-launch reap ends it",
+        f"{server} has run for {tell_age(server.age)} and uses {server.memory}, "
+        f"but nothing needs it: {printable(server.why_ownerless)}",
+        "end it: mcp-launch reap",
         Repair(f"end {server}", partial(end_server.reap, survey, server)),
     )
 
@@ -109,7 +109,7 @@ def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
 
 
 def _count_expected(survey: Survey, host: HostProcess, name: str) -> int:
-    """Return how many of a server a host should run; 0 where that cannot be told."""
+    """Return how many instances of a server a host should run; 0 if unknown."""
     expected = HOSTS[host.name].quirks.processes if host.name in HOSTS else "unknown"
     if expected == "one for each thread":
         return len(host.threads)  # none: ephemeral threads, or Codex before its locks
@@ -117,7 +117,7 @@ def _count_expected(survey: Survey, host: HostProcess, name: str) -> int:
         return 0
     configured = survey.configured
     commands = {one.words for one in configured if one.name == name}
-    # Entries of other names with the same command cannot be told from this one.
+    # Entries with other names but the same command cannot be distinguished from this one.
     return max(1, len({one.name for one in configured if one.words in commands}))
 
 
@@ -127,7 +127,7 @@ def _find_thread_served_twice(servers: list[Server]) -> str:
 
 
 def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
-    """Find servers to which several processes of hosts can write."""
+    """Find servers to which several host processes can write."""
     for server in host.servers:
         ages = {pid: survey.table.started_seconds_ago(pid) for pid in server.stdin.holders}
         settled = [pid for pid, age in ages.items() if is_old_enough(age)]
@@ -144,7 +144,7 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
 
 
 def _check_places(host: HostProcess) -> Iterator[Finding]:
-    """Note servers that run in a home or in `/`, without anybody having asked for it."""
+    """Find servers that run in a home or in `/` without having been configured so."""
     for server in host.servers:
         home = server.launch.place_note if server.launch else ""
         if home:
@@ -152,13 +152,13 @@ def _check_places(host: HostProcess) -> Iterator[Finding]:
                 "ML408",
                 Subject(host.name, server.name, pid=server.pid),
                 f"{server} of {host} runs in {printable(home)}, not in a project",
-                f"start {host.title} in a project, or name a directory with --cwd DIR, if the "
-                "server works on files",
+                f"if the server works on files, start {host.title} in a project, or name a "
+                "directory with --cwd DIR",
             )
 
 
 def _check_readers(census: Census) -> Iterator[Finding]:
-    """Find servers of different hosts that read from one pipe."""
+    """Find servers of different hosts that read from the same pipe."""
     hosted = [(host, server) for host in census.hosts for server in host.servers]
     for (host, server), (other_host, other) in combinations(hosted, 2):
         if host.pid != other_host.pid and server.stdin.name == other.stdin.name != "":
@@ -166,7 +166,7 @@ def _check_readers(census: Census) -> Iterator[Finding]:
                 "ML403",
                 Subject(host.name, server.name, pid=server.pid),
                 f"{server} of {host} and {other} of {other_host} read from the same pipe",
-                f"end processes {server.contact} and {other.contact}, and start both again",
+                f"end processes {server.contact} and {other.contact}, then start both again",
             )
 
 
@@ -179,8 +179,8 @@ def _check_leases(survey: Survey) -> Iterator[Finding]:
             yield Finding(
                 "ML407",
                 Subject(server=server if isinstance(server, str) else "", file=path),
-                "the launch of this lease is over, and could not remove it",
-                "mcp-launch reap removes it",
+                "the launch of this lease has ended without removing it",
+                "remove it: mcp-launch reap",
                 repair,
             )
 

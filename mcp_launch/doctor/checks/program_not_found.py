@@ -1,4 +1,4 @@
-"""Find the program of an entry as its host would, and see whether it could be run."""
+"""Look for the program of an entry as its host would, and check that it can be run."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from mcp_launch.machine.subject import Subject
     from mcp_launch.machine.survey import Item, Survey
 
-# Programs whose first argument is a file, if it is one at all.
+# Programs whose first argument may be a file.
 _TAKE_A_FILE = re.compile(r"(python[\d.]*|node|nodejs|ruby|perl|sh|bash|zsh)$")
 
-# What Node adds to a name.
+# The endings that Node tries for a name.
 _ENDINGS = ("", ".js", ".mjs", ".cjs", "/package.json", "/index.js")
 
 
 def check(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for the launcher of an entry and for its server (ML201, ML202, ML203, ML204)."""
+    """Check the programs of an entry's launcher and server (ML201, ML202, ML203, ML204)."""
     if survey.site.platform == "win32":
-        return  # where what runs is decided by its ending
+        return  # where the ending of a file decides whether it runs
     launch = predict(survey, item)
     situation = launch.situation
     # That the path of a wrapped entry's own launcher leads nowhere is another finding.
@@ -48,7 +48,7 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
 
 
 class _Search:
-    """One look for a program: for whom, where, and with which PATH."""
+    """A search for a program: for which entry, where, and with which PATH."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class _Search:
         self.system = binary_format.look_at_system(survey.site.platform, platform.machine())
 
     def look(self, name: str) -> Iterator[Finding]:
-        """Look for a program and at it."""
+        """Find a program, and check it."""
         if not name.strip():
-            fix = "write the program that starts the server"
+            fix = "name the program that starts the server"
             yield Finding("ML201", self.subject, "the command is empty", fix)
             return
         if "/" in name and not os.path.isabs(name) and not self.places:
@@ -87,45 +87,45 @@ class _Search:
             yield self._refuse(name, refused)
 
     def look_at_file(self, words: list[str]) -> Iterator[Finding]:
-        """Look for the file that an interpreter is to run."""
+        """Check that the file exists that an interpreter should run."""
         file = _find_argument(words)
         if not file or not (os.path.isabs(file) or self.places):
             return
         found = [os.path.join(place, file) for place in self.places or ["/"]]
         if not any(os.path.exists(one + ending) for one in found for ending in _ENDINGS):
-            problem = f"{os.path.basename(words[0])} is to run {file}, which does not exist"
+            problem = f"{os.path.basename(words[0])} should run {file}, which does not exist"
             where = "" if os.path.isabs(file) else f" in {' or '.join(self.places)}"
             yield Finding("ML201", self.subject, problem + where, "correct the path, or build it")
 
     def _judge(self, name: str, file: str, place: str) -> Iterator[Finding]:
-        """Say what is wrong with a file that is there."""
+        """Report what is wrong with a program that was found."""
         has_shell = self.item.is_wrapped or not self.item.host.quirks.starts_without_shell
         fault = program_not_runnable.find_fault(file, self.path, self.system, has_shell=has_shell)
         if fault:
             yield Finding("ML204", self.subject, fault.problem, fault.fix)
-        why = version_manager.tell_why_shim_fails(file, place, self.environ, self.survey.site.home)
+        why = version_manager.explain_shim_failure(file, place, self.environ, self.survey.site.home)
         if why:
-            fix = f"install it there, or write the path of the program itself instead of {name}"
-            yield Finding("ML201", self.subject, f"{file} would find nothing: {why}", fix)
+            fix = f"install it there, or replace {name} with the path of the program itself"
+            yield Finding("ML201", self.subject, f"{file} would find no program: {why}", fix)
         pinned = version_manager.find_pinned(name)
         if pinned and pinned.version:
             yield Finding(
                 "ML202",
                 self.subject,
-                f"{name} is {pinned.version} of {pinned.manager}: the server stays with it when "
-                "you change to another, and does not start once you remove it",
-                "write the new path here when you upgrade, or use one that stays the same",
+                f"{name} is {pinned.manager}'s {pinned.version}: the server keeps using "
+                "it when you switch to another, and does not start once you remove it",
+                "change the path here when you upgrade, or use one that stays the same",
             )
         elif pinned:
             yield Finding(
                 "ML202",
                 self.subject,
-                f"{name} is a directory that fnm made for one shell, and is gone with it",
-                f"write {os.path.realpath(name)} instead, or a path that stays the same",
+                f"{name} is in a directory that fnm made for one shell, and disappears with it",
+                f"use {os.path.realpath(name)} instead, or a path that stays the same",
             )
 
     def _refuse(self, name: str, refused: LaunchError) -> Finding:
-        """Say why nothing was found, or nothing that may be run."""
+        """Return the finding that no program was found, or none that is executable."""
         if isinstance(refused, NotExecutable):
             is_file = "/" not in name or any(
                 os.path.isfile(os.path.join(place, name)) for place in self.places or ["/"]
@@ -134,7 +134,7 @@ class _Search:
             return Finding(code, self.subject, refused.problem, refused.fix)
         title = self.item.host.title
         if name[0] == "~" or "$" in name:
-            problem = f"{title} takes {name} as it is written, and there is no such file"
+            problem = f"{title} does not expand {name}, and there is no such file"
             whole = expand_home(name, self.survey.site.home)
             fix = f"write {whole if whole != name else 'its path'}"
             return Finding("ML201", self.subject, problem, fix)
@@ -156,16 +156,16 @@ class _Search:
             return self.survey.launcher if name == "mcp-launch" else ""
 
     def _explain(self, name: str, elsewhere: str) -> str:
-        # npx by its path alone would not find its node.
+        # With its path alone, npx would not find its node.
         fault = program_not_runnable.find_fault(elsewhere, self.path, self.system, has_shell=True)
         if fault:
             directory = os.path.dirname(elsewhere)
             return f"set PATH in the entry's variables to {directory}:{self.path}"
-        return f"write {elsewhere} instead of {name}"
+        return f"replace {name} with {elsewhere}"
 
 
 def _find_argument(words: list[str]) -> str:
-    """Return the file that an interpreter is to run; nothing if that is not certain."""
+    """Return the file that an interpreter should run; "" if it is uncertain."""
     if not _TAKE_A_FILE.match(os.path.basename(words[0])):
         return ""
     first = next((word for word in words[1:] if word not in {"-u", "-E", "-s", "-S", "-I"}), "")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_ignored_keys(survey: Survey) -> Iterator[Finding]:
-    """Look for keys that a host does not know (ML102)."""
+    """Find keys that a host does not know (ML102)."""
     for item in _list_entries(survey):
         title = item.host.title
         for key, near in item.host.quirks.keys.list_ignored(item.entry):
@@ -30,7 +30,7 @@ def check_ignored_keys(survey: Survey) -> Iterator[Finding]:
 
 
 def check_sources(survey: Survey) -> Iterator[Finding]:
-    """Look for sources of variables that only mcp-launch knows (ML103)."""
+    """Find sources of variables that only mcp-launch knows (ML103)."""
     for item in _list_entries(survey):
         for index, variable in enumerate(_list_variables(item)):
             source = variable.get("source", "local") if isinstance(variable, dict) else "local"
@@ -49,7 +49,7 @@ def check_sources(survey: Survey) -> Iterator[Finding]:
 
 
 def check_refused(survey: Survey) -> Iterator[Finding]:
-    """Look for what makes a host refuse an entry, and with it the file (ML120)."""
+    """Find what makes a host refuse an entry, and with it the file (ML120)."""
     for item in _list_entries(survey):
         entry, keys = item.document.get(item.path), item.host.quirks.keys
         for key, problem, fix in keys.list_refusing(entry, item.name, item.is_of_project):
@@ -59,14 +59,14 @@ def check_refused(survey: Survey) -> Iterator[Finding]:
 
 
 def check_table(survey: Survey) -> Iterator[Finding]:
-    """Look for servers that are not in a table, for which a host refuses the file (ML120)."""
+    """Find servers that are not in a table, for which a host refuses the file (ML120)."""
     for host, file in survey.files:
         if not _is_judged(host, file):
             continue
         try:
             document = survey.read(file)
         except FileRefused:
-            continue  # which is a finding of its own
+            continue  # ML101 reports it
         for table in file.servers:
             if not isinstance(document.get(table), dict | None):
                 key = ".".join(map(str, table))
@@ -76,7 +76,7 @@ def check_table(survey: Survey) -> Iterator[Finding]:
 
 
 def _is_judged(host: HostConfig, file: File) -> bool:
-    """Tell whether a host refuses such files; those of plugins are not in its own format."""
+    """Return whether a host refuses such files; those of plugins are not in its own format."""
     return host.quirks.keys.refuses_files and file.scope != "plugin"
 
 

@@ -1,4 +1,4 @@
-"""Secrets that stand in a file which goes wherever its repository goes."""
+"""Secrets in files that Git tracks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
 
 _ENDING = re.compile(environment.AT_THE_END, re.IGNORECASE)
 
-# What stands where a secret is to come: a variable, or words that ask for one.
+# Placeholders for a secret: a variable, or words that ask for one.
 _PLACEHOLDER = re.compile(
     r"""\$\{|\{env:|\{\{|(?:^|\s)\$\w+$|^%\w+%$|^<.*>$|^\[.*\]$|^\W*$
     |your|xxx|change.?me|replace|insert|placeholder|example(?!\.)|dummy|todo|redacted|\.\.\.
@@ -30,7 +30,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# What is called a secret but is none: a number, a path, a few letters.
+# Values that are not secrets despite their name: a number, a path, a few letters.
 _PLAIN = re.compile(r"[\d.]+|[.~]?/.*|.{0,5}", re.DOTALL)
 _CHOSEN_BY_PEOPLE = re.compile(environment.CHOSEN_BY_PEOPLE, re.IGNORECASE)
 
@@ -39,7 +39,7 @@ _ASSIGNMENT = re.compile(r"(-*[\w.-]+)\s*[=:]\s*(.+)", re.DOTALL)
 
 
 def check_secrets(survey: Survey) -> Iterator[Finding]:
-    """Look for literal secrets in files that Git tracks (ML111)."""
+    """Find literal secrets in files that Git tracks (ML111)."""
     known: dict[str, Answer] = {}
     for item in survey.items:
         for keys, name in _list_secrets(item):
@@ -47,17 +47,17 @@ def check_secrets(survey: Survey) -> Iterator[Finding]:
             if path not in known:
                 known[path] = git_tracking.judge(path)
             if known[path] != "no":
-                may = "" if known[path] == "yes" else " may track: its index does not show it"
+                may = "" if known[path] == "yes" else " may track (its index is unclear)"
                 yield Finding(
                     "ML111",
                     item.point(*keys),
-                    f"{name} of {item.name} is written out in a file that Git{may or ' tracks'}",
+                    f"{name} of {item.name} is in plain text in a file that Git{may or ' tracks'}",
                     _explain(item, name),
                 )
 
 
 def _list_secrets(item: Item) -> Iterator[tuple[Path, str]]:
-    """Return where secrets are, and what they are called."""
+    """Return the paths of secrets, and what to call them."""
     for name, text in item.variables.items():
         if _is_secret(name, text):
             yield ("env", name), name
@@ -91,7 +91,7 @@ def _is_secret(name: str, text: str) -> bool:
     if masking.looks_secret(text):
         return True
     is_named = masking.is_secret_name(name) and bool(_ENDING.search(name))
-    # Keys of tables and of maps are words; what is made by a machine has digits.
+    # Keys of tables and maps are words; a generated secret has digits.
     is_likely = bool(_CHOSEN_BY_PEOPLE.search(name) or re.search(r"\d", text))
     return is_named and is_likely and not _PLAIN.fullmatch(text) and text[0] != "-"
 
@@ -100,14 +100,14 @@ def _explain(item: Item, name: str) -> str:
     variable = name if name.isidentifier() else "NAME"
     title, texts = item.host.title, item.host.quirks.texts
     if texts.question:
-        way = f"write {texts.question}, and let {title} ask for it"
+        way = f"write {texts.question} instead, so that {title} asks for it"
     elif texts.borrow:
-        way = f"set it where {title} is started, and write {texts.borrow.format(variable)}"
+        way = f"set it where {title} is started, and write {texts.borrow.format(variable)} instead"
     elif item.host.quirks.environment.has_env_vars:
-        way = f'set it where {title} is started, and write env_vars = ["{variable}"]'
+        way = f'set it where {title} is started, and write env_vars = ["{variable}"] instead'
     else:
-        way = "move it into the environment, or a file that Git ignores"
-    return f"revoke it (it is in the history), then {way}"
+        way = "move it to the environment, or to a file that Git ignores"
+    return f"revoke it (it is in Git's history), then {way}"
 
 
 OF_ALL = (check_secrets,)

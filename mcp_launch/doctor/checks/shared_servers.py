@@ -1,6 +1,6 @@
 """Servers that several sessions share through agent-deck's pool.
 
-Its sessions get each other's progress and requests (agent-deck#324 and after), and all of them
+Its sessions get each other's progress and requests (agent-deck#324 and later), and they all
 work in the pool's directory.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Item, Survey
 
-# Where agent-deck puts its sockets, whatever TMPDIR says.
-_DIRECTORY = "/tmp"  # noqa: S108  # not ours to choose
+# Where agent-deck puts its sockets, regardless of TMPDIR.
+_DIRECTORY = "/tmp"  # noqa: S108  # agent-deck's choice
 _PREFIX, _SUFFIX = "agentdeck-mcp-", ".sock"
 
-# A pool that lives accepts at once; one that hangs must not hold up the rest.
+# A live pool accepts at once; one that hangs must not delay the other checks.
 _CONNECT_LIMIT = 0.5
 
 _FIX = (
@@ -35,16 +35,16 @@ _FIX = (
 
 
 def check(survey: Survey, directory: str = _DIRECTORY) -> Iterator[Finding]:
-    """Find the sockets of a pool that runs, and the entries that go through one."""
+    """Find the sockets of a running pool, and the entries that use one."""
     for path in sorted(glob.glob(f"{glob.escape(directory)}/{_PREFIX}*{_SUFFIX}")):
         connections = linux.count_connections(path)
         if _is_own(path) and (connections or _accepts(path)):
             server = os.path.basename(path)[len(_PREFIX) : -len(_SUFFIX)]
-            told = f" ({connections} connected)" if connections else ""
+            count = f" ({connections} connected)" if connections else ""
             yield Finding(
                 "ML406",
                 Subject(server=server, file=path),
-                f"agent-deck's pool gives one {printable(server)} to all sessions{told}",
+                f"agent-deck's pool shares one {printable(server)} among all sessions{count}",
                 _FIX,
             )
     for item in survey.servers:
@@ -52,7 +52,7 @@ def check(survey: Survey, directory: str = _DIRECTORY) -> Iterator[Finding]:
             yield Finding(
                 "ML406",
                 item.point(),
-                f"{printable(item.name)} is agent-deck's pooled server, not one of its own",
+                f"{printable(item.name)} is agent-deck's pooled server, not the session's own",
                 _FIX,
             )
 
@@ -70,7 +70,7 @@ def _accepts(path: str) -> bool:
         try:
             ours.connect(path)
         except OSError:
-            return False  # left by a pool that ended
+            return False  # left behind by a pool that has ended
         return True
 
 

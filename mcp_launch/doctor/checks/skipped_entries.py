@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_skipped(survey: Survey) -> Iterator[Finding]:
-    """Look for entries and files that a host skips (ML122)."""
+    """Find entries and files that a host skips (ML122)."""
     for item in survey.items:
         if not item.file.why_not:
             entry = item.document.get(item.path)
@@ -32,7 +32,7 @@ def _look_at_file(survey: Survey, host: HostConfig, file: File) -> Iterator[Find
     try:
         found = survey.read(file).get(())
     except FileRefused:
-        return  # which is a finding of its own
+        return  # ML101 reports it
     if host.quirks.keys.is_file_skipped(file.scope, found):
         table = file.servers[0][0]
         instead = " in place of servers" if isinstance(found, dict) and "servers" in found else ""

@@ -1,7 +1,7 @@
-"""Variables in an entry that reach the server as they are written.
+"""Variables in an entry that reach the server unexpanded.
 
-Claude Code replaces `${NAME}` and `${NAME:-default}` by what its own environment has, and
-leaves alone what is not set; Codex replaces nothing. Neither knows `$NAME` or `~/`. Seen on
+Claude Code replaces `${NAME}` and `${NAME:-default}` with values from its own environment, and
+does not touch unset ones; Codex replaces nothing. Neither expands `$NAME` or `~/`. Seen with
 Claude Code 2.1.325 and Codex 0.166.
 """
 
@@ -25,12 +25,12 @@ _BORROWED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 
 _SCRIPT = re.compile(r"-\w*c")
 
-# Servers that know by themselves what ~/ is.
+# Servers that expand ~/ themselves.
 _KNOW_TILDE = ("server-filesystem",)
 
 
 def check_unset(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for variables that a host would replace, were they set (ML106)."""
+    """Find variables that a host would replace if they were set (ML106)."""
     if not item.host.quirks.texts.leaves_unset:
         return
     known = host_environment.read_host(survey, item.host)
@@ -45,16 +45,15 @@ def check_unset(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML106",
             item.point(*missing[first]),
-            f"{names} not set where {item.host.title} runs: {item.name} gets ${{{first}}} as it is "
-            "written",
+            f"{names} not set where {item.host.title} runs: {item.name} gets the text ${{{first}}}",
             f"set it before you start {item.host.quirks.program.command}, or write "
             f"${{{first}:-a default}}",
         )
 
 
 def check_literal(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Look for what is written for a shell, where there is none (ML106)."""
-    pattern = item.host.quirks.texts.left_alone
+    """Find shell syntax where there is no shell (ML106)."""
+    pattern = item.host.quirks.texts.unexpanded
     if pattern is None:
         return
     found: dict[str, Path] = {}
@@ -71,14 +70,14 @@ def check_literal(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML106",
             item.point(*found[first]),
-            f"{item.host.title} hands {', '.join(found)} on to {item.name} as it is written: "
-            "there is no shell that would replace it",
+            f"{item.host.title} passes {', '.join(found)} to {item.name} unexpanded: there is no "
+            "shell that would replace it",
             _explain(survey, item, first),
         )
 
 
 def _list_words(item: Item, words: list[str]) -> list[tuple[Path, str]]:
-    """Return the last words of a command, with their places in the entry."""
+    """Return the last words of a command, with their paths in the entry."""
     before = len(item.words) - len(words)
     return [
         (("args", at - 1) if at else ("command",), word)
@@ -87,7 +86,7 @@ def _list_words(item: Item, words: list[str]) -> list[tuple[Path, str]]:
 
 
 def _list_arguments(item: Item) -> list[tuple[Path, str]]:
-    """Return the server's arguments; those of a shell are a shell's."""
+    """Return the server's arguments, except those of a shell, which expands them."""
     program = os.path.basename(item.command[0]) if item.command else ""
     if program in SHELLS and any(_SCRIPT.fullmatch(word) for word in item.command):
         return []
@@ -109,7 +108,7 @@ def _explain(survey: Survey, item: Item, written: str) -> str:
     name = written.strip("${}").partition(":-")[0]
     if borrow:
         return f"write {borrow.format(name)}"
-    return f'write its value; a server that reads {name} itself gets it by env_vars = ["{name}"]'
+    return f'write its value; or, if the server reads {name} itself, env_vars = ["{name}"]'
 
 
 OF_ITEMS = (check_unset, check_literal)

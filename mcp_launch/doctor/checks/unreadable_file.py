@@ -1,6 +1,6 @@
-"""Files that a host cannot read, and what it does then.
+"""Files that a host cannot read, and what it does in that case.
 
-Seen on Codex 0.166 and Claude Code 2.1.325.
+Seen with Codex 0.166 and Claude Code 2.1.325.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 def check_files(survey: Survey) -> Iterator[Finding]:
-    """Look for files that cannot be read (ML101)."""
+    """Find files that cannot be read (ML101)."""
     for host, file in survey.files:
         try:
             document = survey.read(file)
         except FileRefused as refused:
-            yield _tell(host, file, refused)
+            yield _report(host, file, refused)
         else:
             if host.quirks.is_strict_about_json:
                 yield from _read_strictly(host, file, document.text)
 
 
 def tell_loss(host: HostConfig, file: File) -> str:
-    """Return what a host does when it cannot make sense of a file."""
+    """Return what a host does when it cannot read a file."""
     losses = dict(host.quirks.losses)
     return losses.get(file.scope, f"{host.title} does not get its servers")
 
 
-def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
+def _report(host: HostConfig, file: File, refused: FileRefused) -> Finding:
     subject = Subject(host.name, "", file.scope, file.path, refused.line, refused.column)
     if os.path.islink(file.path) and not os.path.exists(file.path):
         message = f"{file.path} is a link to {os.readlink(file.path)}, where there is no file"
@@ -49,19 +49,21 @@ def _tell(host: HostConfig, file: File, refused: FileRefused) -> Finding:
     if not refused.line:
         return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", refused.fix)
     if file.kind == "json" and not _find_fault(planned_changes.read_file(file.path)):
-        # A name that is there twice: only we do not choose.
-        message = f"{problem}: {host.title} takes the last of them, and nothing of the others"
-        return Finding("ML101", subject, message, "make one of them")
+        # A name that appears twice: hosts accept that, we do not.
+        message = f"{problem}: {host.title} uses only the last one"
+        return Finding("ML101", subject, message, "merge them into one")
     return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "correct it")
 
 
 def _read_strictly(host: HostConfig, file: File, text: str) -> Iterator[Finding]:
-    """Look for what other hosts allow."""
+    """Find syntax that other hosts allow, but this one does not."""
     fault = _find_fault(text)
     if fault:
         subject = Subject(host.name, "", file.scope, file.path, fault.lineno, fault.colno)
-        message = f"{host.title} reads no comments and no trailing commas: {tell_loss(host, file)}"
-        yield Finding("ML101", subject, message, "take them out")
+        message = (
+            f"{host.title} does not allow comments or trailing commas: {tell_loss(host, file)}"
+        )
+        yield Finding("ML101", subject, message, "remove them")
 
 
 def _find_fault(text: str) -> json.JSONDecodeError | None:

@@ -1,6 +1,6 @@
-"""Version managers: what they put between a command and the program that runs.
+"""Version managers, which come between a command and the program that runs.
 
-Only what is certain is said: that a path is of one version, or that a shim would find nothing.
+Reports only what is certain: that a path belongs to one version, or that a shim would fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcp_launch.values import walk_upward
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Paths of one version, by the manager that keeps it.
+# Paths of a single version, by version manager.
 _VERSIONED = {
     "nvm": re.compile(r"/\.?nvm/versions/node/(v[\d.]+)/"),
     "fnm": re.compile(r"/\.?fnm/node-versions/(v[\d.]+)/"),
@@ -28,42 +28,42 @@ _TEMPORARY = "/fnm_multishells/"
 
 _SHIM = re.compile(r"/\.?(pyenv|rbenv|asdf)/shims/")
 
-# What chooses a version in a directory and below it.
+# The files that choose a version for a directory and those below it.
 _CHOOSING = {"pyenv": ".python-version", "rbenv": ".ruby-version", "asdf": ".tool-versions"}
 _OF_ASDF = (".tool-versions", ".asdfrc")
 
 
 class Pinned(NamedTuple):
-    """A path that is of one version."""
+    """The single version that a path belongs to."""
 
     manager: str
-    version: str  # none: of one shell
+    version: str  # empty: made for one shell
 
 
 def find_pinned(path: str) -> Pinned | None:
-    """Return of which version a path is; None if it is of none in particular."""
+    """Return the single version that a path belongs to; None if it lasts."""
     if _TEMPORARY in path:
         return Pinned("fnm", "")
     for manager, pattern in _VERSIONED.items():
         found = pattern.search(path)
-        # `22` may be a link to the newest 22.x, which lasts.
+        # `22` may be a link to the newest 22.x, and that path lasts.
         if found and not os.path.islink(path[: found.end() - 1]):
             return Pinned(manager, found.group(1))
     return None
 
 
-def tell_why_shim_fails(file: str, place: str, environ: Mapping[str, str], home: str) -> str:
-    """Return why a shim would start nothing in a directory; nothing if it may start something."""
+def explain_shim_failure(file: str, place: str, environ: Mapping[str, str], home: str) -> str:
+    """Return why a shim would fail in a directory; "" if it may work."""
     found = _SHIM.search(file)
     if not found:
         return ""
     manager = found.group(1)
     chosen = _find_above(place, _CHOOSING[manager])
     if manager == "asdf":
-        # Its settings may name other files that choose.
+        # Its settings may name other files that choose a version.
         is_set = chosen or any(os.path.exists(f"{home}/{name}") for name in _OF_ASDF)
-        is_told = any(name.startswith("ASDF_") for name in environ)
-        return "" if is_set or is_told else f"asdf has no version for {place}, nor for all places"
+        is_configured = is_set or any(name.startswith("ASDF_") for name in environ)
+        return "" if is_configured else f"asdf has no version for {place}, and no global one"
     root = file[: found.end() - len("/shims/")]
     text = environ.get(f"{manager.upper()}_VERSION") or _read(chosen or f"{root}/version")
     versions = re.findall(r"[^\s:#]+", text)
@@ -90,7 +90,7 @@ def _read(path: str) -> str:
 
 
 def _has(root: str, version: str, name: str) -> bool:
-    """Tell whether a version has a program; `3.11` may stand for any 3.11.x."""
+    """Return whether a version has a program; `3.11` may mean any 3.11.x."""
     try:
         installed = os.listdir(f"{root}/versions")
     except OSError:

@@ -1,4 +1,4 @@
-"""Start every server in a session that is thrown away, and see what it does."""
+"""Start every server in a temporary session, and check how it behaves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.checks import not_approved
 from mcp_launch.doctor.live import client, evaluate, prepare
 from mcp_launch.doctor.live.client import DISCOVER, INITIALIZE
-from mcp_launch.doctor.live.evaluate import Patient
-from mcp_launch.doctor.live.prepare import Ward
+from mcp_launch.doctor.live.evaluate import ProbedServer
+from mcp_launch.doctor.live.prepare import LaunchPool
 from mcp_launch.machine import known_secrets
 
 if TYPE_CHECKING:
@@ -26,44 +26,44 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Survey
     from mcp_launch.masking import Scrubber
 
-# More at once would make each of them slow, and seem so.
+# More at once would slow each of them down, so that they seem slow.
 _AT_ONCE = min(4, os.cpu_count() or 1)
 
 _OTHER = {DISCOVER: INITIALIZE, INITIALIZE: DISCOVER}
 
 
-def check(survey: Survey, tell: Callable[[str], None]) -> list[Finding]:
-    """Return what is wrong with servers that run; `tell` hears of each as it is done."""
+def check(survey: Survey, show: Callable[[str], None]) -> list[Finding]:
+    """Return what is wrong with the started servers; `show` gets a line as each is done."""
     scrubber = known_secrets.make_scrubber(survey)
 
     def say(text: str) -> None:
-        tell(scrubber.clean(text))
+        show(scrubber.clean(text))
 
-    # A guardian may still clear up in it when all else is over.
+    # A guardian may still be cleaning up in it when everything else is over.
     place = tempfile.TemporaryDirectory("-doctor", ignore_cleanup_errors=True)
-    with _ending_in_order(), place as home:
-        ward = Ward(home)
-        prepare.bring_trust(survey.state, home)
-        patients = _admit(survey, home, scrubber, say)
+    with _cleaning_up_on_signals(), place as home:
+        launches = LaunchPool(home)
+        prepare.copy_trust(survey.state, home)
+        servers = _list_servers(survey, home, scrubber, say)
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
-            visits = {pool.submit(_visit, patient, ward): patient for patient in patients}
-            for visit in as_completed(visits):
-                visit.result()
-                say(visits[visit].describe())
-            for patient in patients:
-                if patient.deserves_another_look():
-                    _visit_again(patient, ward)
-                    say(f"{patient.describe()}, when it was started again")
+            probes = {pool.submit(_probe, server, launches): server for server in servers}
+            for probe in as_completed(probes):
+                probe.result()
+                say(probes[probe].describe())
+            for server in servers:
+                if server.deserves_another_look():
+                    _probe_again(server, launches)
+                    say(f"{server.describe()}, when it was started again")
         finally:
-            ward.close()
+            launches.close()
             pool.shutdown(cancel_futures=True)
-    return evaluate.judge(patients)
+    return evaluate.judge(servers)
 
 
 @contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Let what ends us end what we started first, and clear up."""
+def _cleaning_up_on_signals() -> Iterator[None]:
+    """Let a signal that ends us first end what we started, and remove our files."""
 
     def leave(number: int, _: object) -> None:
         for one in before:
@@ -74,7 +74,7 @@ def _ending_in_order() -> Iterator[None]:
     before = {
         number: signal.signal(number, leave)
         for number in ((signal.SIGTERM, signal.SIGHUP) if is_possible else ())
-        if signal.getsignal(number) is not signal.SIG_IGN  # as `nohup` has it
+        if signal.getsignal(number) is not signal.SIG_IGN  # as with `nohup`
     }
     try:
         yield
@@ -83,42 +83,41 @@ def _ending_in_order() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _admit(
+def _list_servers(
     survey: Survey, home: str, scrubber: Scrubber, say: Callable[[str], None]
-) -> list[Patient]:
-    """Return what is to be started: what several hosts start in the same way, once."""
-    found: dict[prepare.Start, Patient] = {}
+) -> list[ProbedServer]:
+    """Return the servers to start; one that several hosts start in the same way, only once."""
+    found: dict[prepare.Start, ProbedServer] = {}
     for item in survey.servers:
-        # What a host does not start without its user's consent, nobody else does.
-        why = not_approved.tell_why_not_started(survey, item) or prepare.tell_why_not_tried(
-            survey, item
-        )
+        # If a host needs the user's consent to start a server, so do we.
+        why = not_approved.explain_not_started(survey, item)
+        why = why or prepare.explain_not_startable(survey, item)
         if why:
             say(f"{item.name}: not started: {why}")
             continue
         start = prepare.prepare(survey, item, home)
         if item.words and os.path.isdir(start.project):
-            found.setdefault(start, Patient(start, scrubber)).items.append(item)
+            found.setdefault(start, ProbedServer(start, scrubber)).items.append(item)
     return list(found.values())
 
 
-def _visit(patient: Patient, ward: Ward) -> None:
-    """Greet a server in the way of each of its hosts, and in the other if that fails."""
-    for first in patient.list_greetings():
-        patient.talks[first] = _greet(patient, first, ward)
-    for first, talk in list(patient.talks.items()):
-        if talk.failure and _OTHER[first] not in patient.talks:
-            patient.talks[_OTHER[first]] = _greet(patient, _OTHER[first], ward)
+def _probe(server: ProbedServer, launches: LaunchPool) -> None:
+    """Talk to a server as each of its hosts does, and if that fails in the other way."""
+    for first in server.list_greetings():
+        server.talks[first] = _talk(server, first, launches)
+    for first, talk in list(server.talks.items()):
+        if talk.failure and _OTHER[first] not in server.talks:
+            server.talks[_OTHER[first]] = _talk(server, _OTHER[first], launches)
 
 
-def _greet(patient: Patient, first: str, ward: Ward) -> Talk:
-    limit = client.SECOND_LIMIT if patient.was_silent else client.ANSWER_LIMIT
-    return client.converse(patient.start, first, ward, clean=patient.clean, limit=limit)
+def _talk(server: ProbedServer, first: str, launches: LaunchPool) -> Talk:
+    limit = client.SECOND_LIMIT if server.was_silent else client.ANSWER_LIMIT
+    return client.converse(server.start, first, launches, clean=server.clean, limit=limit)
 
 
-def _visit_again(patient: Patient, ward: Ward) -> None:
-    """Start a server again, alone: the first time it was downloaded, or the machine busy."""
-    for first in patient.list_greetings():
-        before, again = patient.talks[first], _greet(patient, first, ward)
+def _probe_again(server: ProbedServer, launches: LaunchPool) -> None:
+    """Start a server again, alone: the first time it may have been downloading or starved."""
+    for first in server.list_greetings():
+        before, again = server.talks[first], _talk(server, first, launches)
         if not again.failure and (before.failure or again.seconds < before.seconds):
-            patient.talks[first] = again
+            server.talks[first] = again

@@ -1,7 +1,7 @@
-"""Talk to one server as its host would, through the launcher, and note what comes of it.
+"""Talk to one server as its host would, through the launcher, and record the result.
 
-Claude Code asks `server/discover` first, and says `initialize` where that is not known; Codex
-says `initialize` and nothing else.
+Claude Code sends `server/discover` first, and `initialize` to servers that do not know it; Codex
+sends only `initialize`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcp_launch.state.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_launch.doctor.live.prepare import Start, Ward
+    from mcp_launch.doctor.live.prepare import LaunchPool, Start
     from mcp_launch.protocol.json_text import Json, Message
 
     Clean = Callable[[str], str]
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 DISCOVER = "server/discover"
 INITIALIZE = "initialize"
 
-# How long Claude Code waits for an answer to `server/discover` (2.1.325, measured).
+# How long, in seconds, Claude Code waits for an answer to `server/discover` (2.1.325, measured).
 DISCOVER_GRACE = 3.0
 
-# From the start to the list of tools: Claude Code and Codex give up after as long.
+# From the start to the list of tools: Claude Code and Codex give up after this long.
 ANSWER_LIMIT = 30.0
 
-# The same for one that was silent before: it only was not if it is ready by now.
+# The same for a server that was silent before; by now its download should be done.
 SECOND_LIMIT = 10.0
 
-# How long a server may still ask something before its input ends: one that waits for an answer
-# then would seem to go on by itself. Some wait a moment before they ask (server-everything 0.35 s).
+# How long a server may still send requests before its input ends: one that waits for an answer
+# would seem to ignore the end. Some wait a moment before they ask (server-everything 0.35 s).
 SETTLING = 1.0
 
-# No server has more pages of tools, but one that goes in circles has.
+# More pages of tools than any server has, unless its cursors go in circles.
 _PAGES = 100
 
-# What a host of either kind offers in `initialize`: Claude Code, and Codex.
+# What Claude Code and Codex send with `initialize`, by the host's first request.
 _OFFERED: dict[str, Message] = {
     DISCOVER: {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}},
     INITIALIZE: {"protocolVersion": "2025-06-18", "capabilities": {}},
 }
 
-# What an answer to `initialize` must hold.
+# The members that an answer to `initialize` must have.
 _DEMANDED = (
     ["protocolVersion"],
     ["capabilities"],
@@ -56,7 +56,7 @@ _DEMANDED = (
     ["serverInfo", "version"],
 )
 
-# What to do about a server that does not do its part.
+# What to do about a server that fails.
 _BY_ITSELF = "run the command by itself in the server's directory to see what it lacks"
 
 _ABOUT: Message = {"name": "mcp-launch", "title": "mcp-launch doctor", "version": __version__}
@@ -78,13 +78,13 @@ class TalkFailure(NamedTuple):
 
 @dataclass
 class Talk:
-    """What came of one conversation."""
+    """The result of one conversation with a server."""
 
     failure: TalkFailure | None = None
     seconds: float = 0.0  # from the start to the list of tools
-    version: str = ""  # of the protocol, as `initialize` was answered
-    missing: str = ""  # what that answer lacks
-    is_mute: bool = False  # it does not answer what it does not know
+    version: str = ""  # of the protocol, from the answer to `initialize`
+    missing: str = ""  # the member that this answer lacks
+    is_mute: bool = False  # it does not answer unknown requests
     tools: list[str] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
 
@@ -95,34 +95,34 @@ class _Failed(Exception):
         self.failure = failure
 
 
-def converse(start: Start, first: str, ward: Ward, *, clean: Clean, limit: float) -> Talk:
-    """Start a server, greet it as a host that begins with `first`, and let it end.
+def converse(start: Start, first: str, launches: LaunchPool, *, clean: Clean, limit: float) -> Talk:
+    """Start a server, talk to it as a host that begins with `first`, and return the result.
 
-    What it says on stderr is kept as `clean` returns it.
+    Lines from its stderr are kept as `clean` returns them.
     """
     try:
-        launch = ward.start(start)
+        launch = launches.start(start)
     except (OSError, ValueError) as error:
         return Talk(TalkFailure("ML301", f"cannot be started: {error}", "correct its entry"))
     if launch is None:
-        return Talk()  # nobody waits for it any more
+        return Talk()  # the doctor is stopping
     wire = Wire(launch.process, start.project, clean)
     talk = Talk()
     try:
-        _Host(wire, talk, limit, launch.outcome).meet(first)
+        _Host(wire, talk, limit, launch.outcome).talk(first)
         talk.seconds = time.monotonic() - wire.since
         wire.listen_for(SETTLING)
     except _Failed as failed:
         talk.failure = failed.failure
     finally:
         wire.close()
-        ward.discharge(launch.process)
+        launches.forget(launch.process)
     talk.outcome = outcome.read(launch.outcome)
     return talk
 
 
 class _Host:
-    """The part of a host, up to the list of tools."""
+    """Plays the host, up to the list of tools."""
 
     def __init__(self, wire: Wire, talk: Talk, limit: float, path: str) -> None:
         self._wire = wire
@@ -133,7 +133,7 @@ class _Host:
         self._until = wire.since + limit
         self._count = 0
 
-    def meet(self, first: str) -> None:
+    def talk(self, first: str) -> None:
         about = self._discover() if first == DISCOVER else None
         if about is None:
             about = self._initialize(_OFFERED[first])
@@ -144,9 +144,9 @@ class _Host:
     def _discover(self) -> Json:
         until = time.monotonic() + DISCOVER_GRACE
         answer = self._wire.ask(DISCOVER, DISCOVER, {"_meta": _META}, until)
-        return self._take_up_discovery(answer)
+        return self._accept_discovery(answer)
 
-    def _take_up_discovery(self, answer: Message | None) -> Json:
+    def _accept_discovery(self, answer: Message | None) -> Json:
         if not answer or "result" not in answer:
             return None
         self._meta = {"_meta": _META}
@@ -156,8 +156,8 @@ class _Host:
         try:
             about = self._ask(INITIALIZE, offered | {"clientInfo": _ABOUT})
         except _Failed:
-            # Perhaps it was only slow to say that it knows the other way.
-            late = self._take_up_discovery(self._wire.answers.get(DISCOVER))
+            # Perhaps its answer to `server/discover` was only late.
+            late = self._accept_discovery(self._wire.answers.get(DISCOVER))
             if late is None:
                 raise
             return late
@@ -184,13 +184,13 @@ class _Host:
         answer = self._wire.ask(f"{method} {self._count}", method, params, self._until)
         if answer is None:
             has_ended = self._wire.has_ended
-            raise _Failed(self._tell_end(method) if has_ended else self._tell_silence(method))
+            raise _Failed(self._report_end(method) if has_ended else self._report_silence(method))
         if "error" in answer:
             raise _Failed(self._explain_refusal(method, answer["error"]))
         return answer.get("result")
 
     def _explain_refusal(self, method: str, error: Json) -> TalkFailure:
-        """Find out who refuses: the server, or the launcher in place of one that is gone."""
+        """Return who refused: the server, or the launcher because the server is gone."""
         if protocol.get_member(error, "code") == protocol.NOT_SERVED:
             self._wire.close()  # the launcher writes the outcome when it ends
             known = outcome.read(self._path)
@@ -199,17 +199,17 @@ class _Host:
                 fix = _BY_ITSELF if known.failure.is_servers else known.failure.fix
                 return TalkFailure("ML301", f"does not start: {known.failure.problem}", fix)
             if known.failure or method in known.unanswered:
-                return self._tell_end(method)
+                return self._report_end(method)
         text = protocol.get_member(error, "message")
         return TalkFailure("ML302", f"refuses `{method}`: {text}", _BY_ITSELF)
 
-    def _tell_end(self, method: str) -> TalkFailure:
+    def _report_end(self, method: str) -> TalkFailure:
         code = self._wire.close()
-        how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
-        words = self._wire.last_words
-        said = f"; its last words: {' / '.join(words)}" if words else ""
-        return TalkFailure("ML301", f"{how} over `{method}`{said}", _BY_ITSELF)
+        how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+        lines = self._wire.last_lines
+        stderr = f"; its last lines on stderr: {' / '.join(lines)}" if lines else ""
+        return TalkFailure("ML301", f"{how} on `{method}`{stderr}", _BY_ITSELF)
 
-    def _tell_silence(self, method: str) -> TalkFailure:
+    def _report_silence(self, method: str) -> TalkFailure:
         problem = f"did not answer `{method}` within {self._limit:g} s"
         return TalkFailure("ML302", problem, _BY_ITSELF, is_silence=True)

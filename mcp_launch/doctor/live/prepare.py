@@ -1,7 +1,7 @@
-"""Start servers as their hosts would, but in a session that is thrown away.
+"""Start servers as their hosts would, but in a temporary session.
 
-What a launch needs of a host is not there: who asks for its thread gets the launch's own id,
-and who refuses to start without a host is not asked to.
+There is no host: a server that wants its thread gets the launch's own id, and options that
+require a host are overridden.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mcp_launch.machine.preview import predict
 if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
 
-# The project, and what its servers' variables say to Python, must not change the launcher.
+# Neither the project nor Python variables meant for its servers may affect the launcher.
 LAUNCHER = (sys.executable, "-P", "-E", "-m", "mcp_launch")
 
-# How the launch differs from the one that the entry asks for, whatever a profile says: only the
-# server writes to stderr, all that it does is seen, and no host is needed.
-_TWINS = {
+# Options that override the entry and its profile, as environment variables: only the server
+# writes to stderr, everything it does is seen, and no host is needed.
+_OVERRIDES = {
     "--trace": "0",
     "--strict": "0",
     "--direct": "0",
@@ -37,15 +37,15 @@ _TWINS = {
     "--when-unknown": "placeholder",
 }
 
-# What only a host can fill in, and asks its user for.
+# What only a host can fill in, by asking the user.
 _QUESTION = re.compile(r"\$\{input:[^}]*\}")
 
-# Stands for a session's id where a host would tell it; the same for all, as they are one session.
+# The session id that the host would give; the same for all servers, as in one session.
 _SESSION = "00000000-0000-4000-8000-000000000000"
 
 
 class Start(NamedTuple):
-    """A launch that can be made; equal ones are made once."""
+    """How to start a server; equal ones are started once."""
 
     words: tuple[str, ...]  # after `run`
     environ: tuple[tuple[str, str], ...]
@@ -53,25 +53,25 @@ class Start(NamedTuple):
 
 
 def prepare(survey: Survey, item: Item, home: str) -> Start:
-    """Return how an entry is started; `home` holds what the launch leaves in the file system."""
+    """Return how to start an entry's server; the launch keeps its files in `home`."""
     situation = predict(survey, item).situation
     environ = dict(situation.environ)
     variable = hosts.load(item.host.name).session_variable
     if variable and variable not in item.variables:
         environ[variable] = _SESSION
-    environ |= {options.name_twin(option): text for option, text in _TWINS.items()}
+    environ |= {options.name_twin(option): text for option, text in _OVERRIDES.items()}
     environ["MCP_LAUNCH_HOME"] = home
     given = _list_options(item)
     command = host_environment.spell_out(survey, item, item.command)
     command = ["--", *command] if command else []
-    told = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
-    given += _adapt([*given, *command], environ, situation.cwd, told)
+    own = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
+    given += _adapt([*given, *command], environ, situation.cwd, own)
     project = host_environment.find_project(survey, item)
     return Start((*given, *command), tuple(sorted(environ.items())), project)
 
 
-def tell_why_not_tried(survey: Survey, item: Item) -> str:
-    """Return what a server cannot be started without, and only its host has; nothing if none."""
+def explain_not_startable(survey: Survey, item: Item) -> str:
+    """Return what a server needs that only its host can give; "" if nothing."""
     title, texts = item.host.title, [*item.words, *item.variables.values()]
     for text in texts:
         if question := _QUESTION.search(text):
@@ -85,8 +85,8 @@ def tell_why_not_tried(survey: Survey, item: Item) -> str:
     return ""
 
 
-def bring_trust(state: str, home: str) -> None:
-    """Let a launch in the other home know which profiles are trusted."""
+def copy_trust(state: str, home: str) -> None:
+    """Copy to the temporary home which profiles are trusted."""
     kept = os.path.join(state, "profiles")
     if os.path.isdir(kept):
         shutil.copytree(kept, os.path.join(home, "profiles"))
@@ -95,35 +95,35 @@ def bring_trust(state: str, home: str) -> None:
 def _list_options(item: Item) -> list[str]:
     words = []
     for name, values in item.options.items():
-        if name not in _TWINS:
+        if name not in _OVERRIDES:
             # Joined: a server's name may look like an option.
             words += [f"{name}={value}" for value in values] or [name]
     return words
 
 
 def _adapt(words: list[str], environ: dict[str, str], cwd: str, of_host: list[str]) -> list[str]:
-    """Return the options that stand in for what only a host could tell."""
+    """Return options that replace what only a host could provide."""
     try:
         wanted = profile.load(words, environ, lambda: cwd)
     except LaunchError:
-        return []  # the launch will say the same
+        return []  # the launch will report it
     threads = [name for name, variable in wanted.env.items() if variable.source == "thread"]
-    told = [word for name in threads for word in ("--env", f"{name}=launch")]
-    # The launcher has another host, or none, and takes what this one tells for a stranger's.
+    words = [word for name in threads for word in ("--env", f"{name}=launch")]
+    # The launcher runs under another host, or none, and would drop this host's variables as leaked.
     for name in of_host:
-        told += ["--env", f"{name}=local"] if name not in wanted.env else []
-    return [*told, "--cwd", cwd] if wanted.cwd == "session" else told
+        words += ["--env", f"{name}=local"] if name not in wanted.env else []
+    return [*words, "--cwd", cwd] if wanted.cwd == "session" else words
 
 
 class StartedLaunch(NamedTuple):
     """A launch that was started."""
 
     process: subprocess.Popen[bytes]
-    outcome: str  # the file with what became of it, once it is over
+    outcome: str  # the file with its outcome, once it is over
 
 
-class Ward:
-    """All launches that are on their way; none is left when it is closed."""
+class LaunchPool:
+    """All running launches; none is left when the pool is closed."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -133,7 +133,7 @@ class Ward:
         self._is_closed = False
 
     def start(self, start: Start) -> StartedLaunch | None:
-        """Start a launch; None when it is too late for that."""
+        """Start a launch; return None if the pool is closed."""
         with self._lock:
             if self._is_closed:
                 return None
@@ -151,13 +151,13 @@ class Ward:
             self._running.add(process)
         return StartedLaunch(process, outcome)
 
-    def discharge(self, process: subprocess.Popen[bytes]) -> None:
+    def forget(self, process: subprocess.Popen[bytes]) -> None:
         """Forget a launch that has ended."""
         with self._lock:
             self._running.discard(process)
 
     def close(self) -> None:
-        """Start nothing more, and end what runs: a launcher takes all below it with it."""
+        """Start nothing more, and end all launches; each ends its own processes."""
         with self._lock:
             self._is_closed = True
             for process in self._running:

@@ -1,6 +1,6 @@
-"""Both ends of a launch's pipes: messages out and in, and the last lines of stderr.
+"""The pipes of one launch: messages to and from the server, and its last lines on stderr.
 
-What is on stderr is quoted to people, never interpreted: see `state.outcome` for the facts.
+Text from stderr is only quoted, never interpreted: the facts are in `state.outcome`.
 """
 
 from __future__ import annotations
@@ -20,42 +20,45 @@ if TYPE_CHECKING:
 
     from mcp_launch.protocol.json_text import Message
 
-# A launcher whose input has ended is gone well before, whatever its server does.
+# A launcher whose input has ended is gone well before this, whatever its server does.
 END_LIMIT = 10.0
 
-# A line that does not end: Claude Code gives up as soon.
+# The longest line that is read; Claude Code's limit is the same.
 _LINE_LIMIT = 16 << 20
 
-# A launcher that is told to end then, ends its server at once, and notes what became of it.
+# How long a terminated launcher may take to end its server and write the outcome.
 _TERMINATED_LIMIT = 2.0
 
-# How many of the last lines on stderr are kept, and how much of each is shown; more of it is
-# looked at for secrets before.
-_LAST_WORDS = 5
+# How many of the last lines on stderr are kept, and how much of each is shown. Secrets are
+# searched for in a longer part.
+_LAST_LINES = 5
 WIDTH = 300
-_LOOKED_AT = 10 * WIDTH
+_SEARCHED = 10 * WIDTH
 
 
 class Wire:
-    """One launch, and the host's part of the conversation with its server."""
+    """One launch, and the host's side of the conversation with its server."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], project: str, clean: Callable[[str], str]
     ) -> None:
         self.since = time.monotonic()
-        self.last_words: list[str] = []  # on stderr
+        self.last_lines: list[str] = []  # on stderr
         self.answers: dict[str, Message] = {}
         self.has_ended = False
         self._process = process
         self._project = project
         self._clean = clean
         self._selector = selectors.DefaultSelector()
-        for stream, hear in ((process.stdout, self._hear), (process.stderr, self._overhear)):
+        for stream, handle in (
+            (process.stdout, self._on_stdout),
+            (process.stderr, self._on_stderr),
+        ):
             if stream is not None:
-                self._selector.register(stream, selectors.EVENT_READ, _WireReader(stream, hear))
+                self._selector.register(stream, selectors.EVENT_READ, _WireReader(stream, handle))
 
     def ask(self, request_id: str, method: str, params: Message, until: float) -> Message | None:
-        """Return the answer to a request; None if there was none in time, or will be none."""
+        """Return the answer to a request; None if there is none in time or the launch has ended."""
         request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         self.write(protocol.encode(request))
         while request_id not in self.answers and not self.has_ended and self._listen(until):
@@ -63,13 +66,13 @@ class Wire:
         return self.answers.get(request_id)
 
     def listen_for(self, seconds: float) -> None:
-        """Hear what else a server says, and answer what it asks."""
+        """Read further messages for a while, and answer the server's requests."""
         until = time.monotonic() + seconds
         while not self.has_ended and self._listen(until):
             pass
 
     def write(self, line: bytes) -> None:
-        """Say something, unless the server asks when all is over."""
+        """Write a message, unless the input is closed."""
         stdin = self._process.stdin
         if stdin is None or stdin.closed:
             return
@@ -79,27 +82,27 @@ class Wire:
             pass  # the launch has ended; its stdout says so, too
 
     def close(self) -> int:
-        """End the input, wait until nothing is left, and return the exit code."""
+        """Close the input, wait until the launch has ended, and return the exit code."""
         if self._process.stdin:
             self._process.stdin.close()
-        if not self._hear_out(END_LIMIT):
+        if not self._drain(END_LIMIT):
             self._process.terminate()
-            if not self._hear_out(_TERMINATED_LIMIT):
-                self._process.kill()  # a launcher that is killed leaves nothing either
+            if not self._drain(_TERMINATED_LIMIT):
+                self._process.kill()  # a killed launcher leaves nothing behind either
         self._selector.close()
         for stream in filter(None, (self._process.stdout, self._process.stderr)):
             stream.close()
         return self._process.wait()
 
-    def _hear_out(self, seconds: float) -> bool:
-        """Hear all that is still said; False if it does not end in time."""
+    def _drain(self, seconds: float) -> bool:
+        """Read both streams to their end; return False if that takes too long."""
         until = time.monotonic() + seconds
         while self._selector.get_map() and self._listen(until):
             pass
         return not self._selector.get_map()
 
     def _listen(self, until: float) -> bool:
-        """Hear what is said next; False when the time is over."""
+        """Read what comes next; return False when the time is up."""
         left = until - time.monotonic()
         for key, _ in self._selector.select(max(0.0, left)):
             if not key.data.read():
@@ -107,17 +110,17 @@ class Wire:
                 self.has_ended |= key.fileobj is self._process.stdout
         return left > 0
 
-    def _hear(self, line: bytes) -> None:
-        told = protocol.look(line)
-        if not isinstance(told, dict):
+    def _on_stdout(self, line: bytes) -> None:
+        message = protocol.look(line)
+        if not isinstance(message, dict):
             return
-        if protocol.is_request(told):
-            self._answer(told)
-        elif protocol.is_answer(told):
-            self.answers[str(told["id"])] = told
+        if protocol.is_request(message):
+            self._answer(message)
+        elif protocol.is_answer(message):
+            self.answers[str(message["id"])] = message
 
     def _answer(self, request: Message) -> None:
-        """Say what a host would: a server may wait for it before it goes on."""
+        """Answer as a host would: a server may wait for it."""
         request_id = protocol.spell(request["id"])
         results: dict[str, Message] = {
             "ping": {},
@@ -125,32 +128,32 @@ class Wire:
         }
         result = results.get(str(request["method"]))
         if result is None:
-            text = "the doctor does not do that"
+            text = "the doctor does not support this request"
             self.write(protocol.make_error(request_id, protocol.METHOD_NOT_FOUND, text))
         else:
             self.write(protocol.make_result(request_id, result))
 
-    def _overhear(self, line: bytes) -> None:
+    def _on_stderr(self, line: bytes) -> None:
         if text := line.decode(errors="replace").strip():
-            # In this order: half a secret is not recognised any more.
-            said = self._clean(text[:_LOOKED_AT])[:WIDTH]
-            self.last_words = [*self.last_words, said][-_LAST_WORDS:]
+            # In this order: half a secret would not be recognised.
+            shown = self._clean(text[:_SEARCHED])[:WIDTH]
+            self.last_lines = [*self.last_lines, shown][-_LAST_LINES:]
 
 
 class _WireReader:
-    """Makes lines of what comes through a pipe."""
+    """Splits what comes through a pipe into lines."""
 
-    def __init__(self, stream: IO[bytes], hear: Callable[[bytes], None]) -> None:
+    def __init__(self, stream: IO[bytes], handle: Callable[[bytes], None]) -> None:
         self._fd = stream.fileno()
-        self._hear = hear
+        self._handle = handle
         self._rest = b""
 
     def read(self) -> bool:
-        """Take what there is; False at the end, and of a line that has none."""
+        """Read what there is; return False at the end, or if a line is too long."""
         data = os.read(self._fd, 1 << 16)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._hear(line)
+            self._handle(line)
         if not data and self._rest:
-            self._hear(self._rest)
+            self._handle(self._rest)
         return bool(data) and len(self._rest) <= _LINE_LIMIT

@@ -1,10 +1,10 @@
 """Claude Code: one server process per session, and `/clear` changes the session under it.
 
-`~/.claude/sessions/<pid>.json` is the truth now, if its `procStart` is the host's own
-start (pids are reused). It is written without a rename and may appear after us, so a
-torn or absent file is looked at again for a moment. `CLAUDE_CODE_SESSION_ID` is the id
-at the time of the spawn; everything started from Claude's shell inherits it, so it is
-believed only when the nearest host is a claude.
+`~/.claude/sessions/<pid>.json` has the current session, if its `procStart` is the host's own
+start (pids are reused). It may appear after us, and is written without a rename, so a torn
+read is repeated for a moment. `CLAUDE_CODE_SESSION_ID` is the id at the time of the spawn;
+everything started from Claude's shell inherits it, so it is trusted only if the nearest host
+is Claude Code.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from mcp_launch.hosts.host import Caller, Sighting
     from mcp_launch.protocol.json_text import Json
 
-# How often a torn read is tried again, and how long between: the write takes
-# microseconds, so this is generous and still costs a launch nothing to speak of.
+# How often a torn read is repeated, and the interval in seconds: the write takes
+# microseconds, so this is generous and still costs a launch next to nothing.
 _TORN_READS = 20
 _TORN_READ_INTERVAL = 0.001
 
@@ -41,7 +41,7 @@ _MANAGED = {"darwin": "/Library/Application Support/ClaudeCode"}
 
 
 class _ClaudeCallers(Callers):
-    """The host's record, read again when it has changed or may have."""
+    """Reads the host's record again when it has changed or may have."""
 
     is_in_request = False
 
@@ -52,8 +52,8 @@ class _ClaudeCallers(Callers):
         self._caller: Caller | None = None
         self.origins = (f"{self._path}, at the call", "", "")
 
-    def read(self, meta: dict[str, Json]) -> Caller | None:  # noqa: ARG002  # it tells no session
-        """Return the session of the moment; what was last known while there is no record."""
+    def read(self, meta: dict[str, Json]) -> Caller | None:  # noqa: ARG002  # it names no session
+        """Return the current session; the last known one while there is no record."""
         try:
             seen = os.stat(self._path)
         except OSError:
@@ -66,7 +66,7 @@ class _ClaudeCallers(Callers):
 
 
 class Claude(HostIdentity):
-    """The facts."""
+    """How Claude Code identifies sessions."""
 
     told_later = ("session",)
     session_variable = "CLAUDE_CODE_SESSION_ID"
@@ -76,7 +76,7 @@ class Claude(HostIdentity):
         super().__init__("claude", "Claude Code", "one session at a time")
 
     def identify(self, sighting: Sighting) -> Identity:
-        """Take the record of the host's process, else what it put into our environment."""
+        """Return the session from the record of the host's process, or from our environment."""
         record = _find_record(sighting)
         if isinstance(record, Found):
             return Identity(record, self._no_thread(), "tentative", record.origin)
@@ -94,19 +94,19 @@ class Claude(HostIdentity):
             return Found(sighting.cwd, "inherited")
         home = find_home_directory(sighting.environ)
         if name_home(project, home, self.find_homes(sighting), self.title):
-            # A session that began in a home and has moved since (`/cd`, a worktree) leaves the
-            # variable behind; the directory it gives a new server is the one it recorded.
+            # A session that began in a home and has moved since (`/cd`, a worktree) does not
+            # update the variable, but starts new servers in its recorded directory.
             recorded = _find_recorded_directory(sighting)
             if recorded and is_same_directory(recorded.value, sighting.cwd):
                 return Found(sighting.cwd, "inherited")
         return Found(project, "CLAUDE_PROJECT_DIR")
 
     def find_homes(self, sighting: Sighting) -> list[str]:
-        """Return `~/.claude`, or where it was moved to."""
+        """Return `~/.claude`, or the directory in CLAUDE_CONFIG_DIR."""
         return [_find_config_directory(sighting)]
 
     def read_environ(self, sighting: Sighting) -> Mapping[str, str]:
-        """Return what its process was started with, and what its settings set in its place."""
+        """Return the environment that its process was started with, updated from its settings."""
         environ = dict(super().read_environ(sighting))
         for path in _list_settings(sighting) if environ else ():
             settings = _read_record(path) if os.path.exists(path) else None
@@ -116,14 +116,14 @@ class Claude(HostIdentity):
         return environ
 
     def find_contradiction(self, sighting: Sighting, place: Found) -> Found | None:
-        """Compare with the record of the host's process."""
+        """Return the directory in the record of the host's process, if it differs."""
         recorded = _find_recorded_directory(sighting)
         if recorded is None or is_same_directory(recorded.value, place.value):
             return None
         return recorded
 
     def follow_callers(self, sighting: Sighting) -> Callers:
-        """Look at the host's record for each request: `/clear` and `/resume` change it."""
+        """Return a reader of the host's record, which `/clear` and `/resume` change."""
         return _ClaudeCallers(sighting) if sighting.process else Callers()
 
     def default_variables(
@@ -131,7 +131,7 @@ class Claude(HostIdentity):
         session: Found | Missing,
         thread: Found | Missing,  # noqa: ARG002  # it has none
     ) -> dict[str, Found]:
-        """Return the session as it is now: the variable Claude Code set may be older."""
+        """Return the current session: the variable that Claude Code set may be older."""
         return {"CLAUDE_CODE_SESSION_ID": session} if isinstance(session, Found) else {}
 
 
@@ -141,7 +141,7 @@ def _find_config_directory(sighting: Sighting) -> str:
 
 
 def _list_settings(sighting: Sighting) -> tuple[str, ...]:
-    """Return the files whose `env` Claude Code takes into its own environment."""
+    """Return the files whose `env` Claude Code adds to its own environment."""
     moved = sighting.environ.get("CLAUDE_CONFIG_DIR")
     return (
         f"{moved or find_home_directory(sighting.environ)}/.claude.json",
@@ -167,7 +167,7 @@ def _find_recorded_directory(sighting: Sighting) -> Found | None:
 
 
 def _find_recorded(sighting: Sighting, member: str, otherwise: str) -> Found | Missing:
-    """Return a text from the record that the host's process keeps of itself."""
+    """Return a text from the record that the host's process keeps about itself."""
     process = sighting.process
     if process is None:
         return Missing(["no Claude Code process above us"])
@@ -179,7 +179,7 @@ def _find_recorded(sighting: Sighting, member: str, otherwise: str) -> Found | M
     if not isinstance(value, str):
         return Missing([f"{path} {otherwise}"])
     if not _started_then(str(record.get("procStart")), process.identity.start):
-        return Missing([f"{path} is of an earlier process with the same pid"])
+        return Missing([f"{path} belongs to an earlier process with the same pid"])
     return Found(value, path)
 
 
@@ -189,7 +189,7 @@ def _read_record(path: str) -> dict[str, Json] | None:
             with open(path, "rb") as file:
                 record = json_text.parse(file.read())
         except (OSError, RecursionError):
-            return None  # not there, or nested deeper than anything that Claude Code writes
+            return None  # missing, or nested deeper than anything that Claude Code writes
         except ValueError:
             time.sleep(_TORN_READ_INTERVAL)
             continue
@@ -198,7 +198,7 @@ def _read_record(path: str) -> dict[str, Json] | None:
 
 
 def _started_then(recorded: str, start: str | None) -> bool:
-    """Tell whether the record's `procStart` is the moment our host started.
+    """Return whether the record's `procStart` is the time at which our host started.
 
     On Linux it is field 22 of `/proc/<pid>/stat`, on macOS `ps -o lstart=` in UTC.
     """

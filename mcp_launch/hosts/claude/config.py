@@ -1,4 +1,4 @@
-"""Claude Code: one file for the user and for each project's private servers, one in a project."""
+"""Claude Code's files: the user's, with each project's private servers, and the project's."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.site import Site
 
-# What it keeps to itself.
+# Variables that it does not pass on.
 _STRIPS = re.compile(
     "^(CLAUDE_CODE_(OAUTH_TOKEN|SUBSCRIPTION_TYPE|RATE_LIMIT_TIER|SESSION_KIND|SESSION_NAME)$"
     "|CLAUDE_BG_|OTEL_)"
 )
 
-# What 2.1.325 does not load; any other name in a file is all right with it.
+# The names that 2.1.325 does not load; it accepts any other.
 _RESERVED_NAMES = frozenset(
     {
         *("Claude_Browser", "Claude_Preview", "Claude_in_Chrome", "ccr-email"),
@@ -55,7 +55,7 @@ _RESERVED_NAMES = frozenset(
     }
 )
 
-# Measured with 2.1.325: so long does the prompt of `claude -p` wait for tools.
+# How long, in seconds, a prompt of `claude -p` waits for tools (measured with 2.1.325).
 GRACE = 2.0
 
 
@@ -63,7 +63,7 @@ def _list_files(site: Site) -> list[File]:
     managed = os.path.join(settings.find_managed(site), "managed-mcp.json")
     return [
         settings.find_own(site),
-        # Of one name, it takes the nearest.
+        # Of several servers with one name, it uses the nearest.
         *[
             File(path, "project", is_outside=above >= count_inside(site))
             for above, path in enumerate(list_upward(site, ".mcp.json"))
@@ -77,21 +77,21 @@ def _list_files(site: Site) -> list[File]:
 
 
 def _find_plugins(site: Site) -> str:
-    """Return where plugins are installed."""
+    """Return the directory in which plugins are installed."""
     return os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "plugins")
 
 
 def _list_passed(environ: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the few that are left if it was told to spare, or was started by its app."""
-    is_sparing = (
+    """Return the variables that it passes on if restricted, by a setting or by its app."""
+    is_restricted = (
         environ.get("CLAUDE_CODE_MCP_ALLOWLIST_ENV") == "1"
         or environ.get("CLAUDE_CODE_ENTRYPOINT") == "local-agent"
     )
-    return LIBRARY_PASSES if is_sparing else None
+    return LIBRARY_PASSES if is_restricted else None
 
 
 def _list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wait]:
-    del entry  # it has nothing to say
+    del entry  # it has no such setting
     patience = _read_milliseconds(environ, "MCP_TIMEOUT", GIVEN_UP_AFTER)
     grace = _read_milliseconds(environ, "CLAUDE_CODE_MCP_STARTUP_WAIT_MS", GRACE)
     return [
@@ -102,7 +102,7 @@ def _list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wa
         ),
         Wait(
             grace,
-            f"a prompt of `claude -p` waits {grace:g} s before it goes without them",
+            f"`claude -p` waits {grace:g} s, then sends its prompt without them",
             "start Claude Code with a larger CLAUDE_CODE_MCP_STARTUP_WAIT_MS (in milliseconds), "
             f"or {FASTER}",
         ),
@@ -141,7 +141,7 @@ CONFIG = HostConfig(
         texts=Texts(
             borrowing=re.compile(r"\$\{(\w+)(?::-([^}]*))?\}"),
             borrow="${{{}}}",
-            left_alone=re.compile(f"{BARE_VARIABLE}|{TILDE}"),
+            unexpanded=re.compile(f"{BARE_VARIABLE}|{TILDE}"),
             leaves_unset=True,
         ),
         limits=Limits(
@@ -165,7 +165,7 @@ CONFIG = HostConfig(
         list_allowed_commands=settings.list_allowed_commands,
         losses=(
             ("user", "Claude Code does not start"),
-            ("project", "Claude Code goes on without its servers"),
+            ("project", "Claude Code starts without its servers"),
         ),
         keys=EntryKeys(list_skipping=list_faults, is_file_skipped=is_skipped),
     ),

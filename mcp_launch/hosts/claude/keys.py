@@ -1,6 +1,6 @@
-"""What Claude Code wants of an entry, and of a project's file: what it does not like, it skips.
+"""What Claude Code requires of an entry and of a project's file; it skips invalid ones.
 
-Found out from Claude Code 2.1.325 key by key; only `claude mcp list` says a word of it.
+Tested with Claude Code 2.1.325 key by key; only `claude mcp list` mentions skipped entries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mcp_launch.config_files.key_types import NAMED_STRINGS, STRING, STRINGS, SW
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# For the servers that it connects to; one that it starts needs no type.
+# The types of remote servers; a server that it starts needs no type.
 _REMOTE = ("http", "sse", "ws", "streamable-http")
 _TYPES = ("stdio", *_REMOTE)
 
@@ -28,14 +28,14 @@ _OF_REMOTE = {"url": STRING, "headers": NAMED_STRINGS, **_OF_BOTH}
 
 
 def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
-    """Return the keys for which an entry is skipped, why, and what to do."""
+    """Return the keys that make Claude Code skip an entry, each with the reason and the fix."""
     if not isinstance(entry, dict):
         yield "", "it is not a table", 'write a table with a "command"'
         return
     kind = entry.get("type", "stdio")
     if kind not in _TYPES:
-        shown = f"there is no type {kind}" if isinstance(kind, str) else "type has to be a string"
-        yield "type", shown, f"write one of {', '.join(_TYPES)}, or remove type if it is a command"
+        shown = f"there is no type {kind}" if isinstance(kind, str) else "type must be a string"
+        yield "type", shown, f"use one of {', '.join(_TYPES)}, or remove type if it has a command"
         return
     if "type" not in entry and "url" in entry and "command" not in entry:
         yield "url", "it has a url, but no type", 'add "type": "http" (or "sse", or "ws")'
@@ -44,13 +44,13 @@ def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
     if needed not in entry:
         yield "", f"it has no {needed}", f"add its {needed}, or remove the entry"
     elif entry[needed] == "" and needed == "command":
-        yield needed, "its command is empty", "write the program that starts the server"
+        yield needed, "its command is empty", "name the program that starts the server"
     for key, value in entry.items():
         if key in known and not known[key].fits(value):
-            yield key, f"{key} has to be {known[key].title}", f"write {known[key].title}"
+            yield key, f"{key} must be {known[key].title}", f"make it {known[key].title}"
 
 
 def is_skipped(scope: str, content: object) -> bool:
-    """Tell whether a project's file lacks the table that Claude Code wants, be it empty."""
+    """Return whether a project's file lacks the table that Claude Code requires, even if empty."""
     table = content.get("mcpServers") if isinstance(content, dict) else None
     return scope == "project" and not isinstance(table, dict)

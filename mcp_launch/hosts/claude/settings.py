@@ -36,7 +36,7 @@ _REJECTED = "disabledMcpjsonServers"
 
 
 def find_own(site: Site) -> File:
-    """Return the user's own file, in which the private servers of all projects are too."""
+    """Return the user's own file, which also has the private servers of all projects."""
     own = os.path.join(site.environ.get("CLAUDE_CONFIG_DIR") or site.home, ".claude.json")
     servers = (("mcpServers",), ("projects", ANY, "mcpServers"))
     return File(own, "user", servers=servers, lock=f"{own}.lock")
@@ -48,7 +48,7 @@ def find_managed(site: Site) -> str:
 
 
 def list_managed_settings(site: Site) -> list[str]:
-    """Return the files in which an organisation may allow servers by their command."""
+    """Return the files in which an organisation may allow servers by command."""
     return [os.path.join(find_managed(site), "managed-settings.json")]
 
 
@@ -116,9 +116,9 @@ class ServerApproval(Approval):
         return "approved" if any(_approves(one, name) for one in settings.values()) else "pending"
 
     def tell_why_not(self, source: Source, file: File, name: str) -> str:
-        """Return why it does not start a server; nothing if it does."""
-        said = {"pending": "you have not approved it in Claude Code", "rejected": OFF}
-        return said.get(self.find_state(source, file, name), "")
+        """Return why it does not start a server; "" if it does."""
+        reasons = {"pending": "you have not approved it in Claude Code", "rejected": OFF}
+        return reasons.get(self.find_state(source, file, name), "")
 
     def explain(self, source: Source, file: File, names: list[str]) -> tuple[str, str] | None:
         """Return why it does not start a server, and what to do."""
@@ -129,20 +129,20 @@ class ServerApproval(Approval):
         state = self.find_state(source, file, name)
         if state == "rejected" and approving:
             message = (
-                f"{approving[0]} approves {name}, and {rejecting[0]} disables it, which counts"
+                f"{approving[0]} approves {name}, but {rejecting[0]} disables it, and that wins"
             )
-            return message, f"take it out of {_REJECTED} in {rejecting[0]}, if you want it"
+            return message, f"if you want it, remove it from {_REJECTED} in {rejecting[0]}"
         if state != "pending":
             return None
-        message = f"Claude Code does not start {name} in a terminal before you approve it"
+        message = f"Claude Code does not start {name} in a terminal until you approve it"
         if approving:
-            message += f"; {approving[0]} does, but counts only once you trust {project}"
-        return message, f"look at it, then run claude in {project} and answer what it asks"
+            message += f"; {approving[0]} approves it, but only once you trust {project}"
+        return message, f"review it, then run claude in {project} and answer its question"
 
     def tell_why_off(
         self, source: Source, path: Path, words: list[str], *, is_of_project: bool
     ) -> str:
-        """Return why it leaves out a server that it could start; nothing if it does not."""
+        """Return why it leaves out a server that it could start; "" if it does not."""
         own, name = find_own(source.site), str(path[-1])
         is_private = path[0] == "projects"
         if is_private and not os.path.isdir(str(path[1])):
@@ -165,7 +165,7 @@ def _read_settings(source: Source) -> dict[str, dict[str, Any]]:
         try:
             said = source.read(File(path, "settings")).get(())
         except FileRefused:
-            said = None  # it does not exist, or makes no sense
+            said = None  # it does not exist, or is invalid
         found[path] = said if isinstance(said, dict) else {}
     return found | {own.path: read_of_project(source, own, site.project)}
 

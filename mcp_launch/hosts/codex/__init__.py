@@ -1,15 +1,15 @@
-"""Codex: one process may run many threads, each with a server process of its own.
+"""Codex: one process may run many threads, each with its own server process.
 
-A server is told nothing of its thread. But before Codex (0.147 and later) starts a
+Codex does not give a server its thread id. But before Codex (0.147 and later) starts a
 thread's servers it holds `thread-writer-locks/<thread>.lock` open, so the open locks of
-its process are the candidates. One is near certain. Several are a guess, and a poor one
-when threads start at once: all their locks are there before the first server is, and no
-directory is recorded yet, so one server in N is told its own thread.
+its process are the candidates. A single one is almost certain. Several are a guess, and a
+poor one when threads start at once: all their locks exist before the first server does, and
+no directory is recorded yet, so only one server in N gets its own thread.
 
-An open rollout without a lock is no candidate: it is written only with the first turn,
-so when a server starts it is an older thread's (Codex 0.125 after `/new`: three times out
-of three). `CODEX_THREAD_ID` in our environment belongs to an outer Codex, in whose shell
-this one was started: it is never believed.
+An open rollout without a lock is not a candidate: it is written only with the first turn,
+so when a server starts it belongs to an older thread (Codex 0.125 after `/new`: three times
+out of three). `CODEX_THREAD_ID` in our environment belongs to an outer Codex, in whose shell
+this one was started: it is never trusted.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ if TYPE_CHECKING:
 _LOCKS = "/thread-writer-locks/"
 _ID_LENGTH = 36
 
-# The first line of a rollout holds the model's whole instructions; what we want of it
-# stands before them, but read enough for a line of any sane size.
+# The first line of a rollout contains the model's whole instructions. What we need comes
+# before them, but JSON is parsed whole, so read enough for a line of any sane size.
 _ROLLOUT_HEAD = 1 << 20
 
 
-# Where a call tells its session and its thread.
-_TOLD = ("the call's _meta.sessionId", "the call's _meta.threadId", "")
-_TOLD_IN_TURN = 'the call\'s _meta["x-codex-turn-metadata"]'
+# Where a call names its session and its thread.
+_IN_META = ("the call's _meta.sessionId", "the call's _meta.threadId", "")
+_IN_TURN = 'the call\'s _meta["x-codex-turn-metadata"]'
 
 
 class _CodexCallers(Callers):
-    origins: tuple[str, str, str] = _TOLD
+    origins: tuple[str, str, str] = _IN_META
     telling = ("threadId", "sessionId")
 
     def read(self, meta: dict[str, Json]) -> Caller | None:
         thread, session = meta.get("threadId"), meta.get("sessionId")
         if isinstance(thread, str) and isinstance(session, str) and thread:
-            self.origins = _TOLD
+            self.origins = _IN_META
             return (session or None, thread, None)
-        # Codex before 0.157 tells no session, or (0.117 to 0.122) neither, but in here.
-        turn = meta.get("x-codex-turn-metadata")
-        told = turn if isinstance(turn, dict) else {}
-        thread = pick_text(meta, "threadId") or pick_text(told, "thread_id")
-        session = pick_text(meta, "sessionId") or pick_text(told, "session_id")
+        # Codex before 0.157 names the session, and 0.117 to 0.122 also the thread, only in here.
+        member = meta.get("x-codex-turn-metadata")
+        turn = member if isinstance(member, dict) else {}
+        thread = pick_text(meta, "threadId") or pick_text(turn, "thread_id")
+        session = pick_text(meta, "sessionId") or pick_text(turn, "session_id")
         self.origins = (
-            _TOLD[0] if "sessionId" in meta else _TOLD_IN_TURN,
-            _TOLD[1] if "threadId" in meta else _TOLD_IN_TURN,
+            _IN_META[0] if "sessionId" in meta else _IN_TURN,
+            _IN_META[1] if "threadId" in meta else _IN_TURN,
             "",
         )
         return (session, thread, None) if thread else None
 
 
 class Codex(HostIdentity):
-    """The facts."""
+    """How Codex identifies threads."""
 
     told_later = ("session", "thread")
     thread_variable = "CODEX_THREAD_ID"
@@ -72,14 +72,14 @@ class Codex(HostIdentity):
         super().__init__("codex", "Codex", "one thread")
 
     def identify(self, sighting: Sighting) -> Identity:
-        """Choose among the open threads of the process that started us."""
+        """Return the thread that we serve, from the open threads of the process that started us."""
         process = sighting.process
         if process is None or not sighting.is_starter:
-            nothing = Missing(["the Codex process above us did not start us itself"])
+            nothing = Missing(["the Codex process above us did not start us directly"])
             return Identity(nothing, nothing)
         pid = process.identity.pid
         if os.path.realpath(sighting.cwd) in map(os.path.realpath, self.find_homes(sighting)):
-            nothing = Missing([f"started in Codex's own home {sighting.cwd}: for no thread"])
+            nothing = Missing([f"started in Codex's own home {sighting.cwd}: without a thread"])
             return Identity(nothing, nothing)
         threads = self.list_open_threads(sighting.table, pid)
         if not threads:
@@ -88,7 +88,7 @@ class Codex(HostIdentity):
         return _choose(threads, sighting, pid)
 
     def find_homes(self, sighting: Sighting) -> list[str]:
-        """Return CODEX_HOME: Codex starts a server there when it has no thread for it."""
+        """Return CODEX_HOME: Codex starts a server there if it is not for a thread."""
         homes = [find_home_directory(sighting.environ) + "/.codex"]
         if sighting.process is not None:
             pid = sighting.process.identity.pid
@@ -97,12 +97,13 @@ class Codex(HostIdentity):
         return homes
 
     def find_contradiction(self, sighting: Sighting, place: Found) -> Found | None:
-        """Compare with the threads of an app server that started us in its own directory.
+        """Return the directory of the newest thread, if an app server started us in its own.
 
         Codex starts a server in its thread's directory, which may be newer than the record (a
-        thread resumed elsewhere), or in the one that the entry names: both are its user's
-        choice. Only the directory of its own process is nobody's, and only of an app server,
-        which its user did not start there for this thread. In CODEX_HOME it is for no thread.
+        thread resumed elsewhere), or in the one that the entry names: both are the user's
+        choice. Only the directory of the Codex process itself is not, and only if it is an app
+        server, which the user did not start there for this thread. In CODEX_HOME the server is
+        not for a thread.
         """
         process = sighting.process
         if process is None or not sighting.is_starter:
@@ -114,7 +115,7 @@ class Codex(HostIdentity):
         if not self.is_daemon(table, pid) or not is_same_directory(own, place.value):
             return None
         threads = self.list_open_threads(table, pid)
-        # A thread without a record may be the one that we are for.
+        # We may be for a thread without a record.
         if any(one.cwd is None or is_same_directory(one.cwd, place.value) for one in threads):
             return None
         newest = max(threads, key=lambda one: _created(one.id), default=None)
@@ -123,23 +124,23 @@ class Codex(HostIdentity):
         return Found(newest.cwd, f"the record of Codex's thread {newest.id}")
 
     def is_daemon(self, table: ProcessTable, pid: int) -> bool:
-        """Tell whether a process is an app server."""
+        """Return whether a process is an app server."""
         return "app-server" in table.read_argv(pid)
 
     def list_open_threads(self, table: ProcessTable, pid: int) -> list[Thread]:
         """Return the threads whose locks a process holds."""
         return list_open_threads(table.list_open_files(pid))
 
-    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
-        """Read the thread of each call: the authority over every guess."""
+    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call has it
+        """Return a reader of the thread in each call, which overrides every guess."""
         return _CodexCallers()
 
     def default_variables(
         self,
-        session: Found | Missing,  # noqa: ARG002  # it has no variable of its own
+        session: Found | Missing,  # noqa: ARG002  # Codex has no variable for it
         thread: Found | Missing,
     ) -> dict[str, Found]:
-        """Return what codex#19937 asks for."""
+        """Return the thread in the variable that codex#19937 asks for."""
         return {"CODEX_THREAD_ID": thread} if isinstance(thread, Found) else {}
 
 
@@ -156,7 +157,7 @@ def list_open_threads(paths: list[str]) -> list[Thread]:
 
 
 def _is_id(name: str) -> bool:
-    # Leaves out `.coordination.lock`.
+    # Excludes `.coordination.lock`.
     return len(name) == _ID_LENGTH and name.count("-") == 4  # noqa: PLR2004  # a UUID's
 
 
@@ -169,7 +170,7 @@ def _describe(thread_id: str, rollout: str | None) -> Thread:
         with open(rollout, "rb") as file:
             record = json_text.parse(file.readline(_ROLLOUT_HEAD))
     except (OSError, ValueError, RecursionError):
-        # Being written, moved to the archive between our look and now, or not Codex's.
+        # It is being written, was just moved to the archive, or is not Codex's.
         record = None
     payload = record.get("payload") if isinstance(record, dict) else None
     if not isinstance(payload, dict):
@@ -188,7 +189,7 @@ def _choose(threads: list[Thread], sighting: Sighting, pid: int) -> Identity:
         taken = sighting.list_confirmed_threads()
         left = [one for one in left if one.id not in taken]
     if not left:
-        seen = f"{len(threads)} open threads in Codex's process {pid}, each another directory's"
+        seen = f"{len(threads)} open threads in Codex's process {pid}, all in other directories"
         return Identity(Missing([seen]), Missing([seen]))
     thread = left[0] if len(left) == 1 else _guess(left, sighting)
     evidence = (
@@ -197,8 +198,8 @@ def _choose(threads: list[Thread], sighting: Sighting, pid: int) -> Identity:
         else f"a guess: the newest of {len(left)} open threads of Codex's process {pid}"
     )
     return Identity(
-        # A root thread's session is the thread itself; a sub-agent has a rollout by the
-        # time its server starts, and the rollout names the root.
+        # A root thread is its own session. A sub-agent has a rollout by the time its server
+        # starts, and the rollout names the root.
         Found(thread.session or thread.id, evidence),
         Found(thread.id, evidence),
         "tentative",
@@ -208,10 +209,10 @@ def _choose(threads: list[Thread], sighting: Sighting, pid: int) -> Identity:
 
 
 def _drop_elsewhere(threads: list[Thread], sighting: Sighting) -> list[Thread]:
-    """Drop the threads that are recorded to work in another directory.
+    """Return the threads without those that are recorded in another directory.
 
-    Only an app-server can hold other people's threads. In `codex exec` and the like a
-    different directory merely means that the server's entry has a `cwd` of its own.
+    Only an app server can have threads of other directories. In `codex exec` and the like, a
+    different directory only means that the server's entry has a `cwd`.
     """
     here = os.path.realpath(sighting.cwd)
     left = [one for one in threads if one.cwd is None or os.path.realpath(one.cwd) == here]
@@ -222,7 +223,7 @@ def _drop_elsewhere(threads: list[Thread], sighting: Sighting) -> list[Thread]:
 
 
 def _guess(threads: list[Thread], sighting: Sighting) -> Thread:
-    """Take the newest thread that is older than we are."""
+    """Return the newest thread that is older than our process."""
     age = sighting.table.started_seconds_ago(os.getpid())
     started = time.time() - (age or 0.0)
     older = [one for one in threads if _created(one.id) <= started]

@@ -1,4 +1,4 @@
-"""Codex: TOML, for the user and for a project."""
+"""Codex's files: TOML, for the user and for a project."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.site import Site
 
-# What it leaves of its own environment, besides what an entry's `env_vars` name.
+# The variables that it passes on, besides those that an entry's `env_vars` names.
 _PASSES = frozenset(
     {
         *("HOME", "LOGNAME", "PATH", "SHELL", "USER", "__CF_USER_TEXT_ENCODING"),
@@ -50,8 +50,8 @@ _PASSES = frozenset(
     }
 )
 
-# Measured with 0.166: without `required`, the model is asked without the tools of a server
-# that is not ready so soon.
+# How long, in seconds, Codex waits for a server without `required` before it prompts the model
+# without its tools (measured with 0.166).
 GRACE = 1.0
 
 
@@ -69,12 +69,12 @@ def _list_files(site: Site) -> list[File]:
 
 
 def _list_of_project(site: Site) -> list[str]:
-    """Return the files of a project: up to its repository's root, or its own alone."""
+    """Return the files of a project: up to its repository's root, or only its own."""
     return list_upward(site, ".codex", "config.toml")[: count_inside(site)]
 
 
 def _list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wait]:
-    del environ  # it has nothing to say
+    del environ  # it has no such setting
     patience = _read_patience(entry)
     last = Wait(
         patience,
@@ -85,8 +85,8 @@ def _list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wa
         return [last]
     first = Wait(
         GRACE,
-        f"Codex waits {GRACE:g} s before it goes on without them",
-        f"set required = true in the entry to have Codex wait for it, or {FASTER}",
+        f"Codex waits {GRACE:g} s, then continues without them",
+        f"set required = true in the entry to make Codex wait for it, or {FASTER}",
     )
     return [last, first]
 
@@ -116,12 +116,12 @@ CONFIG = HostConfig(
         environment=Environment(list_passed=lambda _: _PASSES, has_env_vars=True),
         texts=Texts(
             replaces_nothing=True,
-            left_alone=re.compile(f"{BRACED_VARIABLE}|{BARE_VARIABLE}|{TILDE}"),
+            unexpanded=re.compile(f"{BRACED_VARIABLE}|{BARE_VARIABLE}|{TILDE}"),
         ),
         limits=Limits(
             _list_waits,
             answer=AnswerTimeout("tool_timeout_sec", 1, default=300),
-            # What 0.166 says of a name when it starts a server; before, it was less.
+            # The rule of 0.166; earlier releases allowed fewer characters.
             server_name=re.compile(r"[a-zA-Z0-9_:@/.-]+"),
             name_rule="letters, digits and - _ . : @ /",
         ),
@@ -133,8 +133,8 @@ CONFIG = HostConfig(
         processes="one for each thread",
         starts_without_shell=True,
         losses=(
-            ("user", "Codex does not start, neither in a terminal nor in an editor"),
-            ("project", "Codex does not start in this project if it trusts it"),
+            ("user", "Codex does not start, in a terminal or in an editor"),
+            ("project", "Codex does not start in this project if the project is trusted"),
         ),
         keys=EntryKeys(list_ignored, refuses_files=True, list_refusing=list_refusing),
     ),

@@ -42,7 +42,7 @@ class ProjectTrust(Approval):
         return "pending"
 
     def tell_why_not(self, source: Source, file: File, name: str) -> str:
-        """Return why it does not start a server; nothing if it does."""
+        """Return why it does not start a server; "" if it does."""
         is_trusted = self.find_state(source, file, name) == "approved"
         return "" if is_trusted else f"Codex does not trust {_list_roots(file)[-1]}"
 
@@ -52,21 +52,21 @@ class ProjectTrust(Approval):
         state = self.find_state(source, file, "")
         if state == "approved" or _is_unreadable(source, own):
             return None
-        said = f"Codex does not trust {root}"
+        why = f"Codex does not trust {root}"
         if state == "rejected":
-            said = f"{own.path} says that {root} is untrusted"
-        message = f"{said}: it does not read this file, and does not start {', '.join(names)}"
+            why = f"{own.path} marks {root} as untrusted"
+        message = f"{why}: it does not read this file, and does not start {', '.join(names)}"
         written = f'[projects."{root}"] trust_level = "trusted" into {own.path}'
-        return message, f"if you trust it, run codex in {root} and say so; that writes {written}"
+        return message, f"if you trust it, run codex in {root} and confirm; that writes {written}"
 
 
 def _list_roots(file: File) -> list[str]:
-    """Return the directories by which it may know the project of a file."""
+    """Return the directories that it may trust to read a file of a project."""
     return list_roots(os.path.dirname(os.path.dirname(file.path)))
 
 
 def _is_unreadable(source: Source, own: File) -> bool:
-    """Tell whether nobody knows what the user's file says."""
+    """Return whether the user's file exists but cannot be read."""
     try:
         source.read(own)
     except FileRefused:

@@ -25,7 +25,7 @@ class _GooseCallers(Callers):
 
 
 class Goose(HostIdentity):
-    """The facts."""
+    """How Goose identifies sessions."""
 
     told_later = ("session",)
     session_variable = "AGENT_SESSION_ID"
@@ -34,7 +34,7 @@ class Goose(HostIdentity):
         super().__init__("goose", "Goose", "many sessions")
 
     def identify(self, sighting: Sighting) -> Identity:
-        """Take the id that Goose puts into a server's environment."""
+        """Return the session id that Goose puts into a server's environment."""
         session = sighting.environ.get("AGENT_SESSION_ID")
         if not session:
             return Identity(Missing(["AGENT_SESSION_ID is not set"]), self._no_thread())
@@ -46,11 +46,11 @@ class Goose(HostIdentity):
         session: Found | Missing,
         thread: Found | Missing,  # noqa: ARG002  # it has none
     ) -> dict[str, Found]:
-        """Return the session of the call for which a server was started anew."""
+        """Return the session of the call for which a server was started again."""
         return {"AGENT_SESSION_ID": session} if isinstance(session, Found) else {}
 
-    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each request tells
-        """Read session and directory of each request."""
+    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each request has it
+        """Return a reader of the session and directory in each request."""
         return _GooseCallers()
 
 

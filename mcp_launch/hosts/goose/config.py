@@ -1,4 +1,4 @@
-"""Goose: YAML, for the user; what it calls an extension may be something else than a server."""
+"""Goose's file: YAML, for the user; not every extension in it is a server."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _list_files(site: Site) -> list[File]:
     return [File(os.path.join(directory, "config.yaml"), "user", "yaml", (("extensions",),))]
 
 
-def _tell_why_not(entry: dict[str, Any]) -> str:
-    return "" if entry.get("type") == "stdio" else "it is a part of Goose"
+def _explain_skip(entry: dict[str, Any]) -> str:
+    return "" if entry.get("type") == "stdio" else "it is part of Goose"
 
 
 CONFIG = HostConfig(
@@ -27,7 +27,7 @@ CONFIG = HostConfig(
     "Goose",
     _list_files,
     (Shape(("cmd",), ("args",)),),
-    _tell_why_not,
+    _explain_skip,
     quirks=HostQuirks(
         program=HostProgram("goose", tells_version=True),
         environment=Environment(hands_all_on=True),

@@ -20,15 +20,15 @@ class _VSCodeCallers(Callers):
 
 
 class VsCode(HostIdentity):
-    """The facts."""
+    """How VS Code identifies conversations."""
 
     told_later = ("session",)
 
     def __init__(self) -> None:
         super().__init__("vscode", "VS Code", "many sessions")
 
-    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call tells
-        """Read the conversation of each call."""
+    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call has it
+        """Return a reader of the conversation in each call."""
         return _VSCodeCallers()
 
 

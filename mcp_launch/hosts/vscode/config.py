@@ -1,4 +1,4 @@
-"""VS Code: one file for the user, one in a workspace; comments are allowed."""
+"""VS Code's files: one for the user, one in a workspace; comments are allowed."""
 
 from __future__ import annotations
 

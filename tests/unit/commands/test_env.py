@@ -97,7 +97,7 @@ def test_in_a_terminal_there_is_no_host(desk: Desk) -> None:
     assert values(told)["MCP_LAUNCH_ID"] == "(new with each launch)"
     assert told["frame"]["session"] == {
         "value": None,
-        "origin": "this host tells no session id",
+        "origin": "this host gives no session id",
     }
     assert "MCP_LAUNCH_SESSION_ID" not in values(told)
     assert origins(told)["PATH"] == "inherited"
@@ -125,7 +125,7 @@ def test_in_codexs_shell_there_is_no_thread(desk: Desk) -> None:
 
     assert told["frame"]["thread"] == {
         "value": None,
-        "origin": "the Codex process above us did not start us itself",
+        "origin": "the Codex process above us did not start us directly",
     }
     assert removed(told) == {"CODEX_THREAD_ID": "not this session's"}
 
@@ -240,7 +240,7 @@ def test_what_would_stop_the_launch_hides_nothing_else(
     assert all(one["fix"] for one in told["problems"])
     assert {"PATH", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT"} <= values(told).keys()
     shown = desk.show(*words)
-    assert "the launch would stop: " in shown
+    assert "the launch would fail: " in shown
     assert "  fix: " in shown
 
 
@@ -472,8 +472,8 @@ def test_a_mistake_in_the_users_file_does_not_stop_an_entry_that_is_not_wrapped(
     shown = desk.show(server="docs")
 
     assert desk.code == 0
-    assert "once wrapped, the launch would stop: " in shown
-    assert "the launch would stop: " in desk.show(server="wrapped")
+    assert "once wrapped, the launch would fail: " in shown
+    assert "the launch would fail: " in desk.show(server="wrapped")
     assert desk.code == 1
 
 
@@ -663,7 +663,7 @@ UNKNOWN = {
     "a slip in a profile's": ("mien", "", "no host and no profile", "did you mean mine?"),
     "another host's": ("docs", "claude", "none of claude has a server docs", "lists those"),
     "no such host": ("docs", "codx", "there is no host codx", "did you mean codex?"),
-    "one that is not started": ("far", "", "it is not started but connected to", "a command"),
+    "one that is not started": ("far", "", "it is a remote server", "a command"),
 }
 
 
@@ -857,7 +857,7 @@ def test_why_a_thread_is_not_known_is_told(desk: Desk) -> None:
     explained = desk.tell(explain="CODEX_THREAD_ID")["explained"]
 
     whys = [step["why"] for step in explained["steps"]]
-    assert "the Codex process above us did not start us itself" in whys
+    assert "the Codex process above us did not start us directly" in whys
 
 
 def test_every_value_is_explained_as_it_is_shown(desk: Desk) -> None:
@@ -889,7 +889,7 @@ def test_looking_leaves_nothing_behind(desk: Desk) -> None:
 
 
 def test_a_host_goes_with_a_server(desk: Desk) -> None:
-    with pytest.raises(UsageError, match="--host goes with a server"):
+    with pytest.raises(UsageError, match="--host needs a server"):
         desk.tell(host="codex")
 
 
@@ -898,5 +898,5 @@ def test_a_person_sees_plain_lines_when_it_is_no_terminal(desk: Desk) -> None:
 
     assert "host          unknown" in shown[0]
     assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)
-    assert shown.index("mcp-launch sets:") < shown.index("handed on as it is:")
+    assert shown.index("mcp-launch sets:") < shown.index("passed on unchanged:")
     assert all(line == line.rstrip() for line in shown)

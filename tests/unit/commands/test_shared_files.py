@@ -160,7 +160,7 @@ def test_a_copy_is_kept_in_our_own_directory_for_the_user_alone(
     assert copy.read_text(encoding="utf-8") == TEXT
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-    assert f"a copy of it as it was is in {copy}" in capsys.readouterr().out
+    assert f"a copy of the original is in {copy}" in capsys.readouterr().out
     assert sorted(one.name for one in project.iterdir()) == [".git", ".mcp.json"]
 
 
@@ -222,7 +222,7 @@ def test_an_old_copy_beside_a_file_goes_only_if_it_holds_nothing_else(
 
     assert old.exists() is not is_same
     said = capsys.readouterr().out
-    assert (f"Note: {old} is a copy that mcp-launch 0.1.0 made" in said) is not is_same
+    assert (f"Note: {old} is a copy made by mcp-launch 0.1.0" in said) is not is_same
 
 
 def test_unwrap_says_what_stays_wrapped_elsewhere_and_all_undoes_it(
@@ -252,7 +252,7 @@ def test_unwrap_says_what_stays_wrapped_elsewhere_and_all_undoes_it(
 def test_all_and_a_file_exclude_each_other(project: Path) -> None:
     path = write(project / ".mcp.json")
 
-    with pytest.raises(UsageError, match="exclude each other"):
+    with pytest.raises(UsageError, match="cannot be combined"):
         unwrap(files=[str(path)], is_everywhere=True)
 
 
@@ -270,7 +270,7 @@ def test_a_recorded_file_that_is_gone_is_named_and_forgotten(
 
     said = capsys.readouterr().out
     assert f"{path} was wrapped and is gone" in said
-    assert f"A copy of it as it was is left in {copy}" in said
+    assert f"A copy of the original stays in {copy}" in said
     assert list(wrapped_files.list_files(str(state))) == []
 
 
@@ -381,7 +381,7 @@ def test_nobody_is_sent_to_restart_hosts_whose_files_could_not_be_written(
     assert wrap() == 1
 
     said = capsys.readouterr()
-    assert "stays as it is" in said.err
+    assert "was not changed" in said.err
     assert "Restart" not in said.out
 
 
@@ -551,7 +551,7 @@ def test_a_record_that_may_be_anothers_is_not_believed(how: str, state: Path) ->
 
     assert list(wrapped_files.list_files(str(state))) == []
     assert len(wrapped_files.list_doubts(str(state))) == 1
-    with pytest.raises(FileRefused, match="the record of what was wrapped"):
+    with pytest.raises(FileRefused, match="the record of wrapped files"):
         note(state, "/q/.mcp.json")
 
 
@@ -792,9 +792,9 @@ env_vars = ["A", { name = "T", source = "thread" }]
             "cursor",
             "json",
             '{"mcpServers": {"it": {"url": "https://example.org"}}}',
-            "it is not started but connected to",
+            "it is a remote server",
         ),
-        ("goose", "yaml", "extensions:\n  it:\n    type: builtin\n", "it is a part of Goose"),
+        ("goose", "yaml", "extensions:\n  it:\n    type: builtin\n", "it is part of Goose"),
     ],
     ids=["by its address", "built in"],
 )
@@ -811,7 +811,7 @@ def test_unwrap_gives_the_reason_that_wrap_gives(
 def test_a_name_that_is_there_twice_is_no_damage_to_a_file() -> None:
     text = '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'
 
-    with pytest.raises(FileRefused, match="/x:1:40: a is there twice") as caught:
+    with pytest.raises(FileRefused, match="/x:1:40: a appears twice") as caught:
         planned_changes.look(HOSTS["cursor"], File("/x", "user"), text, Wish(""))
 
     assert "keep one of them" in caught.value.fix
@@ -860,4 +860,4 @@ def test_doctor_says_that_the_other_findings_are_left_to_the_user(
 
     said = capsys.readouterr().out
     assert "would wrap it in" in said
-    assert "left to you: the fix that is shown with each says what to do" in said
+    assert "follow the fix shown above" in said

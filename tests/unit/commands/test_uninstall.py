@@ -159,7 +159,7 @@ def test_nothing_is_done_as_long_as_it_is_not_known_what_was_wrapped(
     assert uninstall() == 1
 
     said = capsys.readouterr().out
-    assert f"{copy} is a copy of a file that was wrapped" in said
+    assert f"{copy} is a copy of a wrapped file" in said
     assert (str(record) in said) is (how != "lost")
     assert copy.exists()
     assert "To remove the program" not in said
@@ -242,7 +242,7 @@ def test_the_copy_of_a_file_that_is_gone_is_named_before_it_is_removed(
 
     said = capsys.readouterr().out
     assert "on another branch or in a stash, bring it back first" in said
-    assert f"its copy {copy} is removed" in said
+    assert f"its copy {copy} will be removed" in said
     assert copy.exists()
     assert uninstall() == 0
     assert not state.exists()
@@ -327,4 +327,4 @@ def test_how_to_remove_the_program_is_said_as_it_was_installed(
 ) -> None:
     write(tmp_path / mark, "")
 
-    assert uninstall_command.tell_how_to_remove(str(tmp_path), "/x/bin/python") == how
+    assert uninstall_command.choose_removal_command(str(tmp_path), "/x/bin/python") == how

@@ -100,7 +100,7 @@ def test_what_is_left_alone_is_named_with_the_reason(codex_file: Path) -> None:
     said = " ".join(run_command("wrap", "--dry-run", COLUMNS="200").stdout.split())
 
     assert "docs npx -y docs wrap" in said
-    assert "web skipped: it is not started but connected to" in said
+    assert "web skipped: it is a remote server" in said
     assert "off off skipped: it is disabled" in said
     assert "Nothing was changed (--dry-run)." in said
     assert codex_file.read_text(encoding="utf-8") == CODEX
@@ -137,7 +137,7 @@ def test_a_server_that_is_nowhere_is_told() -> None:
     done = run_command("wrap", "dosc", "--yes")
 
     assert done.returncode == 2
-    assert "no file has a server dosc" in done.stderr
+    assert "no file has a server named dosc" in done.stderr
     assert "did you mean docs?" in done.stderr
 
 
@@ -252,7 +252,7 @@ def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: 
 
     said = " ".join(run_command("wrap", "--yes", COLUMNS="200").stdout.split())
 
-    assert "skipped: something else starts mcp-launch for it" in said
+    assert "skipped: it starts mcp-launch through another program" in said
     assert codex_file.read_text(encoding="utf-8") == text
 
 
@@ -279,7 +279,10 @@ def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
 
     said = " ".join(run_command("wrap", "--dry-run").stdout.split())
 
-    assert "it: Codex takes its relative cwd below from the directory in which its daemon" in said
+    assert (
+        "it: Codex resolves the relative cwd below against the directory in which its daemon"
+        in said
+    )
 
 
 def test_an_allowlist_of_commands_is_warned_of(

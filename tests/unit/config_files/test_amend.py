@@ -234,7 +234,7 @@ WRONG = {
     "a value that is none": (["--on-change", "x"], "--on-change (or MCP_LAUNCH_ON_CHANGE) does"),
     "a source that is none": (["--env", "A=x"], "asks for a source that does not exist"),
     "no value": (["--cwd"], "--cwd needs a value"),
-    "a name": (["--server", "x"], "--server is written by wrap itself"),
+    "a name": (["--server", "x"], "wrap writes --server itself"),
 }
 
 

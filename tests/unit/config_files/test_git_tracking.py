@@ -66,5 +66,5 @@ def test_an_extension_that_is_needed_and_not_known_leaves_it_unknown(tmp_path: P
     content = struct.pack(">4sII4sI", b"DIRC", 2, 0, b"newx", 0)
     (tmp_path / "index").write_bytes(seal(content))
 
-    with pytest.raises(git_index.IndexUnreadable, match="not known"):
+    with pytest.raises(git_index.IndexUnreadable, match="unknown"):
         git_index.look_up(str(tmp_path), "sha1", b"a")

@@ -54,14 +54,14 @@ def configure(machine: FakeMachine, *command: str, path: str = CLAUDE, **entry: 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("npx codex mcp-server", "codex on npm is a generator of documentation"),
+        ("npx codex mcp-server", "codex on npm is a documentation generator"),
         ("npx -y codex@latest", "codex on npm"),
         ("npx --yes --package codex codex", "codex on npm"),
-        ("cmd /c npx -y claude", "claude on npm is no program of Anthropic's"),
+        ("cmd /c npx -y claude", "claude on npm is not a program by Anthropic"),
         ("bunx claude-code", "claude-code on npm is a pointer"),
-        ("pnpm dlx gemini", "gemini on npm is a tool for screenshots"),
+        ("pnpm dlx gemini", "gemini on npm is a screenshot tool"),
         ("npm exec -- mcp-server-filesystem /x", "mcp-server-filesystem on npm"),
-        ("uvx codex", "codex on PyPI is a reader of comics"),
+        ("uvx codex", "codex on PyPI is a comic reader"),
         ("uvx --python 3.12 --from claude-code==1 claude", "claude-code on PyPI is empty"),
         ("pipx run claude", "claude on PyPI is empty"),
         ("uv tool run mcp-server-memory", "mcp-server-memory on PyPI is empty"),
@@ -108,10 +108,10 @@ def test_npx_prefers_what_is_installed(machine: FakeMachine) -> None:
 @pytest.mark.parametrize(
     ("command", "installed", "told"),
     [
-        ("codex mcp-server", "0.166.0", "Codex 0.166.0, which is installed, has no mcp-server"),
-        ("/opt/bin/codex -c a=b mcp-server", "0.154.0", "Codex 0.154.0"),
+        ("codex mcp-server", "0.166.0", "the installed Codex 0.166.0 has no mcp-server"),
+        ("/opt/bin/codex -c a=b mcp-server", "0.154.0", "the installed Codex 0.154.0"),
         ("codex mcp-server", "0.153.4", ""),
-        ("codex mcp-server", "0.154.0-alpha.2", "Codex 0.154.0-alpha.2"),
+        ("codex mcp-server", "0.154.0-alpha.2", "the installed Codex 0.154.0-alpha.2"),
         ("codex mcp-server", "0.153.5-alpha.1", ""),
         ("codex mcp-server", "", ""),
         ("codex app-server", "0.166.0", ""),
@@ -160,13 +160,18 @@ def test_cmd_before_a_command_is_told(machine: FakeMachine) -> None:
 @pytest.mark.parametrize(
     ("path", "command", "entry", "told"),
     [
-        (CODEX, "claude mcp serve", {}, "Codex waits by itself 300 s"),
-        (CODEX, "claude mcp serve", {"tool_timeout_sec": 60}, "Codex waits 60 s"),
+        (CODEX, "claude mcp serve", {}, "Codex waits only 300 s for an answer by default"),
+        (CODEX, "claude mcp serve", {"tool_timeout_sec": 60}, "Codex waits only 60 s"),
         (CODEX, "claude mcp serve", {"tool_timeout_sec": 600}, ""),
-        (CODEX, "npx -y @anthropic-ai/claude-code mcp serve", {}, "Codex waits by itself"),
-        (CODEX, "npx -y claude-mcp", {}, "Codex waits by itself"),
+        (
+            CODEX,
+            "npx -y @anthropic-ai/claude-code mcp serve",
+            {},
+            "Codex waits only 300 s for an answer by default",
+        ),
+        (CODEX, "npx -y claude-mcp", {}, "Codex waits only 300 s for an answer by default"),
         (CODEX, "npx -y docs", {}, ""),
-        (CLAUDE, "codex mcp-server", {"timeout": 60000}, "Claude Code waits 60 s"),
+        (CLAUDE, "codex mcp-server", {"timeout": 60000}, "Claude Code waits only 60 s"),
         (CLAUDE, "codex mcp-server", {"timeout": 600000}, ""),
         (CLAUDE, "codex mcp-server", {}, ""),
     ],
@@ -250,7 +255,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: FakeMachine) ->
     file.write_text("{}", "utf-8")
 
     assert finding.repair
-    with pytest.raises(FileRefused, match="stays as it is"):
+    with pytest.raises(FileRefused, match="was not changed"):
         finding.repair.act()
 
 
@@ -283,7 +288,7 @@ def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
     [finding] = look(machine, not_wrapped)
 
     assert (finding.code, finding.level) == ("ML116", "error")
-    assert ("may not be executed" if is_there else "does not exist") in finding.message
+    assert ("is not executable" if is_there else "does not exist") in finding.message
     assert finding.repair
     finding.repair.act()
     assert look(machine, not_wrapped) == []

@@ -20,7 +20,7 @@ from mcp_launch.doctor.checks import (
     program_not_runnable,
 )
 from mcp_launch.doctor.checks.binary_format import System
-from mcp_launch.doctor.checks.version_manager import tell_why_shim_fails
+from mcp_launch.doctor.checks.version_manager import explain_shim_failure
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import program_help
 from mcp_launch.machine import host_environment
@@ -155,7 +155,7 @@ def test_claude_desktop_does_not_find_what_the_shell_finds(machine: FakeMachine)
     finding = only(machine)
     assert "is not on the PATH that Claude Desktop gives (/usr/local/bin:" in finding.message
     assert finding.message.endswith(f"your shell finds {found}")
-    assert finding.fix == f"write {found} instead of uvx-of-mine"
+    assert finding.fix == f"replace uvx-of-mine with {found}"
 
 
 @pytest.mark.usefixtures("mac")
@@ -227,7 +227,7 @@ def test_a_tilde_is_nobodys_home_to_hosts_that_do_not_know_it(
     configure(machine, host, command="~/bin/some-server")
     finding = only(machine)
     assert finding.code == "ML201"
-    assert "takes ~/bin/some-server as it is written" in finding.message
+    assert "does not expand ~/bin/some-server" in finding.message
     assert finding.fix == f"write {machine.home}/bin/some-server"
 
 
@@ -288,7 +288,7 @@ def test_a_launcher_without_its_path_is_not_found_by_claude_desktop(machine: Fak
     args = ["run", "--cwd", "~", "--", "/bin/sh"]
     configure(machine, "claude-desktop", command="mcp-launch", args=args)
     finding = only(machine)
-    assert finding.fix == f"write {machine.home}/bin/mcp-launch instead of mcp-launch"
+    assert finding.fix == f"replace mcp-launch with {machine.home}/bin/mcp-launch"
     machine.platform = "linux"
     configure(machine, "claude", command="mcp-launch", args=["run", "--", "/bin/sh"])
     assert check(machine) == []
@@ -391,12 +391,12 @@ def test_a_relative_place_is_judged_where_it_is_known(
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        (".nvm/versions/node/v20.1.0/bin/npx", "is v20.1.0 of nvm: the server stays with it"),
-        (".local/share/fnm/node-versions/v20.1.0/installation/bin/npx", "is v20.1.0 of fnm"),
-        (".volta/tools/image/node/20.1.0/bin/npx", "is 20.1.0 of volta"),
-        (".local/share/mise/installs/node/20.1.0/bin/npx", "is 20.1.0 of mise"),
-        (".asdf/installs/nodejs/20.1.0/bin/npx", "is 20.1.0 of asdf"),
-        (".pyenv/versions/3.11.7/bin/uvx", "is 3.11.7 of pyenv"),
+        (".nvm/versions/node/v20.1.0/bin/npx", "is nvm's v20.1.0: the server keeps using it"),
+        (".local/share/fnm/node-versions/v20.1.0/installation/bin/npx", "is fnm's v20.1.0"),
+        (".volta/tools/image/node/20.1.0/bin/npx", "is volta's 20.1.0"),
+        (".local/share/mise/installs/node/20.1.0/bin/npx", "is mise's 20.1.0"),
+        (".asdf/installs/nodejs/20.1.0/bin/npx", "is asdf's 20.1.0"),
+        (".pyenv/versions/3.11.7/bin/uvx", "is pyenv's 3.11.7"),
         (".local/state/fnm_multishells/123_456/bin/npx", "fnm made for one shell"),
     ],
 )
@@ -442,7 +442,7 @@ def test_a_shim_of_pyenv_finds_nothing_in_a_project_of_another_python(machine: F
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({}, "asdf has no version for {project}, nor for all places"),
+        ({}, "asdf has no version for {project}, and no global one"),
         ({".tool-versions": "nodejs 20.1.0"}, ""),
         ({"~/.tool-versions": "nodejs 20.1.0"}, ""),
         ({"~/.asdfrc": "legacy_version_file = yes"}, ""),
@@ -456,7 +456,7 @@ def test_a_shim_of_asdf_needs_somebody_to_choose(
         machine.write(path, text)
     shim = install(machine, "~/.asdf/shims/npx")
     place, home = str(machine.project), str(machine.home)
-    assert tell_why_shim_fails(shim, place, {}, home) == why.format(project=place)
+    assert explain_shim_failure(shim, place, {}, home) == why.format(project=place)
 
 
 # ML203, ML204
@@ -533,7 +533,7 @@ LINUX, MAC = System("linux", "x86_64"), System("darwin", "x86_64")
     [
         (make_elf(62), LINUX, ""),
         (make_elf(3), LINUX, ""),
-        (make_elf(183), LINUX, "a program for aarch64, and this machine is x86_64"),
+        (make_elf(183), LINUX, "a program for aarch64, but this machine is x86_64"),
         (make_elf(183), System("linux", "aarch64"), ""),
         (make_elf(62), System("linux", "aarch64"), "a program for x86_64"),
         (make_elf(183), System("linux", "x86_64", has_emulators=True), ""),
@@ -601,7 +601,7 @@ def test_docker_needs_what_codex_strips(machine: FakeMachine) -> None:
     configure(machine, "codex", command="docker", args=DOCKER)
     finding = only(machine)
     assert finding.code == "ML205"
-    assert finding.message == "Codex does not hand TOKEN on, and docker is to pass it on"
+    assert finding.message == "Codex does not pass TOKEN on, but docker expects it (-e)"
     assert finding.fix == 'add "TOKEN" to env_vars in [mcp_servers.it]: env_vars = ["TOKEN"]'
     configure(machine, "codex", command="docker", args=DOCKER, env_vars=["TOKEN"])
     assert check(machine) == []
@@ -610,9 +610,9 @@ def test_docker_needs_what_codex_strips(machine: FakeMachine) -> None:
 @pytest.mark.parametrize(
     ("host", "message", "fix"),
     [
-        ("claude-desktop", "Claude Desktop does not hand TOKEN on", "the `env` of the entry"),
-        ("cline", "Cline does not hand TOKEN on", "the `env` of the entry"),
-        ("gemini", "Gemini CLI does not hand TOKEN on", '"env": {"TOKEN": "$TOKEN"}'),
+        ("claude-desktop", "Claude Desktop does not pass TOKEN on", "the `env` of the entry"),
+        ("cline", "Cline does not pass TOKEN on", "the `env` of the entry"),
+        ("gemini", "Gemini CLI does not pass TOKEN on", '"env": {"TOKEN": "$TOKEN"}'),
     ],
 )
 def test_other_hosts_strip_it_too(machine: FakeMachine, host: str, message: str, fix: str) -> None:
@@ -697,15 +697,15 @@ def test_a_host_that_was_started_too_early_is_to_be_started_anew(machine: FakeMa
     machine.table.variables[7] = {"PATH": machine.environ["PATH"]}
     configure(machine, "claude", command="docker", args=DOCKER)
     finding = only(machine)
-    assert "the Claude Code that runs now was started without TOKEN" in finding.message
-    assert finding.fix == "start Claude Code again from where TOKEN is set"
+    assert "the running Claude Code was started without TOKEN" in finding.message
+    assert finding.fix == "restart Claude Code from where TOKEN is set"
 
 
 def test_a_script_of_the_shell_needs_what_it_uses(machine: FakeMachine) -> None:
     machine.environ |= {"TOKEN": "x", "OTHER": "x"}
     script = "export OTHER=1; exec server --token \"$TOKEN\" --other $OTHER '$QUOTED' ${UNSET}"
     configure(machine, "codex", command="/bin/sh", args=["-c", script])
-    assert only(machine).message == "Codex does not hand TOKEN on, and its script for sh uses it"
+    assert only(machine).message == "Codex does not pass TOKEN on, but its script for sh uses it"
     configure(machine, "codex", command="/bin/sh", args=["-lc", script])
     assert check(machine) == []  # its own files may set it
 
@@ -746,8 +746,8 @@ def test_what_a_script_uses_is_told_from_what_it_makes(script: str, names: list[
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--env", "TOKEN=local"], "TOKEN is not set anywhere, and TOKEN is to be taken from it"),
-        (["--server", "it"], "TOKEN is not set anywhere, and the profile's env uses it for KEY"),
+        (["--env", "TOKEN=local"], "TOKEN is not set anywhere, but --env or a profile"),
+        (["--server", "it"], "TOKEN is not set anywhere, but the profile's env uses it for KEY"),
     ],
     ids=["an option", "a profile"],
 )
@@ -776,10 +776,9 @@ def test_a_key_of_the_entry_is_kept_back_if_it_is_the_hosts_own(
     configure(machine, "claude", command=launcher, args=words, env={"OPENAI_API_KEY": given})
     found = [(one.code, one.message, one.fix) for one in check(machine)]
     message = (
-        "the entry gives OPENAI_API_KEY, but --pass-env safe keeps it back: Claude Code has it "
-        "itself"
+        "the entry sets OPENAI_API_KEY, but --pass-env safe removes it: Claude Code has it itself"
     )
-    fix = "write --env OPENAI_API_KEY=local behind run in its args"
+    fix = "add --env OPENAI_API_KEY=local after run in its args"
     assert found == [("ML205", message, fix)] * count
 
 
@@ -789,7 +788,7 @@ def test_what_the_launcher_takes_out_is_not_the_hosts_fault(machine: FakeMachine
     words = ["run", "--pass-env", "OTHER", "--", docker, *DOCKER]
     configure(machine, "claude", command=launcher, args=words)
     finding = only(machine)
-    assert "--pass-env (or a profile's pass_env) takes TOKEN out" in finding.message
+    assert "--pass-env (or a profile's pass_env) removes TOKEN" in finding.message
     words[2] = "OTHER,TOKEN"
     configure(machine, "claude", command=launcher, args=words)
     assert check(machine) == []
@@ -814,7 +813,7 @@ def test_a_hosts_credentials_are_named_and_never_shown(machine: FakeMachine) -> 
     finding = only(machine)
     assert finding.code == "ML206"
     assert finding.message == (
-        "Claude Code hands its credentials on to 1 of its servers (it): ANTHROPIC_API_KEY"
+        "Claude Code passes its credentials on to 1 of its servers (it): ANTHROPIC_API_KEY"
     )
     assert "run: mcp-launch wrap --host claude -- --pass-env safe; or write" in finding.fix
     assert finding.subject == ("claude", "", "", "", 0, 0, 0)

@@ -108,7 +108,7 @@ def test_a_file_in_the_way_of_the_state_is_told(machine: FakeMachine) -> None:
     path = machine.write("~/.local", "")
     finding = only(machine)
     assert finding.code == "ML012"
-    assert finding.message.endswith(f"{path} is not a directory; launches leave no lease")
+    assert finding.message.endswith(f"{path} is not a directory; launches cannot write leases")
     assert finding.fix == f"move {path} away"
 
 
@@ -145,7 +145,7 @@ def test_what_is_open_to_others_can_be_closed(machine: FakeMachine, state: Path)
 
 def test_a_state_that_cannot_be_written_is_told(machine: FakeMachine, state: Path) -> None:
     state.chmod(0o500)
-    assert "you may not write into" in run_unprivileged(lambda: only(machine).message)
+    assert "is not writable" in run_unprivileged(lambda: only(machine).message)
     state.chmod(0o700)
 
 
@@ -165,7 +165,7 @@ def test_a_lease_that_is_not_believed_is_told(machine: FakeMachine, state: Path)
     finding = only(machine)
 
     assert (finding.code, finding.subject.file) == ("ML012", f"{state}/leases/bad.json")
-    assert "it is not believed" in finding.message
+    assert "it is not trusted" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_a_lease_that_is_not_believed_is_told(machine: FakeMachine, state: Path)
 )
 def test_a_full_disk_is_told(blocks: int, files: int, codes: list[str]) -> None:
     room = os.statvfs_result((4096, 4096, 1 << 20, blocks, blocks, 1000, files, files, 0, 255))
-    assert list_codes(our_installation.tell_room("/state", lambda _: room)) == codes
+    assert list_codes(our_installation.check_room("/state", lambda _: room)) == codes
 
 
 def test_a_file_system_that_does_not_count_files_is_not_full() -> None:
     room = os.statvfs_result((4096, 4096, 1 << 20, 1 << 20, 1 << 20, 0, 0, 0, 0, 255))
-    assert list_codes(our_installation.tell_room("/state", lambda _: room)) == []
+    assert list_codes(our_installation.check_room("/state", lambda _: room)) == []
 
 
 # ML013, ML014
@@ -274,7 +274,9 @@ def test_a_project_that_could_not_be_trusted_is_told_why(machine: FakeMachine) -
     file = machine.write(".mcp-launch.toml", "[servers")
     finding = only(machine)
     assert finding.code == "ML014"
-    assert finding.message.startswith("it is not trusted, and could not be: this is not valid TOML")
+    assert finding.message.startswith(
+        "it is not trusted, and cannot be until this is fixed: this is not valid"
+    )
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
 
 

@@ -235,10 +235,10 @@ def test_a_fix_can_be_done_as_it_is_written(machine: FakeMachine) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ('bearer_token_env_var = "GITHUB_TOKEN"', "Codex does not hand GITHUB_TOKEN on"),
+        ('bearer_token_env_var = "GITHUB_TOKEN"', "Codex does not pass GITHUB_TOKEN on"),
         ('env = { AUTH_MODE = "docker" }', "docker was not found on PATH"),
         ("", 'add it to the entry: "env": {"GITHUB_TOKEN": "$GITHUB_TOKEN"}'),
-        ("", "docs ended; its last words: KeyError: 'CLAUDE_PROJECT_DIR'"),
+        ("", "docs ended; its last lines on stderr: KeyError: 'CLAUDE_PROJECT_DIR'"),
     ],
 )
 def test_what_is_no_secret_stays_in_what_is_shown(
@@ -260,7 +260,7 @@ def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: Fak
 
 
 def test_where_nothing_is_wrong_it_says_so(machine: FakeMachine) -> None:
-    assert show(machine.survey(), []).strip() == "Nothing is wrong with 0 servers of 0 hosts."
+    assert show(machine.survey(), []).strip() == "No problems found with 0 servers of 0 hosts."
 
 
 def test_what_is_in_files_can_do_nothing_to_a_terminal(machine: FakeMachine) -> None:

@@ -77,7 +77,7 @@ def test_codex_merges_what_is_in_both_files(machine: FakeMachine) -> None:
     [finding] = look(machine, name_checks)
 
     assert finding.code == "ML107"
-    assert "with the project's command goes the user's args" in finding.message
+    assert "the result has the project's command and the user's args" in finding.message
     machine.write(OF_PROJECT, '[mcp_servers.docs]\nurl = "http://x"\n')
     [finding] = look(machine, name_checks)
     assert "a command and a url, and Codex does not start" in finding.message
@@ -113,21 +113,21 @@ def test_claude_code_takes_one_of_several(machine: FakeMachine) -> None:
 
     [finding] = look(machine, name_checks)
     assert finding.code == "ML107"
-    assert "takes the one of user alone until you approve the project's" in finding.message
+    assert "uses only the one in user until you approve the project's" in finding.message
     assert "claude mcp remove docs -s project" in finding.fix
 
     approve(machine, enabledMcpjsonServers=["docs"])
     [finding] = look(machine, name_checks)
-    assert finding.message.endswith("Claude Code takes the one of project alone")
+    assert finding.message.endswith("Claude Code uses only the one in project")
 
     own["projects"] = {str(machine.project): {"mcpServers": {"docs": entry}}}
     machine.write(CLAUDE, json.dumps(own))
     [finding] = look(machine, name_checks)
-    assert finding.message.endswith("Claude Code takes the one of local alone")
+    assert finding.message.endswith("Claude Code uses only the one in local")
 
     approve(machine, disabledMcpjsonServers=["docs"])
     [finding] = look(machine, name_checks)
-    assert "local and user and project, and is the same there" in finding.message
+    assert "local and user and project, with the same content" in finding.message
 
 
 def test_what_claude_code_keeps_for_another_project_does_not_count(machine: FakeMachine) -> None:
@@ -151,7 +151,7 @@ def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: FakeMa
 
     machine.write(CODEX, trust(machine.project, "untrusted"))
     [finding] = look(machine, not_approved)
-    assert "is untrusted" in finding.message
+    assert "as untrusted" in finding.message
 
     machine.write(CODEX, trust(machine.project))
     assert look(machine, not_approved) == []
@@ -215,9 +215,9 @@ def test_what_a_host_would_not_start_is_known(machine: FakeMachine, host: str) -
     why = {
         "codex": f"Codex does not trust {machine.project}",
         "claude": "you have not approved it in Claude Code",
-        "cursor": "it came with the project, and only Cursor knows whether you trust that",
+        "cursor": "it came with the project, and only Cursor knows whether you trust the project",
     }
-    assert not_approved.tell_why_not_started(survey, item) == why[host]
+    assert not_approved.explain_not_started(survey, item) == why[host]
 
 
 def test_what_a_host_would_start_is_known(machine: FakeMachine) -> None:
@@ -230,7 +230,7 @@ def test_what_a_host_would_start_is_known(machine: FakeMachine) -> None:
     survey = machine.survey()
 
     assert len(survey.items) == 5
-    assert [not_approved.tell_why_not_started(survey, item) for item in survey.items] == [""] * 5
+    assert [not_approved.explain_not_started(survey, item) for item in survey.items] == [""] * 5
 
 
 # What is switched off.
@@ -330,7 +330,7 @@ def test_codex_trusts_each_directory_by_itself(package: FakeMachine) -> None:
     assert "ML109" not in list_codes(look(package, not_approved))
     [finding] = look(package, name_checks)
     assert finding.subject.file == str(package.project / OF_PROJECT)
-    assert "with the project's command goes the outer project's args" in finding.message
+    assert "the result has the project's command and the outer project's args" in finding.message
 
 
 def test_a_server_of_one_host_does_not_hide_that_of_another(machine: FakeMachine) -> None:

@@ -57,7 +57,7 @@ def test_a_secret_in_a_tracked_file_is_told_but_not_shown(
     [finding] = look(machine)
 
     assert finding.code == "ML111"
-    assert finding.message == f"{name} of docs is written out in a file that Git tracks"
+    assert finding.message == f"{name} of docs is in plain text in a file that Git tracks"
     assert finding.subject.line == 1
     assert SECRET not in finding.fix
     assert GITHUB not in finding.fix
@@ -98,4 +98,4 @@ def test_where_the_index_is_damaged_git_may_track_the_file(machine: FakeMachine)
 
     [finding] = look(machine)
 
-    assert finding.message.endswith("in a file that Git may track: its index does not show it")
+    assert finding.message.endswith("in a file that Git may track (its index is unclear)")

@@ -73,19 +73,19 @@ def test_every_value_is_where_it_is_said_to_be(data: st.DataObject, value: Any) 
 
 BROKEN = {
     "": ("a value is missing", 0),
-    "{": ("a name in quotes is missing", 1),
-    "{a: 1}": ("a name in quotes is missing", 1),
+    "{": ("a quoted name is missing", 1),
+    "{a: 1}": ("a quoted name is missing", 1),
     '{"a" 1}': ("a colon is missing", 5),
     '{"a": }': ("a value is missing", 6),
     '{"a": 1 "b": 2}': ("a comma is missing", 8),
     "[1 2]": ("a comma is missing", 3),
     "[1,,2]": ("a value is missing", 3),
-    '["a]': ("this string has no end", 1),
-    '["a\n"]': ("this string has no end", 1),
+    '["a]': ("this string is not closed", 1),
+    '["a\n"]': ("this string is not closed", 1),
     "[tru]": ("a value was expected", 1),
-    "{} {}": ("there is more behind the end", 3),
-    "[ /* x ]": ("this comment has no end", 2),
-    '{"a": 1, "a": 2}': ("a is there twice", 9),
+    "{} {}": ("there is more text after the end", 3),
+    "[ /* x ]": ("this comment is not closed", 2),
+    '{"a": 1, "a": 2}': ("a appears twice", 9),
     "['a']": ("a value was expected", 1),
 }
 

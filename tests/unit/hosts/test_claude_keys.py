@@ -1,4 +1,4 @@
-"""What Claude Code wants of an entry."""
+"""What Claude Code requires of an entry."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mcp_launch.hosts.claude.keys import list_faults
         ({"type": "http"}, {"": "it has no url"}),
         ({"url": "https://x"}, {"url": "it has a url, but no type"}),
         ({"type": "docker", "command": "x"}, {"type": "there is no type docker"}),
-        ({"type": 1, "command": "x"}, {"type": "type has to be a string"}),
+        ({"type": 1, "command": "x"}, {"type": "type must be a string"}),
         ({"command": ""}, {"command": "its command is empty"}),
-        ({"command": ["x"]}, {"command": "command has to be a string"}),
+        ({"command": ["x"]}, {"command": "command must be a string"}),
         (
             {"command": "x", "args": "y", "env": {"A": 1}},
-            {"args": "args has to be a list of strings", "env": "env has to be a table of strings"},
+            {"args": "args must be a list of strings", "env": "env must be a table of strings"},
         ),
-        ({"command": "x", "timeout": 0}, {"timeout": "timeout has to be a whole number above 0"}),
+        ({"command": "x", "timeout": 0}, {"timeout": "timeout must be a whole number above 0"}),
         (
             {"command": "x", "timeout": True},
-            {"timeout": "timeout has to be a whole number above 0"},
+            {"timeout": "timeout must be a whole number above 0"},
         ),
     ],
 )
