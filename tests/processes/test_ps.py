@@ -154,7 +154,7 @@ def test_servers_without_a_host_have_a_branch_of_their_own(
     title, server = show(state)
 
     assert title == "no host (mcp-launch reap ends them)"
-    assert server.endswith("nobody holds the other ends of its stdin and stdout")
+    assert server.endswith("the other ends of its stdin and stdout are closed")
 
 
 def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
@@ -166,9 +166,9 @@ def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
     title, server = show(state)
 
     assert title == "no host seen (mcp-launch reap leaves them alone)"
-    assert server.endswith("  not started by mcp-launch  it was started a moment ago")
+    assert server.endswith("  not started by mcp-launch  it has just started")
     (told,) = ps.describe(take(state))["doubtful"]
-    assert (told["pid"], told["doubt"]) == (fake_host.server, "it was started a moment ago")
+    assert (told["pid"], told["doubt"]) == (fake_host.server, "it has just started")
 
 
 def test_what_servers_are_called_cannot_disturb_a_terminal(

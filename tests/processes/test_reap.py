@@ -76,7 +76,7 @@ def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
         wait_until_gone(pid)
     shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
     assert f"mcp-docs {fake_host.server} 0s" in shown
-    assert "adopted it, and nobody holds the other ends of its stdin and stdout" in shown
+    assert "adopted it, and the other ends of its stdin and stdout are closed" in shown
     assert shown.endswith(f"Ended mcp-docs (process {fake_host.server})")
 
 
@@ -122,7 +122,7 @@ def test_where_all_is_well_nothing_is_done(
     assert is_there(fake_host.server)
     assert capsys.readouterr().out == (
         "Nothing to reap: no server is provably orphaned.\n"
-        "A server is known by its command, if a host's file has it, or by the word mcp in the "
+        "A server is recognised by its command, if a host's file has it, or by the word mcp in the "
         "name of its program, script, module or package.\n"
     )
 
@@ -292,7 +292,7 @@ def test_what_was_started_a_moment_ago_is_left_alone(
     assert reap() == 0
 
     assert is_there(fake_host.server)
-    told = f"Left alone: mcp-docs (process {fake_host.server}): it was started a moment ago"
+    told = f"Left alone: mcp-docs (process {fake_host.server}): it has just started"
     assert told in capsys.readouterr().out
 
 
@@ -336,8 +336,8 @@ def test_a_shells_background_job_is_left_alone(
 
         assert is_there(job)
         told = capsys.readouterr().out
-        assert f"Left alone: mcp-docs (process {job}): process " in told
-        assert f"({shell}), a shell, may have started it" in told
+        assert f"Left alone: mcp-docs (process {job}): a shell, process " in told
+        assert f"({shell}), may have started it" in told
     finally:
         for pid in linux.list_descendants(launch.pid):
             os.kill(pid, signal.SIGKILL)

@@ -587,7 +587,7 @@ def test_a_server_whose_host_was_killed_is_ownerless(
     assert (server.pid, server.name) == (fake_host.server, "mcp-docs")
     assert server.why_ownerless == (
         f"process {fake_host.launch.pid} (init) adopted it, "
-        "and nobody holds the other ends of its stdin and stdout"
+        "and the other ends of its stdin and stdout are closed"
     )
     assert find_hosts(take(state), "claude") == []
 
