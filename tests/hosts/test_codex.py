@@ -12,7 +12,7 @@ def check(workspace: Workspace, sights: list[Observation], projects: dict[str, s
     """Every call was answered by a server of its own thread, in its own project."""
     for sight in sights:
         assert sight.meta["threadId"] == sight.asker
-        promise(sight.env.get("CODEX_THREAD_ID") == sight.asker, "the server is told no thread")
+        promise(sight.env.get("CODEX_THREAD_ID") == sight.asker, "the server gets no thread id")
         workspace.check(sight, projects[sight.asker])
     servers = {sight.asker: sight.pid for sight in sights}
     assert len(set(servers.values())) == len(servers)

@@ -68,5 +68,5 @@ def test_a_call_of_another_session_is_answered_by_a_server_of_its_own(
     other = see(look(host, 2, **{"agent-session-id": "two"}))
 
     promise(mine.pid != other.pid, "another session's server answers")
-    promise(other.context.get("sessionId") == "two", "no call tells its session")
+    promise(other.context.get("sessionId") == "two", "no call carries its session id")
     assert [mine.env["SESSION"], other.env["SESSION"]] == ["one", "two"]

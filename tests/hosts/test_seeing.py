@@ -153,11 +153,11 @@ def test_ps_shows_which_server_runs_for_which_session(workspace: Workspace) -> N
         memory = sum(one.memory_full_info().pss for one in whole)
         assert server["memory"]["bytes"] == pytest.approx(memory, rel=0.3)
         assert bool(server["launch"]) is bool(workspace.launcher)
-        promise(server["asker"] == sight.asker, "nothing tells whose of its threads' it is")
+        promise(server["asker"] == sight.asker, "nothing shows which of its threads it serves")
     assert "probe" in run(workspace, "ps").stdout
 
 
-def test_after_clear_in_a_terminal_ps_shows_the_session_that_there_is(workspace: Workspace) -> None:
+def test_after_clear_in_a_terminal_ps_shows_the_new_session(workspace: Workspace) -> None:
     project = workspace.make_project("project")
     claude.configure(workspace, workspace.wrap(SERVER))
     terminal = claude.open_terminal(workspace, project)

@@ -18,9 +18,7 @@ NOTICED = 0.5
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_that_prints_what_is_no_message_is_understood(
-    workspace: Workspace, host: str
-) -> None:
+def test_a_server_that_prints_noise_still_works(workspace: Workspace, host: str) -> None:
     project = workspace.make_project("project")
     HOSTS[host].configure(workspace, workspace.wrap([*SERVER, "--noisy"]))
 
@@ -70,10 +68,10 @@ def test_a_command_that_does_not_exist_is_explained(workspace: Workspace, host: 
     shown = workspace.read_output()
     assert "probe: " in shown
     ours = "was not found on PATH (" in shown and "fix: install it, or give its" in shown
-    promise(ours, "the error names no way out")
+    promise(ours, "the error suggests no fix")
 
 
-def test_a_server_that_dies_over_the_first_word_of_2026_is_asked_in_the_old_way(
+def test_a_server_that_dies_on_the_first_request_of_2026_gets_initialize(
     workspace: Workspace,
 ) -> None:
     project = workspace.make_project("project")

@@ -69,7 +69,7 @@ def test_a_server_below_two_hosts_knows_both(workspace: Workspace, outermost: st
     around = sight.context.get("outer", {})
     promise(
         (around.get("host"), around.get("sessionId")) == (outermost, outer.asker),
-        "nothing tells the server that there is another host behind its own",
+        "nothing tells the server that there is another host above its own",
     )
     project, other = workspace.projects
     workspace.check(sight, other)
