@@ -1,4 +1,4 @@
-"""Claude Code without a terminal: every call is worked on in its own project and session."""
+"""Claude Code without a terminal: every call is served in its own project and session."""
 
 from __future__ import annotations
 

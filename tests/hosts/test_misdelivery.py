@@ -18,7 +18,7 @@ ONE, TWO = "01a1e289-0000-7000-8000-000000000001", "01a1e289-0000-7000-8000-0000
 
 @pytest.fixture(autouse=True)
 def used(request: pytest.FixtureRequest) -> None:
-    """Note what this is run against."""
+    """Record what this test is run against."""
     request.node.user_properties.append(("used", ["a stand-in for a host"]))
 
 
@@ -32,7 +32,7 @@ def initialize(host: Launch) -> None:
 
 
 def look(host: Launch, number: int, **meta: str) -> str:
-    """Send a call and return what comes back."""
+    """Send a call and return the answer."""
     host.send(call("look", number, meta=meta))
     answer = host.answer()
     assert answer["id"] == number

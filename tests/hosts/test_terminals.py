@@ -1,4 +1,4 @@
-"""Hosts in real terminals: a thread or session that changes under a living server."""
+"""Hosts in real terminals: the thread or session changes while a server runs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_after_clear_and_resume_in_a_terminal_every_call_carries_its_session(
             "after /clear nothing tells the server that its session has changed",
         )
         workspace.check(sight, project)
-        # It was not asked to have the session in its environment: it lives on.
+        # The session was not requested in its environment, so the server is not replaced.
         assert sight.calls == number
 
 
