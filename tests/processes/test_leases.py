@@ -24,7 +24,7 @@ def read_lease(state: Path) -> dict[str, Any]:
     return wait_for_lease(state, lambda _lease: True)
 
 
-def test_a_lease_says_who_runs_for_whom(
+def test_a_lease_names_the_host_and_its_server(
     wire: list[str], runner: LaunchRunner, tmp_path: Path
 ) -> None:
     launch = runner.launch(*wire, "--server", "docs", "--", *ENVIRONMENT_SERVER, "--token=s3cret")
@@ -43,7 +43,7 @@ def test_a_lease_says_who_runs_for_whom(
     assert "s3cret" not in json.dumps(lease)
 
 
-def test_a_lease_tells_the_servers_own_directory(runner: LaunchRunner, tmp_path: Path) -> None:
+def test_a_lease_has_the_servers_own_directory(runner: LaunchRunner, tmp_path: Path) -> None:
     (runner.project / "sub").mkdir()
     sight = runner.launch("--cwd", "sub", "--", *ENVIRONMENT_SERVER).ask("look")
 
@@ -182,7 +182,7 @@ def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_lease_of_a_container_that_shares_our_home_is_left_alone(tmp_path: Path) -> None:
+def test_a_lease_of_a_container_that_shares_our_home_is_kept(tmp_path: Path) -> None:
     path = make_lease(tmp_path / "leases", namespace="pid:[1]", processes={})
 
     leases.reclaim_stale(FakeProcessTable(), str(tmp_path / "leases"))
@@ -190,7 +190,7 @@ def test_a_lease_of_a_container_that_shares_our_home_is_left_alone(tmp_path: Pat
     assert path.exists()
 
 
-def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_ours_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("not json", encoding="utf-8")
     (tmp_path / "other.txt").write_text("{}", encoding="utf-8")
 

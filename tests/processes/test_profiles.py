@@ -159,7 +159,7 @@ def test_a_profile_may_be_written_in_toml_1_1() -> None:
 
 
 @pytest.mark.parametrize(("text", "problem", "fix"), BROKEN.values(), ids=list(BROKEN))
-def test_what_makes_no_sense_is_told_with_its_place(text: str, problem: str, fix: str) -> None:
+def test_an_invalid_value_is_reported_with_its_place(text: str, problem: str, fix: str) -> None:
     with pytest.raises(ProfileRefused) as refused:
         profile_file.parse(text.encode(), "/p.toml")
 
@@ -167,7 +167,7 @@ def test_what_makes_no_sense_is_told_with_its_place(text: str, problem: str, fix
     assert fix in refused.value.fix
 
 
-def test_a_file_that_is_not_utf_8_is_told_with_its_line() -> None:
+def test_a_file_that_is_not_utf_8_is_reported_with_its_line() -> None:
     with pytest.raises(ProfileRefused, match=r"^/p\.toml:2: this is not UTF-8"):
         profile_file.parse(b"# fine\n\xff\n", "/p.toml")
 
@@ -293,7 +293,7 @@ def test_an_empty_list_passes_nothing_but_the_basics() -> None:
     assert decided.environ["PATH"] == "/bin"
 
 
-def test_a_default_gives_way_to_what_a_call_tells() -> None:
+def test_a_call_overrides_a_default() -> None:
     decided = decide('env_vars = [{ name = "A", source = "thread", default = "none" }]\n', {})
 
     assert decided.held.find_wrong(None, "t-1") == "requested"
@@ -491,7 +491,7 @@ def test_a_user_file_that_others_can_write_is_refused(
     assert f"fix: run: chmod go-w {user_file}".encode() in err
 
 
-def test_a_broken_file_stops_the_launch_and_the_host_is_told(
+def test_a_broken_file_stops_the_launch_and_the_host_gets_the_reason(
     user_file: Path, runner: LaunchRunner
 ) -> None:
     write(user_file, "[servers.probe]\ncomand = 'x'\n")
@@ -583,7 +583,7 @@ def test_trust_of_another_directory_is_none_of_this_one(
     assert runner.launch("--server", "probe").finish()[0] == 125
 
 
-def test_a_project_file_that_is_not_there_is_told(project: Path, user_file: Path) -> None:
+def test_a_missing_project_file_is_reported(project: Path, user_file: Path) -> None:
     write(user_file, "")
     for path in (project, user_file):
         done = trust(str(path))
@@ -693,7 +693,7 @@ def test_a_record_that_was_tampered_with_is_not_believed(
     assert runner.launch("--server", "probe").finish()[0] == 125
 
 
-def test_a_slip_in_what_is_passed_on_is_told() -> None:
+def test_a_typo_in_what_is_passed_on_is_reported() -> None:
     with pytest.raises(UsageError) as refused:
         profile.load(["--pass-env", "saef", "cat"], {"HOME": "/nowhere"})
 

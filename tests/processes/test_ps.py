@@ -130,7 +130,7 @@ def test_a_server_of_an_earlier_session_is_marked(
     assert described["servers"][0]["earlier_session"] == "old"
 
 
-def test_the_servers_own_process_is_shown_and_the_launchers_told(
+def test_the_servers_own_process_is_shown_with_the_launchers(
     runner: LaunchRunner, state: Path
 ) -> None:
     host = runner.launch_below_host(

@@ -85,7 +85,9 @@ def wired(
         stream.close()
 
 
-def test_an_end_is_held_by_whoever_can_use_it(wired: tuple[int, list[IO[bytes]]]) -> None:
+def test_an_end_is_held_by_every_process_that_can_use_it(
+    wired: tuple[int, list[IO[bytes]]],
+) -> None:
     pid, _ = wired
 
     ends = [Endpoints([os.getpid(), pid]).look(pid, fd) for fd in (0, 1)]
@@ -236,7 +238,7 @@ GITHUB = "ghcr.io/x/github-mcp-server"
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_server_is_told_by_its_command(argv: list[str], name: str | None) -> None:
+def test_a_server_is_recognised_by_its_command(argv: list[str], name: str | None) -> None:
     configured = [
         Configured("docs", ("npx", "-y", "docs-server")),
         Configured("plain", ("plain",)),
@@ -291,7 +293,7 @@ def test_a_host_is_a_server_only_where_it_serves(argv: list[str], name: str | No
 # Servers of hosts that live.
 
 
-def test_a_launch_is_shown_with_what_its_lease_tells(runner: LaunchRunner, state: Path) -> None:
+def test_a_launch_is_shown_with_the_facts_of_its_lease(runner: LaunchRunner, state: Path) -> None:
     locks = runner.project.parent / "thread-writer-locks"
     locks.mkdir()
     lock = locks / f"{THREAD}1.lock"
@@ -477,7 +479,7 @@ def test_a_configured_server_needs_no_telling_name(fake_hosts: FakeHosts, state:
 
 
 @pytest.mark.parametrize(("count", "thread"), [(1, THREAD + "0"), (2, "")])
-def test_the_thread_of_a_server_is_told_if_there_is_only_one(
+def test_the_thread_of_a_server_is_known_if_there_is_only_one(
     count: int, thread: str, fake_hosts: FakeHosts, state: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "thread-writer-locks").mkdir()
