@@ -1,4 +1,4 @@
-"""What every test gets: a home of its own, and both wires where a promise holds on both."""
+"""Fixtures for all tests: a home of their own, and both wires for promises that hold on both."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Machines are busy; what a property takes is no part of it.
+# Machines are busy, and these tests are not about speed.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
-# The variables by which hosts, and launches, speak to what they start.
+# Prefixes of the variables that hosts and launches pass to the processes they start.
 _OF_HOSTS = ("MCP_LAUNCH_", "CODEX_", "CLAUDE", "AGENT_SESSION", "COPILOT_", "QWEN_", "KILO_")
 
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the developer's home, state and host variables impossible to touch."""
-    # Whoever starts us in the background has SIGINT ignored, and so would all that we start.
+    # A shell that runs us in the background ignores SIGINT, and our children would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in list(os.environ):
@@ -60,13 +60,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def machine(own_home: Path, project: Path) -> FakeMachine:
-    """Return a machine for the doctor to look at, on which nothing is configured."""
+    """Return a machine for the doctor to examine, with nothing configured."""
     return FakeMachine(own_home, project)
 
 
 @pytest.fixture
 def runner(project: Path) -> Iterator[LaunchRunner]:
-    """Return a place to launch from; everything started on it ends with the test."""
+    """Return a runner in the project; everything it starts ends with the test."""
     runner = LaunchRunner(project)
     yield runner
     runner.end_all()
@@ -74,9 +74,9 @@ def runner(project: Path) -> Iterator[LaunchRunner]:
 
 @pytest.fixture
 def fake_hosts(runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHosts]:
-    """Return what starts hosts that can be killed; nothing of them outlives the test.
+    """Return a starter of hosts that can be killed; all of them end with the test.
 
-    Everything is taken for old enough to be what it is.
+    Every process counts as old enough to be judged.
     """
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
     fake_hosts = FakeHosts(runner)

@@ -1,4 +1,4 @@
-"""What the tools say about the whole tree."""
+"""ruff and mypy pass on the whole tree."""
 
 from __future__ import annotations
 

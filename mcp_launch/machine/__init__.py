@@ -1,1 +1,1 @@
-"""What is on this machine: hosts and their servers, our installation, what runs."""
+"""Inspect this machine: hosts and their servers, our installation, running processes."""

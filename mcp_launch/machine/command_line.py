@@ -1,4 +1,4 @@
-"""What a command line runs: the program itself, or the script, module or package that it names."""
+"""Find what a command line runs: the program itself, or a script, module or package it names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mcp_launch.values import SHELLS
 
-# npx shows this in place of its command line, and does not show `-y`.
+# npx sets its process title to this plus its arguments, without `-y`.
 NPX_TITLE = "npm exec "
 
 CONTAINERS = {"docker", "podman"}
@@ -22,12 +22,12 @@ RUNNERS = re.compile(f"{_PYTHON}|{_SCRIPTED}|{_NODE_PACKAGES}|{_PYTHON_PACKAGES}
 
 
 class _Options(NamedTuple):
-    """The options of a runner that matter: what follows them is not what it runs."""
+    """The options of a runner whose next word is not the program to run."""
 
-    code: set[str]  # what follows is the program itself, and nobody's name
-    valued: set[str]  # a value follows
-    named: set[str]  # a package follows
-    module: frozenset[str] = frozenset()  # a module follows
+    code: set[str]  # followed by source code, which names nothing
+    valued: set[str]  # followed by a value
+    named: set[str]  # followed by a package
+    module: frozenset[str] = frozenset()  # followed by a module
 
 
 _OPTIONS = {
@@ -65,18 +65,18 @@ _OPTIONS = {
 }
 _SUBCOMMANDS = {"run", "exec", "x", "dlx", "tool"}
 
-# A program that is a server by what it was told to do: `clumsies mcp serve`.
+# Subcommands that make a program a server: `clumsies mcp serve`.
 _SERVES = {"serve", "server", "start", "stdio", "run"}
 
 _PACKAGES = ("/node_modules/.bin/", "/node_modules/", "/site-packages/")
 
 
 def list_programs(argv: list[str]) -> list[str]:
-    """Return the words of a command line that name what is run: others may be about anything."""
+    """Return the words of a command line that name what it runs; arguments are left out."""
     words = argv[0].split() if argv[0].startswith(NPX_TITLE) else argv
     first, rest = os.path.basename(words[0]), words[1:]
     if first in CONTAINERS:
-        # An image may stand behind any number of options with values.
+        # The image may come after any number of options with values.
         return [word for word in rest if _is_plain(word) and word not in _SUBCOMMANDS] or words[:1]
     for pattern, options in _OPTIONS.items():
         if re.fullmatch(pattern, first):
@@ -89,12 +89,12 @@ def list_programs(argv: list[str]) -> list[str]:
 
 
 def _find_run(rest: list[str], options: _Options, *, is_python: bool) -> list[str]:
-    """Return what a runner runs, and the packages that it takes it from."""
+    """Return what a runner runs, and the packages it comes from."""
     found: list[str] = []
     words = list(rest)
     while words:
         word = words.pop(0)
-        # Python's short options may stand in one word: `-Im module`.
+        # Python's short options may be combined: `-Im module`.
         short = f"-{word[-1]}" if is_python and re.fullmatch("-[a-zA-Z]+", word) else word
         if short in options.code:
             break
@@ -107,19 +107,19 @@ def _find_run(rest: list[str], options: _Options, *, is_python: bool) -> list[st
         if name in options.named | options.valued or short in options.valued:
             words = words if is_joined else words[1:]
         elif not word.startswith("-") and word not in _SUBCOMMANDS:
-            # What it runs may be a runner again: `uv run python -m x`.
+            # It may run another runner: `uv run python -m x`.
             found += list_programs([word, *words]) if _is_plain(word) else []
             break
     return found
 
 
 def _is_plain(word: str) -> bool:
-    """Tell whether a word may name a program: no option, address, assignment, or sentence."""
+    """Return whether a word may name a program: not an option, URL, assignment or sentence."""
     return bool(word) and not word.startswith("-") and not re.search(r"://|=|\s", word)
 
 
 def name_word(word: str) -> str:
-    """Return what a word names, without the directories that merely lead to it."""
+    """Return the package, image or file that a word names, without its directories."""
     word = re.sub("^(npm|jsr):/?", "", word)
     if word.startswith("/"):
         for mark in _PACKAGES:

@@ -1,4 +1,4 @@
-"""End a server that nobody can reach, and all below it: on fresh proof, politely first."""
+"""End an unreachable server and its descendants: prove it again, SIGTERM first, then SIGKILL."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import ProcessIdentity
 
-# How long a server may take to finish after SIGTERM; the SDKs wait as long.
+# How long a server may take to finish after SIGTERM; the SDKs wait just as long.
 TERMINATED_GRACE = 2.0
 
-# How long the kernel may take to end a process after SIGKILL: a busy disk holds it up.
+# How long a process may take to disappear after SIGKILL: a busy disk delays it.
 KILLED_GRACE = 2.0
 
-# How often to look who is left.
+# How often to check which processes are left.
 _INTERVAL = 0.05
 
 
 def reap(survey: Survey, server: Server) -> None:
-    """End a server and all below it, if it is still proven ownerless.
+    """End a server and its descendants, if it is still provably orphaned.
 
     Raises:
-        LaunchError: It has an owner now, or something of it could not be ended.
+        LaunchError: It is no longer provably orphaned, or a process could not be ended.
 
     """
     now = survey.take_census().ownerless
@@ -39,15 +39,15 @@ def reap(survey: Survey, server: Server) -> None:
         if any(_is_alive(survey.table, root) for root in server.roots):
             raise LaunchError(
                 f"{server} is no longer provably orphaned, and was not ended",
-                fix="mcp-launch ps shows whose it is",
+                fix="run mcp-launch ps to see its host",
             )
-        return  # it has ended by itself
+        return  # it has exited
     left = end(survey.table, again)
     if left:
         pids = ", ".join(map(str, left))
         raise LaunchError(
             f"{server}: could not end process {pids}",
-            fix="look at what it waits for, or end it as the user it belongs to",
+            fix="check what it is waiting for, or end it as the user who owns it",
         )
 
 
@@ -56,9 +56,9 @@ def _is_same(seen: Server, now: Server) -> bool:
 
 
 def end(table: ProcessTable, server: Server) -> list[int]:
-    """End a tree, politely, then by force; return who is left.
+    """End a process tree with SIGTERM, then SIGKILL; return the pids that are left.
 
-    Whoever was once seen in the tree belongs to it, though its parent is gone by then.
+    A process once seen in the tree stays part of it, even after its parent is gone.
     """
     tree = {root.pid: root for root in server.roots}
     _follow(table, tree)
@@ -71,7 +71,7 @@ def end(table: ProcessTable, server: Server) -> list[int]:
 def _signal(
     table: ProcessTable, tree: dict[int, ProcessIdentity], number: signal.Signals, grace: float
 ) -> None:
-    """Signal everybody once, also who is born meanwhile, until all are gone or time is up."""
+    """Signal each process once, new ones too, until all are gone or the time is up."""
     signalled: set[int] = set()
     deadline = time.monotonic() + grace
     while alive := [one for one in tree.values() if _is_alive(table, one)]:
@@ -86,7 +86,7 @@ def _signal(
 
 
 def _freeze(table: ProcessTable, tree: dict[int, ProcessIdentity]) -> None:
-    """Stop everybody, so that nobody is born unseen while others are killed."""
+    """Stop every process, so that none can fork unseen while others are killed."""
     stopped: set[int] = set()
     while fresh := [one for pid, one in tree.items() if pid not in stopped]:
         for one in fresh:
@@ -96,10 +96,10 @@ def _freeze(table: ProcessTable, tree: dict[int, ProcessIdentity]) -> None:
 
 
 def _follow(table: ProcessTable, tree: dict[int, ProcessIdentity]) -> None:
-    """Add to a tree whoever is below it now.
+    """Add the current descendants to a tree.
 
-    By parents alone: the table's own list has, where orphans are not adopted, more in it
-    than is ours to end.
+    Found by their parents only: where orphans are not adopted, the table's own list of
+    descendants includes processes that we must not end.
     """
     parents = {pid for pid, one in tree.items() if _is_alive(table, one)}
     seen = [process for pid in table.list_pids() if (process := table.look(pid))]
@@ -121,14 +121,14 @@ def _is_alive(table: ProcessTable, seen: ProcessIdentity) -> bool:
 
 
 def _send(table: ProcessTable, seen: ProcessIdentity, number: signal.Signals) -> None:
-    """Signal a process that is still the one that was seen."""
+    """Signal a process if it is still the one that was seen."""
     try:
         if not hasattr(os, "pidfd_open"):
             if _is_alive(table, seen):
                 os.kill(seen.pid, number)
             return
-        # A descriptor stays with its process, so that nobody else can take the pid
-        # between our look and the signal.
+        # A pidfd stays with its process: the signal cannot reach another one that got
+        # the same pid between our check and the signal.
         handle = os.pidfd_open(seen.pid)
         try:
             if _is_alive(table, seen):
@@ -136,4 +136,4 @@ def _send(table: ProcessTable, seen: ProcessIdentity, number: signal.Signals) ->
         finally:
             os.close(handle)
     except OSError:
-        pass  # it ended by itself, or is not ours to signal: whoever is left is told
+        pass  # it exited, or we may not signal it: survivors are reported by the caller

@@ -1,8 +1,8 @@
-"""What a server gets from its host: not what a shell has, and each host gives something else.
+"""The environment a server gets from its host: not the shell's, and different for each host.
 
-A host that runs now is asked (its process shows its environment); of one that does not, we
-know how it is usually started: from a terminal, with all that the shell has, or from a
-desktop, after which editors ask the shell for the rest and Claude Desktop does not.
+If the host is running, its process shows its environment. Otherwise we assume how it is
+usually started: from a terminal, with the whole environment of the shell, or from the
+desktop, where editors ask the shell for the rest and Claude Desktop does not.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _UNSOLVED = re.compile(r"\$\{|\{env:")
 
 
 class Given(NamedTuple):
-    """What a host gives to what it starts: a server, or the launcher before it."""
+    """The environment that a host gives to a server, or to the launcher in front of it."""
 
     environ: dict[str, str]
     origins: dict[str, str]
-    withheld: dict[str, str]  # what the host has and does not hand on, and why
-    around: Mapping[str, str]  # all that the host has itself
+    withheld: dict[str, str]  # variables of the host that it does not pass on, and why
+    around: Mapping[str, str]  # the host's own environment
 
 
 def give(survey: Survey, item: Item, cwd: str) -> Given:
@@ -47,8 +47,8 @@ def give(survey: Survey, item: Item, cwd: str) -> Given:
     if item.host.quirks.environment.extends_path and "PATH" in own and environ.get("PATH"):
         own["PATH"] = f"{environ['PATH']}:{own['PATH']}"
     kept = host.keys() - environ.keys() - own.keys()
-    withheld = dict.fromkeys(kept, f"{title} does not hand it on to servers")
-    # Whatever stands there is another session's: the host sets its own for every server.
+    withheld = dict.fromkeys(kept, f"{title} does not pass it on to servers")
+    # An inherited value belongs to another session: the host sets its own for every server.
     for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()):
         if name not in own and environ.pop(name, None) is not None:
             withheld[name] = f"{title} sets its own when it starts a server"
@@ -65,12 +65,12 @@ def give(survey: Survey, item: Item, cwd: str) -> Given:
 
 
 def find_project(survey: Survey, item: Item) -> str:
-    """Return the project for which an entry is looked at."""
+    """Return the project that an entry is evaluated for."""
     return item.scope.partition("local: ")[2] or survey.site.project
 
 
 def _list_added(item: Item, cwd: str) -> dict[str, str]:
-    """Return what a host itself sets for every server that it starts in a directory."""
+    """Return the variables that a host sets for every server it starts in a directory."""
     known = item.host.quirks.environment
     return {
         **dict(known.added),
@@ -79,7 +79,7 @@ def _list_added(item: Item, cwd: str) -> dict[str, str]:
 
 
 def passes(item: Item, name: str, inherited: Mapping[str, str]) -> bool:
-    """Tell whether a host hands a variable of its own on to a server."""
+    """Return whether a host passes one of its own variables on to a server."""
     known = item.host.quirks.environment
     if name in list_named(item):
         return True
@@ -106,7 +106,7 @@ def _is_stripped(known: Environment, name: str, inherited: Mapping[str, str]) ->
 
 
 def list_named(item: Item) -> list[str]:
-    """Return the variables that an entry names in `env_vars`, where its host knows that key."""
+    """Return the variables that an entry names in `env_vars`, if its host knows that key."""
     named = item.entry.get("env_vars") if item.host.quirks.environment.has_env_vars else None
     found = []
     for one in named if isinstance(named, list) else []:
@@ -124,7 +124,7 @@ def list_of_keyring(item: Item) -> list[str]:
 
 
 def read_host(survey: Survey, host: HostConfig) -> Mapping[str, str]:
-    """Return a host's own environment: of its process if it runs, else what it usually gets."""
+    """Return a host's environment: its process's if it is running, else the usual one."""
     environs = (survey.table.read_environ(pid) for pid in find_processes(survey, host))
     running = next(filter(None, environs), {})
     known = host.quirks.environment
@@ -135,15 +135,15 @@ def read_host(survey: Survey, host: HostConfig) -> Mapping[str, str]:
 
 
 def find_processes(survey: Survey, host: HostConfig) -> list[int]:
-    """Return the processes of a host that may start a server here, the likeliest first."""
+    """Return the processes of a host that may start a server here, the most likely first."""
     found = [pid for pid, name in survey.near_hosts.items() if name == host.running_as]
-    # A terminal may leave its servers to a daemon, which may have been started elsewhere.
+    # A terminal may let a daemon start its servers, and the daemon may run elsewhere.
     facts = hosts.load(host.running_as)
     return sorted(found, key=lambda pid: not facts.is_daemon(survey.table, pid))
 
 
 def _read_of_project(survey: Survey, item: Item) -> dict[str, str]:
-    """Return what a project's settings add for its servers, besides what their entries say."""
+    """Return the variables that a project's settings add to those of its entries."""
     project = find_project(survey, item)
     if os.path.realpath(project) == os.path.realpath(survey.site.home):
         return {}  # they are the user's own
@@ -151,7 +151,7 @@ def _read_of_project(survey: Survey, item: Item) -> dict[str, str]:
 
 
 def _read_settings(survey: Survey, paths: list[str]) -> dict[str, str]:
-    """Return the variables that files of settings set; a later file wins."""
+    """Return the variables that settings files set; a later file wins."""
     found: dict[str, str] = {}
     for path in paths:
         try:
@@ -164,7 +164,7 @@ def _read_settings(survey: Survey, paths: list[str]) -> dict[str, str]:
 
 
 def expand(survey: Survey, item: Item, text: str) -> str:
-    """Return a text of an entry as its host understands it; what is not set stays as it is."""
+    """Return a text of an entry as its host expands it; unset variables stay as written."""
     pattern = item.host.quirks.texts.borrowing
     if pattern is None:
         return text
@@ -180,7 +180,7 @@ def expand(survey: Survey, item: Item, text: str) -> str:
 
 
 def spell_out(survey: Survey, item: Item, words: list[str]) -> list[str]:
-    """Return words of an entry's command as its host understands them."""
+    """Return the words of an entry's command as its host expands them."""
     spelled = [expand(survey, item, word) for word in words]
     if not item.host.quirks.texts.expands_tilde:
         return spelled
@@ -189,22 +189,22 @@ def spell_out(survey: Survey, item: Item, words: list[str]) -> list[str]:
 
 
 def is_solved(item: Item, text: str) -> bool:
-    """Tell whether nothing is left in a text that its host would replace by something else."""
+    """Return whether a text holds nothing that its host would still expand."""
     return item.host.quirks.texts.replaces_nothing or not _UNSOLVED.search(text)
 
 
 def _read_env_file(survey: Survey, item: Item) -> dict[str, str]:
-    """Return what an entry of an editor takes from a file of variables."""
+    """Return the variables of an entry's `envFile`, which editors support."""
     path = item.entry.get("envFile")
     return read_variables(expand(survey, item, path)) if isinstance(path, str) else {}
 
 
 def read_variables(path: str) -> dict[str, str]:
-    """Return what a file of variables says; nothing if it cannot be read."""
+    """Return the variables of a dotenv file; none if it cannot be read."""
     from dotenv import dotenv_values
 
     try:
         found = dotenv_values(path, encoding="utf-8")
     except (OSError, ValueError):
-        return {}  # what is made of it is another question
+        return {}  # whether that is a problem is for the caller to decide
     return {name: text for name, text in found.items() if text is not None}

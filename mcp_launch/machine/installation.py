@@ -1,4 +1,4 @@
-"""Where this launcher is, by a name that will last: hosts find it there for months."""
+"""Find the launcher's own path, one that lasts: hosts' files keep it for months."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _FILE = "mcp-launch.exe" if sys.platform == "win32" else "mcp-launch"
 
-# How it is called where no path will do.
+# Its name where a path cannot be used.
 NAME = "mcp-launch"
 
-# Where installers put what they want to be found by: it stays when the rest is upgraded.
+# Where installers put their shims, which stay when the program is upgraded.
 _SHIM_VARIABLES = ("UV_TOOL_BIN_DIR", "PIPX_BIN_DIR", "XDG_BIN_HOME")
 _SHIM_PLACES = ("~/.local/bin", "/usr/local/bin", "/opt/homebrew/bin")
 
-# Parts of paths that are emptied without asking.
+# Parts of paths that may be emptied at any time.
 _CACHES = ("/.cache/", "/Caches/", "/archive-v0/", "/var/folders/", "/tmp/")  # noqa: S108
 
 
@@ -34,17 +34,17 @@ class ShortLived(NamedTuple):
 
 
 def find(environ: Mapping[str, str], home: str) -> str:
-    """Return the launcher's path.
+    """Return the launcher's path, a shim if there is one.
 
     Raises:
-        UsageError: It is not installed, but run from its source.
+        UsageError: It is not installed but run from its source.
 
     """
     own = os.path.join(os.path.dirname(sys.executable), _FILE)
     if not os.path.exists(own):
         raise UsageError(
             f"there is no {own}: mcp-launch is not installed",
-            fix="install it (pipx install . or uv tool install . in a clone), and run that one",
+            fix="run pipx install . or uv tool install . in a clone, then run the installed one",
         )
     places = [environ[name] for name in _SHIM_VARIABLES if environ.get(name)]
     places += [expand_home(place, home) for place in _SHIM_PLACES]
@@ -58,11 +58,11 @@ def find(environ: Mapping[str, str], home: str) -> str:
 
 def warn(launcher: str) -> ShortLived | None:
     """Return why a path will not last; None if it will."""
-    how = "install it with `pipx install .` or `uv tool install .` in a clone, and wrap again"
+    how = "run `pipx install .` or `uv tool install .` in a clone, then wrap again"
     real = os.path.realpath(launcher)
     if any(part in path for part in _CACHES for path in (launcher, real)):
         return ShortLived(f"{launcher} is in a directory that is cleaned from time to time", how)
     environment = os.path.dirname(os.path.dirname(launcher))
     if os.path.exists(os.path.join(environment, "pyvenv.cfg")):
-        return ShortLived(f"{launcher} goes when its virtual environment does", how)
+        return ShortLived(f"{launcher} is in a virtual environment and goes away with it", how)
     return None

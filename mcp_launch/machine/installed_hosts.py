@@ -1,7 +1,7 @@
-"""Which hosts are installed on this machine, and which version each is.
+"""Find the hosts that are installed on this machine, and their versions.
 
-A host is asked for its version only where nothing beside it tells: what takes long, or opens
-a window, is left alone.
+A host is run with `--version` only if no file beside it gives the version, and never if that
+takes long or opens a window.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mcp_launch.values import walk_upward
 if TYPE_CHECKING:
     from mcp_launch.config_files.site import Site
 
-# Where programs are that PATH does not name; below the home.
+# Directories of programs that may not be on PATH, below the home directory.
 _PLACES = (
     *(".local/bin", ".claude/local", ".opencode/bin", ".npm-global/bin"),
     *(".bun/bin", ".volta/bin", "bin"),
@@ -38,10 +38,10 @@ _IN_PATH = re.compile(
     r"/(?:claude/versions|releases|Cellar/[\w-]+|Caskroom/[\w-]+)/([\d.]+)(?:/|$)"
 )
 
-# How far above a program its package is described: `vendor/x86_64…/bin/codex`.
+# How many directories above a program its package file may be: `vendor/x86_64…/bin/codex`.
 _LEVELS = 5
 
-# How long a host may take to say its version; all are asked at once.
+# How long a host may take to print its version; all are run at once.
 _PATIENCE = 0.4
 
 
@@ -49,11 +49,11 @@ class Program(NamedTuple):
     """An installed host."""
 
     path: str
-    version: str  # empty: it does not say
+    version: str  # empty: unknown
 
 
 def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
-    """Return the hosts that are installed, by their names."""
+    """Return the installed hosts, by name."""
     found = {name: _find(name, site) for name in HOSTS if HOSTS[name].quirks.program.command}
     paths = {name: path for name, path in found.items() if path}
     versions = {name: read_version(name, path) for name, path in paths.items()}
@@ -62,7 +62,7 @@ def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
         for name, version in versions.items()
         if HOSTS[name].quirks.program.tells_version and not version
     ]
-    if asked and site.platform != "win32":  # where what is started cannot be ended for certain
+    if asked and site.platform != "win32":  # there we could not be sure to end them again
         with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(len(asked)) as threads:
             environ = _make_environ(site, home)
             answers = threads.map(lambda name: _ask(paths[name], environ, home, patience), asked)
@@ -71,7 +71,7 @@ def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
 
 
 def tell_tried(name: str, version: str) -> str:
-    """Tell what our tests know of a version, for a person."""
+    """Return a phrase on how a version relates to those that our tests run against."""
     tried = HOSTS[name].quirks.program.tried
     if not tried:
         return "our tests do not run against it"
@@ -94,7 +94,7 @@ def _find(name: str, site: Site) -> str:
     if site.platform == "darwin":
         places += ["/opt/homebrew/bin", "/usr/local/bin"]
     path = os.pathsep.join([site.environ.get("PATH", ""), *places])
-    # A relative part of PATH means the project, whose programs are not to be run here.
+    # A relative part of PATH is in the project, whose programs must not be run here.
     path = os.pathsep.join(part for part in path.split(os.pathsep) if os.path.isabs(part))
     if found := shutil.which(program.command, path=path):
         return found
@@ -106,7 +106,7 @@ def _find(name: str, site: Site) -> str:
 
 
 def read_version(name: str, path: str) -> str:
-    """Return a version as far as files tell it, without starting anything."""
+    """Return a program's version from its path or files, without starting it; empty: unknown."""
     real = os.path.realpath(path)
     if found := _IN_PATH.search(real):
         return found.group(1)
@@ -119,7 +119,7 @@ def read_version(name: str, path: str) -> str:
 
 
 def _read_package(name: str, directory: str) -> str:
-    """Return what npm, or an editor, has written down beside a program."""
+    """Return the version in the package file that npm or an editor put beside a program."""
     package = HOSTS[name].quirks.program.package
     if package:
         told = _read_json(os.path.join(directory, "package.json"))
@@ -160,7 +160,7 @@ def _pick(text: object) -> str:
 
 
 def _make_environ(site: Site, home: str) -> dict[str, str]:
-    """Return what a program needs to say its version, and nothing that it could act upon."""
+    """Return the variables that a program needs to print its version, and no others."""
     programs = [host.quirks.program for host in HOSTS.values()]
     kept = {name: site.environ[name] for name in ("PATH", "HOME") if name in site.environ}
     kept |= {program.litters: home for program in programs if program.litters}
@@ -184,6 +184,6 @@ def _ask(path: str, environ: dict[str, str], home: str, patience: float) -> str:
         try:
             said, _ = process.communicate(timeout=patience)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with whatever it has started
+            os.killpg(process.pid, signal.SIGKILL)  # and its children
             return ""
     return _pick(said.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Every secret that the doctor could come across: of users, hosts, entries, and their profiles."""
+"""Collect every secret the doctor could print: of the user, hosts, entries and profiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_scrubber(survey: Survey) -> masking.Scrubber:
-    """Return what takes them out of all that is shown."""
+    """Return a scrubber that masks all of these secrets in output."""
     return masking.Scrubber(_list_all(survey))
 
 
@@ -31,12 +31,12 @@ def _list_all(survey: Survey) -> Iterator[str]:
         yield from masking.list_in_value(item.entry)
         try:
             yield from _list_of_launch(survey, item)
-        except Exception:  # noqa: BLE001, S112  # told as ML001, by the check that fails of it, too
+        except Exception:  # noqa: BLE001, S112  # the check that fails the same way reports ML001
             continue
 
 
 def _list_of_launch(survey: Survey, item: Item) -> Iterator[str]:
-    """Return what is in neither file nor environment as it is, but is what a server gets."""
+    """Return the secrets that a server gets only after expansion, or from its profile."""
     launch = predict(survey, item)
     words = host_environment.spell_out(survey, item, item.words)
     for command in (words, launch.command):
@@ -47,7 +47,7 @@ def _list_of_launch(survey: Survey, item: Item) -> Iterator[str]:
 
 
 def _read_dotenv(survey: Survey, launch: Preview) -> dict[str, str]:
-    """Return what a launch may take from files, wherever it takes place."""
+    """Return the variables of the dotenv files in every directory where a launch may start."""
     if launch.profile is None:
         return {}
     found: dict[str, str] = {}

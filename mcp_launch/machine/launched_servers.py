@@ -1,4 +1,4 @@
-"""The servers that we started, as their leases tell them."""
+"""Find the servers that we started, from their leases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTS = ("launcher", "keeper", "guardian", "server")
 def find_all(
     population: Population, directory: str, configured: list[Configured]
 ) -> Iterator[tuple[int, str, Server]]:
-    """Return every server that runs, with its host's process and the host's name."""
+    """Yield every running server, with its host's pid and name."""
     for record in leases.read_all(directory).values():
         if leases.is_stale(population.table, record):
             continue
@@ -42,7 +42,7 @@ def find_all(
 def _list_roots(
     population: Population, record: dict[str, Json]
 ) -> Iterator[tuple[str, ProcessIdentity]]:
-    """Return those of a launch's processes that are proven to be there, by their parts."""
+    """Yield the processes of a launch that are proven to be alive, by their roles."""
     for part in _PARTS:
         recorded = get_member(record, "processes", part)
         pid = get_member(recorded, "pid")
@@ -60,7 +60,7 @@ def _describe(
 ) -> Server:
     table, launch = population.table, _read_launch(record)
     pids = {part: root.pid for part, root in roots.items()}
-    # Between two servers there is only the launcher; a guardian alone is all that is left.
+    # During a replacement only the launcher runs; after its death perhaps only the guardian.
     pid = pids.get("server") or next(iter(pids.values()))
     launcher = pids.get("launcher", 0)
     ends = population.look_at_ends(launcher or pid)
@@ -101,7 +101,7 @@ def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
 
 
 def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:
-    """Return the name in the host's file: a lease may know no more than the program's."""
+    """Return the name in the host's file: a lease may only have the program's."""
     mark, told = record.get("mark"), _text(record.get("server"))
     known = prefer(configured, _text(get_member(record, "context", "host", "value")))
     names = [one.name for one in known if leases.mark_command(list(one.words)) == mark]
@@ -114,10 +114,10 @@ def _prove_ownerless(
     roots: list[ProcessIdentity],
     ends: tuple[End, End],
 ) -> str:
-    """Return the proof that the host is gone, and that nobody has taken its place.
+    """Return the proof that the host is gone and no other process replaced it; empty: none.
 
-    A lease may name a shell that started us and has ended, while who talks to us lives: only
-    that nobody holds the other ends of stdin and stdout is proof.
+    A lease may name a shell that started us and has exited while the real host lives on. So
+    the proof needs the other ends of stdin and stdout to be closed.
     """
     host = get_member(record, "processes", "host")
     if leases.judge(population.table, host) != "different":
@@ -127,7 +127,7 @@ def _prove_ownerless(
         return ""
     if any(population.has_host_above(root.pid) for root in roots):
         return ""
-    # Where the kernel does not say (outside Linux), the lease and the parents have to do.
+    # Outside Linux the kernel does not show this: the lease and the parents have to do.
     excused = set() if linux.shows_descriptors() else {"unknown"}
     if any(end.state not in {"gone", *excused} for end in ends):
         return ""

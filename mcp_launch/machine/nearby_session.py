@@ -1,7 +1,7 @@
-"""Which of the hosts that run now would start a server here: not somebody else's, nor elsewhere.
+"""Find the running hosts that would start a server here.
 
-A session is taken for the one that is meant only if it is this user's, with this home, and its
-directory is the current one or above it in the same project.
+A session counts only if it is this user's, uses this home, and its directory is the current
+one or above it in the same project.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Lineage
     from mcp_launch.system import ProcessTable
 
-# Who has another of these reads other files: the entry is not its own.
+# A host with another value in one of these reads other files, not the ones we see.
 _MOVING = [host.quirks.home_variable for host in HOSTS.values() if host.quirks.home_variable]
 
 
 def find_hosts(table: ProcessTable, site: Site, here: str) -> dict[int, str]:
-    """Return the running hosts that may start a server here, the one above us first.
+    """Return the running hosts that may start a server here: pids with names in `hosts`.
 
-    By their processes, with their names in `hosts`.
+    A host above us comes first.
     """
     above = _list_above(table)
     own = {pid: name for pid, name in _list_running(table) if _is_own(table, site, pid)}
@@ -58,7 +58,7 @@ def _is_own(table: ProcessTable, site: Site, pid: int) -> bool:
 
 
 def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:
-    # An editor has windows anywhere, and tells no session.
+    # An editor may have windows in any directory, and shows no session.
     host = hosts.load(name)
     if host.carries == "many sessions" or host.is_daemon(table, pid):
         return True
@@ -66,7 +66,7 @@ def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:
 
 
 def _is_place(directory: str, here: str) -> bool:
-    """Tell whether a session in a directory is one of this place: of its project, and above it."""
+    """Return whether a session's directory is `here`, or above it in the same project."""
     if not directory or not here:
         return False
     if os.path.realpath(directory) == os.path.realpath(here):
@@ -77,7 +77,7 @@ def _is_place(directory: str, here: str) -> bool:
 
 
 def hide_threads(table: ProcessTable, line: Lineage, here: str) -> ProcessTable:
-    """Return a table in which a host has only those threads open that work here."""
+    """Return a process table that hides a host's threads that work elsewhere."""
     pid = line.process.identity.pid if line.process else 0
     threads = line.host.list_open_threads(table, pid)
     if not threads or pid in _list_above(table):
@@ -93,13 +93,13 @@ def hide_threads(table: ProcessTable, line: Lineage, here: str) -> ProcessTable:
 
 
 def list_notes(table: ProcessTable, line: Lineage, title: str) -> Iterator[str]:
-    """Say that there is no session to take values from, of a host that would have told."""
+    """Yield a note if the host could have shown a session, but none is running here."""
     process = line.process
     is_told = process is not None
     if process is not None and line.host.carries == "one thread":
         is_told = bool(line.host.list_open_threads(table, process.identity.pid))
     if line.host.told_later and not is_told:
-        yield f"no session of {title} runs here: the values are those of a new one"
+        yield f"no {title} session is running here: the values are those of a new one"
 
 
 def _list_above(table: ProcessTable) -> set[int]:
@@ -107,7 +107,7 @@ def _list_above(table: ProcessTable) -> set[int]:
 
 
 class _View:
-    """A process table without the files of some threads."""
+    """A process table that hides the open files of some threads."""
 
     def __init__(self, table: ProcessTable, hidden: set[str]) -> None:
         self._table = table

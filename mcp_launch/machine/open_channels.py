@@ -1,8 +1,8 @@
-"""Every way in which somebody may still reach a process, so that only who has none is ended.
+"""Find every open channel through which a process may still be reached.
 
-What is not proven to be harmless is a way. A socket is one whatever its family, its state and
-its network namespace; only a Unix socket whose other end is closed, or open in the same tree
-alone, is none. A pipe is one unless the same is true of it.
+Only an unreachable process may be ended, so whatever is not proven harmless counts. Every
+socket counts, whatever its family, state and network namespace, except a Unix socket whose
+other end is closed or open only in the same tree. The same exception holds for pipes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mcp_launch.values import SHELLS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# What has no name and nobody at its other end. Not here: what others are served through
-# (fanotify, seccomp's notifier, KVM) and whatever is not known.
+# Anonymous inodes without another end. Not listed: those through which other processes are
+# served (fanotify, seccomp's notifier, KVM), and unknown ones.
 _HARMLESS = {
     *("[eventfd]", "[eventpoll]", "[timerfd]", "[signalfd]", "[pidfd]"),
     *("inotify", "[inotify]", "[io_uring]"),
@@ -33,13 +33,13 @@ _STDERR = "2"
 
 
 class Channels:
-    """Looks at all that processes have open; who else has it is read once."""
+    """Finds the open channels of processes; the holders of all pipes and sockets are read once."""
 
     def __init__(self) -> None:
         self._everybody = Endpoints(_list_everybody())
 
     def find_way(self, tree: Iterable[int]) -> str:
-        """Return a way in which one of these may be reached from outside; empty: there is none."""
+        """Return how one of these may be reached from outside; empty: it cannot be."""
         pids = set(tree)
         for pid in sorted(pids):
             for thread in linux.list_threads(pid):
@@ -48,16 +48,16 @@ class Channels:
                 try:
                     numbers = linux.list_descriptors(thread)
                 except (FileNotFoundError, ProcessLookupError):
-                    continue  # it has ended
+                    continue  # it has exited
                 except OSError:
-                    return f"nobody shows us what process {pid} has open"
+                    return f"the open files of process {pid} cannot be read"
                 for number in numbers:
                     if why := self._judge(thread, number, pids):
                         return f"process {pid} has {why} open"
         return ""
 
     def _judge(self, thread: str, number: str, tree: set[int]) -> str:
-        """Return what a descriptor is, if somebody outside may use its other end."""
+        """Return what a descriptor is, if a process outside may use its other end."""
         name = linux.read_link(thread, number)
         kind, _, rest = name.partition(":")
         if not name:
@@ -73,14 +73,14 @@ class Channels:
             return "" if peer == "" or (holders and holders <= tree) else "a socket"
         if kind == "anon_inode" and rest in _HARMLESS:
             is_empty = linux.read_detail(thread, number, "UserFiles") == "0"
-            # The files that a ring holds are shown nowhere else.
-            return "a ring of requests" if rest == "[io_uring]" and not is_empty else ""
+            # Files that are registered with a ring are shown nowhere else.
+            return "an io_uring with files" if rest == "[io_uring]" and not is_empty else ""
         return "" if kind in _NAMESPACES else f"a channel ({name})"
 
     def _judge_pipe(self, thread: str, number: str, name: str, tree: set[int]) -> str:
         mode = linux.read_access_mode(thread, number)
         if number == _STDERR and mode == os.O_WRONLY:
-            return ""  # whoever reads what it complains of cannot speak to it
+            return ""  # a reader of its stderr cannot send it anything
         if mode in {os.O_RDONLY, os.O_WRONLY} and is_pipe_left(thread, number, mode, name):
             return ""
         holders = self._everybody.list_pipe_holders(name, mode)
@@ -88,38 +88,38 @@ class Channels:
 
 
 def find_shell(pid: int) -> str:
-    """Return the shell or terminal whose job a process may be; empty: it is nobody's job."""
+    """Return the shell or terminal that a process may be a job of; empty: it is not a job."""
     job = linux.read_job(pid)
     if job is None:
-        return "its session is not known" if linux.is_listed(pid) else ""
+        return "its session is unknown" if linux.is_listed(pid) else ""
     session, terminal = job
     if terminal:
-        return "it belongs to a terminal, in which somebody may have started it"
+        return "it belongs to a terminal and may have been started there"
     if session == 0:
-        return "its session is not known"
+        return "its session is unknown"
     leader = linux.look(session)
     if leader is None or not linux.is_running(session):
-        return ""  # it has ended
+        return ""  # the leader has exited
     program = os.path.basename(linux.read_executable(session))
     if SHELLS.isdisjoint((program, leader.name)):
         return ""
-    return f"process {session} ({leader.name}), a shell, may have started it"
+    return f"a shell, process {session} ({leader.name}), may have started it"
 
 
 def _list_everybody() -> list[int]:
     try:
         return linux.list_pids()
     except OSError:
-        return []  # a system without /proc: nothing is proven there
+        return []  # without /proc nothing can be proven
 
 
 def _judge_file(thread: str, number: str, name: str) -> str:
-    """Return what an open file is, if others may speak through it."""
+    """Return what an open file is, if others may reach the process through it."""
     is_deleted = name.endswith(" (deleted)")
     try:
         status = linux.look_at_descriptor(thread, number)
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
-            # What has no place among the files is something else, such as a message queue.
+            # A path that leads to another file, or to none: a message queue, for example.
             is_file = is_deleted or os.path.samestat(status, linux.look_at_file(thread, name))
             return "" if is_file else f"a channel ({name})"
     except FileNotFoundError:
@@ -131,6 +131,6 @@ def _judge_file(thread: str, number: str, name: str) -> str:
     device = (os.major(status.st_rdev), os.minor(status.st_rdev))
     if stat.S_ISCHR(status.st_mode) and device in _HARMLESS_DEVICES:
         return ""
-    # A terminal whose other end was closed is gone from its directory.
+    # A pseudo-terminal whose other end was closed is gone from /dev/pts.
     is_left = is_deleted and name.startswith("/dev/pts/")
     return "" if is_left or stat.S_ISLNK(status.st_mode) else name

@@ -1,10 +1,10 @@
-"""The servers that somebody else started: below a host, or left by one.
+"""Find the servers that we did not start: below a host, or orphaned by one.
 
-No sign is trusted alone, for `reap` ends what is found to be left. A host's server is a child
-of a host, hosts hold the other ends of its stdin and stdout, and its command is a server's.
-One that was left has been adopted, nobody holds these ends, and its command is a server's; and
-nothing speaks against it: it is not young, not a shell's job, and nobody can reach it or
-anything below it in another way.
+No sign is trusted alone, because `reap` ends the orphans found here. A host's server is a
+child of a host, hosts hold the other ends of its stdin and stdout, and its command is a
+server's. An orphan was adopted, the other ends of its stdin and stdout are closed, and its
+command is a server's. It must also be old enough, not be a shell's job, and neither it nor any
+descendant may be reachable through another channel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def find_hosted(
     population: Population, taken: set[int], configured: list[Configured]
 ) -> Iterator[tuple[int, Server]]:
-    """Return the servers of hosts, with their hosts' processes."""
+    """Yield the servers of hosts, each with its host's pid."""
     for host, facts in population.hosts.items():
         known = prefer(configured, facts.name)
         for pid in population.children.get(host, []):
@@ -46,7 +46,7 @@ def find_hosted(
 def find_left(
     population: Population, taken: set[int], configured: list[Configured]
 ) -> Iterator[Server]:
-    """Return the servers that their hosts left, each with the proof, or with what it lacks."""
+    """Yield the servers that seem orphaned, each with the proof or the doubt."""
     found = list(_find_left(population, taken, configured))
     below = {pid for server in found for pid in server.processes if pid != server.pid}
     for server in found:
@@ -68,13 +68,13 @@ def _find_left(
         if any(end.state != "gone" for end in ends) or _is_anothers(population, pid, ends):
             continue
         if os.getpid() in tree or not population.hosts.keys().isdisjoint(tree):
-            continue  # somebody works below it
+            continue  # we or a host run below it
         name = _find_name_behind(population, pid, ends, configured)
         if name:
             adopter = _name_adopter(population, process.parent)
             why = (
-                f"process {process.parent} ({adopter}) adopted it, and nobody holds "
-                "the other ends of its stdin and stdout"
+                f"process {process.parent} ({adopter}) adopted it, and the other ends of its "
+                "stdin and stdout are closed"
             )
             doubt = _find_doubt(population, pid, tree)
             server = _describe(population, pid, name, ends)
@@ -82,16 +82,16 @@ def _find_left(
 
 
 def _list_named(population: Population, configured: list[Configured]) -> set[int]:
-    """Return the processes that are servers by their command."""
+    """Return the pids of processes whose command is a server's."""
     pids = population.processes
     return {pid for pid in pids if _find_name(population, pid, configured, is_proof=True)}
 
 
 def _may_be_left(population: Population, pid: int) -> bool:
-    """Tell whether a process was adopted, or may have been.
+    """Return whether a process was adopted, or may have been.
 
-    Any program can adopt: as the first process of a container, or by asking the kernel. Linux
-    does not show who has asked.
+    Any program can adopt: as the first process of a container, or as a subreaper. Linux does
+    not show which processes are subreapers.
     """
     if population.is_adopted(pid):
         return True
@@ -101,7 +101,7 @@ def _may_be_left(population: Population, pid: int) -> bool:
 
 
 def _is_anothers(population: Population, pid: int, ends: tuple[End, End]) -> bool:
-    """Tell whether a process has its ends from its parent, which is looked at instead."""
+    """Return whether a process shares its stdin and stdout with its parent, which is judged."""
     if population.is_adopted(pid):
         return False
     theirs = population.look_at_ends(population.processes[pid].parent)
@@ -109,13 +109,13 @@ def _is_anothers(population: Population, pid: int, ends: tuple[End, End]) -> boo
 
 
 def _find_doubt(population: Population, pid: int, tree: tuple[int, ...]) -> str:
-    """Return what speaks against ending a server that seems to be left; empty: nothing does."""
+    """Return why a server that seems orphaned may not be; empty: no doubt."""
     if not population.is_adopted(pid):
         parent = population.processes[pid].parent
         name = _name_adopter(population, parent)
         return f"its parent, process {parent} ({name}), may have started it"
     if not is_old_enough(population.table.started_seconds_ago(pid)):
-        return "it was started a moment ago"
+        return "it has just started"
     jobs = filter(None, map(open_channels.find_shell, tree))
     return next(jobs, "") or population.channels.find_way(tree)
 
@@ -144,13 +144,13 @@ def _name_launched(argv: list[str]) -> str:
     try:
         given, words = options.split(argv[at:])
     except UsageError:
-        return ""  # it is about to end
+        return ""  # its options are invalid, so it is about to exit
     names = given.get("--server") or [os.path.basename(word) for word in words[:1]]
     return names[-1] if names else ""
 
 
 def _find_state(population: Population, pid: int) -> str:
-    """Return where a launcher whose lease is not among ours keeps its files."""
+    """Return the state directory of a launcher whose lease is not in ours."""
     if not _name_launched(population.table.read_argv(pid)):
         return ""
     environ = population.table.read_environ(pid)
@@ -158,7 +158,7 @@ def _find_state(population: Population, pid: int) -> str:
 
 
 def _is_own(population: Population, pid: int) -> bool:
-    # Windows has no such owners.
+    # Windows has no user ids.
     return hasattr(os, "getuid") and population.table.read_owner(pid) == os.getuid()
 
 
@@ -181,10 +181,10 @@ def _describe(population: Population, pid: int, name: str, ends: tuple[End, End]
 def _find_name_behind(
     population: Population, pid: int, ends: tuple[End, End], configured: list[Configured]
 ) -> str | None:
-    """Return the name of the server that uses these ends, a process or what it runs.
+    """Return the name of the server that uses these ends: the process or one that it runs.
 
-    A runner (npx, a shell) hands its own stdin and stdout on to the server. A child with other
-    ones is not looked at: its parent may be a host that we do not know.
+    A runner (npx, a shell) passes its own stdin and stdout on to the server. A child with
+    different ones is skipped: its parent may be a host that we do not know.
     """
     name = _find_name(population, pid, configured, is_proof=True)
     for child in population.children.get(pid, []):

@@ -1,8 +1,8 @@
-"""Who holds the other end of a process's stdin or stdout.
+"""Find which processes hold the other end of a process's stdin or stdout.
 
-Three answers, as everywhere: held (and by whom, among those we were told to look at), gone,
-unknown. "Gone" is the kernel's own word, not a search that found nobody: another user's
-process may hold an end, and nobody shows us its descriptors.
+Three answers, as everywhere: held (with the holders among the given processes), gone,
+unknown. "Gone" comes from the kernel, not from a search without a result: another user's
+process may hold an end, and we cannot read its descriptors.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _QUESTION = struct.Struct("=BBHIIIII")  # family, protocol, pad, states, inode, 
 _ANSWER = struct.Struct("=BBBBIII")  # family, type, state, pad, inode, cookie
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
 
-# Neither direction is open any more.
+# Both directions are shut down.
 _BOTH_WAYS = 3
 
-# The kernel answers at once; this is for a sandbox that swallows the question.
+# The kernel answers at once; this limit is for a sandbox that swallows the request.
 _ANSWER_LIMIT = 1.0
 
 
@@ -43,18 +43,18 @@ class End(NamedTuple):
     """The other end of a descriptor."""
 
     state: Literal["held", "gone", "unknown"]
-    name: str = ""  # of the descriptor, as the kernel has it; empty: neither pipe nor socket
+    name: str = ""  # the kernel's name for the descriptor; empty: neither pipe nor socket
     holders: tuple[int, ...] = ()
 
 
 class Endpoints:
-    """Looks at ends; whatever many questions need is read once."""
+    """Finds the other ends of pipes and sockets; /proc and the socket table are read once."""
 
     def __init__(self, holders: Iterable[int]) -> None:
-        self._pids = list(holders)  # who is looked at; everybody else is nobody we know
+        self._pids = list(holders)  # only these are searched as holders
 
     def look(self, pid: int, fd: int) -> End:
-        """Find the other end of a process's stdin (0) or stdout (1)."""
+        """Return the other end of a process's stdin (0) or stdout (1)."""
         name = linux.read_link(pid, fd)
         if name.startswith("pipe:"):
             mode = os.O_WRONLY if fd else os.O_RDONLY
@@ -71,7 +71,7 @@ class Endpoints:
         return End("held" if holders else "unknown", name, tuple(sorted(holders)))
 
     def list_pipe_holders(self, name: str, mode: int) -> set[int]:
-        """Return who has the other end of a pipe, of which one end is open in this mode."""
+        """Return the pids that hold the other end of a pipe whose near end has this mode."""
         wanted = {os.O_RDWR, os.O_RDONLY if mode == os.O_WRONLY else os.O_WRONLY}
         return {
             holder
@@ -80,16 +80,16 @@ class Endpoints:
         }
 
     def list_holders(self, name: str) -> set[int]:
-        """Return who has a socket open."""
+        """Return the pids that have a socket open."""
         return {holder for holder, _ in self._held.get(name, [])}
 
     def find_peer(self, name: str) -> str | None:
-        """Return the peer of a Unix socket; empty: it was closed, None: nobody knows."""
+        """Return the peer of a Unix socket; empty: it was closed, None: unknown."""
         return self._sockets.get(name)
 
     @cached_property
     def _held(self) -> dict[str, list[tuple[int, str]]]:
-        """Return who has which pipe or socket open, and as which descriptor."""
+        """Return, for each pipe and socket, the pids that have it open and their descriptors."""
         held: dict[str, list[tuple[int, str]]] = {}
         for pid in self._pids:
             for number, name in linux.list_links(pid):
@@ -103,19 +103,19 @@ class Endpoints:
         try:
             return dict(_ask_kernel())
         except (OSError, struct.error, AttributeError):
-            return {}  # a sandbox without netlink: unknown, all of them
+            return {}  # a sandbox without netlink: every peer is unknown
 
 
 def is_pipe_left(process: int | str, number: int | str, mode: int, name: str) -> bool:
-    """Tell whether nobody at all has the other end of a pipe open.
+    """Return whether no process at all has the other end of a pipe open.
 
-    We open the process's own end once more and ask: the kernel says "hung up" to a reader
-    without writers, and "error" to a writer without readers. Nothing is read or written.
+    We reopen the process's own end and poll it: the kernel reports POLLHUP to a reader
+    without writers, and POLLERR to a writer without readers. Nothing is read or written.
     """
     try:
         ours = linux.reopen(process, number, mode | os.O_NONBLOCK)
     except OSError:
-        return False  # gone, or not ours to look at
+        return False  # gone, or not readable by us
     try:
         poll = select.poll()
         poll.register(ours, 0)
@@ -126,7 +126,7 @@ def is_pipe_left(process: int | str, number: int | str, mode: int, name: str) ->
 
 
 def _ask_kernel() -> Iterator[tuple[str, str]]:
-    """Return every Unix socket with its peer."""
+    """Yield every Unix socket with its peer."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
         kernel.settimeout(_ANSWER_LIMIT)
         question = _QUESTION.pack(socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, _SHOW_PEER, 0, 0)
@@ -153,7 +153,7 @@ def _read_answer(data: bytes) -> Iterator[tuple[str, str]]:
     if peer := attributes.get(_PEER):
         yield f"socket:[{inode}]", f"socket:[{peer}]"
     elif peer == 0 and attributes.get(_SHUTDOWN) == _BOTH_WAYS:
-        # No inode alone could also be a peer that was not accepted yet.
+        # A missing inode alone could also mean a peer that was not accepted yet.
         yield f"socket:[{inode}]", ""
 
 

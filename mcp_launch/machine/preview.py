@@ -1,9 +1,9 @@
-"""What a launch would be: every step up to the start, without starting anything.
+"""Preview a launch: every step up to the start, without starting anything.
 
-Every step is the one that `launch` takes. Where a launch would stop, the error is noted here,
-and what caused it is left out, so that everything else can still be seen.
+The steps are those of `launch`. Where a launch would stop, the preview records the error and
+leaves out its cause, so that it can still show everything else.
 
-`env` shows one preview; the doctor's checks ask `predict` for that of each entry.
+`env` shows one preview; the doctor's checks call `predict` for each entry.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
 
 
-# What was predicted already: most checks of the doctor ask for every entry.
+# Previews already made: most checks of the doctor need one for every entry.
 _PREDICTED: WeakKeyDictionary[Survey, dict[tuple[str, str, Path], Preview]] = WeakKeyDictionary()
 
 
 def predict(survey: Survey, item: Item) -> Preview:
-    """Return what a launch of an entry would be, as its host would start it now.
+    """Return the preview of an entry, as its host would start it now.
 
-    An entry that is not wrapped is looked at as if it were: `decided` and `problems` are what
-    wrapping it would bring. `command`, `server_environ`, `places` and `profile` are as it is now.
+    An unwrapped entry is treated as if it were wrapped: `decided` and `problems` show the
+    effect of wrapping it. `command`, `server_environ`, `places` and `profile` show it as it is.
     """
     known = _PREDICTED.setdefault(survey, {})
     key = (item.host.name, item.file.path, item.path)
@@ -57,20 +57,20 @@ def predict(survey: Survey, item: Item) -> Preview:
 
 
 class Preview:
-    """What a launch would know and decide, and what would stop it."""
+    """What a launch would find out and decide, and what would stop it."""
 
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
         self.server = profile.name_server(split(situation.arguments)[0], situation.environ)
         self.problems: list[LaunchError] = []
-        self.refused: LaunchError | None = None  # why options or profiles make no sense
-        self.failed: dict[str, LaunchError] = {}  # variables that were asked for in vain
-        self.program: Found | Missing = Missing(["no command was given"])  # its file
+        self.refused: LaunchError | None = None  # why options or profiles are invalid
+        self.failed: dict[str, LaunchError] = {}  # requested variables that have no value
+        self.program: Found | Missing = Missing(["no command was given"])  # the server's file
         self.place_refused: PlaceRefused | None = None
         sighting = context.look(situation.table, situation.line, situation.environ)
         sighting.cwd = situation.cwd
         self.wanted = self._load(sighting)
-        self.asked = copy.copy(self.wanted)  # `wanted` loses what cannot be had
+        self.asked = copy.copy(self.wanted)  # as requested; `wanted` loses what has no value
         self.asked.env, self.asked.literals = dict(self.wanted.env), dict(self.wanted.literals)
         self.found = self._resolve(sighting)
         self.dotenv = self._read_dotenv()
@@ -79,14 +79,14 @@ class Preview:
 
     @property
     def profile(self) -> Profile | None:
-        """Return what the launcher is asked for; None if it is not used, or refuses."""
+        """Return the profile as requested; None if the launcher is not used, or refuses it."""
         return self.asked if self.situation.is_launched and self.refused is None else None
 
     @property
     def command(self) -> list[str]:
-        """Return the server's own command; nothing if the launcher refuses it.
+        """Return the server's own command.
 
-        Nor if its program is a text that only the host can replace.
+        Empty if the launcher refuses the launch, or if only the host can expand its program.
         """
         argv, item = self.decided.argv, self.situation.item
         is_solved = item is None or host_environment.is_solved(item, argv[0])
@@ -96,12 +96,12 @@ class Preview:
 
     @property
     def server_environ(self) -> dict[str, str]:
-        """Return what the server gets as things are: from its host, or through the launcher."""
+        """Return the environment that the server gets now: from its host, or from the launcher."""
         return self.decided.environ if self.profile else self.situation.environ
 
     @property
     def places(self) -> list[str]:
-        """Return the directories in one of which the server starts; none: nobody knows."""
+        """Return the directories where the server may start; empty: unknown."""
         places = [*self.situation.places]
         wanted = self.profile.cwd if self.profile else "session"
         if wanted in {"session", "keep"}:
@@ -115,14 +115,14 @@ class Preview:
 
     @property
     def is_place_known(self) -> bool:
-        """Tell whether it is certain where the host starts it: of a project, in one place."""
+        """Return whether the host is sure to start it in one directory: it is a project's entry."""
         return len(self.situation.places) == 1 and self._is_of_project()
 
     def list_homes(self) -> list[str]:
-        """Return the homes, and `/`, in which the server may start if the host chooses where.
+        """Return the homes, and `/`, where the server may start if the host chooses.
 
-        Of an entry that is not a project's nobody knows where its host is started, unless that
-        host starts servers in places of its own.
+        Empty for an entry outside of projects, because its host may be started anywhere, unless
+        that host starts servers in directories of its own.
         """
         item, wanted = self.situation.item, self.profile
         if item is None or wanted is None or wanted.cwd not in {"session", "project_root"}:
@@ -135,16 +135,16 @@ class Preview:
         return item is not None and (item.is_of_project or item.path[0] == "projects")
 
     def list_stopping(self) -> list[LaunchError]:
-        """Return what would stop the server as its host starts it now.
+        """Return the problems that would stop the server as its host starts it now.
 
-        One that is not wrapped needs its program, and nothing that is only ours.
+        An unwrapped one only needs its program: our own errors do not concern it.
         """
         if self.situation.is_launched:
             return self.problems
         return [one for one in self.problems if isinstance(one, (CommandNotFound, NotExecutable))]
 
     def _load(self, sighting: Sighting) -> Profile:
-        """Return what is wanted; as much of it as makes sense."""
+        """Return the profile that the launch asks for, or as much of it as is valid."""
         host, arguments = self.situation.line.host, self.situation.arguments
         for at, words in enumerate((arguments, *_list_less(arguments))):
             try:
@@ -202,7 +202,7 @@ class Preview:
         except PlaceRefused as error:
             self._give_up("cwd", error)
             self.failed["PWD"] = self.place_refused = error
-            self.wanted.cwd = "/"  # any will do: it is not shown
+            self.wanted.cwd = "/"  # any directory will do: it is not shown
         for kind in ("literals", "env"):
             for name in list(getattr(self.wanted, kind)):
                 alone = copy.copy(self.wanted)
@@ -220,7 +220,7 @@ class Preview:
         return decided
 
     def _give_up(self, source: str, error: LaunchError) -> None:
-        """Leave out every variable that depends on what is not there."""
+        """Drop every variable that comes from a source which failed."""
         self.problems.append(error)
         for name, variable in list(self.wanted.env.items()):
             if variable.source == source:
@@ -233,34 +233,34 @@ class Preview:
         if argv[0] == NO_COMMAND:
             return
         if is_relative and self.place_refused:
-            self.program = Missing(["it is relative to the directory"])
+            self.program = Missing(["it is relative to the working directory"])
             return
         try:
             file = plan.find_program(argv[0], environ.get("PATH"), self.decided.cwd.value)
-            self.program = Found(file, "the file that is run")
+            self.program = Found(file, "the file to execute")
         except LaunchError as error:
             self.problems.append(error)
             self.program = Missing([error.problem])
 
 
 def _imagine(found: Context, line: Lineage) -> None:
-    """Say of a host that starts nothing now how far it could be asked."""
+    """Adapt a context to a host that is not starting a server now."""
     process = line.process
-    found.contradiction = None  # a process that runs now is at work on something else
+    found.contradiction = None  # a running host is busy with other sessions
     if process is not None:
         runs = f"process {process.identity.pid} ({found.host_title}) runs now"
     else:
         runs = f"no {found.host_title} runs here now"
         for name in found.facts.told_later:
-            setattr(found, name, Missing([f"{runs}, which could tell"]))
+            setattr(found, name, Missing([f"{runs} to show it"]))
     found.host = Found(found.host.value, f"it has the entry; {runs}")
 
 
 def _list_less(arguments: list[str]) -> Iterator[list[str]]:
-    """Return the words after `run` with less and less of what may be wrong with them."""
+    """Yield the words after `run` with fewer and fewer of the parts that may be invalid."""
     given, words = split(arguments)
     if not words:
-        yield [*arguments, NO_COMMAND]  # a profile without a command may say the rest
+        yield [*arguments, NO_COMMAND]  # a profile may give everything but the command
     given.pop("--server", None)
     own = [word for name, texts in given.items() for word in _spell(name, texts)]
     yield [*own, "--", *(words or [NO_COMMAND])]

@@ -1,7 +1,7 @@
-"""What a launcher would be started with: here and now, or by the host that has the server.
+"""The inputs of a launch preview: for a launch from here, or by the host that has the server.
 
-Nothing is started. Of a host's start we know what its file says, what its process shows, and
-that it would take place where we are.
+Nothing is started. For a host we use what its file says and what its process shows, and
+assume that it works in the current directory.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item
     from mcp_launch.system import ProcessTable
 
-# Stands for the server's command where none was given.
+# A placeholder for the server's command where none was given.
 NO_COMMAND = "COMMAND"
 
-# Of several entries of one name, a host uses the one of the narrowest scope.
+# Of several entries with one name, a host uses the one with the narrowest scope (the last here).
 _SCOPES = ("plugin", "user", "workspace", "project", "local", "managed")
 
 
 class Situation(NamedTuple):
-    """All that a launch would find."""
+    """Everything that a launch would find."""
 
     table: ProcessTable
     arguments: list[str]  # the words after `run`
@@ -39,20 +39,20 @@ class Situation(NamedTuple):
     line: Lineage
     cwd: str
     item: Item | None = None  # the entry, if a host would start it
-    origins: Mapping[str, str] = {}  # of variables that are not just inherited
-    withheld: Mapping[str, str] = {}  # what the host has and does not hand on, and why
-    around: Mapping[str, str] = {}  # all that the host has
-    places: tuple[str, ...] = ()  # in one of which the host starts it; none: nobody knows
+    origins: Mapping[str, str] = {}  # of variables that are not simply inherited
+    withheld: Mapping[str, str] = {}  # variables of the host that it does not pass on, and why
+    around: Mapping[str, str] = {}  # the host's own environment
+    places: tuple[str, ...] = ()  # directories where the host may start it; empty: unknown
     notes: tuple[str, ...] = ()
 
     @property
     def is_launched(self) -> bool:
-        """Tell whether the launcher comes into it at all: an entry may not be wrapped."""
+        """Return whether the launcher is used: an entry may not be wrapped."""
         return self.item is None or wrap.find_run(self.item.words) is not None
 
 
 def look_here(words: list[str], environ: Mapping[str, str], table: ProcessTable) -> Situation:
-    """Return the situation of a launch that this very process would be."""
+    """Return the inputs of a launch from this process."""
     own = dict(environ)
     launch.forget_locale(table, own)
     line = context.trace_back(table, os.getpid())
@@ -60,10 +60,10 @@ def look_here(words: list[str], environ: Mapping[str, str], table: ProcessTable)
 
 
 def look_at_server(server: str, only: list[str], words: list[str], here: Situation) -> Situation:
-    """Return the situation of a server that a host or a profile has.
+    """Return the inputs of a launch of a server that a host or a profile has.
 
     Raises:
-        UsageError: Nobody has it, or several hosts have.
+        UsageError: No host or profile has it, or several hosts do.
 
     """
     check_hosts(only)
@@ -87,7 +87,7 @@ def look_at_server(server: str, only: list[str], words: list[str], here: Situati
 
 
 def _complete(words: list[str], environ: Mapping[str, str]) -> list[str]:
-    """Add what stands for a command, unless there is one, or a profile may have it."""
+    """Return the words with a placeholder command, unless they or a profile may have one."""
     given, command = split(words)
     if command or profile.name_server(given, environ):
         return words
@@ -95,15 +95,15 @@ def _complete(words: list[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Return options and command; of words that make no sense, neither."""
+    """Return options and command; both empty if the words are invalid."""
     try:
         return options.split(words)
     except UsageError:
-        return {}, []  # what is wrong is told where the words are used
+        return {}, []  # the error is reported where the words are used
 
 
 def _list_profiles(here: Situation, place: str) -> Iterator[str]:
-    """Return the servers of all profiles; an empty name for a file that cannot be read."""
+    """Yield the servers of all profiles; an empty name for a file that cannot be read."""
     files = (profile.locate_user_file(here.environ), profile.locate_project_file(place))
     for at, path in enumerate(files):
         if os.path.exists(path):
@@ -124,8 +124,8 @@ def _choose(server: str, found: list[Item], here: str) -> Item:
     if not chosen.words:
         raise UsageError(
             f"{server} in {chosen.file.path} has no command: "
-            + (chosen.why_not or "it cannot be understood"),
-            fix="name a server that is started by a command",
+            + (chosen.why_not or "the entry is invalid"),
+            fix="name a server that has a command",
         )
     return chosen
 
@@ -138,7 +138,7 @@ def _rank(item: Item, here: str) -> int:
 
 
 def look_at_entry(survey: Survey, item: Item, words: Sequence[str] = ()) -> Situation:
-    """Return the situation in which a host starts an entry's command, with options before it."""
+    """Return the inputs of a launch of an entry by its host, with extra options for `run`."""
     places = list_places(survey, item)
     cwd = _choose_place(survey, places)
     line = _imagine_lineage(survey, item)
@@ -163,28 +163,28 @@ def look_at_entry(survey: Survey, item: Item, words: Sequence[str] = ()) -> Situ
 
 
 def has_cwd(item: Item) -> bool:
-    """Tell whether a `cwd` in the entry counts."""
+    """Return whether the host honours a `cwd` in the entry."""
     return item.host.quirks.cwd in {"honoured", "absolute"}
 
 
 def list_places(survey: Survey, item: Item) -> list[str]:
-    """Return the directories in one of which a host starts an entry's command."""
+    """Return the directories where a host may start an entry's command."""
     site = survey.site
     project = host_environment.find_project(survey, item)
     cwd = item.entry.get("cwd")
     if has_cwd(item) and isinstance(cwd, str) and cwd:
         cwd = host_environment.expand(survey, item, cwd)
         if item.host.quirks.cwd == "absolute" and not os.path.isabs(cwd):
-            return []  # from wherever its daemon runs
+            return []  # relative to the directory of its daemon, which is unknown
         if item.host.quirks.texts.expands_tilde and cwd.startswith("~"):
             cwd = site.home + cwd[1:]
         return [os.path.join(project, cwd)]
-    # Some start the servers of all projects in a place of their own, and do not say in which.
+    # Some hosts start all servers in one directory, but do not document which.
     return ["/", site.home, project] if item.host.starts_anywhere else [project]
 
 
 def _choose_place(survey: Survey, places: list[str]) -> str:
-    """Return where the host starts it; a host that starts servers where it runs, runs here."""
+    """Return where the host starts it; a host that starts servers where it runs is run here."""
     *_, place = (survey.here, *places)
     return survey.here if place == survey.site.project else place
 
@@ -193,15 +193,15 @@ def _imagine_lineage(survey: Survey, item: Item) -> Lineage:
     pids = host_environment.find_processes(survey, item.host)
     process = survey.table.look(pids[0]) if pids else None
     line = Lineage([process] if process else [], hosts.load(item.host.running_as), process)
-    line.evidence = "nothing is started, so there is no stdin to look at"
+    line.evidence = "nothing is started, so there is no stdin to check"
     return line
 
 
 def _join(words: list[str], survey: Survey, item: Item) -> list[str]:
-    """Return the words after `run`: the entry's own, with those that were given before them."""
+    """Return the words after `run`: the given ones, then the entry's own."""
     spelled = host_environment.spell_out(survey, item, item.words)
     at = wrap.find_run(item.words)
-    # What is not wrapped is looked at as if it were.
+    # An unwrapped entry is treated as if it were wrapped.
     own = [*run_options.name_server(item.name), "--", *spelled] if at is None else spelled[at:]
     return words if split(words)[1] else [*(word for word in words if word != "--"), *own]
 
@@ -213,8 +213,8 @@ def _list_notes(survey: Survey, item: Item, cwd: str, places: list[str]) -> Iter
         yield f"{item.host.title} does not start {item.name}: {item.why_not}"
     if wrap.find_run(item.words) is None:
         yield (
-            f"{item.name} is not wrapped: mcp-launch adds nothing to it, and takes nothing out, "
-            f"until you run: mcp-launch wrap {item.name} --host {item.host.name}"
+            f"{item.name} is not wrapped: mcp-launch changes nothing in its environment until "
+            f"you run: mcp-launch wrap {item.name} --host {item.host.name}"
         )
-    doubt = "" if len(places) == 1 else ", which is not sure"
-    yield f"{item.host.title} is taken to start it in {cwd}{doubt}"
+    doubt = "" if len(places) == 1 else ", but may use another directory"
+    yield f"assuming that {item.host.title} starts it in {cwd}{doubt}"

@@ -1,4 +1,4 @@
-"""One look at all processes: who is below whom, which are hosts, who was left by its parent."""
+"""A snapshot of all processes: their tree, which are hosts, which were adopted."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process, ProcessIdentity
 
-# How old a process must be to be judged by what it does: hosts start a server twice for a moment,
-# what they fork holds their pipes for another, and who was orphaned a second ago is ending.
+# How old a process must be before we judge it: hosts briefly start a server twice, their forks
+# hold their pipes for a moment, and a process orphaned a second ago may be about to exit.
 SETTLED = 10.0
 
-# Programs that adopt what others leave, and start nothing that talks to them.
+# Programs that adopt orphans, and start nothing that talks to them.
 _ADOPTERS = {"init", "systemd", "launchd", "tini", "dumb-init", "docker-init", "catatonit"}
 
 
 def is_old_enough(age: float | None) -> bool:
-    """Tell whether a process is known to be old enough to be judged by what it does."""
+    """Return whether a process is known to be old enough to judge."""
     return age is not None and age >= SETTLED
 
 
 class LeasedLaunch(NamedTuple):
-    """What a lease tells of a server that we started."""
+    """What a lease records of a server that we started."""
 
     id: str
-    server: int  # the server's own process; 0: it is not told
+    server: int  # the server's own process; 0: unknown
     state: str  # of the binding
     evidence: str
     calls: int
@@ -47,54 +47,54 @@ class LeasedLaunch(NamedTuple):
     restarts: int
     refusals: int
     noise: int
-    place_note: str  # which home it runs in, if nobody asked for that
-    outer: str  # the launch around its host
+    place_note: str  # which home it runs in, unless that was asked for
+    outer: str  # the launch that its host runs under
 
 
 @dataclass(frozen=True)
 class Server:
-    """One server, with everything below it."""
+    """One server, with all its descendants."""
 
     name: str
-    pid: int  # its own process; the launcher's, while there is none
-    roots: tuple[ProcessIdentity, ...]  # what its tree hangs from
-    processes: tuple[int, ...]  # all of its tree
-    command: tuple[str, ...]  # without secrets
+    pid: int  # its own process; the launcher's if there is none at the moment
+    roots: tuple[ProcessIdentity, ...]  # the top processes of its tree
+    processes: tuple[int, ...]  # its whole tree
+    command: tuple[str, ...]  # secrets masked
     project: str
     age: float | None
     stdin: End
     stdout: End
     session: str = ""
     thread: str = ""
-    launcher: int = 0  # our process between host and server; 0: there is none
-    launch: LeasedLaunch | None = None  # None: somebody else started it
-    state: str = ""  # where the launcher of one without a lease keeps its files; empty: it has none
+    launcher: int = 0  # our process between host and server; 0: none
+    launch: LeasedLaunch | None = None  # None: we did not start it
+    state: str = ""  # the state directory of its launcher, if its lease is not in ours
     earlier: str = ""  # the session it was last bound to, if its host has another now
-    why_ownerless: str = ""  # the proof; empty: there is none
-    doubt: str = ""  # what a server that seems to be left lacks for the proof
+    why_ownerless: str = ""  # the proof; empty: none
+    doubt: str = ""  # why a server that seems orphaned may not be
 
     def __str__(self) -> str:
-        """Return what it is called in a message."""
+        """Return its name in messages."""
         return f"{printable(self.name)} (process {self.pid})"
 
     @property
     def contact(self) -> int:
-        """The process that its host talks to."""
+        """The pid of the process that its host talks to."""
         return self.launcher or self.pid
 
     @cached_property
     def shares(self) -> dict[int, Memory]:
-        """What each process of its tree holds."""
+        """The memory of each process of its tree."""
         return {pid: units.measure(pid) for pid in self.processes}
 
     @property
     def memory(self) -> Memory:
-        """What its whole tree holds."""
+        """The memory of its whole tree."""
         return units.add_up(self.shares.values())
 
 
 class Population:
-    """The processes as they were when it was made."""
+    """The processes as they were when the snapshot was taken."""
 
     def __init__(self, table: ProcessTable) -> None:
         self.table = table
@@ -109,15 +109,15 @@ class Population:
 
     @cached_property
     def channels(self) -> Channels:
-        """What tells who else can reach a process."""
+        """The channels through which processes can be reached."""
         return Channels()
 
     def look_at_ends(self, pid: int) -> tuple[End, End]:
-        """Return the other ends of stdin and stdout; only hosts are looked at as holders."""
+        """Return the other ends of stdin and stdout; only hosts are searched as holders."""
         return self._endpoints.look(pid, 0), self._endpoints.look(pid, 1)
 
     def list_tree(self, roots: Iterable[ProcessIdentity]) -> tuple[int, ...]:
-        """Return these processes and all below them."""
+        """Return the pids of these processes and all their descendants."""
         tree = list(dict.fromkeys(root.pid for root in roots))
         known = set(tree)
         for pid in tree:  # the list grows while it is walked
@@ -127,7 +127,7 @@ class Population:
         return tuple(tree)
 
     def has_host_above(self, pid: int) -> bool:
-        """Tell whether a process hangs from a host, as far as it hangs from anybody."""
+        """Return whether a host is above a process; adoptive parents do not count."""
         while pid in self.processes and not self.is_adopted(pid):
             pid = self.processes[pid].parent
             if pid in self.hosts:
@@ -135,12 +135,12 @@ class Population:
         return False
 
     def is_adopted(self, pid: int) -> bool:
-        """Tell whether it is proven that a process was not started by its parent.
+        """Return whether it is proven that a process was not started by its parent.
 
-        Who is not proven to be may still be listed, with that as the doubt (see `other_servers`).
+        Without proof it may still be listed, with that as the doubt (see `other_servers`).
 
         Any program may be a container's first process, adopt others, and have children of its
-        own. Those are in its session, or lead one: who is in a third was born elsewhere.
+        own. Its own are in its session or lead one; a process in any other session was adopted.
         """
         parent = self.processes.get(self.processes[pid].parent)
         if parent is None or parent.identity.pid in self.hosts:
@@ -152,7 +152,7 @@ class Population:
 
     @staticmethod
     def is_adopter(process: Process) -> bool:
-        """Tell whether a process is one of those that do nothing but adopt."""
+        """Return whether a process is an init: a program that only adopts."""
         return process.name in _ADOPTERS
 
 

@@ -1,4 +1,4 @@
-"""What a process is called in front of people: by what it is, not by its main thread's name."""
+"""Name a process for people: by what it runs, not by its main thread's name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process
 
-# Files and directories that many programs have, and that tell none from another.
+# Names of files and directories that are too common to identify a program.
 _SCRIPTS = {"index", "main", "cli", "__main__", "bin", "start", "server", "app", "run"}
 _DIRECTORIES = {"", ".", "..", "dist", "bin", "build", "bundle", "lib", "out", "src", "scripts"}
 _ENDINGS = re.compile(r"\.(js|mjs|cjs|ts|py|rb|php|sh)$")
 
 
 def name_process(table: ProcessTable, process: Process) -> str:
-    """Return a host's title, or else what runs: the script, or the package that it is from."""
+    """Return a host's title, or else the name of the script or package that runs."""
     host = hosts.recognise(table, process)
     if host is not None:
         return host.title
@@ -30,13 +30,13 @@ def name_process(table: ProcessTable, process: Process) -> str:
 
 
 def name_pid(table: ProcessTable, pid: int) -> str:
-    """Return the same for a process that may have ended."""
+    """Return the same for a process that may have exited."""
     process = table.look(pid)
     return name_process(table, process) if process else "a program"
 
 
 def _name_script(argv: list[str]) -> str:
-    """Return what an interpreter runs; nothing if this is none, or it was given code or nothing."""
+    """Return the script or package that an interpreter runs; empty if there is none."""
     first = os.path.basename(argv[0]) if argv else ""
     if not RUNNERS.fullmatch(first) and first not in SHELLS:
         return ""

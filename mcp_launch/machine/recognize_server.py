@@ -1,8 +1,8 @@
-"""Tell by its command line whether a process is a server, and which.
+"""Recognize a server by its command line.
 
-Conservative: hosts run shells, linters and each other with pipes to them, too. A process is a
-server if its command is a configured one, or if the word "mcp" stands in the name of what it
-runs: its program, script, module, package or image, never a directory or an argument.
+Conservative, because hosts also run shells, linters and each other through pipes. A process is
+a server if its command is a configured one, or if "mcp" is a word in the name of what it runs:
+its program, script, module, package or image, never a directory or an argument.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from mcp_launch.values import SHELLS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# How many words (an interpreter and its options) may stand before a configured command.
+# How many words (an interpreter and its options) may precede a configured command.
 _WORDS_BEFORE = 3
 
-# A word of its own, so that `mcp23017-daemon` and `mcpelauncher` are something else.
+# Only as a separate word: `mcp23017-daemon` and `mcpelauncher` are something else.
 _SAYS_SO = re.compile(
     r"(?<![a-z0-9])(fast)?mcp(servers?)?(?![a-z0-9])|modelcontextprotocol", re.IGNORECASE
 )
 
-# The same for people.
+# The same rule, as shown to users.
 EXPLANATION = (
-    "A server is known by its command, if a host's file has it, or by the word mcp in the name "
-    "of its program, script, module or package."
+    "A server is recognised by its command, if a host's file has it, or by the word mcp in the "
+    "name of its program, script, module or package."
 )
 
-# What makes a host a server: `codex mcp-server`, `claude mcp serve`.
+# Subcommands that make a host a server: `codex mcp-server`, `claude mcp serve`.
 _SERVING = {"mcp", "mcp-server"}
 
-# npx does not show these.
+# Options that npx leaves out of its process title.
 _NPX_ANSWERS = {"-y", "--yes"}
 
 
@@ -49,12 +49,12 @@ class Configured(NamedTuple):
     """A server in a host's file."""
 
     name: str
-    words: tuple[str, ...]  # its own command, without a launcher before it
+    words: tuple[str, ...]  # its own command, without the launcher
     host: str = ""
 
 
 def prefer(configured: Iterable[Configured], host: str) -> list[Configured]:
-    """Return all of them, those of one host first: others may call the same command otherwise."""
+    """Return all of them, one host's first: hosts may use other names for the same command."""
     return sorted(configured, key=lambda one: one.host != host)
 
 
@@ -65,9 +65,9 @@ def recognize(
     is_host: bool = False,
     is_proof: bool = False,
 ) -> str | None:
-    """Return the name of the server that a process is; None if it is none.
+    """Return the server's name; None if the process is not a server.
 
-    With `is_proof` a configured command counts only if it means the same wherever it is run.
+    With `is_proof` a configured command counts only if it runs the same program everywhere.
     """
     if not argv:
         return None
@@ -81,12 +81,12 @@ def recognize(
 
 
 def _says_so(name: str) -> bool:
-    # Of `@scope/name` both parts are the package's, of an image's only the last.
+    # Both parts of `@scope/name` name the package; of an image only the last part counts.
     return bool(_SAYS_SO.search(name if name.startswith("@") else os.path.basename(name)))
 
 
 def is_same_command(argv: list[str], words: tuple[str, ...]) -> bool:
-    """Tell whether a command line is this command, or an interpreter's that runs it."""
+    """Return whether a command line is this command, or an interpreter that runs it."""
     if argv[0].startswith(NPX_TITLE):
         argv = ["npx", *argv[0].split()[2:]]
         words = tuple(word for word in words if word not in _NPX_ANSWERS)
@@ -101,7 +101,7 @@ def is_same_command(argv: list[str], words: tuple[str, ...]) -> bool:
 
 
 def _runs_what_follows(before: list[str]) -> bool:
-    """Tell whether words are an interpreter and its options: `tail -f server` is no server."""
+    """Return whether words are an interpreter and its options: `tail -f server` does not count."""
     if not before:
         return True
     first = os.path.basename(before[0])
@@ -110,11 +110,11 @@ def _runs_what_follows(before: list[str]) -> bool:
 
 
 def means_one_program(words: tuple[str, ...]) -> bool:
-    """Tell whether a command runs the same wherever it is run: `python main.py` may be anything."""
+    """Return whether a command runs the same program everywhere, unlike `python main.py`."""
     program = os.path.basename(words[0])
     *_, last = list_programs(list(words))
     if program in {"npm", "pnpm", "yarn"}:
-        return words[1:2] in {("exec",), ("dlx",)}  # not a script of the project's
+        return words[1:2] in {("exec",), ("dlx",)}  # not a script of the project
     if program in PACKAGE_RUNNERS or program in CONTAINERS:
         return True
     if RUNNERS.fullmatch(program) or program in SHELLS:

@@ -1,4 +1,4 @@
-"""Who runs for whom: hosts, their sessions, the servers below them, and those without a host."""
+"""Take the census of running servers: by host and session, and those without a host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Session(NamedTuple):
-    """The servers of one session or thread; both empty: nobody tells whose they are."""
+    """The servers of one session or thread; both ids are empty if it is unknown."""
 
     session: str
     thread: str
@@ -30,7 +30,7 @@ class Session(NamedTuple):
 
     @property
     def memory(self) -> Memory:
-        """What its servers hold."""
+        """The memory of its servers."""
         return _measure(self.servers)
 
 
@@ -41,48 +41,48 @@ class HostProcess(NamedTuple):
     name: str
     title: str
     age: float | None
-    session: str  # of the moment, where the host tells
-    threads: tuple[str, ...]  # that it has open
+    session: str  # the current one, if the host records it
+    threads: tuple[str, ...]  # the ones it has open
     sessions: list[Session]
 
     def __str__(self) -> str:
-        """Return what it is called in a message."""
+        """Return its name in messages."""
         return f"{printable(self.title)} (process {self.pid})"
 
     @property
     def servers(self) -> list[Server]:
-        """All of its servers."""
+        """All its servers."""
         return [server for session in self.sessions for server in session.servers]
 
     @property
     def memory(self) -> Memory:
-        """What its servers hold."""
+        """The memory of its servers."""
         return _measure(self.servers)
 
 
 class Census(NamedTuple):
-    """Everything that runs."""
+    """All running servers."""
 
     hosts: list[HostProcess]
-    ownerless: list[Server]  # proven to be so
-    doubtful: tuple[Server, ...] = ()  # they seem to be, and each has what speaks against it
+    ownerless: list[Server]  # provably
+    doubtful: tuple[Server, ...] = ()  # they seem ownerless, but each has a `doubt`
 
 
 def _measure(servers: list[Server]) -> Memory:
-    # One may be below another (a host that is itself a server): each process counts once.
+    # One server may be below another (a host that is itself a server): count each process once.
     shares = {pid: share for server in servers for pid, share in server.shares.items()}
     return units.add_up(shares.values())
 
 
 def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> Census:
-    """Look at all processes once, and tell who runs for whom.
+    """Return all running servers with their hosts, from one look at all processes.
 
-    `state` is the directory of our files, `configured` what the hosts' files have.
+    `state` is the directory of our files, `configured` the servers in the hosts' files.
     """
     known = list(configured)
     population = Population(table)
     below: dict[int, list[Server]] = {}
-    names: dict[int, str] = {}  # hosts that only a lease knows
+    names: dict[int, str] = {}  # hosts' names from leases
     ownerless = []
     taken = {os.getpid()}
     for host, name, server in launched_servers.find_all(population, f"{state}/leases", known):
@@ -112,8 +112,8 @@ def _describe_host(
     for one in servers:
         server, whose = one, (one.session, one.thread)
         if session and host.carries == "one session at a time":
-            # What its host says now counts for all its servers, called or not: the session of
-            # a lease is that of the last call, or of the start.
+            # The host's current session applies to all its servers, called or not: a lease
+            # has the session of the last call, or of the start.
             whose = (session, "")
             if server.session and server.session != session:
                 server = replace(server, earlier=server.session)
@@ -140,7 +140,7 @@ def _find_title(population: Population, host: HostIdentity, pid: int) -> str:
 
 
 def _read_session(population: Population, host: HostIdentity, pid: int) -> str:
-    """Return the session that a host's own record tells, where it has one."""
+    """Return the session in the host's own record; empty: it has none."""
     process = population.processes.get(pid)
     if process is None:
         return ""

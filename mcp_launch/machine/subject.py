@@ -1,4 +1,4 @@
-"""What something that is said is about: a host, a server, a place in a file, a process."""
+"""The subject of a finding: a host, a server, a place in a file, a process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Subject(NamedTuple):
-    """What a finding is about, as far as it is about something in particular."""
+    """What a finding is about; fields that do not apply are empty."""
 
     host: str = ""  # its name in `hosts`
     server: str = ""

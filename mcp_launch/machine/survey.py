@@ -1,4 +1,4 @@
-"""All that the checks look at, read once: files, entries, surroundings, processes."""
+"""Everything that the checks examine, read once: files, entries, environment, processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.running import Census
     from mcp_launch.system import ProcessTable
 
-# Where the hosts' entries keep their variables.
+# The keys under which hosts' entries keep their variables.
 _VARIABLES = ("env", "environment", "envs")
 
 
@@ -41,15 +41,15 @@ class Item(NamedTuple):
     host: HostConfig
     file: File
     document: Document
-    path: Path  # where it stands in the document
+    path: Path  # where it is in the document
     name: str
     scope: str  # in the host's words; "local: /project" for Claude Code's private ones
     entry: dict[str, Any]
-    words: list[str]  # its command as it is in the file; none if it cannot be understood
-    why_not: str  # why it is no server that this host starts; empty: it is one
+    words: list[str]  # its command as written in the file; empty if the entry is invalid
+    why_not: str  # why this host does not start it; empty: it does
     is_wrapped: bool  # by a launcher of its own name
     options: dict[str, list[str]]  # of `run`, if it is wrapped
-    command: list[str]  # the server's own command; none if a profile has it
+    command: list[str]  # the server's own command; empty if a profile has it
 
     @property
     def variables(self) -> dict[str, str]:
@@ -57,7 +57,7 @@ class Item(NamedTuple):
         found: dict[str, str] = {}
         command = self.entry.get("command")
         tables = [self.entry.get(key) for key in _VARIABLES]
-        # Zed's entries of old have all of it in one place.
+        # Zed's old entries have the variables inside `command`.
         tables += [command.get("env")] if isinstance(command, dict) else []
         for table in tables:
             if isinstance(table, dict):
@@ -66,17 +66,17 @@ class Item(NamedTuple):
 
     @property
     def is_of_project(self) -> bool:
-        """Tell whether the entry lies in a project, where others may see it."""
+        """Return whether the entry is in a project's file, where others may see it."""
         return self.scope in {"project", "workspace", "repository"}
 
     @property
     def skipped(self) -> str:
-        """Return `why_not` of an entry that its host skips."""
+        """Return the `why_not` of an entry that its host skips."""
         return f"{self.host.title} skips it"
 
     @property
     def hidden(self) -> str:
-        """Return `why_not` of an entry instead of which its host takes one from nearer by."""
+        """Return the `why_not` of an entry that a nearer file of the same project overrides."""
         return f"a nearer {os.path.basename(self.file.path)} has it too"
 
     def point(self, *keys: str | int) -> Subject:
@@ -103,7 +103,7 @@ class Refusal(NamedTuple):
 
 
 class Survey:
-    """What there is. Nothing in it is looked at before it is asked for."""
+    """What is on this machine. Everything is read on first use."""
 
     def __init__(
         self,
@@ -121,12 +121,12 @@ class Survey:
         self.state = directory  # where leases and logs are
         self.hosts = [host for host in HOSTS.values() if not only or host.name in only]
         self.refusals: list[Refusal] = []
-        self.failures: list[tuple[Subject, Exception]] = []  # entries that could not be looked at
+        self.failures: list[tuple[Subject, Exception]] = []  # entries that raised an error
         self._documents: dict[str, Document] = {}
 
     @cached_property
     def files(self) -> list[tuple[HostConfig, File]]:
-        """Return every file that is there, once: a project may be the home."""
+        """Return every existing file, once: the project may be the home."""
         found: dict[tuple[str, str], tuple[HostConfig, File]] = {}
         for host in self.hosts:
             for file in host.list_files(self.site):
@@ -148,13 +148,13 @@ class Survey:
                 try:
                     item = _describe(host, file, document, path)
                     found.append(item._replace(why_not=self._tell_why_not(item, found)))
-                except Exception as error:  # noqa: BLE001  # whatever it is, the others are seen
+                except Exception as error:  # noqa: BLE001  # one bad entry must not hide the others
                     subject = Subject(host.name, str(path[-1]), file.scope, file.path)
                     self.failures.append((subject, error))
         return found
 
     def _tell_why_not(self, item: Item, before: list[Item]) -> str:
-        """Return why an entry is no server that its host starts; nothing if it is one."""
+        """Return why a host does not start an entry; empty if it does."""
         entry = item.document.get(item.path)
         if item.file.why_not:
             return item.file.why_not
@@ -168,12 +168,12 @@ class Survey:
 
     @cached_property
     def servers(self) -> list[Item]:
-        """Return the servers that hosts do start."""
+        """Return the servers that their hosts start."""
         return [item for item in self.items if not item.why_not]
 
     @cached_property
     def launcher(self) -> str:
-        """Return the launcher's own path; nothing if it is not installed."""
+        """Return the launcher's own path; empty if it is not installed."""
         try:
             return installation.find(self.environ, self.site.home)
         except UsageError:
@@ -181,7 +181,7 @@ class Survey:
 
     @cached_property
     def near_hosts(self) -> dict[int, str]:
-        """Return the processes of hosts that may start a server here, with their names."""
+        """Return the pids of hosts that may start a server here, with the hosts' names."""
         return nearby_session.find_hosts(self.table, self.site, self.here)
 
     @cached_property
@@ -195,23 +195,23 @@ class Survey:
 
     @cached_property
     def census(self) -> Census:
-        """Tell who runs for whom."""
+        """Return all running servers with their hosts, read once."""
         return self.take_census()
 
     def take_census(self) -> Census:
-        """Tell who runs for whom at this very moment."""
+        """Return all running servers with their hosts, read now."""
         return running.take(self.table, self.state, self.configured)
 
     @cached_property
     def programs(self) -> dict[str, Program]:
-        """Return the hosts that are installed, with their versions."""
+        """Return the installed hosts, with their versions."""
         return installed_hosts.find_all(self.site)
 
     def read(self, file: File) -> Document:
-        """Return one file, read once.
+        """Return a file's document, read once.
 
         Raises:
-            FileRefused: It cannot be read.
+            FileRefused: The file cannot be read.
 
         """
         if file.path not in self._documents:
@@ -223,10 +223,10 @@ class Survey:
 def list_elsewhere(
     here: Iterable[tuple[HostConfig, File]], directory: str
 ) -> list[tuple[HostConfig, File]]:
-    """Return the wrapped files on record that are not among those that are found from here."""
+    """Return the recorded wrapped files that are not among those found from here."""
     seen = {os.path.realpath(file.path) for _, file in here}
     return [
-        # One of a host that only a later version knows is still a file with servers in it.
+        # A later version may have recorded a host that this one does not know.
         (HOSTS.get(name, ANY_HOST), file)
         for name, file in wrapped_files.list_files(directory)
         if os.path.realpath(file.path) not in seen
@@ -234,10 +234,10 @@ def list_elsewhere(
 
 
 def check_hosts(names: list[str]) -> None:
-    """See that all these hosts are known.
+    """Check that all these hosts are known.
 
     Raises:
-        UsageError: One is not.
+        UsageError: One is unknown.
 
     """
     for name in names:
@@ -265,10 +265,10 @@ def open_survey(
     *,
     needs_project: bool = False,
 ) -> Survey:
-    """Look at what this user has, in this project; at some hosts only, if so asked.
+    """Return a survey for this user in this project, of all hosts or `only` some.
 
     Raises:
-        UsageError: The project is needed, and the working directory was deleted.
+        UsageError: The project is needed, but the working directory was deleted.
 
     """
     try:
@@ -276,7 +276,7 @@ def open_survey(
     except UsageError:
         if needs_project:
             raise
-        # What runs can be seen from anywhere; the user's own files are in the home.
+        # Processes can be seen from anywhere, and the user's own files are in the home.
         home = find_home_directory(environ)
         site = Site(home, home, environ, sys.platform)
     return Survey(site, table or system.open_table(), state.find_directory(environ), only)
@@ -300,7 +300,7 @@ def _describe(host: HostConfig, file: File, document: Document, path: Path) -> I
         document,
         path,
         str(path[-1]),
-        # Claude Code nests the local servers of a project one level deeper.
+        # Claude Code's local servers of one project are under `projects`.
         file.scope if path[0] != "projects" else f"local: {path[1]}",
         entry if isinstance(entry, dict) else {},
         words,
@@ -312,7 +312,7 @@ def _describe(host: HostConfig, file: File, document: Document, path: Path) -> I
 
 
 def _hides(nearer: Item, item: Item) -> bool:
-    """Tell whether a host takes another entry of a project instead, from nearer by."""
+    """Return whether a nearer entry of the same project overrides this one."""
     takes_nearest = item.host.quirks.same_name == "nearest"
     is_same = (nearer.host.name, nearer.name) == (item.host.name, item.name)
     is_other_file = nearer.file.path != item.file.path

@@ -1,4 +1,4 @@
-"""How old and how large: measured, said, and understood when a user says it."""
+"""Ages and memory sizes: measured, formatted, and parsed from user input."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _SIZES = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
 
 
 class Memory(NamedTuple):
-    """How much memory some processes hold.
+    """How much memory some processes use.
 
-    PSS shares what they share among them, so that sums are true. Where it cannot be read it
-    is RSS, which counts everything for everybody.
+    PSS divides shared pages among their users, so that sums are correct. Where it cannot be
+    read we use RSS, which counts shared pages once for every process.
     """
 
     amount: int = 0  # bytes
     kind: Literal["PSS", "RSS"] = "PSS"
 
     def __str__(self) -> str:
-        """Say it."""
+        """Return the size and its kind, as in `12 MB PSS`."""
         return f"{tell_size(self.amount)} {self.kind}"
 
 
 def add_up(parts: Iterable[Memory]) -> Memory:
-    """Return the sum; one part that is only known as RSS makes it RSS."""
+    """Return the sum; a single RSS part makes it RSS."""
     listed = list(parts)
     is_shared_out = all(part.kind == "PSS" for part in listed)
     return Memory(sum(part.amount for part in listed), "PSS" if is_shared_out else "RSS")
 
 
 def measure(pid: int) -> Memory:
-    """Return what a process holds; one that has ended holds nothing."""
+    """Return the memory of a process; zero if it has exited."""
     share = linux.measure_share(pid)
     if share is not None:
         return Memory(share)
@@ -48,11 +48,11 @@ def measure(pid: int) -> Memory:
         amount = psutil.Process(pid).memory_info().rss
     except psutil.Error:
         amount = 0
-    return Memory(amount, "RSS") if amount else Memory()  # ended, perhaps not collected yet
+    return Memory(amount, "RSS") if amount else Memory()  # exited, perhaps a zombie
 
 
 def tell_size(amount: int) -> str:
-    """Say how much memory it is."""
+    """Return a size in its largest unit, as in `1.2 GB`."""
     for unit, size in _SIZES.items():
         if amount >= size:
             count = amount / size
@@ -61,7 +61,7 @@ def tell_size(amount: int) -> str:
 
 
 def tell_age(seconds: float | None) -> str:
-    """Say how long it is, in the two largest units that it has."""
+    """Return an age in its two largest units, as in `2h 5m`."""
     if seconds is None:
         return "unknown"
     rest = max(0, int(seconds))
@@ -74,10 +74,10 @@ def tell_age(seconds: float | None) -> str:
 
 
 def read_age(text: str) -> float:
-    """Understand `30m`, `2h`, `1d`.
+    """Return the seconds of an age like `30m`, `2h` or `1d`.
 
     Raises:
-        UsageError: It is no such thing.
+        UsageError: The text is not an age.
 
     """
     found = re.fullmatch(r"(\d+)([smhd])", text.strip())

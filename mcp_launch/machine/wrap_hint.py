@@ -1,4 +1,4 @@
-"""The command with which a person wraps an entry, and whom else that concerns."""
+"""The command that wraps an entry, and whether it affects other people."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from mcp_launch.config_files import git_tracking
 if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item
 
-# What one command wraps: an entry of a file that has to be named, or all such entries of a host
-# in files that are the user's own, or in files that Git tracks.
+# The entries that one command can wrap: those of a file that has to be named, those of a host in
+# the user's own files, or those of a host in files that Git tracks.
 Reach = Literal["file", "own", "shared"]
 
-# The option that changes a file for others, and what is said of that.
+# The option that changes a file for others, and the warning that goes with it.
 SHARED = "--shared "
 FOR_EVERYONE = "Git tracks the file, so this changes it for everyone who uses it"
 
 
 def find_reach(item: Item) -> Reach:
-    """Return what the command that wraps an entry can wrap with it."""
+    """Return which other entries the command that wraps this one can wrap."""
     if item.file.is_outside:
         return "file"
     return "shared" if git_tracking.is_tracked(item.file.path) else "own"
 
 
 def tell_how(item: Item) -> str:
-    """Return the command that wraps an entry, and whom else it concerns."""
+    """Return the command that wraps an entry, with a warning if it affects others."""
     name = shlex.quote(item.name)
     is_tracked = git_tracking.is_tracked(item.file.path)
     if item.file.is_outside:

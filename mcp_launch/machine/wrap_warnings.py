@@ -1,4 +1,4 @@
-"""What wrapping and unwrapping bring about besides, for others and in the host."""
+"""Warn of side effects of wrapping and unwrapping, for other people and in the host."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
-    """Tell what changing these may bring about."""
+    """Yield the warnings for these changes; an empty `launcher` means unwrapping."""
     shared = [change for change in changes if git_tracking.is_tracked(change.file.path)]
     if not launcher:
         for change in shared:
             yield (
                 f"Git tracks {change.file.path}: if it was committed with mcp-launch in it, "
-                "others lose mcp-launch when you commit this"
+                "committing this removes mcp-launch for others"
             )
         for change in changes:
             yield from _warn_of_sources(change)
@@ -36,18 +36,18 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
         yield from change.warnings
     for change in shared:
         yield (
-            f"{change.file.path} is tracked by Git: it names mcp-launch without a path, which "
-            "everybody who uses it needs on PATH"
+            f"{change.file.path} is tracked by Git: it names mcp-launch without a path, so "
+            "everyone who uses it needs mcp-launch on PATH"
         )
     for host in dict.fromkeys(change.host for change in changes):
         if list_allowed := host.quirks.list_allowed_commands:
             for path in list_allowed(site):
-                yield f"{path} allows servers by their exact command: wrapped ones may be refused"
+                yield f"{path} allows servers by exact command and may refuse wrapped ones"
             yield from _warn_of_plugins(site, host, changes)
 
 
 def _warn_of_sources(change: Change) -> Iterator[str]:
-    """Tell of sources that the host refuses, and that only wrapping had taken out of its way."""
+    """Yield a warning for each entry that gets back `env_vars` sources which its host refuses."""
     if not change.host.quirks.environment.has_env_vars:
         return
     before, after = (
@@ -57,8 +57,8 @@ def _warn_of_sources(change: Change) -> Iterator[str]:
         refused = wrap.list_refused_sources(after, path)
         if refused and not wrap.list_refused_sources(before, path):
             yield (
-                f"{path[-1]}: its env_vars are as before, with the source {', '.join(refused)}: "
-                f"{change.host.title} does not start with that. Take it out of {change.file.path}"
+                f"{path[-1]}: its env_vars again have the source {', '.join(refused)}, with which "
+                f"{change.host.title} does not start. Remove it from {change.file.path}"
             )
 
 
@@ -73,13 +73,13 @@ def _warn_of_plugins(site: Site, host: HostConfig, changes: list[Change]) -> Ite
     for words, path in list_plugin_commands(site, host).items():
         if name := wrapped.get(words):
             yield (
-                f"{name}: a plugin brings the same command ({path}); "
-                f"{host.title} started only one of the two, and will start both"
+                f"{name}: a plugin has the same command ({path}); "
+                f"{host.title} started only one of the two and will now start both"
             )
 
 
 def list_plugin_commands(site: Site, host: HostConfig) -> dict[tuple[str, ...], str]:
-    """Return the commands that a host's plugins bring, and the file of each."""
+    """Return the commands of a host's plugins, with the file of each."""
     plugins = [(host, file) for file in host.list_files(site) if file.scope == "plugin"]
     return {
         tuple(entry.words): change.file.path

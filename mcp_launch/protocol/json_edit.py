@@ -1,8 +1,8 @@
 """Change a part of a line and leave every other byte as it was sent.
 
-Numbers, the order of members, escapes and spacing are the host's: a message is never
-written anew. What is to be changed is found by its place in the text, members of one name
-as Python reads them: the last one counts.
+A message is never re-encoded: numbers, order of members, escapes and spacing stay as the host
+wrote them. The part to change is found by its position in the text. Of several members with
+one name the last counts, as in Python's parser.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json, Message
 
-    # Name, where its value begins, where that ends.
+    # Name, start of its value, end of its value.
     Member = tuple[str, int, int]
 
-# What may stand between the parts of a message; a byte order mark only before it.
+# Characters between the parts of a message; a byte order mark only comes before it.
 _SPACE = json_text.WHITESPACE + "\ufeff"
 
-# How deep to look into a message that is nested deeper than Python follows: `_meta` is a
-# member of `params`, and what identifies a call is a member of that, or of one of those.
+# How deep to read a message that exceeds Python's recursion limit: `_meta` is a member of
+# `params`, and the ids of a call are members of `_meta`, or of members of it.
 _DEPTH = 4
 
 
 class Name:
-    """A member's name, and how it is written."""
+    """A member's name, and its JSON with the colon."""
 
     __slots__ = ("quoted", "text")
 
@@ -35,13 +35,13 @@ class Name:
 
 
 def put_meta(line: bytes, params: Message, meta: Json, name: Name, value: bytes) -> bytes:
-    """Return the line with a member in the `_meta` of its `params`, made if it is missing.
+    """Return the line with a member added to the `_meta` of its `params`, created if missing.
 
-    A member of that name is replaced.
+    A member with the same name is replaced.
     """
-    # Nearly always there is one place that can be meant, and a search for bytes finds it:
-    # the name is in the message, so it is in the line, and it is there only once. Unless a
-    # letter of it is written by its number.
+    # Nearly always a search for bytes is enough: the parsed message has the name, so the line
+    # has it, and if it occurs only once, this is the place. Unless a letter of it is written
+    # as a `\u` escape.
     if b"\\" not in line or b"\\u" not in line:
         if isinstance(meta, dict) and name.text not in meta:
             at = line.find(b'"_meta"') + 7
@@ -57,7 +57,7 @@ def put_meta(line: bytes, params: Message, meta: Json, name: Name, value: bytes)
 
 
 def replace(line: bytes, value: bytes, *path: str) -> bytes:
-    """Return the line with another value at the end of a path, if the path is there."""
+    """Return the line with another value at the end of a path, unchanged if there is none."""
     text = _decode(line)
     start, end = 0, len(text)
     for name in path:
@@ -69,7 +69,7 @@ def replace(line: bytes, value: bytes, *path: str) -> bytes:
 
 
 def put(line: bytes, value: bytes, *path: str) -> bytes:
-    """Return the line with a value at the end of a path; objects on the way are made."""
+    """Return the line with a value at the end of a path; missing objects are created."""
     text = _decode(line)
     at = 0
     for depth, name in enumerate(path):
@@ -83,7 +83,7 @@ def put(line: bytes, value: bytes, *path: str) -> bytes:
 def _put_branch(
     text: str, start: int, member: Member | None, path: tuple[str, ...], value: bytes
 ) -> bytes:
-    """Return the text with the rest of a path in the object at `start`."""
+    """Return the text with the rest of a path added to the object at `start`."""
     for name in reversed(path[1:]):
         value = b"{" + Name(name).quoted + value + b"}"
     if member is not None:
@@ -94,7 +94,7 @@ def _put_branch(
 
 
 def read_raw(line: bytes, *path: str) -> bytes:
-    """Return the value at the end of a path as it is written; nothing if the path ends before."""
+    """Return the value at the end of a path as it is written; empty if there is none."""
     text = _decode(line)
     start, end = 0, 0
     for name in path:
@@ -106,10 +106,10 @@ def read_raw(line: bytes, *path: str) -> bytes:
 
 
 def join_line(line: bytes) -> bytes:
-    """Return the same message with a space for each carriage return between its parts.
+    """Return the same message with each carriage return between its parts made a space.
 
-    Python's text streams end a line at one, and would find another message behind it. In a
-    string it may stay: what stands behind it there has no quotes, so it is not a message.
+    Python's text streams end a line there, and would read a second message after it. In a
+    string it may stay: the rest of a string has no quotes, so it cannot be a message.
     """
     text = _decode(line)
     body = text.rstrip("\r\n")
@@ -121,21 +121,21 @@ def join_line(line: bytes) -> bytes:
             parts += [body[at:start].replace("\r", " "), body[start:end]]
             at = end
     except (ValueError, SystemError):
-        return line  # a string without an end: not a message
+        return line  # an unterminated string: not a message
     parts.append(body[at:].replace("\r", " "))
     return _encode("".join(parts) + text[len(body) :])
 
 
 def list_elements(line: bytes) -> list[bytes]:
-    """Return the elements of an array, each as a line; none if it is no array."""
+    """Return the elements of an array, each as a line; none if it is not an array."""
     text = _decode(line)
     return [_encode(text[start:end]) + b"\n" for start, end in _list_elements(text)]
 
 
 def list_values(line: bytes) -> list[bytes]:
-    """Return the values that a line begins with, and what else is in it, each as a line.
+    """Return the values at the start of a line, then the rest of it, each as a line.
 
-    None if it does not begin with a value.
+    Empty if the line does not begin with a value.
     """
     text = _decode(line)
     parts = []
@@ -151,10 +151,10 @@ def list_values(line: bytes) -> list[bytes]:
 
 
 def look_at_deep(line: bytes) -> Json:
-    """Return a message that is nested deeper than Python follows, without its depths.
+    """Return a message that exceeds Python's recursion limit, without its deep values.
 
-    Only what is deep is left out, so nobody can hide whose call it is below a thousand
-    brackets. None for what is no message.
+    Only deep values are left out, so a thousand brackets cannot hide which session a call
+    belongs to. None if the line is not a message.
     """
     text = _decode(line)
     try:
@@ -183,7 +183,7 @@ def _put_meta_by_walking(line: bytes, name: Name, value: bytes) -> bytes:
     if not olds:
         made = b"".join((name.quoted, value, b"," if members else b""))
         return _splice(text, start + 1, start + 1, made)
-    # All of that name: a reader that takes the first must not find a stranger's.
+    # Replace all duplicates: a reader that takes the first must not get a foreign value.
     parts, at = [], 0
     for _, old_start, old_end in olds:
         parts += [_encode(text[at:old_start]), value]
@@ -204,7 +204,7 @@ def _find_last(text: str, start: int, name: str) -> Member | None:
 
 
 def list_members(text: str, start: int) -> list[Member]:
-    """Return the members of the object at `start`, none if it is no object."""
+    """Return the members of the object at `start`; none if it is not an object."""
     members: list[Member] = []
     at = skip_space(text, start)
     if text[at] != "{":
@@ -221,7 +221,7 @@ def list_members(text: str, start: int) -> list[Member]:
 
 
 def find_end(text: str, start: int) -> int:
-    """Return where the value that begins at `start` ends, however deep it is."""
+    """Return where the value at `start` ends, however deep it is."""
     try:
         return json_text.find_end(text, start)
     except RecursionError:
@@ -269,7 +269,7 @@ def _list_elements(text: str) -> list[tuple[int, int]]:
 
 
 def skip_space(text: str, at: int) -> int:
-    """Return where the next part of a message begins."""
+    """Return the position of the next character that is not whitespace."""
     while text[at] in _SPACE:
         at += 1
     return at

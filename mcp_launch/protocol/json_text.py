@@ -1,7 +1,7 @@
-"""JSON without the `json` package, whose import costs half a Python start.
+"""JSON without the `json` package, whose import takes half as long as starting Python.
 
-CPython's own scanner and string encoder are in C and stand behind `json`; we use
-them as `json` does. Another Python, or one without them, gets `json` itself.
+We call CPython's C scanner and string encoder directly, as `json` does. A Python without
+them uses `json` itself.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ except ImportError:
 
 WHITESPACE = " \t\n\r"
 
-# How Python names a number that is too large for a float, and one that reads as it.
+# Python's names for floats that are not finite, and JSON that parses to the same.
 _NOT_FINITE = {"inf": "1e999", "-inf": "-1e999", "nan": "NaN"}
 
 
 class _Leniency:
-    """What the scanner wants to be told; the names are its own."""
+    """The scanner's settings, under the names that it expects."""
 
-    strict = False  # a raw control character in a string is the server's business, not ours
+    strict = False  # raw control characters in strings are up to the receiver, not to us
     object_hook = None
     object_pairs_hook = None
     parse_float = float
     parse_constant = float
     parse_int: Callable[[str], int | str] = int
-    memo: dict[str, str] = {}  # noqa: RUF012  # only json's own scanner in Python looks at it
+    memo: dict[str, str] = {}  # noqa: RUF012  # only used by json's scanner in Python
 
 
 class Digits(str):
-    """A whole number that is too long for Python to make an int of it, as it was written."""
+    """An integer that is too long for Python's `int`, as it was written."""
 
     __slots__ = ()
 
@@ -56,27 +56,27 @@ class _AnyNumber(_Leniency):
     parse_int = staticmethod(_read_any_int)
 
 
-# The stub takes the scanner's settings for a scanner.
+# The type stub is wrong about the argument: these are settings.
 scan: Scan = make_scanner(_Leniency())  # type: ignore[arg-type]
 _scan_any_number: Scan = make_scanner(_AnyNumber())  # type: ignore[arg-type]
 
 
 def parse(line: bytes) -> Json:
-    """Return the value that a line holds.
+    """Return the JSON value of a line.
 
-    Lenient where a message is readable all the same: bytes that are no UTF-8, control
-    characters, numbers too long for an int (they come back as `Digits`).
+    Lenient where the message can still be read: invalid UTF-8, control characters, numbers
+    too long for an int (returned as `Digits`).
 
     Raises:
-        ValueError: The line is no JSON.
+        ValueError: The line is not JSON.
 
     """
-    # Surrogates stand for bytes that are no UTF-8.
+    # Surrogates stand for bytes that are not UTF-8.
     text = line.decode("utf-8", "surrogateescape")
     try:
         value, end = scan(text, 0)
         if end + 1 == len(text) and text[end] == "\n":
-            return value  # by far the most common: nothing before it, one newline behind
+            return value  # by far the most common case: just the value and a newline
     except (StopIteration, SystemError, ValueError):
         pass
     text = text.strip(WHITESPACE)
@@ -92,12 +92,12 @@ def read_string(text: str, start: int) -> tuple[str, int]:
 
 
 def find_end(text: str, start: int) -> int:
-    """Return where the value that begins at `start` ends; it must be whole."""
+    """Return where the value at `start` ends; it must be complete."""
     return _scan_any_number(text, start)[1]
 
 
 def read_value(text: str, start: int) -> Json:
-    """Return the value that begins at `start`."""
+    """Return the value at `start`."""
     try:
         return scan(text, start)[0]
     except ValueError:
@@ -108,8 +108,8 @@ def _parse_with(scanner: Scan, text: str) -> Json:
     try:
         value, end = scanner(text, 0)
     except (StopIteration, SystemError):
-        # The scanner wants to raise an error that `json` defines; as long as nobody has
-        # imported that, Python (3.11) says SystemError: "returned NULL without …".
+        # The scanner tries to raise an error that `json` defines. If `json` has not been
+        # imported, Python 3.11 raises SystemError instead: "returned NULL without …".
         message = "no JSON value"
         raise ValueError(message) from None
     if end != len(text):
@@ -119,7 +119,7 @@ def _parse_with(scanner: Scan, text: str) -> Json:
 
 
 def encode(value: object) -> str:
-    """Return a value as JSON in one line, ASCII only."""
+    """Return a value as JSON on one line, ASCII only."""
     if value is None:
         return "null"
     if isinstance(value, bool):

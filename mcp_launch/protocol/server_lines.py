@@ -1,9 +1,9 @@
-"""Keep what is no message off the host's wire, and show each message to who follows them.
+"""Keep everything but messages out of the host's input, and hand each message to a callback.
 
-Servers print banners, logs and warnings to stdout, and hosts answer with a broken
-connection. A line that is no JSON object or array is noise and goes to stderr. Byte for
-byte: a line passes as it came or not at all, but for noise glued to the front of a
-message (a prompt without a newline), which is cut off.
+Servers print banners, logs and warnings to stdout, which makes hosts drop the connection. A
+line that is not a JSON object or array is noise and goes to stderr. A line passes unchanged or
+not at all, with one exception: noise before a message on the same line (a prompt without a
+newline) is cut off.
 """
 
 from __future__ import annotations
@@ -20,30 +20,29 @@ if TYPE_CHECKING:
 
     Kind = Literal["answer", "question", ""]
 
-# A longer line is judged by its beginning: it must not wait for its end, nor be held
-# in memory, and nobody logs that much in a line that begins like an object.
+# A longer line is judged by its beginning, so that it is neither delayed nor held in memory;
+# no server logs lines this long that begin like an object.
 _WHOLE_LINE_LIMIT = 1 << 14
 
-# What is kept of a longer line: an answer tells at its beginning or its end whose it is.
+# How much is kept of both ends of a longer line: an answer has its id at one of them.
 _EDGE = 512
 
-# The beginning of a line is held while it is short, a line that is needed whole until its
-# end; any other longer line passes or is diverted as it comes, and the rest of one that was
-# cut is dropped.
+# The states of a line: short ones are held, and so are long ones that are needed whole; other
+# long lines pass or are diverted as they arrive; the rest of a line that was cut is dropped.
 _HELD, _WHOLE, _PASSING, _DIVERTING, _DROPPING = range(5)
 
 
-# Ends a line that was cut off, so that nobody can read it as JSON.
+# Ends a line that was cut off, so that it cannot be parsed as JSON.
 _CUT_OFF = b" [cut off]"
 
 _SPACE = b" \t\r"
 
 
 class StdoutGuard:
-    """Sorts a server's stdout into messages and noise, under any chunking.
+    """Sorts a server's stdout into messages and noise, however it is split into chunks.
 
-    `heed` is shown each message and returns what of it is to pass; `heed_ends` is shown the
-    two ends of a line that was too long to wait for, and has passed.
+    `heed` gets each message and returns the bytes to pass on; `heed_ends` gets the two ends of
+    a line that was too long to hold, after it has passed.
     """
 
     __slots__ = (
@@ -73,27 +72,27 @@ class StdoutGuard:
     ) -> None:
         self.divert = divert
         self.noise_count = 0
-        self.is_off = is_off  # everything passes, at once
-        self.is_successors = False  # its requests get ids of ours, so none may slip through
-        self.waits_for_whole_lines = False  # however long: one may have to be kept back
-        self.is_midway = False  # in a line whose end has not come
+        self.is_off = is_off  # everything passes at once
+        self.is_successors = False  # a replacement: we must see every request, to change its id
+        self.waits_for_whole_lines = False  # hold long lines too: one may have to be withheld
+        self.is_midway = False  # in an incomplete line
         self._heed = heed
         self._heed_ends = heed_ends
-        self._held: list[bytes] = []  # the beginning of a line whose end has not come
-        self._length = 0  # of that
-        self._is_shown = False  # the host has that beginning already
-        self._head = self._tail = b""  # of a line that is passing
+        self._held: list[bytes] = []  # the beginning of an incomplete line
+        self._length = 0  # its length
+        self._is_shown = False  # the host already has that beginning
+        self._head = self._tail = b""  # the ends of a line that is passing
         self._state = _HELD
 
     @property
     def is_within_a_line(self) -> bool:
-        """Whether the host has the beginning of a line, but not its end."""
+        """Whether the host has the beginning of a line but not its end."""
         return self._state == _PASSING or self._is_shown
 
     def feed(self, data: bytes) -> bytes:
-        """Return what may go to the host now."""
-        # By far the most common read: one message, whole. It says of itself that it is
-        # one; should it be broken all the same, the host must see it: it waits for it.
+        """Return the bytes that may go to the host now."""
+        # By far the most common read: one complete message. It contains "jsonrpc", so it is
+        # meant as one; if it is broken, the host must still see it: it waits for an answer.
         if (
             data.endswith(b"}\n")
             and data.startswith(b'{"')
@@ -113,7 +112,7 @@ class StdoutGuard:
         return b"".join(passed)
 
     def cut(self) -> bytes:
-        """End the line whose beginning the host has, if there is one, and drop the rest of it."""
+        """Return the end for a line whose beginning the host has, if any, and drop its rest."""
         if not self.is_within_a_line:
             return b""
         self._held, self._length, self._is_shown = [], 0, False
@@ -121,22 +120,22 @@ class StdoutGuard:
         return _CUT_OFF + b"\n"
 
     def close(self) -> bytes:
-        """Return what is left when the server has closed its stdout: a line without an end."""
+        """Return the rest when the server has closed its stdout: a line without a newline."""
         held, self._held, self._length = b"".join(self._held), [], 0
         if self._state == _PASSING:
-            # The host must not take for an answer what we take for the half of one: what may
-            # be whole is made unreadable, and the request is answered by us.
+            # We treat this line as incomplete and answer the request ourselves. The host must
+            # not read it as an answer, so a line that may be complete is made invalid.
             return _CUT_OFF if self._tail.rstrip(_SPACE).endswith((b"}", b"]")) else b""
         if self._is_shown:
             if _begins_like_a_message(held) and _is_json(held):
-                self._heed(held)  # it only lacks its line end, which it gets
+                self._heed(held)  # only its newline is missing, and will be added
             return b""
         if self.is_off:
             return self._heed(held) if _begins_like_a_message(held) and _is_json(held) else held
         return self._judge(held) if held else b""
 
     def end_line(self) -> bool:
-        """Forget the beginning of a line that will have no end; tell whether there was one."""
+        """Forget a line that will not be completed; return whether the host has its beginning."""
         was_within, self._state, self._is_shown = self.is_within_a_line, _HELD, False
         self.is_midway = False
         return was_within
@@ -177,7 +176,7 @@ class StdoutGuard:
         self._length += len(part)
         if self.is_off and not self._is_held_back():
             if not self._is_shown:
-                part = b"".join(self._held)  # all that was kept back so far
+                part = b"".join(self._held)  # everything held back so far
             self._is_shown = True
         if self._length > _WHOLE_LINE_LIMIT and self._state == _HELD:
             self._state = self._sort_long_line(b"".join(self._held))
@@ -186,7 +185,7 @@ class StdoutGuard:
         return part if self._is_shown else b""
 
     def _is_held_back(self) -> bool:
-        """Tell whether a line is to be seen whole, where nothing is judged otherwise."""
+        """Return whether a line must be held until it is complete although sorting is off."""
         if not self.waits_for_whole_lines and not self.is_successors:
             return False
         return b"".join(self._held).lstrip(_SPACE)[:1] in {b"", b"{", b"["}
@@ -197,7 +196,7 @@ class StdoutGuard:
         return _PASSING if self.is_off or _begins_like_a_message(held) else _DIVERTING
 
     def _let_go(self, part: bytes) -> bytes:
-        """Pass or divert what was held of a line that is not waited for."""
+        """Pass or divert the held part of a line that is too long to hold."""
         held, self._held, self._length = b"".join(self._held), [], 0
         is_shown, self._is_shown = self._is_shown, False
         if self._state == _DIVERTING:
@@ -207,7 +206,7 @@ class StdoutGuard:
         return part if is_shown else held
 
     def _is_needed_whole(self, head: bytes) -> bool:
-        """Tell whether it is a request of the server's, which may have to be changed."""
+        """Return whether it is a request from the server, which may have to be changed."""
         kind = tell_kind(head) if _begins_like_a_message(head) else "answer"
         return kind == "question" or (kind == "" and self.is_successors)
 
@@ -217,7 +216,7 @@ class StdoutGuard:
         except ValueError:
             return self._salvage(line)
         except RecursionError:
-            return self._heed(line)  # deeper than Python follows, but JSON as far as that
+            return self._heed(line)  # too deep for Python's parser, but JSON up to there
         if not isinstance(message, (dict, list)):
             self._count(line)
             return b""
@@ -254,12 +253,12 @@ def _is_json(line: bytes) -> bool:
     except ValueError:
         return False
     except RecursionError:
-        return True  # JSON as far as Python follows
+        return True  # too deep for Python's parser, but JSON up to there
     return True
 
 
 def tell_kind(head: bytes) -> Kind:
-    """Tell what a line is, by its beginning; nothing if that does not tell."""
+    """Return the kind of a line, judged by its beginning; empty if that is not enough."""
     names = _read_beginning(head)
     if "method" in names:
         return "question"
@@ -267,15 +266,15 @@ def tell_kind(head: bytes) -> Kind:
 
 
 def read_answered(head: bytes, tail: bytes) -> bytes:
-    """Return the spelt id that a line answers; nothing if its ends do not tell."""
+    """Return the spelt id that a line answers; empty if its two ends do not show it."""
     members = _read_beginning(head)
     if "method" in members:
         return b""
     if members.get("id") is not None:
         return protocol.spell(members["id"])
     if b'"method"' in tail and "result" not in members and "error" not in members:
-        return b""  # it may be a question after all
-    # Whatever follows the last members closes the message, so nothing else may follow them.
+        return b""  # it may be a request
+    # The text from the last `"id"` on must be the end of the message.
     text = tail.decode("utf-8", "surrogateescape")
     at = text.rfind('"id"')
     while at > 0:
@@ -287,7 +286,7 @@ def read_answered(head: bytes, tail: bytes) -> bytes:
 
 
 def _read_beginning(head: bytes) -> dict[str, Json]:
-    """Return the members up to the first that is an object or an array, which is None."""
+    """Return the members up to the first object or array, whose value is given as None."""
     members: dict[str, Json] = {}
     text = head.decode("utf-8", "surrogateescape").lstrip(json_text.WHITESPACE)
     at = 1
@@ -301,8 +300,8 @@ def _read_beginning(head: bytes) -> dict[str, Json]:
                 return members
             end = json_edit.skip_space(text, json_text.find_end(text, at))
             if text[end] not in ",}":
-                return members  # it goes on behind this end
+                return members  # the value is cut off here
             members[name] = json_text.read_value(text, at)
             at = end + 1
     except (ValueError, IndexError, StopIteration, SystemError, RecursionError):
-        return members  # this is how far the beginning goes
+        return members  # the beginning ends here

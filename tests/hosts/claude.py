@@ -21,7 +21,7 @@ TOOLS = "mcp__probe__look,mcp__probe__wait,mcp__codex__codex"
 
 
 def configure(workspace: Workspace, command: Sequence[str], *, server: str = "probe") -> None:
-    """Write a configuration with one server, for the projects there are."""
+    """Write a configuration with one server, for the existing projects."""
     entry = {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
     trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     settings: dict[str, Any] = {
@@ -50,7 +50,7 @@ def list_servers(workspace: Workspace, project: str) -> subprocess.Popen[bytes]:
 
 
 def open_terminal(workspace: Workspace, project: str) -> Terminal:
-    """Start claude in a terminal, and wait until it can be talked to."""
+    """Start claude in a terminal, and wait for its prompt."""
     words = ["--allowedTools", TOOLS]
     terminal = Terminal(workspace, "claude", *words, cwd=project, env=make_environment(workspace))
     terminal.wait_for(PROMPT)
@@ -58,7 +58,7 @@ def open_terminal(workspace: Workspace, project: str) -> Terminal:
 
 
 def make_environment(workspace: Workspace) -> dict[str, str]:
-    """Return what claude needs to be content with a stand-in."""
+    """Return the environment in which claude accepts a fake model."""
     return workspace.environment(
         ANTHROPIC_BASE_URL=f"http://127.0.0.1:{workspace.models.port}",
         ANTHROPIC_API_KEY=_KEY,
@@ -67,6 +67,6 @@ def make_environment(workspace: Workspace) -> dict[str, str]:
         DISABLE_TELEMETRY="1",
         DISABLE_AUTOUPDATER="1",
         CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL="1",
-        # No test is about how long it waits for a server, and machines are busy.
+        # No test depends on how long it waits for a server, and machines are busy.
         CLAUDE_CODE_MCP_STARTUP_WAIT_MS="30000",
     )

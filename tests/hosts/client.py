@@ -1,4 +1,4 @@
-"""The official SDK's client, which writes down what it hears: a session of everything."""
+"""The official SDK's client, which uses every feature and records every message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BLOB = "demo://resource/dynamic/blob/1"
 STATIC = "demo://resource/static/document/features.md"
 LONG_TEXT = 'äöü "\\\n' * 400_000
 
-# What is never the same twice, with or without us.
+# Values that differ every time, with or without us.
 CHANGING = {
     r"\d{1,2}:\d\d:\d\d [AP]M": "TIME",  # a dynamic resource is made when it is read
     r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b": "UUID",  # of a URL elicitation
@@ -55,7 +55,7 @@ def take_down_once(
     mode: str,
     wires: Iterable[str] = WIRES,
 ) -> dict[str, Transcript]:
-    """Return the transcripts, by wire: the first worker that asks makes them for all."""
+    """Return the transcripts, by wire; the first worker makes them for all."""
     with open(f"{path}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         told = path.with_suffix(".json")
@@ -76,19 +76,19 @@ async def take_down_all(
 
 
 def visit(host: Host, feature: Feature) -> Any:
-    """Return what one feature gives, in a session of its own."""
+    """Return the result of one feature, in a session of its own."""
     return asyncio.run(bounded(host.visit(feature)))
 
 
 async def bounded(session: Awaitable[Any]) -> Any:
     with warnings.catch_warnings():
-        # Half of what it says is deprecated in the new era.
+        # Half of its messages are deprecated in the new era.
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         return await asyncio.wait_for(session, 2 * LIMIT)
 
 
 class Host:
-    """A client that answers what servers ask, and writes down what it hears."""
+    """A client that answers servers' requests, and records the messages it gets."""
 
     def __init__(self, command: list[str], directory: Path, mode: str) -> None:
         self.heard: list[dict[str, Any]] = []  # since the feature began
@@ -128,7 +128,7 @@ class Host:
             return await feature(self)
 
     async def take_down(self, features: dict[str, Feature]) -> Transcript:
-        """Go through all features, and return what came of each."""
+        """Use all features, and return the result of each."""
         transcript: Transcript = {}
         async with self.client:
             for name, feature in features.items():
@@ -206,7 +206,7 @@ class Host:
             return types.ElicitResult(action="accept")
         if "nights" in params.requested_schema["properties"]:
             return types.ElicitResult(action="accept", content={"name": "Ada", "nights": 2})
-        # The second and the third time it is asked the same.
+        # Decline the second request and cancel the third, which ask the same as the first.
         if len(self.asked) > 1:
             return types.ElicitResult(action="decline" if len(self.asked) == 2 else "cancel")
         return types.ElicitResult(action="accept", content={"name": "Ada", "check": True})
@@ -220,7 +220,7 @@ class Host:
         self.logged.append(plain(params))
 
     def _settle(self, value: Any) -> Any:
-        """Replace what is never the same twice, and what is too long to be shown."""
+        """Replace values that differ every time, and those too long to show."""
         if isinstance(value, dict):
             if is_random_log_message(value):
                 return value | {"level": "ANY", "data": "ANY-level message"}
@@ -236,7 +236,7 @@ class Host:
         return value
 
     def _list_processes(self) -> list[psutil.Process]:
-        """Return the processes of this session: its home tells them from another's."""
+        """Return the processes of this session, found by its home."""
         home = str(self._directory / "home")
         family = []
         for process in psutil.Process().children(recursive=True):
@@ -244,7 +244,7 @@ class Host:
                 if process.environ().get("HOME") == home:
                     family.append(process)
             except psutil.NoSuchProcess:
-                pass  # another session's, which is at its end
+                pass  # another session's process, which has just ended
         return family
 
 
@@ -257,7 +257,7 @@ def make_root(name: str) -> types.Root:
 
 
 def reveal(name: str, value: Any) -> Any:
-    """Return the text of a blob that is one: the time is in it."""
+    """Return the text of a text blob, which contains the time."""
     if name != "blob":
         return value
     try:
@@ -267,7 +267,7 @@ def reveal(name: str, value: Any) -> Any:
 
 
 def is_random_log_message(params: dict[str, Any]) -> bool:
-    """Tell whether this is one of the eight that the server draws from."""
+    """Return whether this is one of the eight that the server picks from."""
     said = re.fullmatch(r"(\w+)[ -]level[ -]message", str(params.get("data")))
     return said is not None and said[1].lower() == params["level"]
 
@@ -292,7 +292,7 @@ def list_answers(host: Host, request_id: object) -> list[dict[str, Any]]:
 
 
 async def exchange_greetings(host: Host) -> Any:
-    # The server asks for the roots a third of a second later, and says that it did.
+    # The server asks for the roots a third of a second later, and logs it.
     said = {"level": "info", "data": "Roots updated: 1 root(s) received from client"}
     await host.hear(is_notification("notifications/message", **said))
     return await introduce(host)
@@ -345,7 +345,7 @@ async def make_errors(host: Host) -> Any:
 
 async def read_environment(host: Host) -> Any:
     result = await host.call("get-env")
-    host.heard.clear()  # it is the same again, as text
+    host.heard.clear()  # the same again, as text
     return json.loads(result["content"][0]["text"])
 
 
@@ -422,7 +422,7 @@ async def call_with_progress(host: Host, tool: str, arguments: dict[str, Any]) -
 async def cancel(host: Host) -> Any:
     tool = "trigger-long-running-operation"
     cancelled = await cancel_after_first_progress(host, tool, {"duration": 0.3, "steps": 3})
-    # This server stops answering, but not reporting. It would have answered before this is over.
+    # This server stops answering but keeps reporting. It would have answered by then.
     after = await host.call(tool, duration=0.5, steps=1)
     return [list_answers(host, cancelled), after]
 
@@ -439,7 +439,7 @@ async def cancel_after_first_progress(host: Host, tool: str, arguments: dict[str
         await host.client.call_tool(tool, arguments, progress_callback=stop)
     assert scope.cancelled_caught
     assert len(seen) == 1
-    # The SDK takes the id of a request for its token.
+    # The SDK uses the id of a request as its token.
     first = next(one for one in host.heard if one.get("method") == "notifications/progress")
     return first["params"]["progressToken"]
 
@@ -503,7 +503,7 @@ async def send_and_compare(host: Host, message: str) -> Any:
 
 async def call_as_a_crowd(host: Host) -> Any:
     results = await asyncio.gather(*(host.call("echo", message=str(one)) for one in range(50)))
-    # Who is answered first is the server's business.
+    # The server may answer in any order.
     host.heard.sort(key=lambda message: str(message["id"]))
     return [result["content"][0]["text"] for result in results]
 
@@ -582,7 +582,7 @@ async def listen(host: Host) -> Any:
         await host.call("touch", uri="note://two")
         await host.call("touch", uri="note://one")
         change = await anext(changes)
-    # Whether the answer or the change is sent first is the server's business.
+    # The server may send the answer and the change in any order.
     host.heard.sort(key=str)
     assert isinstance(change, ResourceUpdated)
     return change.uri

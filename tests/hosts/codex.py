@@ -21,14 +21,14 @@ MODEL = "stand-in"
 
 
 def spawn(name: str) -> str:
-    """Return the words that have a model start a sub-agent, which has the server look."""
+    """Return the prompt that makes the model start a sub-agent, which calls `look`."""
     return "call spawn_agent " + json.dumps({"message": f"You are {name}. {LOOK}"})
 
 
 def configure(
     workspace: Workspace, command: Sequence[str], *, server: str = "probe", **more: object
 ) -> None:
-    """Write a configuration with one server, for the projects there are."""
+    """Write a configuration with one server, for the existing projects."""
     entry = {"command": command[0], "args": list(command[1:]), **more}
     lines = [
         f'model = "{MODEL}"',
@@ -47,7 +47,7 @@ def configure(
         "request_max_retries = 0",
         "stream_max_retries = 0",
         f"[mcp_servers.{server}]",
-        # JSON's strings, numbers and lists are TOML's.
+        # Strings, numbers and lists in JSON are also valid TOML.
         *[f"{key} = {json.dumps(value)}" for key, value in entry.items()],
         "[projects]",
         *[f'{json.dumps(one)} = {{ trust_level = "trusted" }}' for one in workspace.projects],
@@ -70,9 +70,9 @@ def run(
 
 
 def open_terminal(workspace: Workspace, project: str) -> Terminal:
-    """Start codex in a terminal, and wait until it can be talked to."""
+    """Start codex in a terminal, and wait for its prompt."""
     terminal = Terminal(workspace, "codex", cwd=project, env=workspace.environment())
-    # Its first screen comes before the daemon that it starts or looks for.
+    # Its first screen comes before it has found or started its daemon.
     terminal.wait_for(f"{MODEL} default")
     return terminal
 
@@ -81,7 +81,7 @@ class AppServer:
     """`codex app-server`, the one process behind Codex's desktop, IDE and terminal."""
 
     def __init__(self, workspace: Workspace, name: str = "codex") -> None:
-        # Its own directory must not be a project: which it is must come from the thread.
+        # Its own directory must not be a project: the project must come from the thread.
         self.process = workspace.start(
             name, "app-server", cwd=workspace.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -117,7 +117,7 @@ class AppServer:
         return [str(self.receive(number)["thread"]["id"]) for number in numbers]
 
     def prompt(self, *threads: str, words: str = LOOK) -> None:
-        """Say something to several threads at once, and wait until all are done."""
+        """Send a prompt to several threads at once, and wait until all turns have ended."""
         before = {thread: self._finished.count(thread) for thread in threads}
         text = [{"type": "text", "text": words}]
         for number in [self.send("turn/start", threadId=one, input=text) for one in threads]:
@@ -128,11 +128,11 @@ class AppServer:
         )
 
     def wait_until_ready(self, server: str) -> None:
-        """Wait until Codex says that a server is there."""
+        """Wait until Codex reports that a server is ready."""
         self._wait(lambda: server in self._ready, f"{server} does not become ready")
 
     def close(self) -> None:
-        """Let it end by itself."""
+        """Close its stdin, and wait until it exits."""
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait(LIMIT)

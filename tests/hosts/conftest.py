@@ -1,4 +1,4 @@
-"""What a test with real hosts gets: the programs, walls around them, and a workspace."""
+"""Fixtures for tests with real hosts: the programs, their isolation, and a workspace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def installed() -> dict[str, Path]:
-    """Return the real programs."""
+    """Return the paths of the real programs."""
     cache = programs.locate_cache()
     pins = programs.read_pins()
     return {name: programs.install(program, cache) for name, program in pins.items()}
@@ -26,7 +26,7 @@ def installed() -> dict[str, Path]:
 
 @pytest.fixture(params=["launched", "control"])
 def launcher(request: pytest.FixtureRequest) -> list[str]:
-    """Return the words before a server's command: ours, or none."""
+    """Return the launcher's words before a server's command, or none."""
     return LAUNCHER if request.param == "launched" else []
 
 
@@ -49,7 +49,7 @@ def workspace_without_launcher(
 def set_up(
     request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
 ) -> Iterator[Workspace]:
-    # Short, since hosts put sockets below it.
+    # A short path, because hosts put sockets below it.
     with (
         tempfile.TemporaryDirectory(prefix="work-") as place,
         leave_only_loopback(),
@@ -69,7 +69,7 @@ def set_up(
 
 @pytest.fixture
 def liveness(workspace: Workspace) -> Iterator[LivenessSocket]:
-    """Return what proves the ends of a server and its company."""
+    """Return a socket that proves the end of a server and its descendants."""
     liveness = LivenessSocket(workspace.place)
     yield liveness
     liveness.close()

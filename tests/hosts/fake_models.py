@@ -1,7 +1,7 @@
-"""Stand-ins for the models: both services on one loopback port, answering by a script.
+"""Fake models: both services on one loopback port, following a script.
 
-The script is the user's prompt itself. Each `call TOOL {ARGUMENTS}` in it is one call, made
-in that order, one at a time, in the words of the service that was asked; then the turn ends.
+The script is the user's prompt itself. Each `call TOOL {ARGUMENTS}` in it becomes one call, in
+that order, one at a time, in the format of the service; then the turn ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# No host needs longer for a turn, not even on a busy machine.
+# In seconds: no host needs longer for a turn, even on a busy machine.
 LIMIT = 40.0
 
 _SCRIPT = re.compile(r"call ([A-Za-z0-9_-]+) (?=\{)")
@@ -33,7 +33,7 @@ class Step(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a tool said, and to whom: the Codex thread or the Claude Code session."""
+    """A tool's answer, and the Codex thread or Claude Code session that asked."""
 
     asker: str
     tool: str
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A request to a model, in the words of neither service."""
+    """A request to a model, independent of the service."""
 
     asker: str
     steps: list[Step]  # of the user's last prompt
@@ -50,12 +50,12 @@ class Turn(NamedTuple):
 
 
 class FakeModels:
-    """Both services, what was asked of them, and what the tools answered."""
+    """Both services, their requests, and the tools' answers."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
         self.not_offered: list[tuple[str, str]] = []  # asker and tool
-        self.before_call: Callable[[], object] = int  # may wait, or make trouble
+        self.before_call: Callable[[], object] = int  # a hook: may wait, or cause a fault
         self._calls: dict[str, str] = {}  # the tool of each
         self._answered: set[str] = set()
         self._changed = threading.Condition()
@@ -69,7 +69,7 @@ class FakeModels:
         self._service.server_close()
 
     def wait_for(self, count: int) -> list[Answer]:
-        """Return the answers of tools once there are so many, or a tool was not offered."""
+        """Return the tools' answers once there are `count`; a tool not offered counts as one."""
         deadline = time.monotonic() + LIMIT
         with self._changed:
             while len(self.answers) + len(self.not_offered) < count:
@@ -131,7 +131,7 @@ class _Service(ThreadingHTTPServer):
         self.models = models
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing: a host that was killed does not wait for its answer."""
+        """Print nothing: a killed host does not wait for its answer."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Service
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def do_POST(self) -> None:
         body = self._read_body()
@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse()
 
     def _refuse(self) -> None:
-        # The hosts' proxy settings lead here: this is also for what wants to go elsewhere.
+        # The hosts' proxy settings lead here, so requests to other addresses arrive too.
         self._send(404, b'{"error":{"message":"not here"}}', "application/json")
         self.close_connection = True
 
@@ -250,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _make_id() -> str:
-    # Messages with one id are taken for one when a conversation is resumed.
+    # Messages with the same id count as one when a conversation is resumed.
     return f"id-{uuid.uuid4()}"
 
 

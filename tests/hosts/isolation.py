@@ -1,4 +1,4 @@
-"""Isolation of the hosts: loopback is all the network there is, and no process gets lost."""
+"""Isolate the hosts: no network but loopback, and no process gets lost."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextlib.contextmanager
 def leave_only_loopback() -> Iterator[None]:
-    """Leave this thread, and all it starts, nothing but loopback.
+    """Leave this thread and its children no network but loopback.
 
-    Only root may do so. For everybody else the hosts' proxy settings have to do.
+    Only root can do this. Otherwise the hosts' proxy settings have to do.
     """
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     is_isolated = _libc.unshare(_NEW_NETWORK) == 0
@@ -47,7 +47,7 @@ def leave_only_loopback() -> Iterator[None]:
 
 @contextlib.contextmanager
 def adopt_and_end_orphans() -> Iterator[None]:
-    """Adopt whatever is orphaned below us, and end all of it in the end."""
+    """Adopt all orphans below us, and end them on exit."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
@@ -62,12 +62,12 @@ def adopt_and_end_orphans() -> Iterator[None]:
 
 
 def list_below() -> list[psutil.Process]:
-    """Return every process below us."""
+    """Return all our descendants."""
     return psutil.Process().children(recursive=True)
 
 
 def terminate(name: str) -> None:
-    """Ask every process of some name below us to end."""
+    """Terminate all our descendants with this name."""
     for process in list_below():
         with contextlib.suppress(psutil.NoSuchProcess):
             if process.name() == name:
@@ -75,12 +75,12 @@ def terminate(name: str) -> None:
 
 
 def find_above(pid: int, name: str) -> int:
-    """Return the nearest process of some name above another."""
+    """Return the pid of the nearest ancestor with this name."""
     return next(one.pid for one in psutil.Process(pid).parents() if one.name() == name)
 
 
 def wait_until_alone(seconds: float) -> list[str]:
-    """Wait until there is nothing below us; return what there still is after that time."""
+    """Wait until we have no descendants; return those that are left after that time."""
     deadline = time.monotonic() + seconds
     while (left := list_below()) and time.monotonic() < deadline:
         psutil.wait_procs(left, timeout=0.1)
@@ -88,7 +88,7 @@ def wait_until_alone(seconds: float) -> list[str]:
 
 
 def describe(process: psutil.Process) -> str:
-    """Return a process's command line, as far as it can be told."""
+    """Return a process's command line, or its name."""
     try:
         return " ".join(process.cmdline()) or process.name()
     except psutil.NoSuchProcess:

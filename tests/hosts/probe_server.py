@@ -1,12 +1,12 @@
-"""A server for real hosts: its tools tell what it sees, and it misbehaves as it is told to.
+"""A server for real hosts: its tools report what it sees, and its options make it misbehave.
 
     probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
               [--liveness PATH MANNER]
 
-Tools: `look` tells pid, cwd, environment, the number of calls so far and `_meta`; `wait` never
-answers. With a liveness socket it has company that tends to be left behind; its manner is hostile
-(nobody goes when asked to) or slow (it needs a while to finish, and writes when it has).
-A touchy one ends over a request that it does not know.
+Tools: `look` returns pid, cwd, environment, the number of calls so far and `_meta`; `wait` never
+answers. With a liveness socket it starts descendants that tend to be left behind; its manner is
+hostile (all of them ignore signals) or slow (it takes a while to finish, and then writes so).
+A touchy one exits on an unknown request.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 MODERN = "2026-07-28"
 INFO = {"name": "probe", "version": "1"}
 
-# What a server may want to do when it is asked to go: longer than Codex waits for it, and
-# shorter than the launcher does.
+# How long a slow server takes to finish: longer than Codex waits for it, and shorter than the
+# launcher does.
 FAREWELL = 0.25
 
 TOOLS = [
@@ -43,7 +43,7 @@ TOOLS = [
 
 
 def look(calls: int, meta: Any) -> str:
-    """Return what this server sees, so that no host's quoting can spoil it."""
+    """Return what this server sees, encoded so that no host's quoting can spoil it."""
     sight = {"pid": os.getpid(), "cwd": os.getcwd(), "env": dict(os.environ)}
     told = json.dumps({**sight, "calls": calls, "meta": meta})
     return f"<<{base64.b64encode(told.encode()).decode()}>>"
@@ -104,7 +104,7 @@ def bring_company(liveness: str, manner: str) -> None:
     forking_server.start("daemon", liveness, "hostile", forks=2, own_session=True)
     connection = forking_server.connect("server", liveness)
     if manner == "hostile":
-        signal.alarm(120)  # should nobody else end it
+        signal.alarm(120)  # in case nothing else ends it
         for number in forking_server.IGNORED:
             signal.signal(number, signal.SIG_IGN)
         return

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 
-# Where each package keeps what is to be run; the wrappers around it are npm's, not the host's.
+# Where each package keeps its executable; we bypass npm's wrappers around it.
 _EXECUTABLES = {
     "@openai/codex": "@openai/codex-*/vendor/*/*/codex",
     "@anthropic-ai/claude-code": "@anthropic-ai/claude-code-*/claude",
@@ -29,7 +29,7 @@ _TITLES = {
 
 _INSTALLING = "installing-"
 
-# Wherever its home is, a host reads what an administrator or its maker's cloud put here.
+# Settings by an administrator or a vendor's cloud, which hosts read whatever their home is.
 _READ_BY_HOSTS = ("/etc/claude-code", "/etc/codex", "/home/claude/.claude")
 
 
@@ -45,20 +45,20 @@ class Program(NamedTuple):
 
 
 def read_pins() -> dict[str, Program]:
-    """Return every program that the tests may ask for, by name."""
+    """Return every program that the tests may use, by name."""
     with (HERE / "versions.toml").open("rb") as file:
         return {name: Program(**pin) for name, pin in tomllib.load(file).items()}
 
 
 def locate_cache() -> Path:
-    """Return where programs are kept; only right as long as HOME is the developer's."""
+    """Return where programs are kept; call it while HOME is still the developer's."""
     if given := os.environ.get("MCP_LAUNCH_TEST_CACHE"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcp-launch-tests"
 
 
 def tell_what_is_missing() -> str:
-    """Return why the real programs cannot be run here; nothing if they can."""
+    """Return why the real programs cannot be run here; empty if they can."""
     if not os.path.exists("/proc/self/stat"):
         return "they need Linux"
     for path in _READ_BY_HOSTS:
@@ -69,7 +69,7 @@ def tell_what_is_missing() -> str:
 
 
 def install(program: Program, cache: Path) -> Path:
-    """Return the executable, installed if need be; several processes may ask at once."""
+    """Return the executable, installing it if needed; safe with several processes."""
     place = cache / f"{program.package.replace('/', '+')}@{program.version}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("wb") as lock:
@@ -88,12 +88,12 @@ def _find_executable(place: Path, program: Program) -> Path:
 
 
 def _install_into(place: Path, program: Program) -> None:
-    # Beside its place and then renamed: what is in its place is whole.
+    # Installed beside its place and then renamed, so that its place is never incomplete.
     with tempfile.TemporaryDirectory(prefix=_INSTALLING, dir=place.parent) as directory:
         npm = shutil.which("npm")
         assert npm
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        options += ["--cache", f"{directory}/npm-cache"]  # not the user's, which it would double
+        options += ["--cache", f"{directory}/npm-cache"]  # do not fill the user's cache
         wanted = f"{program.package}@{program.version}"
         done = subprocess.run(
             [npm, "install", "--prefix", directory, *options, wanted],
@@ -110,4 +110,4 @@ def _install_into(place: Path, program: Program) -> None:
         _find_executable(Path(directory), program)
         shutil.rmtree(f"{directory}/npm-cache")
         os.rename(directory, place)
-        os.mkdir(directory)  # for its end as a temporary directory
+        os.mkdir(directory)  # for TemporaryDirectory to remove

@@ -1,4 +1,4 @@
-"""How tests with real hosts are run: marked, with their controls, and told of in the README."""
+"""pytest hooks for tests with real hosts: marks, controls, and the README's table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 DIRECTORY = "tests/hosts"
 
-# The first test that needs a program waits until it is installed.
+# In seconds: the first test that needs a program waits until it is installed.
 TIMEOUT = 300
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that have to do with the README's table."""
+    """Add the options for the README's table."""
     parser.addoption(
         "--write-table", action="store_true", help="write what was run into the README's table"
     )
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Gather what was run where all tests are heard of, which is not in a worker."""
+    """Register the report in the main process, which gets the results of all workers."""
     if not hasattr(config, "workerinput"):
         missing = programs.tell_what_is_missing()
         config.pluginmanager.register(Report(config, missing), "hosts-report")
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is in the directory of hosts, or leave it out where it cannot be run."""
+    """Mark the tests with real hosts, or deselect them where they cannot be run."""
     directory = config.rootpath / DIRECTORY
     ours = [item for item in items if directory in item.path.parents]
     if programs.tell_what_is_missing():
@@ -55,20 +55,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _tell_situation(test: pytest.Function) -> str:
-    """Return the sentence for the README that a test stands for, if it does."""
+    """Return the sentence for a test in the README's table; empty: it has none."""
     if {"launcher", "workspace_without_launcher"} & set(test.fixturenames):
         words = test.originalname.removeprefix("test_").replace("_", " ").capitalize()
         return re.sub(
             "codex|claude code", lambda found: found[0].title(), words, flags=re.IGNORECASE
         )
     if "used" in test.fixturenames:
-        # No test of its module has a control: all of them are one situation.
+        # No test of its module has a control: all of them share one row.
         return (test.module.__doc__ or "").partition("\n")[0].rstrip(".")
     return ""
 
 
 def _say_how_many(config: pytest.Config, count: int) -> None:
-    """Tell the report how many tests there are, before any is left out."""
+    """Give the report the number of tests, before any is deselected."""
     report = config.pluginmanager.get_plugin("hosts-report")
     if report:
         report.expected = count
@@ -78,7 +78,7 @@ def _say_how_many(config: pytest.Config, count: int) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Note what a control shows: without the launcher a promise may be broken."""
+    """Record the result of a control: without the launcher a promise may be broken."""
     callspec = getattr(pyfuncitem, "callspec", None)
     is_control = callspec is not None and callspec.params.get("launcher") == "control"
     try:

@@ -1,4 +1,4 @@
-"""What was run against what: a table for the README, made from what was run."""
+"""Generate the README's table "What was run against what" from the tests that ran."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SAME = "the same"
 
 
 class Result(NamedTuple):
-    """One test, as it went."""
+    """The result of one test."""
 
     order: int
     situation: str
-    used: list[str]  # the programs, or what stood in for them
-    control: str  # what went wrong without the launcher; empty: this was no control
+    used: list[str]  # the programs, or their fakes
+    control: str  # what went wrong without the launcher; empty: this was not a control
 
 
 class Row(NamedTuple):
-    """One line of the table."""
+    """One row of the table."""
 
     situation: str
     against: str
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 def make_rows(results: list[Result]) -> list[Row]:
-    """Return the lines of the table, in the order of the tests."""
+    """Return the rows of the table, in the order of the tests."""
     situations: dict[str, list[Result]] = {}
     for result in sorted(results):
         situations.setdefault(result.situation, []).append(result)
@@ -57,13 +57,13 @@ def _make_row(situation: str, found: list[Result]) -> Row:
 
 
 def read_rows(text: str) -> list[Row]:
-    """Return the lines of the table that the README has."""
+    """Return the rows of the table in the README."""
     cells = [line.strip("| ").split(" | ") for line in _cut(text)[1].splitlines()]
     return [Row(*[*line, "", ""][:3]) for line in cells]
 
 
 def write_rows(text: str, rows: list[Row]) -> str:
-    """Return the README with another table."""
+    """Return the README with these rows in its table."""
     before, _, after = _cut(text)
     return before + "".join(row.spell() for row in rows) + after
 
@@ -76,7 +76,7 @@ def _cut(text: str) -> tuple[str, str, str]:
 
 
 def list_changed_controls(known: list[Row], rows: list[Row]) -> Iterator[str]:
-    """Tell where the hosts have come to behave differently without us."""
+    """Yield a line for each test in which hosts now behave differently without us."""
     before = {row.situation: row.without for row in known}
     for row in rows:
         if before.get(row.situation, row.without) != row.without:
@@ -87,10 +87,10 @@ def list_changed_controls(known: list[Row], rows: list[Row]) -> Iterator[str]:
 
 
 class Report:
-    """Gathers what was run; with several workers it lives beside them, not in them."""
+    """Collects the results; with several workers it lives in the main process."""
 
     def __init__(self, config: pytest.Config, missing: str) -> None:
-        self.expected = 0  # how many tests with real hosts there are; 0: not all were asked for
+        self.expected = 0  # the number of tests with real hosts; 0: only some were selected
         self._config = config
         self._missing = missing
         self._results: list[Result] = []
@@ -100,11 +100,11 @@ class Report:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hear from a worker how many there are."""
+        """Read the number of tests from a worker."""
         self.expected = max(self.expected, getattr(node, "workeroutput", {}).get("hosts", 0))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take down one test."""
+        """Record one test."""
         told = dict(report.user_properties)
         if "situation" not in told:
             return
@@ -117,7 +117,7 @@ class Report:
                 self._results.append(Result(*facts))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Compare with the README, or write it; only if all of it was run."""
+        """Compare the README's table, or write it; only if all tests were run."""
         is_whole = bool(self.expected) and len(self._ran - self._failed) == self.expected
         if is_whole:
             self._judge(session)
@@ -143,7 +143,7 @@ class Report:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell what is worth knowing."""
+        """Print the lines of the report."""
         if self._missing and self._would_be_run():
             self._lines.append(f"the tests with real hosts were left out: {self._missing}")
         for line in self._lines:

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
 from pydantic import BaseModel
 
-# What is deprecated in the new era is the old era, and is tested too.
+# The SDK deprecates the old era, which is tested too.
 warnings.simplefilter("ignore", MCPDeprecationWarning)
 
 server = MCPServer(
@@ -59,7 +59,7 @@ async def book(
     line: Annotated[CreateMessageResult, Resolve(ask_the_model)],
     roots: Annotated[ListRootsResult, Resolve(ask_for_roots)],
 ) -> dict[str, Any]:
-    """Ask the client three things: each is in the result."""
+    """Ask the client three things, and return each answer."""
     return {
         "topic": topic,
         "guest": guest.model_dump(),

@@ -1,4 +1,4 @@
-"""Which processes of a server are still there when all of them should be gone."""
+"""Find the processes of a server that are still alive when all should be gone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 ROLES = ["server", "child", "own-session", "daemon"]
 
-# The launcher gives a server that ignores everything four seconds.
+# In seconds; the launcher gives a server that ignores everything four.
 PATIENCE = 7.0
 
 
 def list_survivors(liveness: LivenessSocket) -> list[str]:
-    """Return who is still there, once everybody had the time to go."""
+    """Return the roles that are still alive after a generous wait."""
     processes = {}
     for role, pid in liveness.pids.items():
         try:

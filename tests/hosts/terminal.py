@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 COLUMNS, LINES = 150, 50
 
-# A screen that does not change for so long waits for its user.
+# A screen that has not changed for this long is waiting for its user.
 QUIET = 0.5
 
-# Run in the terminal before the host: makes it the session's own.
+# Run before the host: makes this the controlling terminal of its session.
 _TAKE_IT = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -33,7 +33,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class _Screen(pyte.Screen):
-    """A screen that can answer what a host asks of it."""
+    """A screen that can answer a host's queries."""
 
     def __init__(self, answer: Callable[[str], None]) -> None:
         super().__init__(COLUMNS, LINES)
@@ -77,7 +77,7 @@ class Terminal:
             return "\n".join(line.rstrip() for line in self._screen.display)
 
     def wait_until(self, is_so: Callable[[str], bool]) -> None:
-        """Wait until something is so on the screen, and the screen stands still."""
+        """Wait until the screen meets a condition and has stopped changing."""
         deadline = time.monotonic() + LIMIT
         while True:
             with self._changed:
@@ -88,14 +88,14 @@ class Terminal:
                 self._changed.wait(rest if rest > 0 else 1.0)
 
     def wait_for(self, text: str) -> None:
-        """Wait until the screen shows a text, and stands still."""
+        """Wait until the screen shows a text and has stopped changing."""
         self.wait_until(lambda screen: text in screen)
 
     def type(self, text: str) -> None:
         """Type a line as a user does."""
         before = self.read().count(text)
         self._write(text)
-        # A Return that comes too soon is taken for a part of a paste.
+        # A Return that comes too soon would count as part of a paste.
         self.wait_until(lambda screen: screen.count(text) > before)
         self.press("\r")
 
@@ -104,7 +104,7 @@ class Terminal:
         self._write(key)
 
     def close(self) -> None:
-        """Take the terminal away."""
+        """Close our end of the terminal."""
         os.close(self._fd)
 
     def _write(self, text: str) -> None:
@@ -115,7 +115,7 @@ class Terminal:
             try:
                 data = os.read(self._fd, 1 << 16)
             except OSError:
-                return  # the host, and all that had the terminal, have ended
+                return  # every process that had the terminal has ended
             with self._changed:
                 self._stream.feed(data)
                 self._last = time.monotonic()

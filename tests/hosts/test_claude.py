@@ -1,4 +1,4 @@
-"""Claude Code without a terminal: every call is worked on in its own project and session."""
+"""Claude Code without a terminal: every call is served in its own project and session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_interleaved_calls_of_two_sessions_stay_in_their_projects(workspace: Wor
         promise(sight.cwd == projects[sight.asker], "a call is worked on in another project")
         told = sight.env["CLAUDE_CODE_SESSION_ID"]
         promise(told == sight.asker, "a call is worked on for another session")
-        promise(sight.context.get("sessionId") == sight.asker, "no call tells its session")
+        promise(sight.context.get("sessionId") == sight.asker, "no call carries its session id")
         workspace.check(sight, projects[sight.asker])
 
 

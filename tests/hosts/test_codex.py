@@ -9,10 +9,10 @@ from hosts.workspace import SERVER, Observation, Workspace, promise
 
 
 def check(workspace: Workspace, sights: list[Observation], projects: dict[str, str]) -> None:
-    """Every call was answered by a server of its own thread, in its own project."""
+    """Check that every call was answered by its own thread's server, in its own project."""
     for sight in sights:
         assert sight.meta["threadId"] == sight.asker
-        promise(sight.env.get("CODEX_THREAD_ID") == sight.asker, "the server is told no thread")
+        promise(sight.env.get("CODEX_THREAD_ID") == sight.asker, "the server gets no thread id")
         workspace.check(sight, projects[sight.asker])
     servers = {sight.asker: sight.pid for sight in sights}
     assert len(set(servers.values())) == len(servers)
@@ -49,7 +49,7 @@ def test_codex_exec_in_the_home_directory_has_its_servers(
 
 
 def test_a_thread_resumed_from_the_home_directory_has_its_servers(workspace: Workspace) -> None:
-    """Its record names the project in which it began; the user is at home now."""
+    """The thread's record names the project where it began; the user is at home now."""
     project, home = workspace.make_project("project"), workspace.work_at_home(is_repository=False)
     codex.configure(workspace, workspace.wrap(SERVER))
     codex.run(workspace, project).wait(LIMIT)
@@ -65,7 +65,7 @@ def test_a_thread_resumed_from_the_home_directory_has_its_servers(workspace: Wor
 def test_a_thread_of_an_app_server_in_the_home_directory_has_its_servers(
     workspace: Workspace,
 ) -> None:
-    """There the app server's own directory, and one of its threads is recorded elsewhere."""
+    """Home is the app server's own directory, and one of its threads is recorded elsewhere."""
     projects = [workspace.make_project("project"), workspace.work_at_home(is_repository=False)]
     codex.configure(workspace, workspace.wrap(SERVER))
     host = codex.AppServer(workspace)

@@ -1,4 +1,4 @@
-"""However a host ends, nothing of its servers is left, and they may finish if it is polite."""
+"""However a host ends, no server process is left; on a normal exit servers may finish."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_server_may_finish_when_its_host_ends(
     command = [*SERVER, "--liveness", liveness.path, "slow"]
     HOSTS[host].configure(workspace, workspace.wrap(command))
 
-    # No call, and so no end, before everybody is there.
+    # No call, and so no end, before all processes have connected.
     met = threading.Event()
     workspace.models.before_call = partial(met.wait, LIMIT)
 

@@ -10,7 +10,7 @@ from hosts.workspace import SERVER, Workspace, promise
 VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
-def test_a_server_of_2026_hears_whose_a_call_is(workspace: Workspace) -> None:
+def test_a_server_of_2026_learns_the_session_of_a_call(workspace: Workspace) -> None:
     project = workspace.make_project("project")
     claude.configure(workspace, workspace.wrap([*SERVER, "--modern"]))
 
@@ -18,12 +18,12 @@ def test_a_server_of_2026_hears_whose_a_call_is(workspace: Workspace) -> None:
 
     [sight] = workspace.wait_for_observations(1)
     assert sight.meta[VERSION] == "2026-07-28"
-    promise(sight.context.get("sessionId") == sight.asker, "no call tells its session")
+    promise(sight.context.get("sessionId") == sight.asker, "no call carries its session id")
     workspace.check(sight, project)
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_of_2025_hears_whose_a_call_is(workspace: Workspace, host: str) -> None:
+def test_a_server_of_2025_learns_the_session_of_a_call(workspace: Workspace, host: str) -> None:
     project = workspace.make_project("project")
     HOSTS[host].configure(workspace, workspace.wrap(SERVER))
 
@@ -32,5 +32,5 @@ def test_a_server_of_2025_hears_whose_a_call_is(workspace: Workspace, host: str)
     [sight] = workspace.wait_for_observations(1)
     assert VERSION not in sight.meta
     told = sight.meta.get("threadId", sight.context.get("sessionId"))
-    promise(told == sight.asker, "no call tells its session")
+    promise(told == sight.asker, "no call carries its session id")
     workspace.check(sight, project)

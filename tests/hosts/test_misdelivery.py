@@ -18,7 +18,7 @@ ONE, TWO = "01a1e289-0000-7000-8000-000000000001", "01a1e289-0000-7000-8000-0000
 
 @pytest.fixture(autouse=True)
 def used(request: pytest.FixtureRequest) -> None:
-    """Note what this is run against."""
+    """Record what this test is run against."""
     request.node.user_properties.append(("used", ["a stand-in for a host"]))
 
 
@@ -32,7 +32,7 @@ def initialize(host: Launch) -> None:
 
 
 def look(host: Launch, number: int, **meta: str) -> str:
-    """Send a call and return what comes back."""
+    """Send a call and return the answer."""
     host.send(call("look", number, meta=meta))
     answer = host.answer()
     assert answer["id"] == number
@@ -68,5 +68,5 @@ def test_a_call_of_another_session_is_answered_by_a_server_of_its_own(
     other = see(look(host, 2, **{"agent-session-id": "two"}))
 
     promise(mine.pid != other.pid, "another session's server answers")
-    promise(other.context.get("sessionId") == "two", "no call tells its session")
+    promise(other.context.get("sessionId") == "two", "no call carries its session id")
     assert [mine.env["SESSION"], other.env["SESSION"]] == ["one", "two"]

@@ -1,4 +1,4 @@
-"""The programs are the ones that are pinned, and have walls around them."""
+"""The programs are the pinned ones, and are isolated."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_there_is_no_network_but_loopback() -> None:
 
 def test_an_orphan_does_not_get_lost() -> None:
     with isolation.adopt_and_end_orphans():
-        # The shell ends at once, and tells whom it leaves behind.
+        # The shell exits at once, and prints the pid of its orphan.
         shell = ["sh", "-c", "sleep 3600 >&- 2>&- & echo $!"]
         told = subprocess.run(shell, check=True, capture_output=True, timeout=LIMIT).stdout
         assert [process.pid for process in isolation.list_below()] == [int(told)]

@@ -1,8 +1,8 @@
 """The official SDK's client gets from real servers what it gets without us, in both eras.
 
-A session of everything is taken down: once with the server alone, once on each wire. What the
-client made of it and every message it heard must be the same. One test says so of one feature,
-and looks whether there was anything to be the same.
+A session with every feature is recorded: once with the server alone, once on each wire. The
+client's results and every message it got must be the same. Each test checks one feature, and
+that there was anything to compare.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATIC = "demo://resource/static/document/features.md"
 
 @pytest.fixture(autouse=True)
 def used(request: pytest.FixtureRequest) -> None:
-    """Note what this is run against."""
+    """Record what this test is run against."""
     client = f"the mcp SDK {importlib.metadata.version('mcp')}"
     titles = [client, programs.read_pins()["everything"].title]
     request.node.user_properties.append(("used", titles))
@@ -46,7 +46,7 @@ def everything(installed: dict[str, Path]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """Return a directory that all workers of this run have in common."""
+    """Return a directory that all workers of this run share."""
     own = tmp_path_factory.getbasetemp()
     directory = (own if worker_id == "master" else own.parent) / "real-client"
     directory.mkdir(exist_ok=True)
@@ -55,8 +55,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 @pytest.fixture(scope="module")
 def transcripts(everything: list[str], shared: Path) -> dict[str, Transcript]:
-    """Return what was said with the reference server, by wire."""
-    from hosts import client  # here and below: it takes a second, and most workers need it not
+    """Return the transcripts with the reference server, by wire."""
+    from hosts import client  # here and below: it takes a second, and few workers need it
 
     path = shared / "everything"
     with leave_only_loopback():
@@ -67,7 +67,7 @@ def transcripts(everything: list[str], shared: Path) -> dict[str, Transcript]:
 def agreed(
     request: pytest.FixtureRequest, transcripts: dict[str, Transcript]
 ) -> Callable[[str], Any]:
-    """Compare a feature with and without us, and return what the client made of it."""
+    """Compare a feature with and without us, and return the client's result."""
 
     def compare(feature: str) -> Any:
         assert transcripts[request.param][feature] == transcripts["bare"][feature]
@@ -96,7 +96,7 @@ def test_every_tool_is_listed_and_was_called(
     assert names == {
         *transcripts["bare"]["called"],
         "simulate-research-query",
-    }  # which needs a client that knows tasks
+    }  # it needs a client that knows tasks
 
 
 def test_tools_are_called(agreed: Callable[[str], Any]) -> None:
@@ -138,7 +138,7 @@ def test_the_environment_is_the_clients_and_ours(transcripts: dict[str, Transcri
 
     assert bare["HOME"]
     for environ in launched:
-        # The README names all of these.
+        # The README lists all of these.
         ours = {name for name in environ if name.startswith("MCP_LAUNCH_")} - {"MCP_LAUNCH_HOME"}
         assert {"MCP_LAUNCH_ID", "MCP_LAUNCH_HOST"} <= ours
         assert {name: environ[name] for name in environ.keys() - ours - {"PWD"}} == bare
@@ -254,7 +254,7 @@ def test_the_server_is_gone_when_the_client_has_closed(
 
 @pytest.fixture(scope="module")
 def new_era(shared: Path) -> dict[str, Transcript]:
-    """Return what was said after `server/discover`, by wire."""
+    """Return the transcripts after `server/discover`, by wire."""
     from hosts import client
 
     return client.take_down_once(shared / "new", SDK_SERVER, client.NEW_FEATURES, "auto")
@@ -262,7 +262,7 @@ def new_era(shared: Path) -> dict[str, Transcript]:
 
 @pytest.fixture(scope="module")
 def old_era(shared: Path) -> dict[str, Transcript]:
-    """Return what was said after `initialize`, by wire: to the direct one all eras are the same."""
+    """Return the transcripts after `initialize`, by wire; the direct one ignores eras."""
     from hosts import client
 
     features = client.FEATURES_OF_BOTH_ERAS

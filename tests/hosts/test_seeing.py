@@ -1,4 +1,4 @@
-"""`doctor`, `ps` and `reap` where real hosts are configured, run, and are killed."""
+"""`doctor`, `ps` and `reap` with real hosts that are configured, run and killed."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def run(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def examine(workspace: Workspace, *words: str) -> dict[str, set[str]]:
-    """Return what the doctor finds about each server on the workspace."""
+    """Return the doctor's findings for each server in the workspace."""
     done = run(workspace, "doctor", "--json", *words)
     assert done.returncode in {0, 1}, done.stderr
     found: dict[str, set[str]] = {}
     for finding in json.loads(done.stdout)["findings"]:
         assert finding["fix"]
-        # Where this launcher is installed is the developer's affair, and so is what runs.
+        # Not about the launcher's installation and running processes: those are the developer's.
         if finding["subject"].get("file", "").startswith(str(workspace.place)):
             found.setdefault(finding["subject"]["server"], set()).add(finding["code"])
     return found
@@ -104,7 +104,7 @@ def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(
     assert examine(workspace, "--live") == WRONG
     assert workspace.start("codex", "mcp", "list", cwd=project).wait(LIMIT) != 0
 
-    # What can be mended, is, and Codex starts again.
+    # What can be repaired is repaired, and Codex starts again.
     assert run(workspace, "doctor", "--fix", "--yes").returncode == 1
     left = examine(workspace)
     assert "thread" not in left
@@ -153,11 +153,11 @@ def test_ps_shows_which_server_runs_for_which_session(workspace: Workspace) -> N
         memory = sum(one.memory_full_info().pss for one in whole)
         assert server["memory"]["bytes"] == pytest.approx(memory, rel=0.3)
         assert bool(server["launch"]) is bool(workspace.launcher)
-        promise(server["asker"] == sight.asker, "nothing tells whose of its threads' it is")
+        promise(server["asker"] == sight.asker, "nothing shows which of its threads it serves")
     assert "probe" in run(workspace, "ps").stdout
 
 
-def test_after_clear_in_a_terminal_ps_shows_the_session_that_there_is(workspace: Workspace) -> None:
+def test_after_clear_in_a_terminal_ps_shows_the_new_session(workspace: Workspace) -> None:
     project = workspace.make_project("project")
     claude.configure(workspace, workspace.wrap(SERVER))
     terminal = claude.open_terminal(workspace, project)
@@ -200,13 +200,13 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     killed.kill()
     wait_until_gone(killed.pid)
 
-    # Only at what this test has started: a developer may have leftovers of his own.
+    # Only look at what this test has started: a developer may have orphans of their own.
     assert reap.run(workspace.environment(), is_sure=True, table=limit_to_subtree()) == 0
 
     assert str(left["server"]) in capsys.readouterr().out
     assert all(psutil.Process(pid).is_running() for pid in living.values())
     liveness.pids = left
-    # What has forked twice and left its session is nobody's in particular without us.
+    # Without us, a process that forked twice and left its session cannot be attributed.
     assert set(list_survivors(liveness)) <= {"daemon"}
     liveness.pids |= {f"living {role}": pid for role, pid in living.items()}
     liveness.close()
@@ -215,9 +215,9 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
 def start_with_company(
     workspace: Workspace, project: str, liveness: LivenessSocket, host: Any, fake_init: list[str]
 ) -> dict[str, int]:
-    """Start a host below an init of its own, and return its server's company."""
+    """Start a host below its own init, and return the pids of its server's processes."""
     for connection in liveness.connections.values():
-        connection.close()  # theirs is another company
+        connection.close()  # these belong to the previous host
     liveness.connections.clear()
     liveness.pids.clear()
     host.run(workspace, project, words="call mcp__probe__wait {}", before=fake_init)

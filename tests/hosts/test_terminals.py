@@ -1,4 +1,4 @@
-"""Hosts in real terminals: a thread or session that changes under a living server."""
+"""Hosts in real terminals: the thread or session changes while a server runs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_two_terminals_on_one_daemon_and_a_new_thread_have_servers_that_know_the
     # One process is the host of them all.
     assert len({find_above(sight.pid, "codex") for sight in sights}) == 1
     for sight, project in zip(sights, [*projects, *projects], strict=True):
-        promise(sight.env.get("CODEX_THREAD_ID") == sight.asker, "the server is told no thread")
+        promise(sight.env.get("CODEX_THREAD_ID") == sight.asker, "the server gets no thread id")
         workspace.check(sight, project)
 
 
-def test_after_clear_and_resume_in_a_terminal_every_call_tells_its_session(
+def test_after_clear_and_resume_in_a_terminal_every_call_carries_its_session(
     workspace: Workspace,
 ) -> None:
     project = workspace.make_project("project")
@@ -61,14 +61,14 @@ def test_after_clear_and_resume_in_a_terminal_every_call_tells_its_session(
     for number, sight in enumerate(sights, 1):
         promise(
             sight.asker == sight.context.get("sessionId"),
-            "after /clear nothing tells the server that the session is another",
+            "after /clear nothing tells the server that its session has changed",
         )
         workspace.check(sight, project)
-        # It was not asked to have the session in its environment: it lives on.
+        # The session was not requested in its environment, so the server is not replaced.
         assert sight.calls == number
 
 
-def test_after_clear_in_a_terminal_a_server_that_wants_its_session_has_it(
+def test_after_clear_in_a_terminal_a_server_that_asks_for_its_session_gets_it(
     workspace: Workspace,
 ) -> None:
     project = workspace.make_project("project")

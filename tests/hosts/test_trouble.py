@@ -1,4 +1,4 @@
-"""Servers that make trouble: the host's user sees as little of it as possible, or the reason."""
+"""Faulty servers: the user notices nothing, if possible, or sees the reason."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Observation, Workspace, promise
 from launches import wait_until_gone
 
-# Nobody calls within milliseconds of a death: what counts is what a host does that knows of it.
+# How long a host has to notice a death: we test what it does once it knows.
 NOTICED = 0.5
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_that_prints_what_is_no_message_is_understood(
-    workspace: Workspace, host: str
-) -> None:
+def test_a_server_that_prints_noise_still_works(workspace: Workspace, host: str) -> None:
     project = workspace.make_project("project")
     HOSTS[host].configure(workspace, workspace.wrap([*SERVER, "--noisy"]))
 
@@ -59,7 +57,7 @@ def test_a_command_that_does_not_exist_is_explained(workspace: Workspace, host: 
     project = workspace.make_project("project")
     command = workspace.wrap(["no-such-server"])
 
-    # Codex tells only of servers that are required, Claude Code only when asked.
+    # Codex reports only required servers, Claude Code only when asked.
     if host == "codex":
         codex.configure(workspace, command, required=True)
         codex.run(workspace, project).wait(LIMIT)
@@ -70,10 +68,10 @@ def test_a_command_that_does_not_exist_is_explained(workspace: Workspace, host: 
     shown = workspace.read_output()
     assert "probe: " in shown
     ours = "was not found on PATH (" in shown and "fix: install it, or give its" in shown
-    promise(ours, "the error names no way out")
+    promise(ours, "the error suggests no fix")
 
 
-def test_a_server_that_dies_over_the_first_word_of_2026_is_asked_in_the_old_way(
+def test_a_server_that_dies_on_the_first_request_of_2026_gets_initialize(
     workspace: Workspace,
 ) -> None:
     project = workspace.make_project("project")
@@ -85,7 +83,7 @@ def test_a_server_that_dies_over_the_first_word_of_2026_is_asked_in_the_old_way(
 
 
 def test_a_slow_server_is_ready_within_the_second_that_codex_gives_it(workspace: Workspace) -> None:
-    # As slow as Codex permits for a first turn, and the launcher needs its share too.
+    # Codex allows one second before the first turn, and the launcher needs some of it.
     project = workspace.make_project("project")
     codex.configure(workspace, workspace.wrap([*SERVER, "--late", "0.5"]))
 

@@ -1,4 +1,4 @@
-"""Hosts that serve each other: the innermost server knows all of them, and none outlives them."""
+"""Hosts that serve each other: the innermost server knows all of them, and none is left behind."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def start_codex_with_claude(
 ) -> subprocess.Popen[bytes]:
     """Codex → `claude mcp serve` → its shell → `claude -p` → server.
 
-    What `claude mcp serve` serves are its own tools: it starts no server itself.
+    `claude mcp serve` only serves its own tools: it starts no server itself.
     """
     project, other = workspace.make_project("project"), workspace.make_project("other")
     workspace.used.add("claude")
     env = claude.make_environment(workspace)
     program = str(workspace.programs["claude"])
     serving = workspace.wrap([program, "mcp", "serve"])
-    # Required, since it may need more than the second that Codex gives to others.
+    # Required, since it may need more than the second that Codex allows optional servers.
     codex.configure(workspace, serving, server="claude", env_vars=sorted(env), required=True)
     claude.configure(workspace, workspace.wrap(command))
     line = shlex.join(["env", "-C", other, program, "-p", words, "--allowedTools", claude.TOOLS])
@@ -69,7 +69,7 @@ def test_a_server_below_two_hosts_knows_both(workspace: Workspace, outermost: st
     around = sight.context.get("outer", {})
     promise(
         (around.get("host"), around.get("sessionId")) == (outermost, outer.asker),
-        "nothing tells the server that there is another host behind its own",
+        "nothing tells the server that there is another host above its own",
     )
     project, other = workspace.projects
     workspace.check(sight, other)

@@ -29,7 +29,7 @@ def edit(workspace: Workspace, *words: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_codex_is_content_with_what_wrap_and_unwrap_write(
+def test_codex_accepts_what_wrap_and_unwrap_write(
     workspace_without_launcher: Workspace,
 ) -> None:
     workspace = workspace_without_launcher
@@ -59,7 +59,7 @@ def test_codex_is_content_with_what_wrap_and_unwrap_write(
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_claude_code_is_content_with_what_wrap_and_unwrap_write(
+def test_claude_code_accepts_what_wrap_and_unwrap_write(
     workspace_without_launcher: Workspace,
 ) -> None:
     workspace = workspace_without_launcher

@@ -1,4 +1,4 @@
-"""A developer's workspace: a home, projects, models that answer, and the hosts on it."""
+"""A fake developer's workspace: a home, projects, fake models, and running hosts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SERVER = [sys.executable, "-S", str(HERE / "probe_server.py")]
 
 CONTEXT = "mcp-launch/context"
 
-# What a host may take to end when it is asked to, and its servers after it.
+# In seconds: how long a host may take to exit on request, and its servers after it.
 FAREWELL = 10.0
 
 _TOLD = re.compile(r"<<([A-Za-z0-9+/=]+)>>")
 
 
 class PromiseBroken(AssertionError):
-    """A promise that was not kept. Without the launcher that is what is expected."""
+    """A promise was not kept, as expected without the launcher."""
 
 
 def promise(kept: object, fault: str) -> None:
-    """Demand what the launcher promises; the fault says what is wrong without it."""
+    """Check a promise of the launcher; the fault describes what happens without it."""
     if not kept:
         raise PromiseBroken(fault)
 
@@ -50,7 +50,7 @@ def wrap(launcher: list[str], command: Sequence[str], *options: str) -> list[str
 
 
 class Observation:
-    """What a server saw when it was called, and whom its answer reached."""
+    """What a server saw during a call, and which session or thread got its answer."""
 
     def __init__(self, answer: Answer) -> None:
         found = _TOLD.search(answer.text)
@@ -66,7 +66,7 @@ class Observation:
 
 
 class Workspace:
-    """Where hosts run: nothing on it is the developer's, and all of it ends with the test."""
+    """Where hosts run: separate from the developer's files, and removed after the test."""
 
     def __init__(self, place: Path, programs: dict[str, Path], launcher: list[str]) -> None:
         self.place = place.resolve()
@@ -91,7 +91,7 @@ class Workspace:
         return project
 
     def work_at_home(self, *, is_repository: bool) -> str:
-        """Return the home directory, as a project like any other."""
+        """Return the home directory as a project."""
         if is_repository:
             return self.make_project(self.home.name)
         self.projects.append(str(self.home))
@@ -102,8 +102,8 @@ class Workspace:
         return wrap(self.launcher, command, *options)
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return all that a host gets to see of this machine."""
-        # Whatever wants to go elsewhere is sent to the models, who refuse it.
+        """Return the whole environment of a host."""
+        # Requests to other addresses go to the fake models, which refuse them.
         proxy = f"http://127.0.0.1:{self.models.port}"
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -114,14 +114,14 @@ class Workspace:
             "HTTP_PROXY": proxy,
             "HTTPS_PROXY": proxy,
             "NO_PROXY": "127.0.0.1",
-            "GIT_SSH_COMMAND": "false",  # ssh minds neither proxies nor HOME
+            "GIT_SSH_COMMAND": "false",  # ssh ignores proxies and HOME
             **more,
         }
 
     def start(
         self, name: str, *words: str, before: Sequence[str] = (), **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Start one of the programs, or what starts it."""
+        """Start one of the programs, with the words of `before` in front of it."""
         self.used.add(name)
         settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": self.environment()}
         with (self.place / "output").open("ab") as output:
@@ -132,17 +132,17 @@ class Workspace:
         return process
 
     def read_output(self) -> str:
-        """Return all that hosts have said on their stdout and stderr."""
+        """Return everything that hosts have written to stdout and stderr."""
         return (self.place / "output").read_text(encoding="utf-8")
 
     def wait_for_observations(self, count: int) -> list[Observation]:
-        """Return what servers saw once so many calls were answered."""
+        """Return what servers saw, once this many calls were answered."""
         answers = self.models.wait_for(count)
         assert len(answers) >= count, f"not offered: {self.models.not_offered}"
         return [Observation(answer) for answer in answers]
 
     def check(self, sight: Observation, project: str) -> None:
-        """See to it that a call was worked on in its project, and was told so and whose it is."""
+        """Check that a call was served in its project, and carried its project and session."""
         assert sight.cwd == project
         if self.launcher:
             assert sight.env["PWD"] == project
@@ -151,7 +151,7 @@ class Workspace:
             assert sight.context[key] == sight.asker
 
     def end_all(self) -> list[str]:
-        """End every host; return what is left of their servers after a while."""
+        """End every host; return the server processes that are left after a while."""
         for process in self._running:
             end(process)
             for stream in filter(None, (process.stdin, process.stdout)):
@@ -163,7 +163,7 @@ class Workspace:
         return isolation.wait_until_alone(FAREWELL)
 
     def close(self) -> None:
-        """Leave nothing behind, not even what Codex puts outside its home."""
+        """Remove everything, including what Codex puts outside its home."""
         self.models.close()
         link = self.home / ".codex" / "app-server-control" / "app-server-control.sock"
         if link.is_symlink():
@@ -173,7 +173,7 @@ class Workspace:
 
 
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
-    """Ask a host to end, and see to it."""
+    """End a host with a signal, then SIGKILL."""
     for one in (number, signal.SIGKILL):
         if process.poll() is None:
             os.kill(process.pid, one)

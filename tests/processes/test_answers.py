@@ -274,7 +274,7 @@ def test_a_cancelled_call_is_not_handed_to_the_next_server(
     assert "notifications/cancelled" not in methods({"heard": heard})
 
 
-def test_a_server_hears_no_cancellation_of_what_its_predecessor_was_asked(
+def test_a_server_gets_no_cancellation_of_its_predecessors_requests(
     runner: LaunchRunner,
 ) -> None:
     launch = runner.launch("--", *SCRIPTED_SERVER)

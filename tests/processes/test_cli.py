@@ -58,7 +58,7 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
     assert not [argv for argv in names if "mcp_launch.commands.demo.server" in argv]
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert mcp_launch("--version").stdout == f"mcp-launch {__version__}\n"
 
 
@@ -67,7 +67,7 @@ def test_the_help_names(command: str) -> None:
     assert command in mcp_launch("--help").stdout
 
 
-def test_a_system_without_fork_is_told_what_cannot_be_promised() -> None:
+def test_a_system_without_fork_is_refused_with_the_reason() -> None:
     from mcp_launch import cli
 
     assert cli.run(["run", "--direct", "--", "server", "-x"]) == 125

@@ -183,14 +183,16 @@ def test_our_answer_is_a_line_of_its_own(runner: LaunchRunner) -> None:
     assert "exit code 3" in launch.answer()["error"]["message"]
 
 
-def test_a_name_that_is_no_utf8_can_be_told(runner: LaunchRunner) -> None:
+def test_a_name_that_is_not_utf8_can_be_printed(runner: LaunchRunner) -> None:
     launch = runner.launch("--server", os.fsdecode(b"s\xff"), "--", "echo", "noise")
 
     # Where a terminal is not UTF-8, such a byte may be a control character.
     assert b"s\\udcff printed a line to stdout" in launch.finish()[2]
 
 
-def test_what_no_program_can_be_given_is_told(wire: list[str], runner: LaunchRunner) -> None:
+def test_a_variable_that_no_program_can_get_is_reported(
+    wire: list[str], runner: LaunchRunner
+) -> None:
     (runner.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
     launch = runner.launch(*wire, "--dotenv", "odd.env", "--", "cat")
     launch.send(request("initialize"))

@@ -132,7 +132,7 @@ def test_nothing_is_left_of_a_look(machine: FakeMachine, tmp_path: Path) -> None
     assert {path for path in tmp_path.rglob("*") if "cache" not in str(path)} == before
 
 
-def test_a_server_that_ends_at_once_is_told_with_its_last_words_but_not_with_its_secrets(
+def test_a_server_that_exits_at_once_is_reported_with_its_output_but_not_its_secrets(
     machine: FakeMachine,
 ) -> None:
     [finding] = look_at(machine, "codex", "dies", env={"API_TOKEN": "tango-foxtrot-17"})
@@ -172,7 +172,7 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: FakeMachine) -> None
     ],
 )
 @pytest.mark.parametrize("host", ["codex", "claude"])
-def test_a_server_that_does_not_tell_its_tools_is_found(
+def test_a_server_that_does_not_list_its_tools_is_found(
     machine: FakeMachine, host: str, words: list[str], code: str, message: str
 ) -> None:
     [finding] = look_at(machine, host, *words)
@@ -456,7 +456,9 @@ def test_a_server_that_asks_something_before_the_end_does_not_seem_to_go_on(
     assert look_at(machine, "claude", "anxious") == []
 
 
-def test_what_two_hosts_start_alike_is_started_once_and_told_of_both(machine: FakeMachine) -> None:
+def test_a_server_that_two_hosts_start_alike_is_started_once_and_reported_for_both(
+    machine: FakeMachine,
+) -> None:
     told: list[str] = []
     configure(machine, "cursor", docs=make_entry("noisy"))
     configure(machine, "windsurf", docs=make_entry("noisy"))
@@ -589,7 +591,7 @@ def test_what_a_project_brings_is_started_once_its_host_may(machine: FakeMachine
 
 @pytest.mark.parametrize("name", ["CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID", "CLAUDECODE"])
 @pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
-def test_a_server_is_told_by_whom_it_is_started(
+def test_a_server_learns_which_host_starts_it(
     machine: FakeMachine, name: str, run: list[str] | None
 ) -> None:
     assert look_at(machine, "claude", f"needs={name}", run=run) == []
@@ -639,7 +641,7 @@ def test_no_secret_of_a_server_is_among_its_last_words(
     assert "tango" not in finding.message + finding.fix
 
 
-def test_no_secret_is_in_what_is_told_on_the_way(machine: FakeMachine) -> None:
+def test_no_secret_is_in_the_progress_output(machine: FakeMachine) -> None:
     told: list[str] = []
     configure(machine, "claude", ghp_0123456789abcdefghij0123=make_entry())
 

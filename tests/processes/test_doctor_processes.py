@@ -396,7 +396,7 @@ def test_the_session_of_claude_is_compared(
     assert list_codes(check(real)) == codes
 
 
-def test_a_session_that_changed_is_told_with_both_ids(
+def test_a_session_that_changed_is_reported_with_both_ids(
     fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     command = ["env", "CLAUDE_CODE_SESSION_ID=s-1", *SERVER]
@@ -541,7 +541,7 @@ def test_the_lease_of_a_launch_that_runs_is_not_stale(real: FakeMachine, state: 
 # Memory
 
 
-def test_memory_is_told_by_host_session_and_server(
+def test_memory_is_shown_by_host_session_and_server(
     fake_hosts: FakeHosts, real: FakeMachine
 ) -> None:
     fake_host = fake_hosts.start("claude", command=SERVER)

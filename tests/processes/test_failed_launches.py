@@ -103,7 +103,7 @@ def fill(project: Path) -> None:
     (project / "broken.env").write_text("A=1\nthis is = not ' it\n", encoding="utf-8")
 
 
-def test_the_last_words_of_a_server_that_dies_are_told(runner: LaunchRunner) -> None:
+def test_the_last_output_of_a_server_that_dies_is_reported(runner: LaunchRunner) -> None:
     launch = runner.launch(
         "--", "sh", "-c", "echo 'MCP server requires a host session id' >&2; exit 3"
     )
@@ -114,7 +114,7 @@ def test_the_last_words_of_a_server_that_dies_are_told(runner: LaunchRunner) -> 
     assert "its last words: MCP server requires a host session id" in message
 
 
-def test_a_server_that_dies_after_the_host_asked_is_told(runner: LaunchRunner) -> None:
+def test_a_server_that_dies_after_the_host_asked_is_reported(runner: LaunchRunner) -> None:
     launch = runner.launch("--", *python("import os; os.read(0, 9999); os._exit(9)"))
     launch.send(request("initialize", "only"))
 
@@ -125,7 +125,7 @@ def test_a_server_that_dies_after_the_host_asked_is_told(runner: LaunchRunner) -
     assert launch.finish()[0] == 9
 
 
-def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_told(
+def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_reported(
     runner: LaunchRunner,
 ) -> None:
     code = (
@@ -193,7 +193,7 @@ def test_what_a_server_that_dies_over_the_new_era_has_not_read_is_not_lost(
 BYTE_BY_BYTE = "for line in iter(lambda: b''.join(iter(lambda: os.read(0, 1), b'\\n')), b'')"
 
 
-def test_a_server_that_dies_in_either_era_is_told(runner: LaunchRunner) -> None:
+def test_a_server_that_dies_in_either_era_is_reported(runner: LaunchRunner) -> None:
     launch = runner.launch("--", *python(TOUCHY), "--never")
     launch.send(request("server/discover", "probe-1"))
     assert launch.answer()["error"]["code"] == -32601
@@ -203,7 +203,7 @@ def test_a_server_that_dies_in_either_era_is_told(runner: LaunchRunner) -> None:
     assert launch.finish()[0] == 1
 
 
-def test_a_server_that_dies_over_input_that_has_ended_is_told_too(runner: LaunchRunner) -> None:
+def test_a_server_that_dies_on_ended_input_is_reported_too(runner: LaunchRunner) -> None:
     """As everybody tries it by hand: cat requests | mcp-launch run -- server."""
     launch = runner.launch("--", *python("import sys; sys.stdin.read(); sys.exit('no database')"))
     launch.send(request("initialize"), request("tools/list", 2))
@@ -319,7 +319,9 @@ def test_what_may_be_a_secret_is_not_repeated(runner: LaunchRunner) -> None:
 @pytest.mark.parametrize(
     "words", [["rnu", "--", "cat"], ["cat"], ["--", "cat"], ["--trace", "run", "--", "cat"], []]
 )
-def test_an_entry_without_run_is_told_to_the_host(words: list[str], runner: LaunchRunner) -> None:
+def test_an_entry_without_run_is_reported_to_the_host(
+    words: list[str], runner: LaunchRunner
+) -> None:
     launch = runner.start([sys.executable, "-m", "mcp_launch", *words])
     launch.send(request("initialize", 4))
 
@@ -343,7 +345,7 @@ def test_a_standard_descriptor_that_is_closed_does_no_harm(
     assert launch.ask("look")["fds"] == [0, 1, 2, 3]
 
 
-def test_the_trace_tells_origins_and_no_secret(runner: LaunchRunner) -> None:
+def test_the_trace_shows_origins_and_no_secret(runner: LaunchRunner) -> None:
     (runner.project / ".env").write_text("TOKEN=s3cret\n", encoding="utf-8")
     launch = runner.launch(
         "--trace",

@@ -24,14 +24,14 @@ RESULTS = [
 TEXT = f"before\n{readme_table.BEGIN}{readme_table.HEAD}| old | x | y |\n{readme_table.END}after\n"
 
 
-def test_a_row_tells_all_that_a_situation_was_run_against() -> None:
+def test_a_row_lists_everything_that_a_test_was_run_against() -> None:
     assert [row.spell() for row in readme_table.make_rows(RESULTS)] == [
         "| It starts | Codex 2, Codex 1 | it does not start |\n",
         "| A fork is known | Codex 2 | the same |\n",
     ]
 
 
-def test_hosts_that_differ_without_the_launcher_are_told_apart() -> None:
+def test_hosts_that_differ_without_the_launcher_are_listed_separately() -> None:
     results = [*RESULTS, Result(5, "It starts", ["Codex 1"], "it starts twice")]
 
     assert readme_table.make_rows(results)[0].without == (
@@ -51,7 +51,7 @@ def test_what_is_written_into_the_readme_is_read_from_it() -> None:
     assert written.endswith("after\n")
 
 
-def test_a_control_that_shows_something_else_is_told() -> None:
+def test_a_control_that_shows_something_else_is_reported() -> None:
     rows = readme_table.make_rows(RESULTS)
     before = [rows[0], rows[1]._replace(without="it was not known")]
 

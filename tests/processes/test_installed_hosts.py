@@ -61,7 +61,7 @@ def test_another_package_above_a_program_is_not_taken_for_its_own(
     ],
     ids=["codex", "claude", "nonsense", "failing", "no stdin", "clean environment"],
 )
-def test_a_program_is_asked_where_nothing_beside_it_tells(
+def test_a_program_is_asked_if_no_file_gives_its_version(
     site: Site, own_home: Path, said: str, version: str
 ) -> None:
     install(own_home / "bin" / "codex", said)

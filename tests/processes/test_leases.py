@@ -19,7 +19,7 @@ def read_lease(state: Path) -> dict[str, Any]:
     return wait_for_lease(state, lambda _lease: True)
 
 
-def test_a_lease_says_who_runs_for_whom(
+def test_a_lease_names_the_host_and_its_server(
     wire: list[str], runner: LaunchRunner, tmp_path: Path
 ) -> None:
     launch = runner.launch(*wire, "--server", "docs", "--", *ENVIRONMENT_SERVER, "--token=s3cret")
@@ -38,7 +38,7 @@ def test_a_lease_says_who_runs_for_whom(
     assert "s3cret" not in json.dumps(lease)
 
 
-def test_a_lease_tells_the_servers_own_directory(runner: LaunchRunner, tmp_path: Path) -> None:
+def test_a_lease_has_the_servers_own_directory(runner: LaunchRunner, tmp_path: Path) -> None:
     (runner.project / "sub").mkdir()
     sight = runner.launch("--cwd", "sub", "--", *ENVIRONMENT_SERVER).ask("look")
 

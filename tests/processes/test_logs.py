@@ -189,9 +189,7 @@ def test_a_full_disk_stops_no_server() -> None:
     log.note("text")
 
 
-def test_a_disk_that_is_slow_holds_no_message_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_disk_delays_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(str(tmp_path / "logs" / "1.log"), {})
     moments = iter([0.0, 10.0])
     monkeypatch.setattr(launch_log, "_clock", lambda: next(moments))
@@ -361,13 +359,13 @@ def test_a_server_goes_by_its_name_in_the_hosts_files(runner: LaunchRunner, own_
     assert show(os.path.basename(ENVIRONMENT_SERVER[0])).stdout == shown
 
 
-def test_a_session_that_only_a_decision_tells_is_found(tmp_path: Path) -> None:
+def test_a_session_that_only_a_decision_names_is_found(tmp_path: Path) -> None:
     Log(str(tmp_path / "state" / "logs" / "1.log"), {"server": "it"}).note("for session s-2")
 
     assert "for session s-2" in show("--session", "s-2").stdout
 
 
-def test_a_file_that_is_begun_anew_is_followed(
+def test_a_log_that_starts_over_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch_log, "LIMIT", 400)
@@ -386,7 +384,7 @@ def test_a_file_that_is_begun_anew_is_followed(
     assert seen == [f"line {number}" for number in range(200)]
 
 
-def test_following_shows_what_is_said_from_now_on_by_whoever_says_it(runner: LaunchRunner) -> None:
+def test_following_shows_new_lines_of_every_launch(runner: LaunchRunner) -> None:
     old = runner.launch("--server", "old", "--", *SCRIPTED_SERVER)
     old.initialize()
     following = runner.start([*LOGS, "-f", "-n", "1"])

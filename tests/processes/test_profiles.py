@@ -86,7 +86,7 @@ def test_a_user_file_that_others_can_write_is_refused(
     assert f"fix: run: chmod go-w {user_file}".encode() in err
 
 
-def test_a_broken_file_stops_the_launch_and_the_host_is_told(
+def test_a_broken_file_stops_the_launch_and_the_host_gets_the_reason(
     user_file: Path, runner: LaunchRunner
 ) -> None:
     write(user_file, "[servers.probe]\ncomand = 'x'\n")
@@ -178,7 +178,7 @@ def test_trust_of_another_directory_is_none_of_this_one(
     assert runner.launch("--server", "probe").finish()[0] == 125
 
 
-def test_a_project_file_that_is_not_there_is_told(project: Path, user_file: Path) -> None:
+def test_a_missing_project_file_is_reported(project: Path, user_file: Path) -> None:
     write(user_file, "")
     for path in (project, user_file):
         done = trust(str(path))

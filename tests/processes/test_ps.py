@@ -130,7 +130,7 @@ def test_a_server_of_an_earlier_session_is_marked(
     assert described["servers"][0]["earlier_session"] == "old"
 
 
-def test_the_servers_own_process_is_shown_and_the_launchers_told(
+def test_the_servers_own_process_is_shown_with_the_launchers(
     runner: LaunchRunner, state: Path
 ) -> None:
     host = runner.launch_below_host(
@@ -154,7 +154,7 @@ def test_servers_without_a_host_have_a_branch_of_their_own(
     title, server = show(state)
 
     assert title == "no host (mcp-launch reap ends them)"
-    assert server.endswith("nobody holds the other ends of its stdin and stdout")
+    assert server.endswith("the other ends of its stdin and stdout are closed")
 
 
 def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
@@ -168,7 +168,7 @@ def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
     assert title == "no host seen (mcp-launch reap skips them)"
     assert server.endswith("  not started by mcp-launch  it was started a moment ago")
     (told,) = ps.describe(take(state))["doubtful"]
-    assert (told["pid"], told["doubt"]) == (fake_host.server, "it was started a moment ago")
+    assert (told["pid"], told["doubt"]) == (fake_host.server, "it has just started")
 
 
 def test_what_servers_are_called_cannot_disturb_a_terminal(

@@ -76,7 +76,7 @@ def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
         wait_until_gone(pid)
     shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
     assert f"mcp-docs {fake_host.server} 0s" in shown
-    assert "adopted it, and nobody holds the other ends of its stdin and stdout" in shown
+    assert "adopted it, and the other ends of its stdin and stdout are closed" in shown
     assert shown.endswith(f"Ended mcp-docs (process {fake_host.server})")
 
 
@@ -122,12 +122,12 @@ def test_where_all_is_well_nothing_is_done(
     assert is_there(fake_host.server)
     assert capsys.readouterr().out == (
         "Nothing to reap: no server is provably orphaned.\n"
-        "A server is known by its command, if a host's file has it, or by the word mcp in the "
+        "A server is recognised by its command, if a host's file has it, or by the word mcp in the "
         "name of its program, script, module or package.\n"
     )
 
 
-def test_a_child_of_a_living_parent_is_left_alone(runner: LaunchRunner) -> None:
+def test_a_child_of_a_living_parent_is_not_ended(runner: LaunchRunner) -> None:
     child = runner.start(SERVER)
     child.read_line()
     child.close()
@@ -140,7 +140,7 @@ def test_a_child_of_a_living_parent_is_left_alone(runner: LaunchRunner) -> None:
 
 
 @pytest.mark.parametrize("fd", ["0", "1"], ids=["stdin", "stdout"])
-def test_a_server_with_an_end_that_is_unknown_is_left_alone(fd: str, fake_hosts: FakeHosts) -> None:
+def test_a_server_with_an_end_that_is_unknown_is_not_ended(fd: str, fake_hosts: FakeHosts) -> None:
     code = (
         "import os, sys\n"
         "told = os.dup(1)\n"
@@ -155,7 +155,7 @@ def test_a_server_with_an_end_that_is_unknown_is_left_alone(fd: str, fake_hosts:
     assert is_there(fake_host.server)
 
 
-def test_a_program_that_is_no_server_is_left_alone(fake_hosts: FakeHosts) -> None:
+def test_a_program_that_is_not_a_server_is_not_ended(fake_hosts: FakeHosts) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
 
     assert reap() == 0
@@ -199,7 +199,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("open_way", list(WAYS.values()), ids=list(WAYS))
-def test_who_can_be_reached_another_way_is_left_alone(
+def test_a_server_that_can_be_reached_another_way_is_not_ended(
     open_way: str, fake_hosts: FakeHosts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = f"import os, socket, sys\n{open_way}\n{STAYS[-1]}"
@@ -283,7 +283,7 @@ def test_what_nobody_can_use_from_outside_saves_no_server(
     wait_until_gone(fake_host.server)
 
 
-def test_what_was_started_a_moment_ago_is_left_alone(
+def test_a_server_that_has_just_started_is_not_ended(
     fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
@@ -296,7 +296,7 @@ def test_what_was_started_a_moment_ago_is_left_alone(
     assert told in capsys.readouterr().out
 
 
-def test_a_launch_that_was_made_a_moment_ago_is_left_alone(
+def test_a_launch_that_has_just_started_is_not_ended(
     fake_hosts: FakeHosts, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS)
@@ -315,7 +315,7 @@ JOB = '(true | "$@" | true &)\nwhile :; do sleep 1; done'
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_shells_background_job_is_left_alone(
+def test_a_shells_background_job_is_not_ended(
     shell: str,
     runner: LaunchRunner,
     monkeypatch: pytest.MonkeyPatch,
@@ -355,7 +355,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_what_belongs_to_a_terminal_is_left_alone(
+def test_a_server_that_belongs_to_a_terminal_is_not_ended(
     fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours, theirs = os.openpty()
@@ -375,7 +375,7 @@ def test_what_belongs_to_a_terminal_is_left_alone(
 
 
 @pytest.mark.parametrize(("what", "value"), [("getuid", -1), ("getpid", 0)])
-def test_another_users_server_and_our_own_ancestor_are_left_alone(
+def test_another_users_server_and_our_own_ancestor_are_not_ended(
     what: str, value: int, fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
@@ -430,7 +430,7 @@ def test_the_user_decides(
         wait_until_gone(fake_host.server)
 
 
-def test_what_is_too_young_is_left_alone(fake_hosts: FakeHosts) -> None:
+def test_a_server_that_is_too_young_is_not_ended(fake_hosts: FakeHosts) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
 
     assert reap(older_than="1h") == 0
@@ -484,7 +484,7 @@ def test_one_part_in_rss_makes_the_sum_rss() -> None:
     assert units.add_up(parts[:1]) == units.Memory(1, "PSS")
 
 
-def test_what_could_not_be_ended_is_told(
+def test_a_process_that_could_not_be_ended_is_reported(
     fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
@@ -501,9 +501,7 @@ def test_what_could_not_be_ended_is_told(
     assert told in capsys.readouterr().err
 
 
-def test_a_server_that_has_an_owner_by_now_is_left_alone(
-    fake_hosts: FakeHosts, state: Path
-) -> None:
+def test_a_server_that_has_an_owner_by_now_is_not_ended(fake_hosts: FakeHosts, state: Path) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS)
     write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
     fake_host.kill_host()

@@ -83,7 +83,7 @@ def test_a_server_that_needs_its_thread_starts_and_then_gets_it(
     assert sight["calls"] == 1
 
 
-def test_until_a_call_tells_a_variable_holds_the_launchs_id(
+def test_until_a_call_names_the_thread_a_variable_holds_the_launchs_id(
     codex: Callable[..., Launch], tmp_path: Path
 ) -> None:
     host = codex("--env", "T=thread", "--env", "S=session", "--trace")
@@ -464,7 +464,7 @@ def test_a_server_that_died_between_calls_is_replaced(
     assert lease["binding"]["state"] == "confirmed"
 
 
-def test_a_call_in_flight_is_told_how_the_server_died(runner: LaunchRunner) -> None:
+def test_a_call_in_flight_is_answered_with_how_the_server_died(runner: LaunchRunner) -> None:
     launch = runner.launch("--server", "docs", "--", *SCRIPTED_SERVER)
     launch.initialize()
 
@@ -808,7 +808,7 @@ def test_a_greeting_that_was_refused_later_is_not_repeated(runner: LaunchRunner)
     assert "refuse" not in launch.call("look", 3)["heard"][0]["params"]
 
 
-def test_a_failure_is_told_to_a_host_that_reads_late(runner: LaunchRunner, tmp_path: Path) -> None:
+def test_a_failure_reaches_a_host_that_reads_late(runner: LaunchRunner, tmp_path: Path) -> None:
     """Its pipe is full when the launch ends: the answer waits for room."""
     launch = runner.launch("--", *SCRIPTED_SERVER, "--once", str(tmp_path / "once"))
     launch.initialize()
@@ -826,7 +826,7 @@ def test_a_failure_is_told_to_a_host_that_reads_late(runner: LaunchRunner, tmp_p
     assert "before it answered" in read_refusal(launch.answer())
 
 
-def test_the_lease_tells_a_changed_session_before_the_call_arrives(
+def test_the_lease_has_a_changed_session_before_the_call_arrives(
     claude: Callable[..., Claude],
 ) -> None:
     """A launch below this one asks for it while it serves that very call."""
@@ -1149,7 +1149,7 @@ def test_a_session_may_move_to_the_home_directory(
 # What lies around a launch.
 
 
-def test_an_outer_launch_is_told(runner: LaunchRunner) -> None:
+def test_an_outer_launch_is_in_the_context(runner: LaunchRunner) -> None:
     """Claude Code starts a host as its server, which starts ours."""
     inner = runner.project.parent / "codex"
     inner.symlink_to(os.path.realpath(sys.executable))

@@ -83,7 +83,9 @@ def wired(
         stream.close()
 
 
-def test_an_end_is_held_by_whoever_can_use_it(wired: tuple[int, list[IO[bytes]]]) -> None:
+def test_an_end_is_held_by_every_process_that_can_use_it(
+    wired: tuple[int, list[IO[bytes]]],
+) -> None:
     pid, _ = wired
 
     ends = [Endpoints([os.getpid(), pid]).look(pid, fd) for fd in (0, 1)]
@@ -169,7 +171,7 @@ def test_sockets_are_unknown_where_the_kernel_is_not_to_be_asked(
 # Servers of hosts that live.
 
 
-def test_a_launch_is_shown_with_what_its_lease_tells(runner: LaunchRunner, state: Path) -> None:
+def test_a_launch_is_shown_with_the_facts_of_its_lease(runner: LaunchRunner, state: Path) -> None:
     locks = runner.project.parent / "thread-writer-locks"
     locks.mkdir()
     lock = locks / f"{THREAD}1.lock"
@@ -355,7 +357,7 @@ def test_a_configured_server_needs_no_telling_name(fake_hosts: FakeHosts, state:
 
 
 @pytest.mark.parametrize(("count", "thread"), [(1, THREAD + "0"), (2, "")])
-def test_the_thread_of_a_server_is_told_if_there_is_only_one(
+def test_the_thread_of_a_server_is_known_if_there_is_only_one(
     count: int, thread: str, fake_hosts: FakeHosts, state: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "thread-writer-locks").mkdir()
@@ -425,7 +427,7 @@ def test_a_server_whose_host_was_killed_is_ownerless(
     assert (server.pid, server.name) == (fake_host.server, "mcp-docs")
     assert server.why_ownerless == (
         f"process {fake_host.launch.pid} (init) adopted it, "
-        "and nobody holds the other ends of its stdin and stdout"
+        "and the other ends of its stdin and stdout are closed"
     )
     assert find_hosts(take(state), "claude") == []
 

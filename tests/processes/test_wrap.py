@@ -121,7 +121,7 @@ def test_wraps_at_once_and_a_host_that_writes_lose_nothing(own_home: Path, proje
     assert not Path(f"{path}.lock").exists()
 
 
-def test_a_file_that_cannot_be_written_is_told_and_stays(codex_file: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_and_stays(codex_file: Path) -> None:
     # A full disk, as far as this process can tell; root has it, too.
     done = edit("wrap", "--yes", preexec_fn=forbid_writing)
 

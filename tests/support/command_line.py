@@ -1,4 +1,4 @@
-"""Our commands as a user types them, but without a process of their own."""
+"""Run our commands as a user would, but in the test's own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Done(NamedTuple):
-    """What a command has said, and its exit code."""
+    """A command's exit code and output."""
 
     returncode: int
     stdout: str

@@ -1,4 +1,4 @@
-"""Hosts that can be killed, with servers that stay, apart from all else on the machine."""
+"""Fake hosts that can be killed, with servers that survive, isolated from other processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_launch.machine.running import Census, HostProcess
     from mcp_launch.system import ProcessTable
 
-# Stays when its input ends, as many servers do; should nobody end it, it ends by itself.
+# Keeps running when its input ends, as many servers do; the alarm ends it if no test does.
 STAYS = python(
     "import os, signal; signal.alarm(120); os.write(1, b'ready\\n')\nwhile True: signal.pause()"
 )
@@ -38,7 +38,7 @@ def serve(code: str) -> list[str]:
 
 SERVER = serve(STAYS[-1])
 
-# The same with a child in a session of its own, and neither goes when it is asked to.
+# The same with a child in a session of its own; both ignore SIGTERM.
 STUBBORN = serve(
     "import os, signal\n"
     "signal.signal(15, signal.SIG_IGN)\n"
@@ -50,7 +50,7 @@ STUBBORN = serve(
 
 
 class ProcessSubtree:
-    """The process table, without whatever is not below one process."""
+    """The process table, limited to the descendants of one process."""
 
     def __init__(self, top: int, reader: ProcessTable) -> None:
         self._top = top
@@ -64,7 +64,7 @@ class ProcessSubtree:
 
 
 def limit_to_subtree(top: int | None = None, reader: ProcessTable = linux) -> Any:
-    """Return a table in which there is only what this test started."""
+    """Return a process table that only has what this test started."""
     return ProcessSubtree(top or os.getpid(), reader)
 
 
@@ -94,11 +94,11 @@ class FakeHost:
         return self
 
     def kill_host(self) -> FakeHost:
-        """End the host as a power cut would; whatever it started is adopted."""
+        """Kill the host without a warning; its children are adopted."""
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # a stand-in ends by itself when its server closes stdout
+            pass  # a fake host exits when its server closes stdout
         wait_until_gone(self.pid)
         deadline = time.monotonic() + LIMIT
         while linux.look(self.pid):  # until the init has collected it
@@ -107,7 +107,7 @@ class FakeHost:
         return self
 
     def end(self) -> None:
-        """End all that is left."""
+        """Kill everything that is left."""
         for pid in reversed(linux.list_descendants(self.launch.pid)):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -116,7 +116,7 @@ class FakeHost:
 
 
 class FakeHosts:
-    """Starts fake_hosts, and ends all of them."""
+    """Starts fake hosts, and ends all of them."""
 
     def __init__(self, runner: LaunchRunner) -> None:
         self._runner = runner
@@ -135,7 +135,7 @@ class FakeHosts:
 
 
 def link(runner: LaunchRunner, name: str) -> str:
-    """Return a Python under another name."""
+    """Return the path of a Python under another name."""
     path = runner.project.parent / name
     if not path.exists():
         path.symlink_to(os.path.realpath(sys.executable))
@@ -143,7 +143,7 @@ def link(runner: LaunchRunner, name: str) -> str:
 
 
 def write_session(home: Path, pid: int, session: str) -> None:
-    """Write what Claude Code notes of its session."""
+    """Write Claude Code's record of its session."""
     process = linux.look(pid)
     assert process
     assert process.identity.start
@@ -156,7 +156,7 @@ def write_session(home: Path, pid: int, session: str) -> None:
 
 
 def write_lease(state: Path, launch: str = "launch-1", **facts: Any) -> Path:
-    """Write the lease of a launch that nobody made; processes are given by their pids."""
+    """Write the lease of a made-up launch; processes are given by their pids."""
     pids = facts.pop("processes", {})
     processes = {part: {"pid": pid, "start": _start_of(pid)} for part, pid in pids.items()}
     record = {"version": 1, "launch": launch, "server": "docs", "boot": linux.boot_id()}
@@ -174,12 +174,12 @@ def _start_of(pid: int) -> str | None:
 
 
 def take(state: Path, *configured: Configured) -> Census:
-    """Look at what this test started."""
+    """Return the census of what this test started."""
     return running.take(limit_to_subtree(), str(state), configured)
 
 
 def forget_seconds(text: str) -> str:
-    """Return a text in which whatever is young is as young as can be: machines are busy."""
+    """Return a text with every age in seconds set to 0s: machines are busy."""
     return re.sub(r"\b\d+s\b", "0s", text)
 
 

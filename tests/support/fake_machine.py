@@ -1,4 +1,4 @@
-"""A machine for the doctor to look at: a home, a project, and files that a test writes."""
+"""A machine for the doctor to examine: a home, a project, and files that a test writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FakeMachine:
-    """A user's home and project; no host runs and none is installed but as a test says."""
+    """A user's home and project; no host runs or is installed unless a test says so."""
 
     def __init__(self, home: Path, project: Path) -> None:
         self.home = home
@@ -37,7 +37,7 @@ class FakeMachine:
         return file
 
     def survey(self, *only: str) -> Survey:
-        """Look at it as it is now."""
+        """Return a survey of the machine as it is now."""
         site = Site(str(self.home), str(self.project), self.environ, self.platform)
         survey = Survey(site, self.table, str(self.home / ".local/state/mcp-launch"), list(only))
         survey.programs = self.programs
@@ -45,12 +45,12 @@ class FakeMachine:
 
 
 def list_codes(findings: Iterable[Finding]) -> list[str]:
-    """Return what was found, in order."""
+    """Return the codes of the findings, in order."""
     return [finding.code for finding in findings]
 
 
 def examine_module(survey: Survey, module: ModuleType) -> list[Finding]:
-    """Return what the checks of one module find."""
+    """Return the findings of the checks of one module."""
     found = [one for check in getattr(module, "OF_ALL", ()) for one in check(survey)]
     for item in survey.servers:
         found += [one for check in getattr(module, "OF_ITEMS", ()) for one in check(survey, item)]

@@ -1,4 +1,4 @@
-"""Made-up facts for the tables: a context, a process table, a sighting."""
+"""Fakes for table-driven tests: a context, a process table, a sighting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_context(**facts: Any) -> Context:
-    """Return a context of a Codex session in /work/app, but for what is given."""
+    """Return the context of a Codex session in /work/app, with the given facts changed."""
     nothing = Missing(["it was not looked for"])
     identity = Identity(facts.pop("session", nothing), facts.pop("thread", nothing))
     values: dict[str, Any] = {
@@ -36,7 +36,7 @@ def make_context(**facts: Any) -> Context:
 
 
 class FakeProcessTable:
-    """A process table in which everything is as the test says."""
+    """A process table with the processes and facts that the test adds."""
 
     SEES_ALL = True
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The fields of an entry before its name: times, device, mode, owner and size, of which nobody
-# here asks; then the object, and the name's length.
+# The fields of an entry before its name: times, device, mode, owner and size, which are not
+# used here; then the object, and the name's length.
 _ENTRY = struct.Struct(">40s20sH")
 
 
 def track(project: Path, *names: str) -> None:
-    """Make a directory a repository whose index has these files of it."""
+    """Make a directory a repository that tracks these files."""
     directory = project / ".git"
     for inner in ("objects", "refs"):
         (directory / inner).mkdir(parents=True, exist_ok=True)

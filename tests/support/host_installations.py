@@ -1,4 +1,4 @@
-"""Programs as the installers of hosts leave them, in a home."""
+"""Install fake hosts in a home, the way their installers do."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def make_site(home: Path) -> Site:
-    """Return a machine on which nothing is installed but what lies in ~/bin."""
+    """Return a machine on which only the programs in ~/bin are installed."""
     (home / "bin").mkdir()
     return Site(str(home), "/", {"PATH": f"{home}/bin", "HOME": str(home)})
 
 
 def install(file: Path, script: str = "exit 0") -> Path:
-    """Write a program."""
+    """Write an executable shell script."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     file.chmod(0o755)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
-# No wait of a test is longer; reaching it is a failure, never a rhythm.
+# The limit of every wait in a test; reaching it is a failure.
 LIMIT = 20.0
 
 RUN = [sys.executable, "-m", "mcp_launch", "run"]
@@ -47,7 +47,7 @@ def request(method: str, request_id: object = 1, **params: object) -> dict[str, 
 
 
 def read_refusal(answer: dict[str, Any]) -> str:
-    """Return the text of an answer of the launcher's own: a call's result, or an error."""
+    """Return the text of an answer by the launcher itself: a call's result, or an error."""
     if "error" in answer:
         code = answer["error"]["code"]
         assert not -32768 <= code <= -32000, "hosts would take it for a broken connection"
@@ -61,7 +61,7 @@ class Launch:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
-        self.child = process.pid  # the launcher's, below a stand-in host
+        self.child = process.pid  # the launcher's pid, if below a fake host
         self._read = b""
 
     @property
@@ -82,7 +82,7 @@ class Launch:
         self.process.stdin.flush()
 
     def read_line(self) -> bytes:
-        """Return the next line of its stdout, or what was left at the end."""
+        """Return the next line of its stdout, or the rest at the end."""
         assert self.process.stdout
         deadline = time.monotonic() + LIMIT
         while b"\n" not in self._read:
@@ -95,7 +95,7 @@ class Launch:
         return line + b"\n"
 
     def wait_for_output(self, size: int) -> None:
-        """Wait until so much of a line has come."""
+        """Wait until this many bytes of a line have arrived."""
         assert self.process.stdout
         deadline = time.monotonic() + LIMIT
         while len(self._read) < size:
@@ -151,7 +151,7 @@ class Launch:
         try:
             self.process.stdin.close()
         except BrokenPipeError:
-            pass  # it was gone already, which is what some tests are about
+            pass  # it has already exited, which some tests provoke
 
     def finish(self) -> tuple[int, bytes, bytes]:
         """Close its stdin; return exit code, the rest of stdout, and stderr."""
@@ -164,7 +164,7 @@ class Launch:
 
 
 class LaunchRunner:
-    """Where launches are started; knows everything it started."""
+    """Starts launches in a project, and ends all of them."""
 
     def __init__(self, project: Path) -> None:
         self.project = project
@@ -177,7 +177,7 @@ class LaunchRunner:
     def launch_below_host(
         self, program: str, *words: str, command: list[str], **options: Any
     ) -> Launch:
-        """Start a launch below a stand-in host, and return its connection."""
+        """Start a launch below a fake host, and return its connection."""
         path = self.project.parent / program
         if not path.exists():
             path.symlink_to(os.path.realpath(sys.executable))
@@ -209,7 +209,7 @@ class LaunchRunner:
 
 
 class LivenessSocket:
-    """A socket to which processes connect: the end of a connection proves a process's end."""
+    """A socket that processes connect to: when a connection ends, its process has ended."""
 
     def __init__(self, directory: Path) -> None:
         self.path = str(directory / "liveness")
@@ -231,14 +231,14 @@ class LivenessSocket:
             self.pids[role] = int(pid)
 
     def read_until_end(self, role: str) -> bytes:
-        """Return all that a process writes until its end, and so prove its end."""
+        """Return everything that a process writes until it ends, which proves its end."""
         connection = self.connections[role]
         words = b""
         try:
             while data := connection.recv(100):
                 words += data
         except ConnectionResetError:
-            pass  # ended with something unread: an end all the same
+            pass  # it ended with unread input, but it ended
         return words
 
     def close(self) -> None:
@@ -253,7 +253,7 @@ class LivenessSocket:
 
 
 def wait_for_lease(state: Path, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Return the only lease once it says what it should; it is written a little later."""
+    """Return the only lease once it is right; leases are written with a delay."""
     deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         for path in (state / "leases").glob("[!.]*.json"):
@@ -265,11 +265,11 @@ def wait_for_lease(state: Path, is_right: Callable[[dict[str, Any]], bool]) -> d
             if is_right(lease):
                 return lease
         time.sleep(0.02)
-    raise AssertionError("no lease says so")
+    raise AssertionError("no lease became right")
 
 
 def wait_until_gone(pid: int) -> None:
-    """Return when a process has ended, whoever has to collect it."""
+    """Wait until a process has ended, whichever process has to reap it."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -291,4 +291,4 @@ def _close(stream: IO[bytes] | None) -> None:
         if stream:
             stream.close()
     except BrokenPipeError:
-        pass  # its reader is gone, and so is our interest
+        pass  # its reader is gone

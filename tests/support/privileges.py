@@ -1,4 +1,4 @@
-"""Do something as anybody would who is not root, though the tests may be run by root."""
+"""Run something without root's privileges, even if the tests are run by root."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-_VERSION = 0x20080522  # of the interface; it takes two parts of three numbers
+_VERSION = 0x20080522  # of the interface, which takes two structures of three numbers
 
 
 def run_unprivileged(act: Callable[[], Result]) -> Result:
-    """Return what this returns to somebody who has no more rights than others.
+    """Return the result of `act` without privileges.
 
-    Rights are a thread's own, so that one which has given up all of them takes none from us.
+    Capabilities are per thread, so a thread that drops all of them does not affect ours.
     """
     with ThreadPoolExecutor(1, initializer=_drop_rights) as executor:
         return executor.submit(act).result()

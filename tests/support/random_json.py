@@ -1,4 +1,4 @@
-"""Messages as nobody would write them: every valid spelling of JSON, and look-alikes."""
+"""Random messages in unusual JSON: every valid spelling, and look-alikes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from random import Random
 
-# Names that mean something in one place and nothing in any other.
+# Names that have a meaning in one place only.
 NAMES = ["method", "params", "_meta", "id", "jsonrpc", "result", "threadId", "sessionId"]
 NAMES += ["x-codex-turn-metadata", "thread_id", "mcp-launch/context", "arguments", "name", ""]
 METHODS = ["tools/call", "tools/call", "tools/list", "ping", "notifications/cancelled", "x"]
@@ -19,14 +19,14 @@ SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\n": "\\n", "\t": "\\t"}
 
 
 class Raw:
-    """A value that is written as it is."""
+    """A value that is written verbatim."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
 class Members(list[tuple[str, Any]]):
-    """An object whose names may come more than once."""
+    """An object that may have duplicate names."""
 
 
 def spell(value: Any, random: Random, *, oddly: float) -> str:
@@ -50,14 +50,14 @@ def spell(value: Any, random: Random, *, oddly: float) -> str:
 
 
 def make_random_message(random: Random) -> bytes:
-    """Return a line that may be a call: usual, odd, or something that looks like one."""
+    """Return a line that may be a call: usual, odd, or only similar to one."""
     oddly = random.choice([0, 0, 0.05, 0.5])
     if random.random() < 0.1:
         text = spell(_make_value(random, 3), random, oddly=oddly)
     else:
         text = spell(_make_call(random, is_usual=oddly == 0), random, oddly=oddly)
     if random.random() < 0.02:
-        text = text[: random.randrange(len(text) + 1)]  # torn
+        text = text[: random.randrange(len(text) + 1)]  # truncated
     return text.encode("utf-8", "surrogatepass") + random.choice([b"\n", b"\n", b"\n", b"\r\n"])
 
 

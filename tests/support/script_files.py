@@ -1,4 +1,4 @@
-"""Scripts that the system runs, and files that it does not run though they may be executed."""
+"""Scripts that the system can run, and executable files that it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries with a secret in them, in every place where one may stand."""
+"""Entries that contain a secret, in every possible place."""
 
 from __future__ import annotations
 

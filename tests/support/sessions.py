@@ -1,4 +1,4 @@
-"""Launches below stand-ins for Codex and Claude Code, whose threads and sessions change."""
+"""Launches below a fake Codex or Claude Code, whose threads and sessions change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ B = "01999999-0001-7000-8000-000000000000"
 
 @pytest.fixture
 def codex(runner: LaunchRunner, tmp_path: Path) -> Callable[..., Launch]:
-    """Start a launch below a stand-in for Codex that holds the locks of some threads."""
+    """Start a launch below a fake Codex that holds the locks of some threads."""
     locks = tmp_path / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)
 
@@ -40,7 +40,7 @@ def codex(runner: LaunchRunner, tmp_path: Path) -> Callable[..., Launch]:
 
 @pytest.fixture
 def claude(runner: LaunchRunner, tmp_path: Path) -> Callable[..., Claude]:
-    """Start a launch below a stand-in for Claude Code, in session s-1."""
+    """Start a launch below a fake Claude Code, in session s-1."""
 
     def start(*words: str, server: tuple[str, ...] = (), **more: Any) -> Claude:
         environ = {
@@ -56,7 +56,7 @@ def claude(runner: LaunchRunner, tmp_path: Path) -> Callable[..., Claude]:
 
 
 class Claude:
-    """A stand-in whose record can be changed."""
+    """A fake Claude Code whose session record can be changed."""
 
     def __init__(self, host: Launch, home: Path) -> None:
         self.host = host
@@ -73,13 +73,13 @@ class Claude:
 
 
 def kill(pid: int) -> None:
-    """Kill a server; until it is gone it may still take what it is sent with it."""
+    """Kill a server, and wait: until it is gone it may still read requests."""
     os.kill(pid, signal.SIGKILL)
     wait_until_gone(pid)
 
 
 def stop(pid: int) -> None:
-    """Stop a server in the middle of what it does."""
+    """Stop a server with SIGSTOP, and wait until it has stopped."""
     os.kill(pid, signal.SIGSTOP)
     deadline = time.monotonic() + LIMIT
     while ") T " not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8"):
@@ -96,7 +96,7 @@ def methods(sight: dict[str, Any]) -> list[str]:
 
 
 def with_constants(*, module: str = "broker.replacement", **constants: float) -> list[str]:
-    """Return a launcher whose patience is another."""
+    """Return the command of a launcher with other time limits."""
     lines = [f"module.{name} = {value}" for name, value in constants.items()]
     code = "; ".join(
         [

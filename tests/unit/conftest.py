@@ -1,4 +1,4 @@
-"""Unit tests start no process: what needs one belongs to tests/processes."""
+"""Unit tests start no process: tests that need one belong in tests/processes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def own_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_process() -> Iterator[None]:
-    """Fail where something starts a process."""
-    global _is_forbidden  # noqa: PLW0603  # a hook for audits stays as long as the interpreter
+    """Fail if the test starts a process."""
+    global _is_forbidden  # noqa: PLW0603  # an audit hook cannot be removed
     _is_forbidden = True
     yield
     _is_forbidden = False

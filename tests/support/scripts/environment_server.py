@@ -1,4 +1,4 @@
-"""A server that answers every request with what it sees."""
+"""A server that answers every request with its environment."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A stand-in host: starts what it is told to, and stays until it is ended.
+"""A fake host: starts the given command, and stays until it is ended.
 
     fake_host.py [--open FILE]... [--socket] [--cwd DIR] [--quiet] [--twice] -- COMMAND...
 
-Run by a Python that is linked under a host's name. Its own stdin and stdout are joined to
-the command's: what the test writes arrives there, and the answers come back. The first
+Run with a Python that is linked under a host's name. Its own stdin and stdout are connected
+to the command's: the command gets what the test writes, and the test its answers. The first
 line on its stdout is the command's pid, unless it is quiet. Twice: after the line "next"
-the same command is started again, its pid is told, and it is the one that is talked to.
+it starts the same command again, prints its pid, and connects to that one.
 """
 
 from __future__ import annotations

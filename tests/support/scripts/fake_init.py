@@ -1,8 +1,8 @@
-"""A stand-in for init: starts a command, and adopts whatever it leaves behind.
+"""A fake init: starts a command, and adopts its orphans.
 
     fake_init.py COMMAND...
 
-Run by a Python that is linked under the name of an init. Ends when it has no children left.
+Run with a Python that is linked under the name of an init. Exits when it has no children left.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(words: list[str]) -> None:
-    # Not in the session of the shell that runs the tests: nothing below is to be its job.
+    # Leave the session of the shell that runs the tests, so that nothing below is its job.
     os.setsid()
     assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     if os.fork() == 0:
         os.execv(words[0], words)
-    # Nobody is to take us for one who could still talk to what we adopt.
+    # Close our ends: we must not look like a process that can still talk to the orphans.
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

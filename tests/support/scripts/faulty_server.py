@@ -1,29 +1,29 @@
-"""A server for the doctor: healthy, but for what its arguments say.
+"""A server for the doctor, with the faults that its arguments name.
 
 legacy          knows `initialize` only
 modern          knows `server/discover` only
-dies            ends at once, with secrets among its last words
-silent          reads, and says nothing
-touchy          ends when it is asked what it does not know
-mute            does not answer what it does not know
-stuck           answers nothing any more once it was asked what it does not know
-noisy           prints two lines that are no messages
+dies            exits at once, with secrets in its last output
+silent          reads, but never answers
+touchy          exits on an unknown request
+mute            does not answer unknown requests
+stuck           answers nothing after an unknown request
+noisy           prints two lines that are not messages
 curious         asks the host for its roots, and waits for the answer
-anxious         asks for its roots a moment after it told its tools, and waits without end
-dying           ends when it is asked for its tools
-refusing        refuses to tell its tools
+anxious         asks for the roots just after it listed its tools, and waits forever
+dying           exits when asked for its tools
+refusing        refuses to list its tools
 toolless        has no tools, only prompts
-unversioned     does not tell its version
-stubborn        goes on after the end of its input
-imitating       writes to stderr what the launcher might
+unversioned     does not give its version
+stubborn        keeps running after the end of its input
+imitating       writes messages like the launcher's to stderr
 littering       leaves a process behind
-tools=N pages=N name=TEXT       how many tools, on how many pages, and what they are called
-version=TEXT    the protocol that it speaks
-needs=NAME      ends without this variable
-in=DIRECTORY    ends anywhere else
-says=TEXT       its last words, if it dies
-shy=FILE        is silent when it is started for the first time
-liveness=SOCKET to which it stays connected
+tools=N pages=N name=TEXT       the number of tools and pages, and the name of the tools
+version=TEXT    the protocol version
+needs=NAME      exits without this variable
+in=DIRECTORY    exits in any other directory
+says=TEXT       its last output, if it dies
+shy=FILE        is silent when started for the first time
+liveness=SOCKET the socket to stay connected to
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def ask_for_roots() -> None:
 
 
 def leave_a_child() -> None:
-    """Start something that stays, in a session of its own."""
+    """Start a process that stays, in a session of its own."""
     subprocess.Popen(
         [sys.executable, "-S", "-c", "import time; time.sleep(3600)"],
         stdin=subprocess.DEVNULL,
@@ -149,7 +149,7 @@ def is_first_start(mark: str) -> bool:
 
 
 def main() -> None:
-    signal.alarm(120)  # should nobody else end it
+    signal.alarm(120)  # in case nothing else ends it
     liveness = socket.socket(socket.AF_UNIX)
     if "liveness" in VALUES:
         liveness.connect(VALUES["liveness"])

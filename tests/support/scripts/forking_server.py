@@ -1,11 +1,11 @@
-"""A server with everything that tends to be left behind.
+"""A server with the kinds of descendants that tend to be left behind.
 
     forking_server.py LIVENESS polite|hostile
 
 A child, a child in a session of its own, and a daemon that forked twice and emptied its
 environment. Each connects to the liveness socket and stays connected until it ends. Hostile: all
 of them ignore the end of input and every signal that can be ignored. Polite: the server
-says "finished" to the liveness socket when its input ends or a signal asks it to, then exits 0.
+sends "finished" to the liveness socket when its input ends or on a signal, then exits 0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def connect(role: str, liveness: str) -> socket.socket:
 
 
 def stay(role: str, liveness: str, manner: str) -> None:
-    signal.alarm(120)  # should nobody else end it
+    signal.alarm(120)  # in case nothing else ends it
     if manner == "hostile":
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The launcher, with every sentence that it says on stderr or to the host replaced."""
+"""The launcher, with every message to stderr and to the host replaced."""
 
 from __future__ import annotations
 

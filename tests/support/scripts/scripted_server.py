@@ -1,15 +1,15 @@
-"""A server that remembers what it was told, and does what its calls ask it to.
+"""A server that remembers its messages, and does what its calls ask for.
 
     scripted_server.py [--tools VARIABLE] [--pages VARIABLE] [--announces] [--needs VARIABLE]
                        [--once FILE]
 
-The tool `look` tells what it sees and has heard; `die` ends it; `ask` asks the host and
-tells the answer (or answers at once); `withdraw` cancels that question; `wait` answers when
-the file in its arguments is there, with as much text as asked for; `slowly` answers at
-length, and finishes when the file is there; `big` answers at length; `half` dies in the
-middle of an answer, `bare` before its line end, `leave` with a child that stays; `deaf` closes
-its stdin and dies when the file is there. Its only tool is named as the variable says, and it
-may announce that that changes.
+The tool `look` returns its environment and the messages it got; `die` ends it; `ask` asks the
+host and returns the answer (or answers at once); `withdraw` cancels that request; `wait` answers
+when the file in its arguments exists, with as much text as asked for; `slowly` starts a long
+answer, and finishes it when the file exists; `big` gives a long answer; `half` dies in the
+middle of an answer, `bare` before its newline, `leave` with a child that stays; `deaf` closes
+its stdin and dies when the file exists. Its only tool is named by the variable, and it
+may announce that the list of tools changes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def answer_slowly(path: str, request_id: object) -> None:
 
 
 def leave_a_child() -> None:
-    """Start something that will not go when it is asked to, and wait until it is so."""
+    """Start a child that ignores SIGTERM, and wait until it does."""
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     child = subprocess.Popen(
         [sys.executable, "-c", code + "; time.sleep(3600)"],

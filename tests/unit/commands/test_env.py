@@ -417,7 +417,7 @@ def test_an_entry_gets_what_its_host_gives_and_its_own(desk: Desk) -> None:
     assert told["frame"]["command"]["value"] == "cat -u"
     assert (values(told)["OWN"], origins(told)["OWN"]) == ("***", "the entry's env")
     assert (values(told)["NAMED"], origins(told)["NAMED"]) == ("n", "inherited from Codex")
-    assert removed(told)["UNNAMED"] == "Codex does not hand it on to servers"
+    assert removed(told)["UNNAMED"] == "Codex does not pass it on to servers"
 
 
 SAFE = """
@@ -445,7 +445,7 @@ def test_an_entry_that_is_not_wrapped_is_told_so(desk: Desk) -> None:
 
     shown = desk.show(server="docs")
 
-    assert "docs is not wrapped: mcp-launch adds nothing to it" in shown
+    assert "docs is not wrapped: mcp-launch changes nothing in its environment" in shown
     assert "run: mcp-launch wrap docs --host codex" in shown
     assert "mcp-launch would set:" in shown
     assert desk.tell(server="docs")["entry"]["is_wrapped"] is False
@@ -524,7 +524,7 @@ def run_claude(desk: Desk, cwd: Path | str, **environ: str) -> None:
     desk.table.variables[30] = {"HOME": str(desk.home), "OWN": "its own", **environ}
 
 
-NO_SESSION = "no session of Claude Code runs here: the values are those of a new one"
+NO_SESSION = "no Claude Code session is running here: the values are those of a new one"
 
 
 @pytest.mark.parametrize("place", ["", "sub/deeper"], ids=["here", "the project's root"])
@@ -597,7 +597,7 @@ def test_of_the_threads_of_codexs_daemon_only_those_that_work_here_are_taken(
     told = desk.tell(server="wrapped")
 
     assert told["frame"]["thread"]["value"] == (THREAD if is_here else None)
-    note = "no session of Codex runs here: the values are those of a new one"
+    note = "no Codex session is running here: the values are those of a new one"
     assert (note in told["notes"]) is not is_here
     assert "NAMED" not in values(told)  # the entry does not name it
     assert told["frame"]["host"]["origin"].endswith("process 30 (Codex) runs now")
@@ -804,7 +804,7 @@ def test_what_a_host_keeps_to_itself_comes_with_a_way(desk: Desk) -> None:
 
     explained = desk.tell(server="docs", explain="UNNAMED")["explained"]
 
-    assert explained["steps"][-1]["why"] == "Codex does not hand it on to servers"
+    assert explained["steps"][-1]["why"] == "Codex does not pass it on to servers"
     assert explained["fix"] == 'name it in the entry of docs: env_vars = ["UNNAMED"]'
 
 

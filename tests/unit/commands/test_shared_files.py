@@ -102,7 +102,7 @@ def test_a_tracked_file_that_is_asked_for_is_wrapped_by_the_bare_name(
     assert f"{shared} is tracked by Git" in capsys.readouterr().out
     assert unwrap() == 0  # undoing needs no permission
     assert shared.read_text(encoding="utf-8") == TEXT
-    assert "others lose mcp-launch when you commit this" in capsys.readouterr().out
+    assert "committing this removes mcp-launch for others" in capsys.readouterr().out
 
 
 def test_a_path_of_this_machine_in_a_tracked_file_becomes_the_bare_name(shared: Path) -> None:
@@ -781,8 +781,8 @@ env_vars = ["A", { name = "T", source = "thread" }]
 
     assert path.read_text(encoding="utf-8") == text
     said = capsys.readouterr().out
-    assert "docs: its env_vars are as before, with the source thread" in said
-    assert "Codex does not start with that" in said
+    assert "docs: its env_vars again have the source thread" in said
+    assert "with which Codex does not start" in said
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_managed_files_and_plugins_are_left_alone(own_home: Path, project: Path)
     assert "plugin it npx -y it skipped: it comes with a plugin" in said
     assert plugin.read_text(encoding="utf-8") == entry
     assert LAUNCHER in own.read_text(encoding="utf-8")
-    assert f"it: a plugin brings the same command ({plugin})" in said
+    assert f"it: a plugin has the same command ({plugin})" in said
 
 
 def test_a_link_in_place_of_the_copy_is_not_followed(codex_file: Path, tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_an_allowlist_of_commands_is_warned_of(
 
     [warning] = wrap_warnings.list_warnings(site, [change], "/opt/bin/mcp-launch")
 
-    assert f"{managed} allows servers by their exact command" in warning
+    assert f"{managed} allows servers by exact command" in warning
 
 
 def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:

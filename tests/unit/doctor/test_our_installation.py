@@ -84,12 +84,14 @@ def test_a_launcher_that_is_not_installed_is_told(machine: FakeMachine, installe
     assert "pipx install" in finding.fix
 
 
-def test_a_launcher_in_a_virtual_environment_is_told(machine: FakeMachine, installed: Path) -> None:
+def test_a_launcher_in_a_virtual_environment_is_reported(
+    machine: FakeMachine, installed: Path
+) -> None:
     (installed.parent.parent / "pyvenv.cfg").touch()
     finding = only(machine)
     assert finding.code == "ML011"
-    assert finding.message == f"{installed} goes when its virtual environment does"
-    assert finding.fix.startswith("install it with `pipx install .`")
+    assert finding.message == f"{installed} is in a virtual environment and goes away with it"
+    assert finding.fix.startswith("run `pipx install .`")
     assert finding.subject.file == str(installed)
 
 
