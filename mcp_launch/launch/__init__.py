@@ -104,7 +104,7 @@ def prepare_process() -> None:
     """See that the standard descriptors are open, if only to nothing."""
     # A host may start us with a standard descriptor closed; whatever is opened next
     # would take its number, and end up as the server's stdin.
-    while (fd := kernel.open_nothing()) <= 2:  # noqa: PLR2004  # stderr is the last
+    while (fd := kernel.open_null()) <= 2:  # noqa: PLR2004  # stderr is the last
         os.set_inheritable(fd, True)  # noqa: FBT003  # on the direct wire it is the server's
     os.close(fd)
 

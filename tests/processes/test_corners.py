@@ -190,12 +190,14 @@ def test_a_name_that_is_no_utf8_can_be_told(runner: LaunchRunner) -> None:
     assert b"s\\udcff printed a line to stdout" in launch.finish()[2]
 
 
-def test_what_no_program_can_be_given_is_told(wire: list[str], runner: LaunchRunner) -> None:
+def test_a_variable_that_no_program_can_be_given_is_reported(
+    wire: list[str], runner: LaunchRunner
+) -> None:
     (runner.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
     launch = runner.launch(*wire, "--dotenv", "odd.env", "--", "cat")
     launch.send(request("initialize"))
 
-    assert "that no program can be given" in launch.answer()["error"]["message"]
+    assert "one holds a NUL, or has an invalid name" in launch.answer()["error"]["message"]
     assert launch.finish()[0] == 126
 
 

@@ -36,7 +36,7 @@ FAILURES = {
     "a near miss": (["--", "pytohn3-near"], "did you mean python3-near?", 127),
     "not executable": (["--", "./plain"], "chmod +x {d}/plain", 126),
     "a directory": (["--", "./.git"], "is a directory", 126),
-    "no such interpreter": (["--", "./bad"], "names the interpreter `/no/such/interp`", 126),
+    "no such interpreter": (["--", "./bad"], "install the interpreter `/no/such/interp`", 126),
     "another machine's": (["--", "./alien"], "another system or processor", 126),
     "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd)", 125),
     "a directory that is a file": (["--cwd", "plain", "--", "cat"], "is a file", 125),
@@ -275,8 +275,8 @@ def test_a_script_without_a_first_line_runs_as_hosts_would_run_it(
 def test_a_fault_of_our_own_is_one_line_and_a_report(runner: LaunchRunner, tmp_path: Path) -> None:
     sabotage = (
         "import sys\n"
-        "from mcp_launch.launch import lineage\n"
-        "lineage.trace_back = lambda *_: 1 / 0\n"
+        "from mcp_launch.launch import context\n"
+        "context.trace_back = lambda *_: 1 / 0\n"
         "from mcp_launch.__main__ import main\n"
         "sys.exit(main(['run', '--', 'cat', '--token=s3cret']))\n"
     )
