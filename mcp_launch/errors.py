@@ -32,7 +32,7 @@ class LaunchError(Exception):
 
 
 class UsageError(LaunchError):
-    """The words after `mcp-launch run`, or their environment twins, make no sense."""
+    """The arguments of a command, or the variables that replace them, are invalid."""
 
     suggestion = ""  # "did you mean …? ", if something similar exists; the fix begins with it
 

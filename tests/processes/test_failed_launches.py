@@ -30,7 +30,7 @@ FAILURES = {
     ),
     "a path that does not exist": (
         ["--", "./missing.py"],
-        "does not exist: there is no file {d}/missing.py",
+        "does not exist: no file {d}/missing.py",
         127,
     ),
     "a near miss": (["--", "pytohn3-near"], "did you mean python3-near?", 127),
@@ -55,12 +55,12 @@ FAILURES = {
     "no command": (["--strict"], "no server command was given", 125),
     "a dotenv file that is missing": (
         ["--dotenv", "no.env", "--", "cat"],
-        "{d}/no.env cannot be read: No such file or directory",
+        "{d}/no.env: No such file or directory",
         125,
     ),
     "a dotenv file that is broken": (
         ["--dotenv", "broken.env", "--", "cat"],
-        "{d}/broken.env, line 2: cannot be understood",
+        "{d}/broken.env, line 2: not valid dotenv syntax",
         125,
     ),
     "a server that dies": (
@@ -244,7 +244,7 @@ def test_the_same_text_is_on_stderr(runner: LaunchRunner) -> None:
     assert (code, out) == (127, b"")
     assert err.decode() == (
         "[mcp-launch] the server's command ./missing.py does not exist: "
-        f"there is no file {runner.project}/missing.py\n"
+        f"no file {runner.project}/missing.py\n"
         "[mcp-launch]   fix: correct the path\n"
     )
 

@@ -196,7 +196,7 @@ def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: FakeMachi
     file = write_user_profile(machine, '[servers.it]\ncommand = "x"\ncwdd = "y"\n')
     finding = only(machine)
     assert finding.code == "ML013"
-    assert finding.message == "there is no key cwdd in [servers.it]"
+    assert finding.message == "unknown key cwdd in [servers.it]"
     assert "did you mean cwd?" in finding.fix
     assert (finding.subject.file, finding.subject.line, finding.subject.column) == (str(file), 3, 1)
 
@@ -204,7 +204,7 @@ def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: FakeMachi
 @pytest.mark.parametrize(
     ("text", "mode", "told"),
     [
-        ("[servers", 0o600, "this is not valid TOML"),
+        ("[servers", 0o600, "not valid TOML"),
         ("", 0o622, "can be written by other users"),
         ("[servers.it]\ncommand = 'x'\n", 0o600, None),
         ("", 0o644, None),
@@ -274,7 +274,7 @@ def test_a_project_that_could_not_be_trusted_is_told_why(machine: FakeMachine) -
     file = machine.write(".mcp-launch.toml", "[servers")
     finding = only(machine)
     assert finding.code == "ML014"
-    assert finding.message.startswith("it is not trusted, and could not be: this is not valid TOML")
+    assert finding.message.startswith("it is not trusted, and could not be: not valid TOML")
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
 
 
