@@ -286,7 +286,7 @@ def test_a_fault_of_our_own_is_one_line_and_a_report(runner: LaunchRunner, tmp_p
     message = launch.answer()["error"]["message"]
     code, _, err = launch.finish()
 
-    assert "a fault in mcp-launch itself: ZeroDivisionError" in message
+    assert "a bug in mcp-launch: ZeroDivisionError" in message
     assert code == 125
     assert b"Traceback" not in err
     report = next((tmp_path / "state").glob("crash-*.txt")).read_text(encoding="utf-8")
