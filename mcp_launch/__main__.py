@@ -15,7 +15,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments[:1] == ["run"] and sys.platform != "win32":
         from mcp_launch.system import kernel
 
-        kernel.make_audible()  # before the imports: SIGINT would show a traceback
+        kernel.unblock_signals()  # before the imports: SIGINT would show a traceback
         from mcp_launch import launch
 
         return launch.run(arguments[1:])

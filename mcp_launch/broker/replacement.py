@@ -222,7 +222,7 @@ class Succession:
         self._relay.cut_line()
         self._close_open_requests(self._explain_end())
         self._relay.end_server()
-        self._relay.guardian.tell(guardian_process.REPLACED)
+        self._relay.guardian.send(guardian_process.REPLACED)
 
     def _explain_end(self) -> str:
         if self._stage == "ending":
@@ -333,7 +333,7 @@ class Succession:
             "--restart off leaves a dead server dead",
             exit_code=1,
         )
-        relay.guardian.tell(guardian_process.INPUT_ENDED)
+        relay.guardian.send(guardian_process.INPUT_ENDED)
 
 
 def _read_key(line: bytes) -> bytes | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mcp_launch.hosts.host import Caller, Carries, Identity, State
-    from mcp_launch.launch.plan import Held
+    from mcp_launch.launch.plan import IdentityInEnvironment
 
     # What becomes of a request: it goes to the server, or to a fresh one, or to nobody.
     Action = Literal["deliver", "restart", "refuse"]
@@ -63,7 +63,7 @@ def judge(  # noqa: PLR0913  # the columns of the table
     told: Binding,
     *,
     carries: Carries,
-    held: Held,
+    held: IdentityInEnvironment,
     is_fresh: bool,
     on_change: str,
 ) -> Action:

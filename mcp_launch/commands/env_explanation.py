@@ -84,10 +84,10 @@ def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     """Return each place where a variable can be asked for, how, and else why not."""
     given = split(preview.situation.arguments)[0].get("--env", [])
     try:
-        exported = options.read_twins(preview.situation.environ)["--env"] or []
+        exported = options.read_variables(preview.situation.environ)["--env"] or []
     except UsageError:
         exported = []  # it is among the problems
-    for place, texts in (("the option --env", given), (options.name_twin("--env"), exported)):
+    for place, texts in (("the option --env", given), (options.name_variable("--env"), exported)):
         pairs = [text.strip().partition("=") for text in texts]
         sources = [source for asked, _, source in pairs if asked == name]
         yield place, _name_source(sources[-1]) if sources else "", "it does not name it"
@@ -248,7 +248,7 @@ def list_profiles(preview: Preview) -> Iterator[tuple[str, Record | None, str]]:
     tables: dict[str, Record] = {}
     refused = None
     try:
-        tables = profile.look_at_users(preview.server, environ, is_launch=False)
+        tables = profile.read_user_profile(preview.server, environ, is_launch=False)
     except ProfileRefused as error:
         refused = error
     if preview.server:
@@ -275,7 +275,7 @@ def _look_at_projects(preview: Preview) -> tuple[Record | None, ProfileRefused |
         return None, None
     environ, place = preview.situation.environ, preview.found.place.value
     try:
-        return profile.look_at_projects(preview.server, environ, place, is_launch=False), None
+        return profile.read_project_profile(preview.server, environ, place, is_launch=False), None
     except ProfileRefused as refused:
         return None, refused
 

@@ -133,7 +133,7 @@ def name_entry(document: Document, entry: Path) -> list[str]:
     """Return the option that names an entry's server; empty if a variable of the entry does."""
     table = document.get(entry)
     inner = [one for one in table.values() if isinstance(one, dict)]
-    if any(options.name_twin("--server") in one for one in inner):
+    if any(options.name_variable("--server") in one for one in inner):
         return []
     return run_options.name_server(str(entry[-1]))
 

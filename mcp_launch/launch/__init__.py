@@ -1,6 +1,6 @@
-"""The story of a launch, in order: who is it for, where does it belong, start it, carry, end.
+"""A launch from beginning to end: find its context, plan it, start the server, carry it, end.
 
-This is the table of contents; each step is a module of its own.
+This is the table of contents: each step of `_launch` is a module of its own.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from mcp_launch.launch.profile import Profile
     from mcp_launch.system import ProcessTable
 
-# How many descriptors a launch opens beyond the standard three, at the most at one moment:
-# pipes to the server, to the guardian and for signals, the guardian's own, and one to spare
-# for a module or a record. Measured (tests/test_platforms.py tries every limit).
+# How many descriptors a launch has open at most, beyond the standard three: pipes to the
+# server, to the guardian and for signals, the guardian's own, and one to spare for a module or
+# a record. Measured (tests/processes/test_platforms.py tries every limit).
 _NEEDED_GUARDED = 15
 _NEEDED_DIRECT = 9
 
-# To fail takes a module, the modules that it imports, and a log.
+# Reporting a failure opens a module, a module that it imports, and a log.
 _NEEDED_TO_FAIL = 3
 
 
 def run(arguments: list[str]) -> int:
-    """Launch a server and return its exit code; every failure is told to the host."""
+    """Launch a server and return its exit code; report every failure to the host."""
     if not {"--help", "-h"}.isdisjoint(options.list_own_words(arguments)):
         try:
             os.write(1, options.USAGE.encode())
         except OSError:
-            pass  # nobody is there to read it
+            pass  # nobody reads our stdout
         return 0
     prepare_process()
     if options.is_on("--trace", arguments, os.environ):
@@ -51,40 +51,41 @@ def run(arguments: list[str]) -> int:
     launch = context.make_launch_id()
     try:
         return _launch(arguments, launch)
-    except Exception as error:  # noqa: BLE001  # the one boundary: a host must not see a traceback
+    except Exception as error:  # noqa: BLE001  # the one boundary: hosts must not get a traceback
         return _fail(error, arguments, launch)
 
 
 def _launch(arguments: list[str], launch: str) -> int:
-    parent = os.getppid()  # before anything else: it may end, and we would not know whose we were
+    parent = os.getppid()  # first: if it ends, this returns the process that adopts us
     table = open_table()
-    forget_locale(table, os.environ)
+    undo_locale_coercion(table, os.environ)
     line = context.trace_back(table, os.getpid())
     _trace_lineage(line)
     sighting = context.look(table, line, os.environ)
     wanted = profile.load(arguments, os.environ, lambda: line.host.find_place(sighting).value)
     if wanted.trace:
-        trace.turn_on()  # a profile may ask for it, too
+        trace.turn_on()  # a profile may set it, too
     if wanted.no_log:
         trace.keep_nothing()
     context.verify_lineage(table, line, strict=wanted.strict)
-    sighting.list_confirmed_threads = lambda: list_taken(table, line, wanted, os.environ)
+    sighting.list_confirmed_threads = lambda: list_taken_threads(table, line, wanted, os.environ)
     found = context.find_context(sighting, line, launch)
     _trace_context(found)
     refuse_guess(wanted, found)
     decided = _plan(wanted, found)
     _trace_plan(wanted, decided)
-    # Ours from here on, not an outer launch's: where nobody adopts orphans they are known by it.
+    # Ours from here on, not an outer launch's. Where orphans are not adopted, this variable is
+    # how they are recognised.
     os.environ["MCP_LAUNCH_ID"] = found.launch.value
-    # Found out later, there would be half a launch to undo: on the direct wire the server might
-    # have read the host's request by then, and nobody could answer it any more.
+    # Checked now, because later half a launch would have to be undone: on the direct wire the
+    # server might have read the host's request by then, and nobody could answer it.
     kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
     pipes = None if wanted.direct else Pipes()
-    wake, _ = kernel.listen(kernel.ENDING)  # from here on there is somebody to tell
+    wake, _ = kernel.listen(kernel.ENDING)  # from here on there is a guardian to forward them to
     lease = state.name_lease(os.environ, found.launch.value)
     starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
     guardian = starter.begin(decided, pipes)
-    # The server is on its way. What is imported from here on, is imported meanwhile.
+    # The server is starting. Imports from here on run at the same time.
     from mcp_launch import runtime
 
     wait_for(guardian, decided)
@@ -101,16 +102,16 @@ def _launch(arguments: list[str], launch: str) -> int:
 
 
 def prepare_process() -> None:
-    """See that the standard descriptors are open, if only to nothing."""
-    # A host may start us with a standard descriptor closed; whatever is opened next
-    # would take its number, and end up as the server's stdin.
-    while (fd := kernel.open_nothing()) <= 2:  # noqa: PLR2004  # stderr is the last
-        os.set_inheritable(fd, True)  # noqa: FBT003  # on the direct wire it is the server's
+    """Open the standard descriptors that the host left closed, on /dev/null."""
+    # The next file to be opened would take the free number, and would end up as the
+    # server's stdin.
+    while (fd := kernel.open_null()) <= 2:  # noqa: PLR2004  # stderr is the last
+        os.set_inheritable(fd, True)  # noqa: FBT003  # on the direct wire the server gets it
     os.close(fd)
 
 
-def forget_locale(table: ProcessTable, environ: MutableMapping[str, str]) -> None:
-    """Put back what Python changed for itself where the locale is the poorest there is."""
+def undo_locale_coercion(table: ProcessTable, environ: MutableMapping[str, str]) -> None:
+    """Restore LC_CTYPE, which Python changes for itself in the C locale (PEP 538)."""
     name = "LC_CTYPE"
     if environ.get(name) in {"C.UTF-8", "C.utf8", "UTF-8"}:
         given = table.read_variable(os.getpid(), name)
@@ -120,10 +121,10 @@ def forget_locale(table: ProcessTable, environ: MutableMapping[str, str]) -> Non
             environ[name] = given
 
 
-def list_taken(
+def list_taken_threads(
     table: ProcessTable, line: Lineage, wanted: Profile, environ: Mapping[str, str]
 ) -> set[str]:
-    """Return the threads that other launches of the same server and host are sure of."""
+    """Return the threads that other launches of the same server and host have confirmed."""
     from mcp_launch.state import leases
 
     if line.process is None:
@@ -134,7 +135,7 @@ def list_taken(
 
 
 def _tidy(table: ProcessTable, directory: str) -> None:
-    """Clear up after launches that have died; done by the guardian, where nobody waits."""
+    """Clean up after dead launches; the guardian does it, because nobody waits for it."""
     from mcp_launch.state import launch_log, leases
 
     leases.reclaim_stale(table, directory)
@@ -142,21 +143,21 @@ def _tidy(table: ProcessTable, directory: str) -> None:
 
 
 def _list_hosts(line: Lineage, parent: int) -> list[int]:
-    """Return the processes whose end is the host's.
+    """Return the processes whose end means that the host is gone.
 
-    Of the two, whichever ends first: a wrapper between the host and us (`uvx`, a shell) is
-    what the host takes for the server.
+    The parent may not be the host but a wrapper between the two (`uvx`, a shell). To the host
+    that wrapper is the server, so the launch ends when either of them ends.
     """
     host = line.process.identity.pid if line.process else parent
     return [parent] if host == parent else [parent, host]
 
 
 def refuse_guess(wanted: Profile, found: Context) -> None:
-    """Refuse a thread that is only a guess, when asked to."""
+    """Refuse a thread that is only a guess, if the profile is strict."""
     if wanted.strict and found.identity.is_guess:
         raise SourceMissing(
-            f"the thread cannot be told for certain: {found.identity.evidence} (--strict)",
-            fix="leave out --strict to start with the guess, or run one thread in a directory",
+            f"the thread is only a guess: {found.identity.evidence} (--strict)",
+            fix="remove --strict to start with the guess, or run one thread per directory",
         )
 
 
@@ -169,7 +170,7 @@ def _plan(wanted: Profile, found: Context) -> Plan:
 
 
 def read_dotenv(wanted: Profile, found: Context) -> Dotenv:
-    """Return the values of dotenv files, if anybody wants some."""
+    """Return the values of the dotenv files that the profile asks for."""
     if not wanted.dotenv and all(one.source != "dotenv" for one in wanted.env.values()):
         return Dotenv({}, "")
     from mcp_launch.launch import dotenv
@@ -178,10 +179,10 @@ def read_dotenv(wanted: Profile, found: Context) -> Dotenv:
 
 
 def _make_room() -> None:
-    """Close what the failed launch has opened, if nothing more could be opened otherwise.
+    """Close the failed launch's descriptors if the limit leaves too few to report the failure.
 
-    To say why it failed takes modules, which are read from files. If there is a guardian, it
-    ends the server now, as it would a moment later.
+    Reporting it imports modules, which are files. A guardian, if there is one, sees its pipe
+    close and ends the server, as it would a moment later.
     """
     try:
         kernel.reserve_descriptors(_NEEDED_TO_FAIL)
@@ -210,19 +211,19 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
     try:
         code = tell(error, sys.stderr)
     except OSError:
-        code = error.exit_code  # nobody reads our stderr; the host still gets the answer
+        code = error.exit_code  # nobody reads our stderr; the host gets the answer below
     failed_launch.answer_host(error)
     return code
 
 
 def _log_failure(arguments: list[str], launch: str) -> None:
-    """Keep a log of a launch that never started a server, and clear up in the guardian's place."""
+    """Write the log of a launch that started no server, and prune old logs for the guardian."""
     from mcp_launch.state import launch_log, leases
 
     try:
         given, words = options.split(arguments)
     except UsageError:
-        given, words = {}, []  # that is what is being told
+        given, words = {}, []  # the failure being reported is this one
     server = profile.name_server(given, os.environ) or os.path.basename("".join(words[:1]))
     facts: dict[str, object] = {
         "server": server or "(no command)",
@@ -258,8 +259,8 @@ def _trace_kept_back(decided: Plan, passed: str) -> None:
         name: why for name, why in decided.kept_back.items() if name not in decided.environ
     }
     unnamed = [name for name, why in kept_back.items() if why == environment.NOT_NAMED]
-    if unnamed:  # which may be dozens
-        trace.note(f"keeps back {', '.join(unnamed)}: not named by --pass-env {passed}")
+    if unnamed:  # one line for all: there may be dozens
+        trace.note(f"keeps back {', '.join(unnamed)}: not named in --pass-env {passed}")
     for name, why in kept_back.items():
         if why != environment.NOT_NAMED:
             trace.note(f"keeps back {name}: {why} (--pass-env {passed})")
@@ -272,6 +273,6 @@ def _trace_plan(wanted: Profile, decided: Plan) -> None:
     for name, origin in decided.set_variables.items():
         trace.note(f"sets {name} from {origin}")
     for name in decided.unset_variables:
-        trace.note(f"takes out {name}: not this session's")
+        trace.note(f"removes {name}: it belongs to another session")
     _trace_kept_back(decided, ",".join(wanted.pass_env))
     trace.note(f"starts {decided.program}, arguments: {len(decided.argv) - 1}")

@@ -1,11 +1,12 @@
-"""Who started us, who the launch is for, where it belongs: every fact with its origin.
+"""The facts of a launch: its host, session, thread and directories, each with its origin.
 
-`trace_back` finds the host above us and asks the kernel who holds the other end of our stdin.
-There are three answers, never two: "same" when the kernel confirms it, "different" when it
-contradicts, "unknown" when it does not say. The launch goes on with "unknown" unless
-`--strict`, and never with a host at the other end that is not our ancestor.
+`trace_back` finds the host among our ancestors and asks the kernel which process holds the other
+end of our stdin. The verdict has three values: "same" if the kernel confirms the host, "different"
+if it contradicts, "unknown" if it does not say. A launch continues with "unknown" unless
+`--strict` is set, and never with a host at the other end that is not our ancestor.
 
-`find_context` collects the rest. Nothing is decided here: what follows is in `plan`.
+`find_context` collects the rest: session and thread as the host knows them, the directory where
+the session works, and the project around it. Nothing is decided here; `plan` does that.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process, Verdict
 
-# What marks the root of a project. `.git` is a file in a worktree, whose own root is
-# its root.
+# Names that mark the root of a project. In a worktree `.git` is a file, and the worktree's own
+# root is the project's.
 ROOT_MARKERS = (
     ".git",
     ".hg",
@@ -39,6 +40,32 @@ ROOT_MARKERS = (
     "go.mod",
     ".mcp-launch.toml",
 )
+
+
+class Lineage:
+    """The ancestors of a launch, its host, and the verdict on its stdin."""
+
+    __slots__ = ("ancestors", "evidence", "holder", "host", "process", "verdict")
+
+    def __init__(
+        self, ancestors: list[Process], host: HostIdentity, process: Process | None
+    ) -> None:
+        self.ancestors = ancestors
+        self.host = host
+        # The host's process: the nearest ancestor that is a known host, else our parent.
+        self.process = process
+        self.holder: int | None = None  # the pid at the other end of stdin
+        self.verdict: Verdict = "unknown"
+        self.evidence = "stdin is neither a pipe nor a socket"
+
+    def started_us(self) -> bool:
+        """Return whether the host itself started us, not a program that it runs in a shell."""
+        if self.process is None:
+            return False
+        pid = self.process.identity.pid
+        return pid == self.holder or (
+            self.holder is None and bool(self.ancestors) and self.ancestors[0].identity.pid == pid
+        )
 
 
 class Context:
@@ -93,169 +120,41 @@ class Context:
         self.project_root = project_root
         self.home = home
         self.host_homes = host_homes
-        self.contradiction = contradiction  # where the host's own record says the session works
+        # The directory of the session in the host's own record, if that differs from `place`.
+        self.contradiction = contradiction
         self._sighting = sighting
-        self._host_environ = host_environ  # None: it is read when somebody asks
+        self._host_environ = host_environ  # None: not read yet
 
     def follow_callers(self) -> Callers:
-        """Return an object that finds the caller of each request."""
+        """Return the reader that finds out which session each request comes from."""
         return self.facts.follow_callers(self._sighting)
 
     def read_host_environ(self) -> Mapping[str, str]:
-        """Return the host's own environment, as it was when it was first asked for.
+        """Return the host's own environment, as it was at the first call.
 
-        A server that is started again later gets what it got before, whatever the host is by then.
+        So a server that is started again later gets the same variables as before.
         """
         if self._host_environ is None:
             self._host_environ = self.facts.read_environ(self._sighting)
         return self._host_environ
 
-    def imagine_host_environ(self, environ: Mapping[str, str]) -> None:
-        """Take an environment for the host's own, where no host starts anything."""
+    def assume_host_environ(self, environ: Mapping[str, str]) -> None:
+        """Use this as the host's environment, for a preview that no host has started."""
         self._host_environ = {} if self.facts.adds_variables else environ
 
     def move(self, place: Found) -> None:
-        """Take another directory for the session's."""
+        """Change the session's directory."""
         self.place = place
         self.project_root = find_project_root(place.value)
-        self.contradiction = None  # the host said so just now
+        self.contradiction = None  # the host has just named this directory itself
 
     def name_home(self, directory: str) -> str:
-        """Return which home a directory is, the user's or the host's, or that it is `/`."""
+        """Return what kind of home a directory is, or that it is `/`; empty for any other."""
         return name_home(directory, self.home, self.host_homes, self.host_title)
 
 
-def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Context:
-    """Return what can be found out about a launch; a new launch gets an id of its own."""
-    host = lineage.host
-    above = Found(host.name, _origin_of_host(sighting.table, lineage))
-    pid = str(lineage.process.identity.pid) if lineage.process else None
-    identity = host.identify(sighting)
-    place = host.find_place(sighting)
-    found = Context(
-        launch=Found(launch or make_launch_id(), "made for this launch"),
-        host=above,
-        host_pid=(
-            Found(pid, above.origin) if pid else Missing(["no process above us can be seen"])
-        ),
-        identity=identity,
-        facts=host,
-        sighting=sighting,
-        inherited_cwd=Found(sighting.cwd, "inherited"),
-        place=place,
-        project_root=find_project_root(place.value),
-        home=find_home_directory(sighting.environ),
-        host_homes=host.find_homes(sighting),
-    )
-    if found.name_home(place.value):
-        found.contradiction = host.find_contradiction(sighting, place)
-    return found
-
-
-def look(table: ProcessTable, lineage: Lineage, environ: Mapping[str, str]) -> Sighting:
-    """Return all that a host's facts may use."""
-    return Sighting(
-        table=table,
-        process=lineage.process,
-        environ=environ,
-        cwd=read_cwd(environ),
-        is_starter=lineage.started_us(),
-    )
-
-
-def make_launch_id() -> str:
-    """Return an id that no other launch has, sortable by time."""
-    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}"
-
-
-def read_cwd(environ: Mapping[str, str]) -> str:
-    """Return the directory we were started in, by the name its owner uses for it."""
-    try:
-        real = os.getcwd()
-    except FileNotFoundError:
-        return ""  # it was deleted under us; `plan` says so if it is needed
-    logical = environ.get("PWD", "")
-    try:
-        if os.path.isabs(logical) and os.path.samefile(logical, real):
-            return logical
-    except OSError:
-        pass  # PWD is somebody else's: a host that changed directory need not mind it
-    return real
-
-
-def find_project_root(start: str) -> Found | Missing:
-    """Return the nearest directory upward that holds a mark of a project."""
-    for directory in walk_upward(start):
-        for marker in ROOT_MARKERS:
-            if os.path.lexists(f"{directory.rstrip('/')}/{marker}"):
-                return Found(directory, f"{marker} in it")
-    return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
-
-
-def find_project(environ: Mapping[str, str]) -> str:
-    """Return the root of the project that a person is in, or else the directory.
-
-    Raises:
-        UsageError: The directory was deleted.
-
-    """
-    here = read_cwd(environ)
-    if not here:
-        raise UsageError(
-            "the directory that you are in was deleted",
-            fix="change to one that exists (cd ~), then run this again",
-        )
-    root = find_project_root(here)
-    return root.value if isinstance(root, Found) else here
-
-
-def is_inside(directory: str, roots: list[str]) -> bool:
-    """Tell whether a directory is one of these, or inside one."""
-    try:
-        here = os.path.realpath(directory)
-        real = [os.path.realpath(root) for root in roots]
-    except ValueError:
-        return False  # not a valid path
-    return any(here == root or here.startswith(root.rstrip("/") + "/") for root in real)
-
-
-def _origin_of_host(table: ProcessTable, lineage: Lineage) -> str:
-    if lineage.process is None:
-        return "no process above us can be seen"
-    name, pid = name_program(table, lineage.process), lineage.process.identity.pid
-    if not lineage.host.is_known:
-        return f"no known host above us; process {pid} ({name}) talks to us"
-    return f"process {pid} ({name}) above us"
-
-
-class Lineage:
-    """The ancestors of a launch, its host, and the verdict on its stdin."""
-
-    __slots__ = ("ancestors", "evidence", "holder", "host", "process", "verdict")
-
-    def __init__(
-        self, ancestors: list[Process], host: HostIdentity, process: Process | None
-    ) -> None:
-        self.ancestors = ancestors
-        self.host = host
-        # The host's process: the nearest ancestor that we know, else the direct parent.
-        self.process = process
-        self.holder: int | None = None  # the pid at the other end of stdin
-        self.verdict: Verdict = "unknown"
-        self.evidence = "stdin is neither a pipe nor a socket"
-
-    def started_us(self) -> bool:
-        """Tell whether the host itself started us, not a program it runs in a shell."""
-        if self.process is None:
-            return False
-        pid = self.process.identity.pid
-        return pid == self.holder or (
-            self.holder is None and bool(self.ancestors) and self.ancestors[0].identity.pid == pid
-        )
-
-
 def trace_back(table: ProcessTable, pid: int, stdin: int = 0) -> Lineage:
-    """Find the host among our ancestors and ask the kernel about stdin."""
+    """Return the host among the ancestors of `pid`, and the kernel's verdict on stdin."""
     ancestors = list_ancestors(table, pid)
     lineage = Lineage(ancestors, hosts.UNKNOWN, ancestors[0] if ancestors else None)
     for ancestor in ancestors:
@@ -268,23 +167,23 @@ def trace_back(table: ProcessTable, pid: int, stdin: int = 0) -> Lineage:
 
 
 def verify_lineage(table: ProcessTable, lineage: Lineage, *, strict: bool) -> None:
-    """Refuse a contradiction always, and what cannot be verified when asked to.
+    """Refuse a lineage that the kernel contradicts; if strict, one that it cannot confirm.
 
     Raises:
-        LineageContradicted: Another host holds the other end of our stdin.
+        LineageContradicted: Another host holds the other end of our stdin, or may hold it.
 
     """
     if lineage.verdict == "different" and lineage.holder is not None:
         raise LineageContradicted(
             f"the other end of stdin belongs to {_name(table, lineage.holder)}, "
             f"which did not start this launch ({_chain(table, lineage)})",
-            fix="start the server from the host that talks to it; "
-            "a pool or a relay between two hosts must not pass one's connection to the other",
+            fix="start the server from the host that talks to it; do not pass one host's "
+            "connection to another through a pool or a relay",
         )
     if strict and lineage.verdict == "unknown":
         raise LineageContradicted(
             f"--strict: cannot verify who holds the other end of stdin ({lineage.evidence})",
-            fix="leave out --strict, or start the server directly from its host",
+            fix="remove --strict, or start the server directly from its host",
         )
 
 
@@ -313,7 +212,7 @@ def _judge_socket(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
         lineage.holder, lineage.verdict = holder, "different"
         lineage.evidence = f"SO_PEERCRED names process {holder}"
     else:
-        # The maker of a socket pair may have ended, or given its end away.
+        # The process that made a socket pair may have ended, or have passed its end on.
         lineage.evidence = f"process {holder} made our socket and is not an ancestor"
 
 
@@ -326,8 +225,8 @@ def _judge_pipe(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
     if not table.SEES_ALL:
         lineage.evidence = "the process table of this system cannot be read"
         return
-    lineage.evidence = "no ancestor of ours is seen to hold the other end of the pipe"
-    # Only here, where something is odd, is it worth a walk over all processes.
+    lineage.evidence = "none of our ancestors visibly holds the other end of the pipe"
+    # This is unusual, and only here is it worth walking over all processes.
     for pid in table.list_pids():
         process = table.look(pid)
         if process is None or table.holds_writing_end(pid, stdin) != "same":
@@ -343,7 +242,7 @@ def _accept(lineage: Lineage, holder: int, evidence: str) -> None:
     lineage.verdict = "same"
     lineage.evidence = evidence
     if lineage.host is hosts.UNKNOWN:
-        # Nobody we know by name: then the host is whoever talks to us.
+        # No known host: the process that talks to us takes its part.
         lineage.process = next(one for one in lineage.ancestors if one.identity.pid == holder)
 
 
@@ -357,3 +256,104 @@ def _chain(table: ProcessTable, lineage: Lineage) -> str:
     nearest = lineage.ancestors[:4]
     names = (f"{name_program(table, one)} {one.identity.pid}" for one in nearest)
     return "started by " + ", below ".join(names)
+
+
+def look(table: ProcessTable, lineage: Lineage, environ: Mapping[str, str]) -> Sighting:
+    """Return what a host may use to identify a launch."""
+    return Sighting(
+        table=table,
+        process=lineage.process,
+        environ=environ,
+        cwd=read_cwd(environ),
+        is_starter=lineage.started_us(),
+    )
+
+
+def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Context:
+    """Return what is known about a launch; without an id it gets a new one."""
+    host = lineage.host
+    above = Found(host.name, _origin_of_host(sighting.table, lineage))
+    pid = str(lineage.process.identity.pid) if lineage.process else None
+    identity = host.identify(sighting)
+    place = host.find_place(sighting)
+    found = Context(
+        launch=Found(launch or make_launch_id(), "made for this launch"),
+        host=above,
+        host_pid=(Found(pid, above.origin) if pid else Missing(["no process above us is visible"])),
+        identity=identity,
+        facts=host,
+        sighting=sighting,
+        inherited_cwd=Found(sighting.cwd, "inherited"),
+        place=place,
+        project_root=find_project_root(place.value),
+        home=find_home_directory(sighting.environ),
+        host_homes=host.find_homes(sighting),
+    )
+    if found.name_home(place.value):
+        found.contradiction = host.find_contradiction(sighting, place)
+    return found
+
+
+def _origin_of_host(table: ProcessTable, lineage: Lineage) -> str:
+    if lineage.process is None:
+        return "no process above us is visible"
+    name, pid = name_program(table, lineage.process), lineage.process.identity.pid
+    if not lineage.host.is_known:
+        return f"no known host above us; process {pid} ({name}) talks to us"
+    return f"process {pid} ({name}) above us"
+
+
+def make_launch_id() -> str:
+    """Return an id that no other launch has, sortable by time."""
+    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(5).hex()}"
+
+
+def read_cwd(environ: Mapping[str, str]) -> str:
+    """Return the directory we were started in, under the name in PWD if that is the same one."""
+    try:
+        real = os.getcwd()
+    except FileNotFoundError:
+        return ""  # it has been deleted; `decide_cwd` refuses it if it is needed
+    logical = environ.get("PWD", "")
+    try:
+        if os.path.isabs(logical) and os.path.samefile(logical, real):
+            return logical
+    except OSError:
+        pass  # a stale PWD: a host that changes its directory need not update it
+    return real
+
+
+def find_project_root(start: str) -> Found | Missing:
+    """Return the nearest directory, from here upward, that holds one of ROOT_MARKERS."""
+    for directory in walk_upward(start):
+        for marker in ROOT_MARKERS:
+            if os.path.lexists(f"{directory.rstrip('/')}/{marker}"):
+                return Found(directory, f"{marker} in it")
+    return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
+
+
+def find_project(environ: Mapping[str, str]) -> str:
+    """Return the root of the current project; outside of projects, the current directory.
+
+    Raises:
+        UsageError: The directory was deleted.
+
+    """
+    here = read_cwd(environ)
+    if not here:
+        raise UsageError(
+            "the current directory was deleted",
+            fix="change to an existing directory (cd ~) and run the command again",
+        )
+    root = find_project_root(here)
+    return root.value if isinstance(root, Found) else here
+
+
+def is_inside(directory: str, roots: list[str]) -> bool:
+    """Return whether a directory is one of the roots, or inside one."""
+    try:
+        here = os.path.realpath(directory)
+        real = [os.path.realpath(root) for root in roots]
+    except ValueError:
+        return False  # a name that no directory can have
+    return any(here == root or here.startswith(root.rstrip("/") + "/") for root in real)

@@ -1,4 +1,4 @@
-"""Values from the `.env` files that a profile names; python-dotenv reads them."""
+"""Read the `.env` files that a profile names, with python-dotenv."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def load(profile: Profile, context: Context) -> Dotenv:
-    """Return all values of the named files; a later file wins.
+    """Return all values of the named files; a later file overrides an earlier one.
 
-    To ask for a variable from `dotenv` without naming a file is to ask for the nearest
-    `.env`, no higher than the project's root.
+    If none is named, the nearest `.env` is read, from the session's directory up to the
+    project's root.
     """
     files = [locate(file, context) for file in profile.dotenv] or _find_nearest(context)
     values: dict[str, str | None] = {}
@@ -38,7 +38,7 @@ def _find_nearest(context: Context) -> list[str]:
 
 
 def locate(file: str, context: Context) -> str:
-    """Return the path of a file that a profile names."""
+    """Return the path of a dotenv file, which may be relative to the session's directory."""
     return os.path.join(context.place.value, expand_home(file, context.home))
 
 
@@ -49,23 +49,23 @@ def _read(path: str) -> dict[str, str | None]:
     from dotenv.parser import parse_stream
 
     try:
-        # Once: it may be a pipe, `--dotenv <(op inject …)`.
+        # Read only once: it may be a pipe, `--dotenv <(op inject …)`.
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
             for binding in parse_stream(StringIO(text)):
                 if binding.error:
                     raise SourceMissing(
-                        f"{path}, line {binding.original.line}: cannot be understood",
-                        fix="write NAME=value and close every quote, or start it with #",
+                        f"{path}, line {binding.original.line}: not valid dotenv syntax",
+                        fix="write NAME=value, close every quote, and begin comments with #",
                     )
         return dotenv_values(stream=StringIO(text))
     except OSError as error:
         raise SourceMissing(
-            f"the dotenv file {path} cannot be read: {error.strerror}",
+            f"cannot read the dotenv file {path}: {error.strerror}",
             fix="create it, or name the right file with --dotenv FILE "
             "(relative to the session's directory)",
         ) from None
     except UnicodeDecodeError:
         raise SourceMissing(
-            f"the dotenv file {path} is not UTF-8", fix="save it as UTF-8"
+            f"the dotenv file {path} is not valid UTF-8", fix="save it as UTF-8"
         ) from None

@@ -1,8 +1,15 @@
-"""Which inherited variables a server gets: all, all but the hosts' own secrets, or those named.
+"""What a server starts with: which inherited variables it gets, and in which directory.
 
-`safe` keeps back only what the host itself has. A variable of that list which the entry's own
-`env` gives is what the user wants. Our environment does not say which of the two it is; the
-host's does: a value that the host does not have can only come from the entry.
+* `list_kept_back` applies `--pass-env`. `safe` keeps back a secret only if the host itself has
+  it: one that the entry's own `env` sets is what the user wants. Our environment does not show
+  which of the two it is, but the host's does: a value that the host does not have can only come
+  from the entry.
+* `expand` fills in ${NAME} in the values of a profile.
+* `decide_cwd` applies `--cwd`. A home or `/` is hardly ever a session's project. It is refused
+  if the host's own record names another directory, or with `--strict`.
+
+The patterns for names of secrets are here too, because the doctor and the masking of values
+need them as well.
 """
 
 from __future__ import annotations
@@ -20,89 +27,14 @@ if TYPE_CHECKING:
 
 ALL, SAFE = "all", "safe"
 
-# Why a variable is kept back where names were given.
+# Why a variable is kept back where --pass-env lists names.
 NOT_NAMED = "it is not named there"
 
-# What hardly any program runs without; Codex gives these to every server.
+# Variables that hardly any program runs without; Codex gives these to every server.
 BASICS = ("HOME", "LANG", "LC_*", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
-def list_kept_back(
-    environ: Mapping[str, str], wanted: list[str], judge: Callable[[str, str], str]
-) -> dict[str, str]:
-    """Return the variables that the server does not get, each with the reason.
-
-    `judge` is asked about secrets alone: why a value may be the host's own; empty if it is not.
-    """
-    if wanted == [ALL]:
-        return {}
-    if wanted == [SAFE]:
-        secrets = ((name, text) for name, text in environ.items() if is_secret(name))
-        return {name: why for name, text in secrets if (why := judge(name, text))}
-    patterns = (*BASICS, *wanted)
-    return {name: NOT_NAMED for name in environ if not _is_any(name, patterns)}
-
-
-def compare(name: str, text: str, environ: Mapping[str, str], title: str) -> str:
-    """Return why a value may be the host's own; empty if the host has none or another.
-
-    `environ` is the host's; empty when it cannot be read, which proves nothing.
-    """
-    if not environ:
-        return f"the environment of {title} cannot be read"
-    return f"{title} has it itself" if environ.get(name) == text else ""
-
-
-def is_secret(name: str) -> bool:
-    """Tell whether a variable is one of the hosts' own secrets."""
-    return _is_any(name, HOSTS_OWN)
-
-
-def _is_any(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(matches(name, pattern) for pattern in patterns)
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Tell whether a name is of a pattern in which each * stands for anything."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return name == pattern
-    if not name.startswith(first):
-        return False
-    at = len(first)
-    for part in rest[:-1]:
-        at = name.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return len(name) - at >= len(rest[-1]) and name.endswith(rest[-1])
-
-
-def expand(text: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return a text with the values of ${NAME} and ${NAME:-default} in it; $${ is ${."""
-    made = ""
-    while (begin := text.find("${")) >= 0:
-        if text[:begin].endswith("$"):
-            made, text = made + text[: begin - 1] + "${", text[begin + 2 :]
-            continue
-        inside, closed, rest = text[begin + 2 :].partition("}")
-        wanted, has_default, default = inside.partition(":-")
-        if not closed or "${" in inside:
-            raise SourceMissing(
-                f"no value for {name}: a ${{ in the profile has no end, or another one in it",
-                fix="write ${NAME} or ${NAME:-default} ($${ is a plain ${)",
-            )
-        value = environ.get(wanted) or (default if has_default else environ.get(wanted))
-        if value is None:
-            raise SourceMissing(
-                f"no value for {name}: {wanted} is not in the launcher's environment",
-                fix=f"set {wanted}, or write ${{{wanted}:-default}} in the profile",
-            )
-        made, text = made + text[:begin] + value, rest
-    return made + text
-
-
-# What hosts use to reach their models and each other: no business of a server's.
+# What hosts use to reach their models and each other. A server has no use for it.
 HOSTS_OWN = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -129,8 +61,8 @@ HOSTS_OWN = (
     "XAI_API_KEY",
 )
 
-# Each word as it is found anywhere in a name, and as a name ends that means a secret for
-# certain (empty: it never does).
+# Two patterns per word: it may occur anywhere in the name of a secret, and a name that ends with
+# the second is certainly one (empty: never).
 _WORDS = (
     (r"(?<!mon)key(?!board|map|word|pad)", "key"),
     ("token", "token"),
@@ -144,24 +76,99 @@ _WORDS = (
     ("bearer", ""),
     (r"(?<![a-z])(?:pat|jwt)(?![a-z])", ""),
     (r"pw(?![a-z])", ""),
-    # SMTP_PASS and USERPASS; but neither BYPASS, COMPASS nor GIT_ASKPASS, which is a program,
-    # nor `--pass-env`, which is an option of ours.
+    # SMTP_PASS and USERPASS, but not BYPASS or COMPASS, not GIT_ASKPASS, which is a program,
+    # and not `--pass-env`, which is our own option.
     (r"(?<!by)(?<!com)(?<!tres)(?<!multi)(?<!kee)(?<!ask)pass(?![a-z]|[_-]env)", ""),
-    # MYSQL_PWD and DBPWD; but neither PWD nor OLDPWD.
+    # MYSQL_PWD and DBPWD, but not PWD or OLDPWD.
     (r"(?<=[a-z_;-])(?<!old)(?<!old_)pwd(?![a-z])", ""),
 )
 
-# Patterns to be matched in any case. The last: what people choose, which may be a plain word.
+# Match these case-insensitively. The last is for secrets that people choose: their values may
+# be plain words.
 ANYWHERE = f"(?:{'|'.join(word for word, _ in _WORDS)})"
 AT_THE_END = f"(?:{'|'.join(ending for _, ending in _WORDS if ending)})$"
 CHOSEN_BY_PEOPLE = "(?:password|passwd|passphrase|secret)$"
 
-
-# What `--cwd` takes besides a directory.
+# What `--cwd` accepts besides a directory.
 PLACES = ("session", "project_root", "keep")
 
-# Those of them that leave it to the host where that is.
+# Of these, the ones where the host decides, and not the user.
 _FOUND = ("session", "project_root")
+
+
+def list_kept_back(
+    environ: Mapping[str, str], wanted: list[str], judge: Callable[[str, str], str]
+) -> dict[str, str]:
+    """Return the variables that the server does not get, each with the reason.
+
+    `judge` is called only for secrets; it returns why a value may be the host's own, or "".
+    """
+    if wanted == [ALL]:
+        return {}
+    if wanted == [SAFE]:
+        secrets = ((name, text) for name, text in environ.items() if is_secret(name))
+        return {name: why for name, text in secrets if (why := judge(name, text))}
+    patterns = (*BASICS, *wanted)
+    return {name: NOT_NAMED for name in environ if not _is_any(name, patterns)}
+
+
+def compare(name: str, text: str, environ: Mapping[str, str], title: str) -> str:
+    """Return why a value may be the host's own; empty if the host has no such value.
+
+    `environ` is the host's. If it is empty it could not be read, and the value may be the host's.
+    """
+    if not environ:
+        return f"the environment of {title} cannot be read"
+    return f"{title} has it itself" if environ.get(name) == text else ""
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a variable is one of the hosts' own secrets."""
+    return _is_any(name, HOSTS_OWN)
+
+
+def _is_any(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(matches(name, pattern) for pattern in patterns)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Return whether a name matches a pattern in which each * stands for any text."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    if not name.startswith(first):
+        return False
+    at = len(first)
+    for part in rest[:-1]:
+        at = name.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return len(name) - at >= len(rest[-1]) and name.endswith(rest[-1])
+
+
+def expand(text: str, name: str, environ: Mapping[str, str]) -> str:
+    """Return a text with ${NAME} and ${NAME:-default} replaced by their values; $${ is ${."""
+    made = ""
+    while (begin := text.find("${")) >= 0:
+        if text[:begin].endswith("$"):
+            made, text = made + text[: begin - 1] + "${", text[begin + 2 :]
+            continue
+        inside, closed, rest = text[begin + 2 :].partition("}")
+        wanted, has_default, default = inside.partition(":-")
+        if not closed or "${" in inside:
+            raise SourceMissing(
+                f"no value for {name}: the profile has a ${{ that is not closed, or is nested",
+                fix="write ${NAME} or ${NAME:-default} ($${ is a plain ${)",
+            )
+        value = environ.get(wanted) or (default if has_default else environ.get(wanted))
+        if value is None:
+            raise SourceMissing(
+                f"no value for {name}: {wanted} is not set in the launcher's environment",
+                fix=f"set {wanted}, or write ${{{wanted}:-default}} in the profile",
+            )
+        made, text = made + text[:begin] + value, rest
+    return made + text
 
 
 def decide_cwd(
@@ -172,7 +179,7 @@ def decide_cwd(
     origin: str = "--cwd",
     is_strict: bool = False,
 ) -> Found:
-    """Return the server's directory; `origin` is where a directory was named.
+    """Return the server's directory; `origin` says where the user named it.
 
     Raises:
         PlaceRefused: It does not exist, or is not the session's.
@@ -195,8 +202,47 @@ def decide_cwd(
     raise _refuse_missing(wanted, cwd)
 
 
+def _require_root(context: Context) -> Found:
+    root = context.project_root
+    if isinstance(root, Missing):
+        raise PlaceRefused(
+            f"there is no project root: {'; '.join(root.searched)}",
+            fix="use --cwd session, or create an empty .mcp-launch.toml in the project's root",
+        )
+    return Found(root.value, f"project root: {root.origin}")
+
+
+def _expand(wanted: str, context: Context) -> str:
+    directory = expand_home(wanted, context.home)
+    return os.path.normpath(os.path.join(context.place.value, directory))
+
+
+def note_home(wanted: str, cwd: Found, context: Context) -> str:
+    """Return what kind of home the directory is; empty if it is none, or the user chose it."""
+    if not cwd.value:
+        return "a deleted directory"
+    return context.name_home(cwd.value) if wanted in _FOUND else ""
+
+
+def _judge_home(cwd: Found, context: Context, *, is_strict: bool) -> None:
+    home, elsewhere = context.name_home(cwd.value), context.contradiction
+    if elsewhere is not None:
+        raise PlaceRefused(
+            f"{context.host_title} started the server in {cwd.value} ({cwd.origin}), {home}, "
+            f"but the session works in {elsewhere.value} ({elsewhere.origin})",
+            fix=f"name the directory: --cwd {elsewhere.value}, or --cwd keep for {cwd.value}",
+        )
+    if is_strict:
+        raise PlaceRefused(
+            f"{context.host_title} started the server in {cwd.value} ({cwd.origin}), which is "
+            f"{home}, not a project (--strict)",
+            fix="start the host in a project, remove --strict, or name the directory: "
+            f"--cwd {cwd.value}",
+        )
+
+
 def _stay(cwd: Found, context: Context, is_directory: Callable[[str], bool]) -> Found:
-    """Return where we were started, by an empty name if that has been deleted."""
+    """Return the inherited directory; its name is empty if it has been deleted."""
     inherited = context.inherited_cwd.value
     origin = "inherited"
     if cwd.value and cwd.value != inherited:
@@ -207,8 +253,8 @@ def _stay(cwd: Found, context: Context, is_directory: Callable[[str], bool]) -> 
 def _refuse_missing(wanted: str, cwd: Found) -> PlaceRefused:
     if not cwd.value:
         return PlaceRefused(
-            "the directory in which the host started mcp-launch was deleted",
-            fix="restart the host in a directory that exists, or name one: --cwd DIR",
+            "the host started mcp-launch in a directory that was deleted",
+            fix="restart the host in an existing directory, or name one: --cwd DIR",
         )
     meant = "" if wanted in PLACES else suggest(wanted, PLACES)
     return PlaceRefused(
@@ -216,42 +262,3 @@ def _refuse_missing(wanted: str, cwd: Found) -> PlaceRefused:
         + ("is a file" if os.path.exists(cwd.value) else "does not exist"),
         fix=f"{meant}create it, or name another directory: --cwd DIR",
     )
-
-
-def note_home(wanted: str, cwd: Found, context: Context) -> str:
-    """Return which home the server's directory is, unless the user chose it; else nothing."""
-    if not cwd.value:
-        return "a deleted directory"
-    return context.name_home(cwd.value) if wanted in _FOUND else ""
-
-
-def _judge_home(cwd: Found, context: Context, *, is_strict: bool) -> None:
-    home, elsewhere = context.name_home(cwd.value), context.contradiction
-    if elsewhere is not None:
-        raise PlaceRefused(
-            f"{context.host_title} gave the server {cwd.value} ({cwd.origin}), {home}, but the "
-            f"session works in {elsewhere.value} ({elsewhere.origin})",
-            fix=f"name the directory: --cwd {elsewhere.value}, or --cwd keep for {cwd.value}",
-        )
-    if is_strict:
-        raise PlaceRefused(
-            f"{context.host_title} gave the server {cwd.value} ({cwd.origin}): {home} is not a "
-            "project (--strict)",
-            fix="start the host in a project, leave out --strict, or name the directory: "
-            f"--cwd {cwd.value}",
-        )
-
-
-def _require_root(context: Context) -> Found:
-    root = context.project_root
-    if isinstance(root, Missing):
-        raise PlaceRefused(
-            f"there is no project root: {'; '.join(root.searched)}",
-            fix="use --cwd session, or put an empty .mcp-launch.toml at the project's root",
-        )
-    return Found(root.value, f"project root: {root.origin}")
-
-
-def _expand(wanted: str, context: Context) -> str:
-    directory = expand_home(wanted, context.home)
-    return os.path.normpath(os.path.join(context.place.value, directory))

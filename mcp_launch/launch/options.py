@@ -1,7 +1,7 @@
-"""The words after `run`, and their twins in the environment.
+"""The options of `run`, and the environment variables that can replace them.
 
-Read by hand: an argument parser would cost as much as the rest of the launch, and
-must not touch what belongs to the server (everything from its command on).
+Parsed by hand: importing an argument parser would take as long as the rest of the launch, and
+it must not touch what belongs to the server (everything from its command on).
 """
 
 from __future__ import annotations
@@ -22,34 +22,36 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --server NAME       the server's name in messages and leases (default:
                       COMMAND), and in profiles: .mcp-launch.toml,
                       ~/.config/mcp-launch/config.toml
-  --env NAME=SOURCE   give the server a variable; SOURCE is one of thread,
+  --env NAME=SOURCE   set a variable for the server; SOURCE is one of thread,
                       session, project_root, cwd, host, host_pid, launch, local,
                       dotenv
-  --dotenv FILE       read this file: all of it, or what --env NAME=dotenv names
+  --dotenv FILE       read variables from this file: all of them, or only those
+                      named by --env NAME=dotenv
   --pass-env WHICH    what the server inherits: all (default), safe (all but the
                       hosts' own secrets), or NAMES,AND*,PATTERNS
   --cwd WHERE         session (default), project_root, keep, or a directory
-  --stdout MODE       lines on the server's stdout that are not JSON: auto (default)
-                      moves it to stderr, strict ends the launch, off lets it
-                      pass
-  --on-change ACTION  when a call is of another session than the server's:
-                      follow (it gets the call), restart (a fresh server gets
-                      it), refuse (nobody does); by default what suits the host
-  --when-unknown WHAT what an identity that is asked for and not known holds,
-                      until a call names it: placeholder (default, the launch's
-                      own id), or fail
-  --restart WHEN      on (default): a server that dies is replaced; off: the
-                      launch ends
-  --no-meta           leave the calls' _meta alone
+  --stdout MODE       non-JSON lines on the server's stdout: auto (default)
+                      redirects them to stderr, strict ends the launch, off
+                      forwards them
+  --on-change ACTION  when a call comes from another session than the server's:
+                      follow (the server gets it), restart (a new server gets
+                      it), refuse (it gets an error); the default depends on the
+                      host
+  --when-unknown WHAT the value of a requested session or thread that is not yet
+                      known: placeholder (default: the launch's own id, until a
+                      call names it), or fail
+  --restart WHEN      when the server dies: on (default) starts a new one, off
+                      ends the launch
+  --no-meta           do not add to the _meta of calls
   --no-log            keep no log of this launch (see mcp-launch logs)
   --strict            refuse a launch whose lineage cannot be verified, whose
                       thread is only a guess, or whose directory is / or a home
                       that was not named with --cwd
-  --direct            let the server talk to the host itself: no byte passes
-                      through us
-  --trace             tell every decision on stderr
+  --direct            connect the server to the host itself: no byte passes
+                      through mcp-launch
+  --trace             print every decision to stderr
 
-Each option has a twin in the environment: MCP_LAUNCH_CWD, MCP_LAUNCH_STRICT=1...
+Each option can be set by a variable: MCP_LAUNCH_CWD, MCP_LAUNCH_STRICT=1...
 """
 
 SOURCES = (
@@ -65,7 +67,7 @@ SOURCES = (
 )
 SPELLINGS = {"thread_id": "thread", "session_id": "session"}
 
-# What an option takes; the first is its default.
+# The values that an option accepts; the first is its default.
 CHOICES = {
     "--stdout": ("auto", "strict", "off"),
     "--on-change": ("", "follow", "restart", "refuse"),
@@ -78,13 +80,13 @@ MAY_REPEAT = ("--env", "--dotenv")
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 
-# The twins of one launch must not reach a launch below it (a host that is itself a
-# server hands its whole environment on). These two are for every launch.
-SHARED_TWINS = ("MCP_LAUNCH_TRACE", "MCP_LAUNCH_HOME")
+# The variables of one launch must not reach a launch below it (a host that is itself a server
+# passes on its whole environment). These two are meant for every launch.
+SHARED_VARIABLES = ("MCP_LAUNCH_TRACE", "MCP_LAUNCH_HOME")
 
 
 def list_own_words(arguments: list[str]) -> list[str]:
-    """Return the words before the server's command, whether they make sense or not."""
+    """Return the arguments before the server's command, valid or not."""
     own: list[str] = []
     for word in arguments:
         is_value = bool(own) and own[-1] in TAKE_A_VALUE
@@ -95,18 +97,23 @@ def list_own_words(arguments: list[str]) -> list[str]:
 
 
 def is_on(switch: str, arguments: list[str], environ: Mapping[str, str]) -> bool:
-    """Tell whether a switch is given, even when the rest makes no sense."""
-    is_given = environ.get(name_twin(switch), "").lower() in _YES
+    """Return whether a switch is given, even if the other arguments are invalid."""
+    is_given = environ.get(name_variable(switch), "").lower() in _YES
     return is_given or switch in list_own_words(arguments)
 
 
 def is_own_variable(name: str) -> bool:
-    """Tell whether a variable is meant for this launch, and for nobody below it."""
-    return name.startswith("MCP_LAUNCH_") and name not in SHARED_TWINS
+    """Return whether a variable is meant for this launch only, not for one below it."""
+    return name.startswith("MCP_LAUNCH_") and name not in SHARED_VARIABLES
 
 
 def split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the options with their values, and the server's command."""
+    """Return the options with their values, and the server's command.
+
+    Raises:
+        UsageError: An option is unknown, lacks its value, or is given twice.
+
+    """
     values: dict[str, list[str]] = {}
     rest = list(arguments)
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -117,7 +124,7 @@ def split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
         if name in SWITCHES and not equals:
             values[name] = []
         elif name in TAKE_A_VALUE:
-            # A value that is joined to its name may look like anything.
+            # Joined with "=", a value may look like anything, an option included.
             value = value if equals and value else _take_value(name, [] if equals else rest)
             _add(values, name, value)
         else:
@@ -129,39 +136,45 @@ def _take_value(name: str, rest: list[str]) -> str:
     if not rest or rest[0] in {"--", ""}:
         raise UsageError(
             f"{name} needs a value",
-            fix=f"write {name} VALUE before the server's command (see mcp-launch run --help)",
+            fix=f"write {name} VALUE before the server's command (mcp-launch run --help)",
         )
     return rest.pop(0)
 
 
 def _add(values: dict[str, list[str]], name: str, value: str) -> None:
     if name in values and name not in MAY_REPEAT:
-        raise UsageError(f"{name} was given twice", fix=f"keep one {name}")
+        raise UsageError(f"{name} was given twice", fix=f"remove one {name}")
     values.setdefault(name, []).append(value)
 
 
 def _unknown_option(word: str) -> UsageError:
     name = word.partition("=")[0]
     if name in SWITCHES:
-        return UsageError(f"{name} takes no value", fix=f"write {name} alone")
+        return UsageError(f"{name} takes no value", fix=f"write {name} without a value")
     near = suggest(name, (*TAKE_A_VALUE, *SWITCHES))
     error = UsageError(
         f"unknown option {name}",
-        fix=f"{near}options of the server go after its command: mcp-launch run -- COMMAND {name}",
+        fix=f"{near}put the server's options after its command: mcp-launch run -- COMMAND {name}",
     )
     error.suggestion = near
     return error
 
 
-def read_twins(environ: Mapping[str, str]) -> dict[str, list[str] | None]:
-    """Return the options that the environment has; None where it says no to one."""
+def read_variables(environ: Mapping[str, str]) -> dict[str, list[str] | None]:
+    """Return the options that the environment sets; None for a switch that it turns off.
+
+    Raises:
+        UsageError: The variable of a switch is neither a yes nor a no.
+
+    """
     values: dict[str, list[str] | None] = {}
     for option in (*TAKE_A_VALUE, *SWITCHES):
-        twin = name_twin(option)
-        text = environ.get(twin, "")
+        variable = name_variable(option)
+        text = environ.get(variable, "")
         if option in SWITCHES and text.lower() not in (*_YES, *_NO):
             raise UsageError(
-                f"{twin}={text}: neither yes nor no", fix=f"write {twin}=1 or {twin}=0"
+                f"{variable}={text}: neither yes nor no",
+                fix=f"write {variable}=1 or {variable}=0",
             )
         if option in MAY_REPEAT:
             values[option] = [part for part in text.split(",") if part]
@@ -172,6 +185,6 @@ def read_twins(environ: Mapping[str, str]) -> dict[str, list[str] | None]:
     return values
 
 
-def name_twin(option: str) -> str:
-    """Return the variable that stands for an option."""
+def name_variable(option: str) -> str:
+    """Return the name of the variable that sets an option."""
     return f"MCP_LAUNCH_{option[2:].replace('-', '_').upper()}"

@@ -1,7 +1,12 @@
-"""What will be started: command, directory, environment, decided from facts alone.
+"""Decide what to start: the command, its directory and its environment.
 
-Pure, so that policy is tested as tables and can be explained without starting anything:
-the facts come in, the only look at the world is "is this a directory?" (in `place`).
+`decide` is pure, so that its policy can be tested as tables, and explained (`mcp-launch env`)
+without starting anything: the facts come in as arguments, and the only question to the system is
+whether a path is a directory. `find_program` looks for the command's file.
+
+The server's variables are set in this order, each step overriding those before it: what it
+inherits, whole dotenv files, its identity (MCP_LAUNCH_* and the host's own names), what the
+user asked for by name, PWD.
 """
 
 from __future__ import annotations
@@ -23,16 +28,30 @@ if TYPE_CHECKING:
     from mcp_launch.launch.profile import Profile
     from mcp_launch.values import Variable
 
-    # Which kind of variable holds a wrong value; one that was asked for outweighs a default.
+    # Which kind of variable holds a wrong value; a requested one outweighs a default.
     Wrong = Literal["default", "requested"] | None
 
 
-# The sources that a call can correct.
-_TOLD_LATER = ("session", "thread")
+# The sources whose values a call can correct.
+_CORRECTED_BY_CALLS = ("session", "thread")
+
+# The PATH that exec's own search uses when the variable is not set.
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+# How to get a value from each source; any other source is a fact of the session.
+_WAYS_OUT = {
+    "local": "set it in the `env` of the host's entry (hosts remove most variables)",
+    "dotenv": "add it there, or name the right file with --dotenv FILE",
+    "project_root": "start the host inside a project",
+    "thread": "start the server from a Codex thread without --direct and --when-unknown fail "
+    "(the first call names the thread), or set default or required = false in the profile",
+    "session": "remove --direct and --when-unknown fail, so that the server gets the launch's own "
+    "id until a call names the session",
+}
 
 
 class Dotenv:
-    """The values of dotenv files, and which files those are."""
+    """The values of dotenv files, and the names of the files."""
 
     __slots__ = ("searched", "values")
 
@@ -41,20 +60,20 @@ class Dotenv:
         self.searched = searched
 
 
-class Held:
-    """What a server's environment tells it of its session and thread."""
+class IdentityInEnvironment:
+    """The session and thread ids that a server's environment holds."""
 
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
-        self._values: list[tuple[str, str, bool]] = []  # source, value, is it asked for
+        self._values: list[tuple[str, str, bool]] = []  # source, value, is_requested
 
     def add(self, source: str, value: str, *, is_requested: bool) -> None:
-        """Note a variable's value, and whether somebody asked for it."""
+        """Add a variable's value, and whether the user asked for the variable."""
         self._values.append((source, value, is_requested))
 
     def find_wrong(self, session: str | None, thread: str | None) -> Wrong:
-        """Tell whether a value is another than these, and of which kind of variable."""
+        """Return the kind of variable that differs from these ids; None if none does."""
         truth = {"session": session, "thread": thread}
         wrong: Wrong = None
         for source, value, is_requested in self._values:
@@ -64,7 +83,7 @@ class Held:
 
 
 class Plan:
-    """What the guardian is told to start."""
+    """What the guardian is to start."""
 
     __slots__ = (
         "argv",
@@ -80,14 +99,14 @@ class Plan:
 
     def __init__(self, argv: list[str], cwd: Found, environ: dict[str, str]) -> None:
         self.argv = argv
-        self.program = argv[0]  # its file, once `command` has found it
+        self.program = argv[0]  # its file, once `find_program` has found it
         self.cwd = cwd
-        self.place_note = ""  # which home that is, if it is one and nobody asked for it
+        self.place_note = ""  # what kind of home cwd is, if it is one that nobody asked for
         self.environ = environ
-        self.held = Held()
+        self.held = IdentityInEnvironment()
         self.set_variables: dict[str, str] = {}  # name: origin
         self.unset_variables: list[str] = []
-        self.kept_back: dict[str, str] = {}  # by --pass-env; name: why
+        self.kept_back: dict[str, str] = {}  # by --pass-env; name: reason
 
 
 def decide(
@@ -97,11 +116,11 @@ def decide(
     dotenv: Dotenv,
     is_directory: Callable[[str], bool] = os.path.isdir,
 ) -> Plan:
-    """Return what to start.
+    """Return the plan for a launch.
 
     Raises:
         PlaceRefused: The directory is missing, or is not the session's.
-        SourceMissing: A source that was asked for has no value.
+        SourceMissing: A requested source has no value.
 
     """
     cwd = environment.decide_cwd(
@@ -114,19 +133,19 @@ def decide(
     plan = Plan(profile.command, cwd, dict(environ))
     _keep_back(plan, profile, context)
     plan.place_note = environment.note_home(profile.cwd, cwd, context)
-    _drop_strangers(plan, context)
+    _drop_foreign_variables(plan, context)
     named = any(variable.source == "dotenv" for variable in profile.env.values())
     if profile.dotenv and not named:
         for name, text in dotenv.values.items():
-            if text is not None:  # a bare NAME without "=" declares nothing
+            if text is not None:  # a bare NAME without "=" sets nothing
                 _set(plan, name, Found(text, dotenv.searched))
-    # After a whole file, which may not speak of identity; before what is asked for by name.
+    # After a whole file, which must not set the identity; before what is requested by name.
     for name, found in list_defaults(context).items():
         if isinstance(found, Found):
             _set(plan, name, found)
-    _set_what_is_asked_for(plan, profile, context, environ, dotenv)
-    _note_identity(plan, profile, context)
-    # A shell would say so; a server that trusts PWD must not be led elsewhere.
+    _set_requested(plan, profile, context, environ, dotenv)
+    _record_identity(plan, profile, context)
+    # As a shell does: the inherited PWD names another directory, and some servers trust it.
     if cwd.value:
         _set(plan, "PWD", cwd)
     return plan
@@ -141,7 +160,30 @@ def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
         del plan.environ[name]
 
 
-def _set_what_is_asked_for(
+def _drop_foreign_variables(plan: Plan, context: Context) -> None:
+    """Remove variables that another host, or an outer launch, set for its own server."""
+    for name in list(plan.environ):
+        # Some shells export a variable with an empty name, which exec refuses.
+        if not name or is_own_variable(name):
+            del plan.environ[name]
+    for name in hosts.list_foreign_variables(context.host.value):
+        if plan.environ.pop(name, None) is not None:
+            plan.unset_variables.append(name)
+
+
+def list_defaults(context: Context) -> dict[str, Found | Missing]:
+    """Return the variables that every server gets unasked, known or missing."""
+    return {
+        "MCP_LAUNCH_ID": context.launch,
+        "MCP_LAUNCH_HOST": context.host,
+        "MCP_LAUNCH_SESSION_ID": context.session,
+        "MCP_LAUNCH_THREAD_ID": context.thread,
+        "MCP_LAUNCH_PROJECT_ROOT": context.project_root,
+        **context.facts.default_variables(context.session, context.thread),
+    }
+
+
+def _set_requested(
     plan: Plan, profile: Profile, context: Context, environ: Mapping[str, str], dotenv: Dotenv
 ) -> None:
     for name, text in profile.literals.items():
@@ -154,7 +196,7 @@ def _set_what_is_asked_for(
             plan.environ.pop(name, None)
 
 
-def resolve(  # noqa: PLR0913, PLR0917  # all that a value can come from
+def resolve(  # noqa: PLR0913, PLR0917  # everything that a value can come from
     variable: Variable,
     plan: Plan,
     profile: Profile,
@@ -162,7 +204,7 @@ def resolve(  # noqa: PLR0913, PLR0917  # all that a value can come from
     environ: Mapping[str, str],
     dotenv: Dotenv,
 ) -> Found | Missing:
-    """Return the value of a variable that somebody asked for."""
+    """Return the value of a requested variable."""
     if variable.source == "local":
         value = _pick(variable.sought, environ, "the launcher's environment")
     elif variable.source == "dotenv":
@@ -172,41 +214,6 @@ def resolve(  # noqa: PLR0913, PLR0917  # all that a value can come from
     if isinstance(value, Missing) and variable.default is not None:
         return Found(variable.default, f"its default ({'; '.join(value.searched)})")
     return value
-
-
-def _note_identity(plan: Plan, profile: Profile, context: Context) -> None:
-    """Note what the environment holds of session and thread: a call may tell otherwise."""
-    for source in _TOLD_LATER:
-        fact = getattr(context, source)
-        if isinstance(fact, Found):
-            plan.held.add(source, fact.value, is_requested=False)
-        for name, variable in profile.env.items():
-            is_left_out = name not in plan.environ and source not in context.facts.told_later
-            if variable.source == source and not is_left_out:
-                plan.held.add(source, plan.environ.get(name, ""), is_requested=True)
-
-
-def _drop_strangers(plan: Plan, context: Context) -> None:
-    """Take out what another host, or an outer launch, told somebody else."""
-    for name in list(plan.environ):
-        # A name that is empty is one that exec refuses; some shells export it.
-        if not name or is_own_variable(name):
-            del plan.environ[name]
-    for name in hosts.list_foreign_variables(context.host.value):
-        if plan.environ.pop(name, None) is not None:
-            plan.unset_variables.append(name)
-
-
-def list_defaults(context: Context) -> dict[str, Found | Missing]:
-    """Return what every server gets without asking, as far as it is known."""
-    return {
-        "MCP_LAUNCH_ID": context.launch,
-        "MCP_LAUNCH_HOST": context.host,
-        "MCP_LAUNCH_SESSION_ID": context.session,
-        "MCP_LAUNCH_THREAD_ID": context.thread,
-        "MCP_LAUNCH_PROJECT_ROOT": context.project_root,
-        **context.facts.default_variables(context.session, context.thread),
-    }
 
 
 def _find_fact(
@@ -228,13 +235,13 @@ def _find_fact(
         return fact  # the server can start without it
     why = "; ".join(fact.searched)
     if variable.source in context.facts.told_later:
-        # A call will tell, but a server may not start without it. On the direct wire no call
-        # is seen.
-        until = Found(context.launch.value, f"the launch's own id until a call tells ({why})")
+        # A call will name it, but a server may not start without a value. On the direct wire
+        # we see no calls.
+        until = Found(context.launch.value, f"the launch's own id until a call names it ({why})")
         return fact if profile.direct else until
     if variable.source == "session":
-        # No call ever will, and a server that wants some id of its own works with this one.
-        return Found(context.launch.value, f"the launch's own id in place of a session's ({why})")
+        # No call ever will. A server that only needs some id of its own works with this one.
+        return Found(context.launch.value, f"the launch's own id instead of a session's ({why})")
     return fact
 
 
@@ -249,19 +256,20 @@ def _require(name: str, source: str, found: Found | Missing) -> Found:
     raise SourceMissing(
         f"no value for {name}: source `{source}` has none ({'; '.join(found.searched)})",
         fix=_WAYS_OUT.get(source, "start the server from a session of its host")
-        + f", or do not ask for {name} (--env, MCP_LAUNCH_ENV, profile)",
+        + f", or stop asking for {name} (--env, MCP_LAUNCH_ENV, profile)",
     )
 
 
-_WAYS_OUT = {
-    "local": "set it in the `env` of the host's entry (hosts clear most variables)",
-    "dotenv": "add it there, or name the right file with --dotenv FILE",
-    "project_root": "start the host inside a project",
-    "thread": "start the server from a Codex thread, whose first call tells it (but not with "
-    "--direct or --when-unknown fail), or give it a default or required = false in the profile",
-    "session": "leave out --direct and --when-unknown fail, so that the launch's own id stands "
-    "for it until a call names it",
-}
+def _record_identity(plan: Plan, profile: Profile, context: Context) -> None:
+    """Record the session and thread in the environment; a later call may contradict them."""
+    for source in _CORRECTED_BY_CALLS:
+        fact = getattr(context, source)
+        if isinstance(fact, Found):
+            plan.held.add(source, fact.value, is_requested=False)
+        for name, variable in profile.env.items():
+            is_left_out = name not in plan.environ and source not in context.facts.told_later
+            if variable.source == source and not is_left_out:
+                plan.held.add(source, plan.environ.get(name, ""), is_requested=True)
 
 
 def _set(plan: Plan, name: str, found: Found) -> None:
@@ -269,16 +277,12 @@ def _set(plan: Plan, name: str, found: Found) -> None:
     plan.set_variables[name] = found.origin
 
 
-# What exec's own search uses when PATH is not set.
-_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-
-
 def find_program(name: str, path: str | None, cwd: str) -> str:
-    """Return the program's file.
+    """Return the file of the server's program.
 
     Raises:
         CommandNotFound: There is no such file.
-        NotExecutable: There is, but it may not be run.
+        NotExecutable: The file exists but cannot be run.
 
     """
     if "/" in name:

@@ -1,4 +1,10 @@
-"""What the user wants for a server: options of `run`, their twins, and profiles in files."""
+"""What the user wants for a server: options, environment variables, and profile files.
+
+`load` joins them. Precedence: option, variable, project file, user file, and the `[defaults]`
+of the user file. Files name commands to run: the user's must not be writable by others, and a
+project's counts only once the user has trusted its content (`mcp-launch trust`). A launch parses
+a file only if it has changed; otherwise the record in `state.profile_cache` is enough.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +24,15 @@ if TYPE_CHECKING:
 
     from mcp_launch.state.profile_cache import Record
 
+USER_FILE = ".config/mcp-launch/config.toml"
+PROJECT_FILE = ".mcp-launch.toml"
+
+# The table of the user's file that applies to every server.
+DEFAULTS = "[defaults]"
+
 
 class Profile:
-    """What the user wants, every value checked."""
+    """What the user wants; every value has been checked."""
 
     __slots__ = (
         "command",
@@ -47,7 +59,7 @@ class Profile:
         self, values: Mapping[str, list[str]], command: list[str], records: list[Record]
     ) -> None:
         self.command = command
-        self.passed_over = ""  # why a project's file was not used
+        self.passed_over = ""  # why the project's file was not used
         self.server = _last(values, "--server") or command[0].rpartition("/")[2]
         self.literals: dict[str, str] = {}
         self.env: dict[str, Variable] = {}
@@ -60,7 +72,7 @@ class Profile:
         self.dotenv = list(values.get("--dotenv", []))
         self.pass_env = _split_passed(_last(values, "--pass-env") or "all")
         self.cwd = _last(values, "--cwd") or "session"
-        self.cwd_origin = "--cwd"  # where a directory was named
+        self.cwd_origin = "--cwd"  # where the user named the directory
         self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
         self.when_unknown = _choose(values, "--when-unknown")
@@ -87,32 +99,31 @@ def load(
     *,
     is_launch: bool = True,
 ) -> Profile:
-    """Return the profile that the words after `run`, the environment and files ask for.
+    """Return the profile from the arguments of `run`, the environment and the files.
 
-    A project's file is looked at only for a server that has a name; `find_place` tells where
-    its session works, and so which project's. One that nobody ever trusted cannot stop a
-    server that does not need it: the launch goes on without, unless it is to be strict.
+    A project's file is read only for a server that has a name; `find_place` returns where its
+    session works, which determines the project. A file that was never trusted cannot stop a
+    server that does not need it: the launch continues without it, unless it is strict.
 
     Raises:
-        UsageError: A word makes no sense; the text says which and what would.
-        ProfileRefused: A file makes no sense, or may not be used.
+        UsageError: An argument or a variable is invalid.
+        ProfileRefused: A file is invalid, or may not be used.
 
     """
     given, command = options.split(arguments)
-    twins = options.read_twins(environ)
+    variables = options.read_variables(environ)
     server = name_server(given, environ)
-    users = look_at_users(server, environ, is_launch=is_launch)
+    users = read_user_profile(server, environ, is_launch=is_launch)
     records = list(users.values())
     untrusted: ProfileUntrusted | None = None
     if server:
         try:
-            own = look_at_projects(server, environ, find_place(), is_launch=is_launch)
+            own = read_project_profile(server, environ, find_place(), is_launch=is_launch)
             records += [own] if own else []
         except ProfileUntrusted as refused:
             untrusted = refused
-    values = _join([record.options for record in records], twins, given)
-    for record in reversed(records):
-        command = command or record.command
+    values = _join([record.options for record in records], variables, given)
+    command = command or next((one.command for one in reversed(records) if one.command), [])
     if untrusted is not None and (not command or "--strict" in values):
         raise untrusted
     if not command:
@@ -122,19 +133,19 @@ def load(
         )
     wanted = Profile(values, command, records)
     if "--cwd" not in given:
-        twin = options.name_twin("--cwd")
-        wanted.cwd_origin = twin if twins.get("--cwd") else "the profile"
+        variable = options.name_variable("--cwd")
+        wanted.cwd_origin = variable if variables.get("--cwd") else "the profile"
     if untrusted is not None:
         wanted.passed_over = untrusted.problem
-        trace.note(f"goes on without the project's profile: {untrusted.problem}")
+        trace.note(f"continues without the project's profile: {untrusted.problem}")
     return wanted
 
 
 def check(words: list[str]) -> None:
-    """See that options of `run` make sense, whatever the server and its profile.
+    """Check options of `run`, whatever the server and its profile.
 
     Raises:
-        UsageError: One does not.
+        UsageError: One is invalid.
 
     """
     given, _ = options.split(words)
@@ -143,24 +154,24 @@ def check(words: list[str]) -> None:
 
 def _join(
     files: list[dict[str, list[str] | None]],
-    twins: Mapping[str, list[str] | None],
+    variables: Mapping[str, list[str] | None],
     given: Mapping[str, list[str]],
 ) -> dict[str, list[str]]:
-    """Return the options of all layers, the more important last."""
+    """Return the options of all layers; a later layer overrides an earlier one."""
     values: dict[str, list[str]] = {}
-    for layer in (*files, twins, given):
+    for layer in (*files, variables, given):
         for name, texts in layer.items():
             if texts is None:
                 values.pop(name, None)
             else:
-                # All count where several may be given; of one name, the last layer's is the last.
+                # Options that may repeat add up; for one variable name the last one counts.
                 values[name] = [*values.get(name, []), *texts] if name in MAY_REPEAT else texts
     return values
 
 
 def name_server(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> str:
-    """Return the name under which files speak of a server; empty: it has none."""
-    return _last(given, "--server") or environ.get(options.name_twin("--server"), "")
+    """Return the server's name in profile files; empty if it has none."""
+    return _last(given, "--server") or environ.get(options.name_variable("--server"), "")
 
 
 def _no_command(
@@ -172,7 +183,7 @@ def _no_command(
     if has_profile:
         return UsageError(f"the profile of {server} has no command", fix=f"add one, or {how}")
     return UsageError(
-        f"no profile has a server {server}, and no command was given",
+        f"no profile defines the server {server}, and no command was given",
         fix=f"{suggest(server, list_known())}"
         f"add [servers.{server}] to ~/.config/mcp-launch/config.toml, or {how}",
     )
@@ -183,18 +194,18 @@ def _last(values: Mapping[str, list[str]], name: str) -> str:
 
 
 def _split_passed(text: str) -> list[str]:
-    # A slip would be taken for a name, and the server would get next to nothing.
+    # A misspelt word would count as a variable name, and the server would get almost nothing.
     is_word = text not in {"all", "safe"} and text.islower()
     if is_word and (near := suggest(text, ("all", "safe"))):
         raise UsageError(
             f"--pass-env (or MCP_LAUNCH_PASS_ENV) does not take {text}",
-            fix=f"{near}it takes all, safe, or names of variables",
+            fix=f"{near}write all, safe, or names of variables",
         )
     return text.split(",")
 
 
 def _split_variable(text: str) -> tuple[str, str]:
-    # What stands behind "=" is not repeated: somebody may have put a secret there.
+    # The text after "=" is not repeated in errors: it may be a secret.
     name, equals, source = text.strip().partition("=")
     if not equals or not name or not name.replace("_", "a").isalnum() or name[0].isdigit():
         raise UsageError(
@@ -206,7 +217,7 @@ def _split_variable(text: str) -> tuple[str, str]:
         raise UsageError(
             f"the variable {name} (--env, MCP_LAUNCH_ENV) asks for a source that does not exist",
             fix=f"{suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
-            "a fixed value belongs into the `env` of the host's own entry",
+            "put a fixed value into the `env` of the host's own entry",
         )
     return name, source
 
@@ -217,28 +228,21 @@ def _choose(values: Mapping[str, list[str]], option: str) -> str:
     if word not in known:
         choices = [choice for choice in known if choice]
         raise UsageError(
-            f"{option} (or {options.name_twin(option)}) does not take {word}",
-            fix=f"{suggest(word, choices)}it takes {', '.join(choices)}",
+            f"{option} (or {options.name_variable(option)}) does not take {word}",
+            fix=f"{suggest(word, choices)}write one of {', '.join(choices)}",
         )
     return word
 
 
-USER_FILE = ".config/mcp-launch/config.toml"
-PROJECT_FILE = ".mcp-launch.toml"
-
-# The table of the user's file that speaks of every server.
-DEFAULTS = "[defaults]"
-
-
-def look_at_users(
+def read_user_profile(
     server: str, environ: Mapping[str, str], *, is_launch: bool = True
 ) -> dict[str, Record]:
-    """Return what the user's file says: of every server, then of this one, by its tables.
+    """Return the tables of the user's file for every server, and for this one.
 
-    Only a launch keeps records of files; who merely looks leaves nothing behind.
+    Only a launch keeps records of files; a command that only reads leaves nothing behind.
 
     Raises:
-        ProfileRefused: It makes no sense, or others can write it.
+        ProfileRefused: It is invalid, or others can write to it.
 
     """
     path = locate_user_file(environ)
@@ -249,18 +253,18 @@ def look_at_users(
     kept = _read(path, environ, is_projects=False, is_launch=is_launch)
     from mcp_launch.state.profile_cache import Record
 
-    told = {DEFAULTS: kept["defaults"], name_table(server): kept["servers"].get(server)}
-    return {table: Record(one) for table, one in told.items() if one}
+    tables = {DEFAULTS: kept["defaults"], name_table(server): kept["servers"].get(server)}
+    return {name: Record(table) for name, table in tables.items() if table}
 
 
-def look_at_projects(
+def read_project_profile(
     server: str, environ: Mapping[str, str], place: str, *, is_launch: bool = True
 ) -> Record | None:
-    """Return what the file of the project in which a session works says of a server.
+    """Return what the file of the session's project sets for a server; None for nothing.
 
     Raises:
-        ProfileUntrusted: It may not be used, and never was.
-        ProfileRefused: It was used, and now makes no sense or is not trusted any more.
+        ProfileUntrusted: It may not be used, and was never trusted.
+        ProfileRefused: It was trusted, and now is invalid or has changed.
 
     """
     path = locate_project_file(place)
@@ -274,7 +278,7 @@ def look_at_projects(
     try:
         refuse_foreign(path, place)
         if _look(path) is None:
-            return None  # removed just now, or a link to nothing
+            return None  # just removed, or a dangling link
         kept = _read(path, environ, is_projects=True, is_launch=is_launch)
     except ProfileRefused as refused:
         raise refusal(
@@ -284,18 +288,18 @@ def look_at_projects(
             line=refused.line,
             column=refused.column,
         ) from None
-    told = kept["servers"].get(server)
-    if told and not kept["trusted"]:
+    table = kept["servers"].get(server)
+    if table and not kept["trusted"]:
         since = " since it was changed" if kept["was_trusted"] else ""
         raise refusal(
-            f"{path} sets up the server {server}, but you have not said that you trust it{since}",
+            f"{path} configures the server {server}, but you have not trusted it{since}",
             fix=f"read it, then run: mcp-launch trust {quote(path)}",
         )
-    return profile_cache.Record(told) if told else None
+    return profile_cache.Record(table) if table else None
 
 
 def list_known(environ: Mapping[str, str], place: str) -> list[str]:
-    """Return the servers that any file has, as far as files were read."""
+    """Return the servers in the files that have a record."""
     from mcp_launch.state import profile_cache
 
     files = (locate_user_file(environ), locate_project_file(place))
@@ -304,19 +308,19 @@ def list_known(environ: Mapping[str, str], place: str) -> list[str]:
 
 
 def name_table(server: str) -> str:
-    """Return the table that speaks of one server."""
+    """Return the table of one server."""
     return f"[servers.{server}]"
 
 
 def locate_user_file(environ: Mapping[str, str]) -> str:
-    """Return the path of the user's profiles; not below XDG_*, which Codex does not pass on."""
+    """Return the path of the user's file; XDG_* is ignored, as Codex does not pass it on."""
     return f"{find_home_directory(environ)}/{USER_FILE}"
 
 
 def locate_project_file(place: str) -> str:
-    """Return where the profiles of a session's project would be; nothing outside of projects.
+    """Return the path of the project's file, whether or not it exists; empty outside projects.
 
-    By the real path of the project: trust belongs to the directory, whatever leads to it.
+    The project's real path: trust belongs to the directory, whichever link leads to it.
     """
     root = find_project_root(place)
     if not isinstance(root, Found):
@@ -327,36 +331,35 @@ def locate_project_file(place: str) -> str:
 def refuse_foreign(path: str, place: str = "") -> None:
     """Refuse a project's file that is not the project's own, or not this session's.
 
-    What a file says is run where the session works: words that are harmless in one project
-    (`./tools/server`, `npm run mcp`) may run anything in another. So neither may a link bring
-    in another project's file, nor one lead the session out of the project.
+    Its commands run where the session works: what is harmless in one project (`npm run mcp`) may
+    run anything in another. So no link may bring in another project's file, or lead out of it.
 
     Raises:
-        ProfileRefused: It is a link out of the project, or the session is not in there.
+        ProfileRefused: It is a link out of the project, or the session works outside of it.
 
     """
     root = os.path.dirname(path)
     if os.path.islink(path) and not is_inside(path, [root]):
         raise ProfileRefused(
             f"{path} is a link to {os.path.realpath(path)}, which is outside of the project",
-            fix="replace the link by a file of the project's own",
+            fix="replace the link with a file in the project",
         )
     if place and not is_inside(place, [root]):
         raise ProfileRefused(
-            f"{path} is not used in {os.path.realpath(place)}, where a link led the session: "
-            "that is outside of the project",
+            f"{path} does not apply in {os.path.realpath(place)}: a link led the session there, "
+            "outside of the project",
             fix="start the session in the project itself",
         )
 
 
 def refuse_if_others_can_write(path: str, status: os.stat_result) -> None:
-    """Refuse a file through which somebody else could run commands as this user."""
-    from mcp_launch.state import OTHERS_CAN_WRITE
-
+    """Refuse a file that would let another user run commands as this one."""
     if not hasattr(os, "geteuid"):
         return  # Windows, where nothing is launched
     if status.st_uid not in {0, os.geteuid()}:
-        raise ProfileRefused(f"{path} belongs to another user", fix="replace it by one of your own")
+        raise ProfileRefused(f"{path} belongs to another user", fix="replace it with your own copy")
+    from mcp_launch.state import OTHERS_CAN_WRITE
+
     if status.st_mode & OTHERS_CAN_WRITE:
         raise ProfileRefused(
             f"{path} can be written by other users", fix=f"run: chmod go-w {quote(path)}"
@@ -367,7 +370,7 @@ def _look(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return None  # there is none
+        return None
     except OSError as error:
         raise ProfileRefused(
             f"{path} cannot be read: {error.strerror}", fix=f"run: chmod u+r {quote(path)}"
@@ -377,7 +380,7 @@ def _look(path: str) -> os.stat_result | None:
 def _read(
     path: str, environ: Mapping[str, str], *, is_projects: bool, is_launch: bool
 ) -> dict[str, Any]:
-    """Return the record of a file as it is now."""
+    """Return a record of the file's present content."""
     from mcp_launch.state import profile_cache
 
     kept = profile_cache.read(path, environ)
@@ -391,7 +394,7 @@ def _read(
 
 
 def quote(path: str) -> str:
-    """Return a path as a shell takes it."""
+    """Return a path quoted for a shell."""
     import shlex
 
     return shlex.quote(path)

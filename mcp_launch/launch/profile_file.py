@@ -1,4 +1,4 @@
-"""What a file with profiles says: every key is checked, and errors say where."""
+"""Parse a profile file: check every key, and report errors with line and column."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_launch.documents import toml
 from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
 from mcp_launch.launch import environment
-from mcp_launch.launch.options import CHOICES, SHARED_TWINS, SOURCES, SPELLINGS, is_own_variable
+from mcp_launch.launch.options import CHOICES, SHARED_VARIABLES, SOURCES, SPELLINGS, is_own_variable
 
 _T = TypeVar("_T")
 
@@ -23,26 +23,26 @@ KEYS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", *_CHO
 _KEYS_OF_ONE_SERVER = ("command", "args")
 _KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
 
-# Where a variable's name there may be another than the server's.
+# The sources in which a variable may have another name than it has in the server (`from`).
 _HAVE_NAMES = ("local", "dotenv")
 
 
 def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, Any]:
-    """Return what a file says: by server, and of every server.
+    """Return the settings in a file: `defaults`, and `servers` by name.
 
-    Only the user may speak of every server: a project's file speaks of those that it names.
+    Only the user's file may set defaults; a project's file must name each server.
 
     Raises:
-        ProfileRefused: It makes no sense; the text says where and what would.
+        ProfileRefused: It is invalid; the error says where, and what would be valid.
 
     """
     text, document, found = _decode(content, path)
-    # What is relative in a project's file is meant from there; else from the session's directory.
+    # A path in a project's file is relative to that file; else to the session's directory.
     checker = _Checker(text, path, found, os.path.dirname(path) if is_projects else "")
     if is_projects and "defaults" in document:
         raise checker.refuse(
             ("defaults",),
-            "a project's file has no [defaults]",
+            "a project's file cannot have [defaults]",
             fix="write [servers.NAME] for each server, or move it to ~/.config/mcp-launch/"
             "config.toml, where it applies to every server",
         )
@@ -65,15 +65,15 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ProfileRefused(
-            "this is not UTF-8", fix="save it as UTF-8", path=path, line=line
+            "not valid UTF-8", fix="save the file as UTF-8", path=path, line=line
         ) from None
     try:
         return text, *toml.read(text)
     except Unreadable as error:
         line, column = locate(text, error.offset)
         raise ProfileRefused(
-            f"this is not valid TOML: {error}",
-            fix="correct that line; strings need quotes, and every [table] its own heading",
+            f"not valid TOML: {error}",
+            fix="correct this line (strings need quotes; each [table] needs its own header)",
             path=path,
             line=line,
             column=column,
@@ -81,7 +81,7 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
 
 
 class _Checker:
-    """Takes values out of a document, and knows where they stand in the text."""
+    """Checks the values of a document; knows their positions in the text."""
 
     def __init__(self, text: str, path: str, found: list[Spot], base: str) -> None:
         self._text = text
@@ -103,7 +103,7 @@ class _Checker:
                 place = f"in [{'.'.join(map(str, where))}]" if where else "here"
                 raise self.refuse(
                     (*where, key),
-                    f"there is no key {key} {place}",
+                    f"unknown key {key} {place}",
                     fix=f"{suggest(key, known)}the keys are {', '.join(known)}",
                 )
 
@@ -121,7 +121,7 @@ class _Checker:
             if key in value:
                 raise self.refuse(
                     (*where, key),
-                    f"there is no {key} for every server",
+                    f"{key} cannot be set for every server",
                     fix=f"move {key} to the server's own [servers.NAME]",
                 )
         known = tuple(key for key in KEYS if key not in _KEYS_OF_ONE_SERVER)
@@ -157,11 +157,11 @@ class _Checker:
 
     def _take(self, where: Path, value: object, kind: type[_T], what: str) -> _T:
         if not isinstance(value, kind):
-            raise self.refuse(where, f"{_name(where)} takes {what}", fix=f"write {what} for it")
+            raise self.refuse(where, f"{_name(where)} must be {what}", fix=f"write {what}")
         return value
 
     def _take_text(self, where: Path, value: object) -> str:
-        text = self._take(where, value, str, "a text in quotes")
+        text = self._take(where, value, str, "a string in quotes")
         if not text or "\0" in text:
             raise self.refuse(where, f"{_name(where)} is empty", fix="write a value, or remove it")
         return str(text)
@@ -169,20 +169,18 @@ class _Checker:
     def _take_texts(self, where: Path, value: object) -> list[str]:
         if isinstance(value, str):
             return [self._take_text(where, value)]
-        values = self._take(where, value, list, "a text, or a list of texts")
+        values = self._take(where, value, list, "a string, or a list of strings")
         return [self._take_text((*where, index), one) for index, one in enumerate(values)]
 
     def _take_command(self, where: Path, table: dict[str, Any]) -> list[str]:
         if "command" not in table:
             if "args" in table:
-                raise self.refuse(
-                    (*where, "args"), "there are args, but no command", fix="add a command"
-                )
+                raise self.refuse((*where, "args"), "args without a command", fix="add a command")
             return []
         command = self._take_text((*where, "command"), table["command"])
-        args = self._take((*where, "args"), table.get("args", []), list, "a list of texts")
+        args = self._take((*where, "args"), table.get("args", []), list, "a list of strings")
         for index, word in enumerate(args):
-            self._take((*where, "args", index), word, str, "a list of texts")
+            self._take((*where, "args", index), word, str, "a string in quotes")
         return [command, *args]
 
     def _choose(self, where: Path, value: object) -> str:
@@ -193,7 +191,7 @@ class _Checker:
             raise self.refuse(
                 where,
                 f"{where[-1]} does not take {value}",
-                fix=f"{suggest(str(value), known)}it takes {', '.join(known)}",
+                fix=f"{suggest(str(value), known)}write one of {', '.join(known)}",
             )
         return str(value)
 
@@ -210,17 +208,21 @@ class _Checker:
                 raise self.refuse(
                     (*where, index),
                     "this is not a valid variable name",
-                    fix="write names, in which * may stand for anything",
+                    fix="write names, in which * may stand for any text",
                 )
         if {environment.ALL, environment.SAFE} & set(patterns):
-            raise self.refuse(where, "all and safe stand alone", fix='write pass_env = "safe"')
-        return patterns or ["PATH"]  # nothing but the basics
+            raise self.refuse(
+                where,
+                "all and safe cannot be combined with names",
+                fix='write pass_env = "safe", or only names',
+            )
+        return patterns or ["PATH"]  # an empty list: only BASICS, of which PATH is one
 
     def _take_literals(self, where: Path, value: object) -> dict[str, str]:
-        table = self._take(where, value, dict, "a table of texts")
+        table = self._take(where, value, dict, "a table of strings")
         for name, text in table.items():
             self._check_name((*where, name), name)
-            self._take((*where, name), text, str, "a text in quotes")
+            self._take((*where, name), text, str, "a string in quotes")
         return dict(table)
 
     def _take_variables(
@@ -232,7 +234,7 @@ class _Checker:
             here = (*where, index)
             name, facts = self._take_variable(here, one)
             if name in variables or name in literals:
-                raise self.refuse(here, f"{name} was given twice", fix="keep one of them")
+                raise self.refuse(here, f"{name} was given twice", fix="remove one of them")
             variables[name] = facts
         return variables
 
@@ -249,13 +251,13 @@ class _Checker:
         if "from" in table and source not in _HAVE_NAMES:
             raise self.refuse(
                 (*where, "from"),
-                f"the source {source} has no names",
-                fix=f"remove `from`; it goes with {' and '.join(_HAVE_NAMES)}",
+                f"`from` does not apply to the source {source}",
+                fix=f"remove `from`; only {' and '.join(_HAVE_NAMES)} take it",
             )
         default = table.get("default")
         if default is not None:
-            self._take((*where, "default"), default, str, "a text in quotes")
-        # As in Codex: what is passed on from our own environment may be missing.
+            self._take((*where, "default"), default, str, "a string in quotes")
+        # As in Codex: a variable of our own environment may be missing.
         required = table.get("required", source != "local")
         self._take((*where, "required"), required, bool, "true or false")
         return name, [source, sought, default, required]
@@ -264,11 +266,13 @@ class _Checker:
         if not isinstance(value, str) or not _NAME.fullmatch(value):
             raise self.refuse(
                 where,
-                "this is not a valid variable name",  # which may be a secret in the wrong place
-                fix="write letters, digits and _, no digit first",
+                "this is not a valid variable name",  # not shown: it may be a misplaced secret
+                fix="use letters, digits and _, and do not begin with a digit",
             )
-        if is_own_variable(value) or value in SHARED_TWINS:
-            raise self.refuse(where, f"{value} is the launcher's own", fix="give it another name")
+        if is_own_variable(value) or value in SHARED_VARIABLES:
+            raise self.refuse(
+                where, f"{value} is reserved for mcp-launch", fix="choose another name"
+            )
         return value
 
     def _take_source(self, where: Path, value: object) -> str:
@@ -276,9 +280,9 @@ class _Checker:
         if source not in SOURCES:
             raise self.refuse(
                 where,
-                "there is no such source",
+                "unknown source",
                 fix=f"{suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
-                "a fixed value belongs into `env`",
+                "put a fixed value into `env`",
             )
         return source
 

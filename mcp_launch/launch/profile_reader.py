@@ -1,4 +1,7 @@
-"""Read a file with profiles, and keep a record of it that a launch can read quickly."""
+"""Parse a profile file and keep a record of it, which a launch can read quickly.
+
+Only here is TOML parsed on the launch path: for a file that is new or has changed.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ _OLD_NAME = re.compile(r"[0-9a-f]{8}\.json")
 def keep(
     path: str, environ: Mapping[str, str], before: dict[str, Any] | None, *, is_projects: bool
 ) -> dict[str, Any]:
-    """Read a file and keep a record of it."""
+    """Parse a file, keep a record of it, and return the record."""
     record = read(path, before, is_projects=is_projects)
     write(record, environ)
     return record
 
 
 def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict[str, Any]:
-    """Read a file and return its record; trust in it lasts as long as its content."""
+    """Parse a file and return its record; trust ends when the content changes."""
     content = profile_cache.read_file(path)
     digest = profile_cache.digest(content)
     was_trusted = bool(before and before["trusted"])
@@ -43,19 +46,19 @@ def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict
 
 
 def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
-    """Keep a record; a launch goes on without it if that cannot be done."""
+    """Write a record; return False if that fails, which a launch can live with."""
     name = profile_cache.name_record(record["path"], environ)
     try:
         state.make_private(os.path.dirname(name))
         state.write_whole(name, json.dumps(record).encode())
         _prune(os.path.dirname(name))
     except OSError:
-        return False  # the disk is full, or the home cannot be written
+        return False  # the disk is full, or the home is not writable
     return True
 
 
 def _prune(directory: str) -> None:
-    """Remove what an older version kept, under a name that two files could share."""
+    """Remove the records of an older version, whose names two files could share."""
     for name in os.listdir(directory):
         if not _OLD_NAME.fullmatch(name):
             continue

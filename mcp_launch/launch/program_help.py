@@ -1,4 +1,4 @@
-"""What to say when the server's program is not found: what is near, where it may be instead.
+"""Explain why the server's program was not found, and suggest where it is.
 
 Imported only then. Hosts hide what went wrong ("Tools: (none)"), so the fix has to be good.
 """
@@ -10,10 +10,10 @@ import os
 from mcp_launch.errors import CommandNotFound, NotExecutable
 from mcp_launch.values import find_home_directory
 
-# How much of PATH a message shows.
+# How many directories of PATH a message shows.
 _DIRECTORIES_SHOWN = 4
 
-# Programs that version managers put where only a login shell looks.
+# Programs that version managers install outside the PATH of a desktop application.
 _MANAGED = {
     "npx": "node",
     "node": "node",
@@ -26,10 +26,10 @@ _MANAGED = {
 
 
 def explain(name: str, directories: list[str], files: list[str]) -> CommandNotFound | NotExecutable:
-    """Return the error for a program that none of the files is, searched in the directories."""
+    """Return the error for a program that is not among the files of these directories."""
     if not name.strip():
         return CommandNotFound(
-            "the server's command is empty", fix="write the program that starts the server"
+            "the server's command is empty", fix="name the program that starts the server"
         )
     if not directories:
         return _explain_file(files[0], name)
@@ -47,19 +47,19 @@ def _explain_file(file: str, name: str) -> CommandNotFound | NotExecutable:
     if not os.path.exists(file):
         near = _list_near(os.path.basename(file), [os.path.dirname(file)])
         return CommandNotFound(
-            f"the server's command {name} does not exist: there is no file {file}",
+            f"the server's command {name} does not exist: no file {file}",
             fix=f"did you mean {' or '.join(near)}?" if near else "correct the path",
         )
     if not os.path.isfile(file):
-        return NotExecutable(f"{file} is not a file that can be run", fix="name the program's file")
-    return NotExecutable(f"{file} may not be executed", fix=f"chmod +x {file}")
+        return NotExecutable(f"{file} is not a regular file", fix="name the program's file")
+    return NotExecutable(f"{file} is not executable", fix=f"run: chmod +x {file}")
 
 
 def _suggest(name: str, directories: list[str]) -> str:
     ways = []
     first, *rest = name.split()
     if rest and any(os.path.isfile(f"{directory}/{first}") for directory in directories):
-        return f"write {first} alone as the command, and the rest as its arguments"
+        return f"set the command to {first}, and move the rest to its arguments"
     near = _list_near(name, directories)
     if near:
         ways.append(f"did you mean {' or '.join(near)}?")
@@ -69,14 +69,14 @@ def _suggest(name: str, directories: list[str]) -> str:
             f"the host's PATH lacks the directory of {_MANAGED[name]}: use {elsewhere}, "
             "or add a PATH to the entry's `env`"
             if elsewhere
-            else f"install {_MANAGED[name]}; if it is installed, use the absolute path "
+            else f"install {_MANAGED[name]}; if it is installed, use its absolute path "
             f"(`command -v {name}`), or add a PATH to the entry's `env`"
         )
     return " ".join(ways) or "install it, or give its absolute path"
 
 
 def _shorten(directories: list[str]) -> str:
-    """Return enough of PATH to know it by; a whole one buries the way out."""
+    """Return enough of PATH to recognise it; all of it would bury the fix."""
     rest = len(directories) - _DIRECTORIES_SHOWN
     shown = ":".join(directories[:_DIRECTORIES_SHOWN])
     return f"{shown} and {rest} more" if rest > 0 else shown
@@ -90,12 +90,12 @@ def _list_near(name: str, directories: list[str]) -> list[str]:
         try:
             names.update(os.listdir(directory))
         except OSError:
-            continue  # PATH often names directories that are not there
+            continue  # PATH often names directories that do not exist
     return get_close_matches(name, sorted(names), 2, 0.75)
 
 
 def _find_managed(name: str) -> str | None:
-    """Look where nvm, fnm, volta, mise, asdf, uv and Homebrew put their programs."""
+    """Return the program as nvm, fnm, volta, mise, asdf, uv or Homebrew install it."""
     home = find_home_directory(os.environ)
     places = [
         *_newest(f"{home}/.nvm/versions/node", "bin"),

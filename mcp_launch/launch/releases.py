@@ -1,6 +1,6 @@
-"""Which of two releases is newer.
+"""Compare version numbers.
 
-On the launch path it is used only to explain why a program was not found.
+A launch needs it only to explain why a program was not found.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def parse(text: str) -> Version | None:
-    """Return a release that can be compared with others; None if no number is in the text.
+    """Return a version that can be compared with others; None if the text has no number.
 
-    npm's names of releases to come (1.2.0-nightly.5) are more than Python knows. Whatever
-    they are called, they come before the release itself.
+    npm has names for pre-releases that Python's versions lack (1.2.0-nightly.5). Whatever the
+    name, a pre-release comes before the release itself.
     """
     import re
 

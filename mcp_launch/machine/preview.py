@@ -167,13 +167,13 @@ class Preview:
     def _resolve(self, sighting: Sighting) -> Context:
         situation, wanted = self.situation, self.wanted
         line = situation.line
-        sighting.list_confirmed_threads = lambda: launch.list_taken(
+        sighting.list_confirmed_threads = lambda: launch.list_taken_threads(
             situation.table, line, wanted, situation.environ
         )
         found = context.find_context(sighting, line)
         if situation.item is not None:
             _imagine(found, line)
-            found.imagine_host_environ(situation.around)
+            found.assume_host_environ(situation.around)
         try:
             if situation.item is None:
                 context.verify_lineage(situation.table, line, strict=wanted.strict)

@@ -72,7 +72,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             )
             if hosts.is_lost:
                 watch.lose_host()
-            elif hosts.needs_looking:
+            elif hosts.needs_polling:
                 watch.look_at(hosts)
             return _carry_to_the_end(watch)
         from mcp_launch.runtime import relay as guarded
@@ -96,7 +96,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         )
         if hosts.is_lost:
             relay.lose_host()
-        elif hosts.needs_looking:
+        elif hosts.needs_polling:
             relay.look_at(hosts)
         return _carry_to_the_end(relay)
     finally:

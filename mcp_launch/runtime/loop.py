@@ -137,7 +137,7 @@ class Attendant:
         """Have the server ended: its time to finish is over."""
         self.is_out_of_time = True
         trace.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
-        self.guardian.tell(guardian_process.INPUT_ENDED)
+        self.guardian.send(guardian_process.INPUT_ENDED)
 
     def describe_outcome(self) -> dict[str, object]:
         """Return what is known of the launch when it is over; see `state.outcome`."""
@@ -179,7 +179,7 @@ class Attendant:
         return self._leave_at is not None and time.monotonic() >= self._leave_at
 
     def _hear_guardian(self) -> None:
-        if not self.guardian.hear():
+        if not self.guardian.read_report():
             self.unwatch(self.guardian.report)
             self.guardian.finish()  # at once: if it was killed, there is work to do
             self._lose_guardian()
@@ -207,7 +207,7 @@ class Attendant:
                 self.rest()
                 continue
             trace.note(f"signal {number}: passed on to the server")
-            self.guardian.tell(number)
+            self.guardian.send(number)
             self.signalled = self.signalled or number
             self.leave_soon()
 

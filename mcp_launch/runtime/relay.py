@@ -323,4 +323,4 @@ class Relay(Attendant):
                 f"{text}",
                 fix="have the server log to stderr, or use --stdout auto",
             )
-            self.guardian.tell(SIGTERM)
+            self.guardian.send(SIGTERM)

@@ -245,7 +245,7 @@ class Complaints:
 
     def mark(self, line: bytes) -> None:
         """Show a line of the server's stdout that is not a message."""
-        self._log.mark(line)
+        self._log.add_noise(line)
         if len(self._outlet.pending) < _NOISE_LIMIT:
             said = line.rstrip(b"\r\n").decode(errors="backslashreplace").expandtabs()
             if len(self.first_noise) < _FIRST_NOISE:
@@ -256,7 +256,7 @@ class Complaints:
     def _read(self) -> None:
         if data := read(self.source):
             self.last_words = (self.last_words + data)[-_LAST_WORDS:]
-            self._log.hear(data)
+            self._log.add_stderr(data)
             self._outlet.put(data)
         else:
             self._attendant.unwatch(self.source)

@@ -1,4 +1,8 @@
-"""Our own files: where they are, and who may write them."""
+"""The state directory: where our files are, and how they are written and read safely.
+
+A file that another user could have written is never believed: for what these files say servers
+are ended, calls are routed and commands are run.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +15,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# Names the file that a launch writes its outcome to, if whoever starts it wants to know.
+# The variable that names a file for a launch's outcome, set by a program that wants to read it.
 OUTCOME = "MCP_LAUNCH_OUTCOME"
+
+# The permission bits that let group or others write.
+OTHERS_CAN_WRITE = 0o022
+
+# Far above the size of any lease or record. A larger file is not read.
+_TOO_LARGE = 16 << 20
 
 
 def find_directory(environ: Mapping[str, str]) -> str:
-    """Return the directory; not under XDG_*, which Codex does not pass on to its servers."""
+    """Return our state directory; XDG_* is ignored, as Codex does not pass it to servers."""
     home = find_home_directory(environ)
-    moved = environ.get("MCP_LAUNCH_HOME") or "~/.local/state/mcp-launch"
-    # Never relative to where we happen to run: that is somebody's project.
-    return os.path.join(home, expand_home(moved, home))
+    chosen = environ.get("MCP_LAUNCH_HOME") or "~/.local/state/mcp-launch"
+    # Relative to the home, never to the working directory, which is some project.
+    return os.path.join(home, expand_home(chosen, home))
 
 
 def find_leases(environ: Mapping[str, str]) -> str:
-    """Return where the leases are."""
+    """Return the directory of the leases."""
     return f"{find_directory(environ)}/leases"
 
 
@@ -34,7 +44,7 @@ def name_lease(environ: Mapping[str, str], launch: str) -> str:
 
 
 def make_directory(directory: str) -> None:
-    """Make our state directory so that nobody else can write into it, whatever the umask is."""
+    """Create our state directory, or secure it: no other user may write into it."""
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     try:
         os.mkdir(directory, 0o700)
@@ -43,27 +53,27 @@ def make_directory(directory: str) -> None:
 
 
 def secure(directory: str) -> None:
-    """Keep others from writing into our state directory, if it is there and ours.
+    """Remove write permission for others from our state directory, if it exists and is ours.
 
-    A sticky one (/tmp) is open to everybody on purpose: that is left to whoever named it.
+    A sticky directory (/tmp) is open to everybody on purpose, and stays as the user chose it.
     """
     try:
-        status = os.stat(f"{directory}/")  # fails for what is not a directory
+        status = os.stat(f"{directory}/")  # the slash makes it fail unless it is a directory
         is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
         if is_own and status.st_mode & 0o022 and not status.st_mode & 0o1000:
             os.chmod(directory, status.st_mode & 0o7755)
     except OSError:
-        pass  # whoever reads from it sees that it is not to be believed
+        pass  # `read` rejects the files in it
 
 
 def make_private(directory: str) -> None:
-    """Make a directory of our state that nobody else can look into, unless it is there."""
+    """Create a directory in our state that only this user can read, unless it exists."""
     if not os.path.isdir(directory):
         make_directory(os.path.dirname(directory))
         try:
             os.mkdir(directory, 0o700)
         except FileExistsError:
-            pass  # another launch was faster
+            pass  # another launch has just created it
 
 
 def write_whole(
@@ -74,12 +84,12 @@ def write_whole(
     is_lasting: bool = False,
     is_wanted: Callable[[], bool] | None = None,
 ) -> bool:
-    """Give a file another content, all of it or none; False if that is not wanted any more.
+    """Replace a file's content atomically; return False if `is_wanted` says no.
 
-    A draft beside it, on the same disk, is renamed over it: readers see the old content or
-    the new one, never a part. It is this user's alone, unless it is to be like another file.
-    `is_lasting` has it survive a power cut, which costs milliseconds. `is_wanted` is asked
-    last, when nothing remains to be done but the renaming.
+    A draft in the same directory is renamed over the file: readers see the old content or the
+    new, never a part. Only this user can read it, unless it is to be `like` another file.
+    `is_lasting` makes it survive a power cut, which costs milliseconds. `is_wanted` is called
+    last, immediately before the rename.
 
     Raises:
         OSError: It cannot be written; no draft is left.
@@ -109,25 +119,19 @@ def write_whole(
 
 
 def remove(path: str) -> None:
-    """Remove a file of ours, if it is there and can be."""
+    """Remove one of our files; ignore it if that fails."""
     try:
         os.unlink(path)
     except OSError:
         pass  # removed already, or never written
 
 
-OTHERS_CAN_WRITE = 0o022
-
-# No lease and no record comes near it.
-_TOO_LARGE = 16 << 20
-
-
 def read(path: str) -> bytes | None:
-    """Return a file's content; None if there is none, or somebody else may have written it."""
+    """Return a file's content; None if it is missing, or another user may have written it."""
     if not hasattr(os, "geteuid"):
         return None  # Windows, where nothing is launched
     try:
-        # Neither a link elsewhere nor a pipe that would have us wait.
+        # Do not follow a link elsewhere, and do not wait for the writer of a named pipe.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
@@ -146,7 +150,7 @@ def read(path: str) -> bytes | None:
 
 
 def is_own_directory(path: str) -> bool:
-    """Tell whether only this user can put files into a directory."""
+    """Return whether only this user can create files in a directory."""
     try:
         return is_own(os.stat(path))
     except OSError:
@@ -154,10 +158,10 @@ def is_own_directory(path: str) -> bool:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Tell whether something belongs to this user, and nobody else may write to it."""
+    """Return whether a file belongs to this user, and no other user can write to it."""
     return is_users(status) and not status.st_mode & OTHERS_CAN_WRITE
 
 
 def is_users(status: os.stat_result) -> bool:
-    """Tell whether something belongs to this user; Windows has no such owners."""
+    """Return whether a file belongs to this user; always True on Windows."""
     return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()

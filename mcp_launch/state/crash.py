@@ -1,4 +1,4 @@
-"""A fault of our own: one line for the person, and a file shaped as a bug report."""
+"""Report a bug of our own: one line for the user, and a file to send to the maintainers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from errno import EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC
 from mcp_launch import __version__, state
 from mcp_launch.errors import LaunchError
 
-# Not our fault, and not for the maintainers.
+# The system has run out of something. That is not a bug, and not for the maintainers.
 _EXHAUSTED = {EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC}
 
 
 def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
-    """Write the report and return what to tell. No variables in it: they may be secret."""
+    """Write a report and return the error to show; it holds no variables, which may be secret."""
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
         return LaunchError(
             f"out of system resources: {error.strerror}",
             fix="raise the limit on open files for the host that starts it (ulimit -n 256)"
             if error.errno == EMFILE
-            else "look at its limits (ulimit -a, df) and at what uses them up",
+            else "check the limits (ulimit -a, df) and what uses them up",
         )
     text = "\n".join(
         [
@@ -40,17 +40,17 @@ def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:
-        where = "run it again with a writable home to get a report"
+        where = "make the home directory writable and run it again to get a report"
     return LaunchError(
-        f"a fault in mcp-launch itself: {type(error).__name__}: {error}",
-        fix=f"{where}; until it is mended, take mcp-launch out of this entry"
+        f"a bug in mcp-launch: {type(error).__name__}: {error}",
+        fix=f"{where}; until it is fixed, remove mcp-launch from this entry"
         if is_launch
         else where,
     )
 
 
 def _list_options() -> str:
-    """Return the names of our own options: their values, and the server's words, may be secret."""
+    """Return the names of our options; values and the server's arguments may be secret."""
     own = []
     for word in sys.argv[1:]:
         if word == "--":

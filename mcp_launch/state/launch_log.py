@@ -1,10 +1,10 @@
-"""What a launch leaves for a person to read: its server's stderr, and its own trace.
+"""The log of a launch: its server's stderr and our own trace, both of which hosts hide.
 
-Hosts hide both. One file a launch, which only the user can read, bounded in size and in
-age; `mcp-launch logs` shows them. A launch goes on without it if it must.
+There is one file per launch, readable only by the user, limited in size and age; `mcp-launch
+logs` shows them. A launch continues without a log if it cannot be written.
 
-A line is a moment, a letter and a text: `i` says whose log it is, `e` is the server's
-stderr, `n` what it wrote to stdout by mistake, `t` our own.
+A line is a time, a letter and a text: `i` describes the launch, `e` is the server's stderr,
+`n` is noise on its stdout, `t` is our trace.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 VERSION = 1
 ENDING = ".log"
 
-# At this size a file is begun anew; the one before it is kept, so there is twice as much.
+# At this size a new file is begun. The previous one is kept, so a log takes twice as much.
 LIMIT = 1 << 20
 BEFORE = ".1"
 
-# A longer line is cut into several.
+# A longer line is split into several.
 _LONGEST = 1 << 13
 
-# A disk that takes longer for a few lines holds up the messages, which wait for it.
+# A write that takes longer ends the log: messages between host and server wait for it.
 _TOO_SLOW = 0.25
 
-# How long the log of a launch that is over is kept, and how much of them all.
+# How long the log of an ended launch is kept, and how many bytes of such logs in all.
 KEPT_FOR = 7 * 86400.0
 KEPT_IN_ALL = 64 << 20
 
 
 class Log:
-    """The log of one launch; without a path there is none, and nothing is kept."""
+    """The log of one launch; with an empty path it keeps nothing."""
 
     __slots__ = ("_facts", "_fd", "_part", "_path", "_size", "_unfinished")
 
     def __init__(self, path: str, facts: dict[str, object]) -> None:
         self._path = path
         self._facts = facts
-        self._part = 0  # how many files there were: no two begin alike
+        self._part = 0  # the number of the file, so that no two begin alike
         self._fd = -1
         self._size = 0
         self._unfinished = b""  # the beginning of the server's next line
@@ -59,32 +59,33 @@ class Log:
 
     @property
     def descriptor(self) -> int:
-        """What it is written to; -1: nothing is kept."""
+        """The descriptor of the file; -1 if nothing is kept."""
         return self._fd
 
-    def hear(self, data: bytes) -> None:
-        """Keep what the server said on its stderr."""
+    def add_stderr(self, data: bytes) -> None:
+        """Add output from the server's stderr."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
-        lines = [line for line in lines if line.strip()]  # a moment before each would be the most
+        # Without empty lines: the time before each would take more room than the text.
+        lines = [line for line in lines if line.strip()]
         while len(self._unfinished) > _LONGEST:
             lines.append(self._unfinished[:_LONGEST])
             self._unfinished = self._unfinished[_LONGEST:]
         if lines:
             self._write(b"e", lines)
 
-    def mark(self, line: bytes) -> None:
-        """Keep what the server said on its stdout by mistake."""
+    def add_noise(self, line: bytes) -> None:
+        """Add a line from the server's stdout that is not a message."""
         self._write(b"n", [line.rstrip(b"\r\n")[:_LONGEST]])
 
     def note(self, text: str, moment: float | None = None) -> None:
-        """Keep a decision of ours."""
+        """Add one of our own decisions."""
         lines = text.encode(errors="backslashreplace").splitlines()
         self._write(b"t", lines, moment)
 
     def finish_line(self) -> None:
-        """Keep what the server said last, though its line has no end."""
+        """Add the server's last output if its line was not ended."""
         if self._unfinished:
-            self.hear(b"\n")
+            self.add_stderr(b"\n")
 
     def _begin(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -112,25 +113,28 @@ class Log:
             self._give_up()
 
     def _give_up(self) -> None:
-        # A full or slow disk, a home that cannot be written: the server must not suffer.
+        # A full or slow disk, or a home that is not writable, must not affect the server.
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
 
 def open_log(launch: str, facts: dict[str, object]) -> Log:
-    """Begin the log of a launch; of none, one that keeps nothing."""
+    """Begin the log of a launch; without an id, return a log that keeps nothing."""
     path = f"{find_directory(os.environ)}/{launch}{ENDING}" if launch else ""
     return Log(path, {"launch": launch, **facts})
 
 
 def find_directory(environ: Mapping[str, str]) -> str:
-    """Return where the logs are."""
+    """Return the directory of the logs."""
     return f"{state.find_directory(environ)}/logs"
 
 
 def prune(directory: str, leases: str) -> list[str]:
-    """Remove what is old, and the oldest of what is too much, but nothing of the living."""
+    """Remove logs that are too old or too many, oldest first; return their paths.
+
+    The log of a launch that has a lease is kept.
+    """
     found = []
     for name in _list_names(directory):
         path = f"{directory}/{name}"
@@ -139,7 +143,7 @@ def prune(directory: str, leases: str) -> list[str]:
             try:
                 status = os.lstat(path)
             except OSError:
-                continue  # another launch was faster
+                continue  # another launch has just removed it
             found.append((status.st_mtime, status.st_size, path))
     removed = []
     room = KEPT_IN_ALL
@@ -150,7 +154,7 @@ def prune(directory: str, leases: str) -> list[str]:
                 os.unlink(path)
                 removed.append(path)
             except OSError:
-                pass  # another launch was faster, or it is none of ours
+                pass  # another launch has just removed it, or it is not ours
     return removed
 
 
@@ -158,4 +162,4 @@ def _list_names(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
     except OSError:
-        return []  # there is none
+        return []  # it does not exist yet

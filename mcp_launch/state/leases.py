@@ -1,8 +1,9 @@
-"""Our note on disk that a launch is alive: one file each, so that nobody waits for anybody.
+"""Leases: our notes on disk that a launch is alive. One file each, so that none needs a lock.
 
-A lease is removed by its launch, or by its guardian when the launch was killed. One that
-is left all the same (a power cut) is reclaimed only on proof of death: another boot, or
-every process of it gone or another's. A launch goes on without a lease if it must.
+A launch removes its lease, or its guardian does if the launch was killed. One that remains (after
+a power cut) is reclaimed only on proof of death: the machine has been rebooted, or each of its
+processes is gone or its pid belongs to another. A launch continues without a lease if it cannot
+be written.
 """
 
 from __future__ import annotations
@@ -23,9 +24,18 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
+# The names under which a server sees the facts of its launch in `_meta`.
+_NAMES = {
+    "host": "host",
+    "session": "sessionId",
+    "thread": "threadId",
+    "project_root": "projectRoot",
+    "cwd": "cwd",
+}
+
 
 class Lease:
-    """The record of one launch, and the file it stands in."""
+    """The record of one launch, and the path of its file."""
 
     __slots__ = ("path", "record")
 
@@ -34,7 +44,7 @@ class Lease:
         self.record = record
 
     def write(self, **learned: object) -> None:
-        """Write the record with what was learned; without it if the disk will not have it."""
+        """Add facts to the record and write it; only trace a failure to write."""
         self.record.update(learned)
         try:
             state.make_private(os.path.dirname(self.path))
@@ -43,20 +53,20 @@ class Lease:
             trace.note(f"no lease: {self.path}: {error.strerror}")
 
     def remove(self) -> None:
-        """Take the note away."""
+        """Remove the file."""
         state.remove(self.path)
 
 
 def mark_command(argv: list[str]) -> str:
-    """Return what tells one server from another without showing its arguments."""
-    value = 0x811C9DC5  # FNV-1a: a library for this would cost more than the launch's leases
+    """Return a hash that identifies a server without revealing its arguments."""
+    value = 0x811C9DC5  # FNV-1a: importing a library would cost more than all of this module
     for byte in os.fsencode("\0".join(argv)):
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return f"{value:08x}"
 
 
 def open_record(launch: str, argv: list[str]) -> dict[str, object]:
-    """Return the beginning of a launch's record. Never a secret in it."""
+    """Return the first part of a launch's record, which must never hold a secret."""
     return {
         "version": VERSION,
         "launch": launch,
@@ -67,14 +77,14 @@ def open_record(launch: str, argv: list[str]) -> dict[str, object]:
 
 
 def describe_processes(table: ProcessTable, **pids: int | None) -> dict[str, object]:
-    """Return pid and start of each process, by its part in the launch."""
+    """Return pid and start of each process, by its role in the launch."""
     return {part: _describe_process(table, pid) for part, pid in pids.items() if pid}
 
 
 def list_confirmed_threads(
     table: ProcessTable, directory: str, host: int, argv: list[str]
 ) -> set[str]:
-    """Return the threads that living launches of the same server and host are sure of."""
+    """Return the threads that living launches of the same server and host have confirmed."""
     threads: set[str] = set()
     mark = mark_command(argv)
     for record in read_all(directory).values():
@@ -98,9 +108,9 @@ def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
 
 
 def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
-    """Tell whether a launch is proven dead: another boot, or every process of it gone."""
+    """Return whether a launch is proven dead: another boot, or all of its processes gone."""
     boot, processes = record.get("boot"), record.get("processes")
-    # Where there is no /proc neither of them is known.
+    # Without /proc, both this boot and the recorded one are empty.
     if isinstance(boot, str) and boot and table.boot_id() not in {"", boot}:
         return True
     if record.get("namespace", "") not in {"", read_namespace()}:
@@ -119,7 +129,7 @@ def _describe_process(table: ProcessTable, pid: int) -> dict[str, object]:
 def judge(table: ProcessTable, recorded: Json) -> Verdict:
     """Compare a recorded process with the one that has its pid now.
 
-    A record that does not say enough is "unknown": nothing is removed for it.
+    An incomplete record is "unknown", on which nothing is ever removed.
     """
     if not isinstance(recorded, dict):
         return "unknown"
@@ -137,9 +147,9 @@ def _is_pid(recorded: Json, pid: int) -> bool:
 
 
 def read(path: str) -> dict[str, Json] | None:
-    """Return one record, None if there is none that can be believed.
+    """Return one record; None if it is missing, or another user may have written it.
 
-    Whoever reads leases reads them here: servers are ended, and calls routed, for what they say.
+    All leases are read here, because servers are ended and calls routed by what they say.
     """
     content = state.read(path)
     try:
@@ -150,12 +160,12 @@ def read(path: str) -> dict[str, Json] | None:
 
 
 def read_all(directory: str) -> dict[str, dict[str, Json]]:
-    """Return every record that can be believed, by its path."""
+    """Return every trustworthy record, by its path."""
     records: dict[str, dict[str, Json]] = {}
     try:
         names = os.listdir(directory)
     except OSError:
-        return {}  # nobody has launched anything yet
+        return {}  # nothing has been launched yet
     for name in names:
         if name.startswith(".") or not name.endswith(".json"):
             continue
@@ -166,18 +176,8 @@ def read_all(directory: str) -> dict[str, dict[str, Json]]:
     return records
 
 
-# The names that a server sees in `_meta`.
-_NAMES = {
-    "host": "host",
-    "session": "sessionId",
-    "thread": "threadId",
-    "project_root": "projectRoot",
-    "cwd": "cwd",
-}
-
-
 def describe_facts(**facts: Found | Missing) -> dict[str, Json]:
-    """Return what is known of a launch, each fact with its origin."""
+    """Return the known facts of a launch, each with its origin."""
     return {
         name: {"value": fact.value, "origin": fact.origin}
         for name, fact in facts.items()
@@ -186,14 +186,14 @@ def describe_facts(**facts: Found | Missing) -> dict[str, Json]:
 
 
 def name_context(facts: Json, launch: Json, state: Json, evidence: Json) -> dict[str, Json]:
-    """Return facts, as leases hold them, under the names that a server sees."""
-    told: dict[str, Json] = {}
+    """Return the facts of a lease under the names that a server sees."""
+    named: dict[str, Json] = {}
     origin: dict[str, Json] = {}
     for name, seen in _NAMES.items():
         fact = facts.get(name) if isinstance(facts, dict) else None
         if isinstance(fact, dict):
-            told[seen] = fact.get("value")
+            named[seen] = fact.get("value")
             origin[seen] = fact.get("origin")
     if evidence:
         origin["binding"] = evidence
-    return {**told, "launchId": launch, "binding": state, "origin": origin}
+    return {**named, "launchId": launch, "binding": state, "origin": origin}

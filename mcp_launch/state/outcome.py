@@ -1,10 +1,10 @@
-"""What became of one launch, as facts, for the program that started it and asks.
+"""The outcome of one launch as data, for a program that started it and wants to know.
 
 `doctor --live` names a file in MCP_LAUNCH_OUTCOME. The launcher appends a JSON object to it when
-the server is gone, and another when the launch has failed; together they are the outcome. No
-other launch loads this module. Sentences on stderr and in error answers are for people: they may
-be reworded at any time, and no program of ours reads them. Nor do the facts travel in the `data`
-of an error answer: rmcp, the Rust SDK, prints it behind the message, and so would its hosts.
+the server is gone, and another when the launch fails; together they are the outcome. Other
+launches do not load this module. Sentences on stderr and in error answers are for people: they
+may be reworded at any time, and no program of ours parses them. The `data` of an error answer is
+not used either: rmcp, the Rust SDK, prints it after the message, and so would its hosts.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ class Failure(NamedTuple):
     problem: str
     fix: str
     exit_code: int
-    is_servers: bool  # the server was started, and ended
+    is_servers: bool  # the server had started, and ended
 
 
 class Outcome(NamedTuple):
-    """What is known of a launch that is over; of a launcher that was killed, nothing."""
+    """What is known about an ended launch; all defaults if the launcher was killed."""
 
     noise: int = 0  # lines on the server's stdout that are not messages
-    first_noise: tuple[str, ...] = ()  # the first of them
+    first_noise: tuple[str, ...] = ()  # the first of those lines
     left_behind: int = 0  # processes that outlived the server
-    outlasted_input: bool = False  # the server had to be ended after the end of its input
-    unanswered: tuple[str, ...] = ()  # methods of requests over which the server ended
+    outlasted_input: bool = False  # the server had to be killed after its input had ended
+    unanswered: tuple[str, ...] = ()  # methods of the requests that were open when it ended
     failure: Failure | None = None
 
 
 def append(path: str, facts: dict[str, object]) -> None:
-    """Add facts to a launch's outcome; a launch goes on without it if it must."""
+    """Add facts to a launch's outcome; ignore a failure to write."""
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(path, flags, 0o600)
@@ -48,11 +48,11 @@ def append(path: str, facts: dict[str, object]) -> None:
         finally:
             os.close(fd)
     except OSError:
-        pass  # a full disk, or a directory that is gone
+        pass  # the disk is full, or the directory is gone
 
 
 def append_failure(path: str, error: LaunchError) -> None:
-    """Add why the launch failed."""
+    """Add the reason why the launch failed."""
     failure = Failure(error.problem, error.fix, error.exit_code, error.is_servers)
     append(path, {"failure": failure._asdict()})
 

@@ -1,8 +1,9 @@
-"""Records of files with profiles: what they say, in a form that a launch reads quickly.
+"""Records of profile files: their parsed content, in a form that a launch reads quickly.
 
-One stands beside our leases for each file that was ever used. It also holds a digest of the
-content that it was made from, and whether the user trusts that. A file is compared with its
-digest at every launch: times have whole seconds on some file systems, and trust may not.
+Our state directory holds one for each file that was ever used, with a digest of the content
+that it was made from, and whether the user trusts that content. Every launch compares the file
+with the digest, not with its modification time: some file systems store whole seconds, and trust
+must not depend on that.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# The form of a record; another version's is not read.
+# The format of a record; a record of another version is ignored.
 VERSION = 2
 
-# No file with profiles is; in a project it may be meant to keep us busy.
+# No real profile file is larger; in a project, one may be meant to slow us down.
 _TOO_LARGE = 256 << 10
 
 _KEYS = {"version", "path", "digest", "trusted", "was_trusted", "defaults", "servers"}
 
 
 class Record:
-    """What one file says about one server."""
+    """What one file sets for one server."""
 
     __slots__ = ("command", "literals", "options", "variables")
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.command: list[str] = told["command"]
-        self.options: dict[str, list[str] | None] = told["options"]
-        self.literals: dict[str, str] = told["literals"]
-        self.variables = {name: Variable(*facts) for name, facts in told["variables"].items()}
+    def __init__(self, table: dict[str, Any]) -> None:
+        self.command: list[str] = table["command"]
+        self.options: dict[str, list[str] | None] = table["options"]
+        self.literals: dict[str, str] = table["literals"]
+        self.variables = {name: Variable(*facts) for name, facts in table["variables"].items()}
 
 
 def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the record of a file, if there is one that can be believed."""
-    # Whoever else could write it could say that the user trusts something.
+    """Return the record of a file; None if it is missing or not trustworthy."""
+    # A user who could write a record could claim that this user trusts a file.
     content = state.read(name_record(path, environ))
     try:
         kept: Any = json_text.parse(content) if content else None
@@ -57,15 +58,15 @@ def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def name_record(path: str, environ: Mapping[str, str]) -> str:
-    """Return where the record of a file is kept; no two files share a name."""
+    """Return the path of a file's record; no two files share one."""
     return f"{state.find_directory(environ)}/profiles/{digest(os.fsencode(path))}.json"
 
 
 def read_file(path: str) -> bytes:
-    """Return the content of a file with profiles; what lies in a project may be anything.
+    """Return the content of a profile file; in a project its path may be a pipe or a device.
 
     Raises:
-        ProfileRefused: It cannot be read, or is not a file of a sensible size.
+        ProfileRefused: It cannot be read, is too large, or is not a regular file.
 
     """
     try:
@@ -76,18 +77,19 @@ def read_file(path: str) -> bytes:
                 return file.read()
     except OSError as error:
         raise ProfileRefused(
-            f"{path} cannot be read: {error.strerror}", fix="make it readable, or remove it"
+            f"{path} cannot be read: {error.strerror}",
+            fix="make it readable (chmod u+r), or remove it",
         ) from None
     raise ProfileRefused(
         f"{path} is not a regular file, or is larger than {_TOO_LARGE >> 10} KB",
-        fix="look at it, or remove it",
+        fix="replace it with a smaller regular file, or remove it",
     )
 
 
 def digest(text: bytes) -> str:
-    """Return what no two texts have in common."""
-    # Each is what hashlib would use if it had to do without OpenSSL, which takes longer to load
-    # than the rest of a launch.
+    """Return the SHA-256 digest of a text, in hexadecimal."""
+    # These modules are hashlib's own fallbacks for a Python without OpenSSL. Loading OpenSSL
+    # takes longer than the rest of a launch.
     try:
         if sys.version_info >= (3, 12):
             from _sha2 import sha256

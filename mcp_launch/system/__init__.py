@@ -1,8 +1,8 @@
 """The process table, behind one interface: `/proc` on Linux, psutil elsewhere.
 
-psutil costs twice the rest of a launch to import, so Linux reads `/proc` itself, and does
-with what system calls tell where there is none that it could use (psutil needs it, too).
-The readers are plain modules with the same functions, and all are tested on Linux.
+psutil takes twice as long to import as the rest of a launch, so on Linux we read `/proc`
+ourselves. Where there is no usable `/proc` (psutil needs it, too), `blind` gets by with system
+calls. The three readers are plain modules with the same functions, all tested on Linux.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from mcp_launch.values import Process, Verdict
 
     class ProcessTable(Protocol):
-        """What a reader can tell; every answer may be "nothing" for lack of permission."""
+        """What a reader can return; any result may be empty for lack of permission."""
 
-        # Whether other processes can be looked at; if not, only our own children are found.
+        # Whether other processes can be read; if not, only our own children are found.
         SEES_ALL: bool
 
         def boot_id(self) -> str:
-            """Tell this boot of the machine from any other."""
+            """Return an id of this boot of the machine."""
 
         def look(self, pid: int) -> Process | None:
-            """See one process; None when there is no such process."""
+            """Return one process; None if it does not exist."""
 
         def is_running(self, pid: int) -> bool:
-            """Tell whether there is such a process, and more of it than its exit code."""
+            """Return whether the process exists and is not a zombie."""
 
         def read_argv(self, pid: int) -> list[str]:
             """Return its command line; empty when it cannot be read."""
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             """Return the path of its program; empty when it cannot be read."""
 
         def read_cwd(self, pid: int) -> str:
-            """Return the directory it is in; empty when it cannot be read."""
+            """Return its working directory; empty when it cannot be read."""
 
         def read_variable(self, pid: int, name: str) -> str | None:
             """Return one variable of the environment it was started with."""
@@ -50,22 +50,22 @@ if TYPE_CHECKING:
             """Return the environment it was started with; empty when it cannot be read."""
 
         def read_owner(self, pid: int) -> int | None:
-            """Return the number of the user who runs it."""
+            """Return the id of the user who runs it."""
 
         def list_open_files(self, pid: int) -> list[str]:
             """Return the paths of the regular files it holds open."""
 
         def holds_writing_end(self, pid: int, fd: int) -> Verdict:
-            """Tell whether the process can write into the pipe that is our `fd`."""
+            """Return whether the process can write into the pipe that is our `fd`."""
 
         def list_pids(self) -> list[int]:
-            """Return every pid there is."""
+            """Return every pid."""
 
         def list_descendants(self, pid: int) -> list[int]:
             """Return all processes below `pid`, nearest first."""
 
         def started_seconds_ago(self, pid: int) -> float | None:
-            """Return the age of a process."""
+            """Return the age of a process; None when it cannot be read."""
 
 
 def open_table() -> ProcessTable:
@@ -76,22 +76,25 @@ def open_table() -> ProcessTable:
         return portable
     try:
         is_ours = os.readlink("/proc/self") == str(os.getpid())
-        why = "the /proc here is another pid namespace's"
+        why = "/proc belongs to another pid namespace"
     except OSError:
         is_ours = False
-        why = "there is no /proc here"
+        why = "/proc is not mounted"
     if is_ours:
         from mcp_launch.system import linux
 
         return linux
     from mcp_launch.system import blind
 
-    trace.note(f"{why}: processes cannot be looked at")
+    trace.note(f"{why}: cannot read other processes")
     return blind
 
 
 def read_namespace() -> str:
-    """Return whose pids ours are, where two processes can have the same; empty elsewhere."""
+    """Return an id of our pid namespace, where there are such; empty elsewhere.
+
+    Two processes in different namespaces can have the same pid.
+    """
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -99,7 +102,7 @@ def read_namespace() -> str:
 
 
 def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:
-    """Return the parent of `pid`, its parent, and so on up to the top."""
+    """Return the ancestors of `pid`, its parent first."""
     found: list[Process] = []
     process = table.look(pid)
     while process is not None and process.parent > 0:
@@ -109,15 +112,15 @@ def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:
     return found
 
 
-# Interpreters whose scripts may put a title in the place of their command line.
+# Interpreters whose scripts may replace their command line with a title.
 _TITLED = {"bun", "deno", "node", "nodejs", "php", "pypy", "python", "ruby", "tsx"}
 
 
 def name_program(table: ProcessTable, process: Process) -> str:
     """Return what a person would call the program of a process.
 
-    Not what the kernel calls it: that is the name of its main thread, which Node sets to
-    `MainThread`. Nor always its file, which may be named for a version, or be an interpreter.
+    That is not the kernel's name for it, which is the name of its main thread and which Node
+    sets to `MainThread`. Nor is it always its file, which may be a version or an interpreter.
     """
     pid = process.identity.pid
     words = "".join(table.read_argv(pid)[:1]).split()

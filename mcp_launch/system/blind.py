@@ -1,12 +1,12 @@
-"""The process table where Linux shows none: `/proc` is not mounted, or is another's.
+"""The process table for a Linux without a usable `/proc`, from system calls alone.
 
-In a chroot or a sandbox `/proc` may be missing. In a pid namespace that still sees the
-outer `/proc` (`unshare -pf`, `bwrap --unshare-pid` without `--proc`) it is there, but its
-numbers are other processes' than ours: whoever acted on them would signal strangers.
+In a chroot or a sandbox `/proc` may be missing. In a pid namespace that still sees the outer
+`/proc` (`unshare -pf`, `bwrap --unshare-pid` without `--proc`) its numbers are not our pids:
+acting on them would signal other people's processes.
 
-So nothing is read here. What the system calls themselves tell is little, but true: whether
-a pid exists, who our parent is, and which processes are our own children. The last is
-enough to end everything: as each of them dies, its children become ours.
+So nothing is read from it. System calls show little, but it is true: whether a pid exists, who
+our parent is, and which processes are our own children. The last is enough to end everything,
+because we are a subreaper: as a child dies, its children become ours.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 # Only children can be found, not what is below them.
 SEES_ALL = False
 
-# No Linux has a larger pid (PID_MAX_LIMIT); what the limit is here is told in /proc alone.
+# No Linux has a larger pid (PID_MAX_LIMIT). The limit of this machine is only in /proc.
 _LARGEST_PID = 1 << 22
+
+# WNOWAIT leaves the child to be reaped by the code that wants its exit code.
+_LOOK_ONLY = os.WEXITED | os.WNOHANG | os.WNOWAIT if hasattr(os, "WNOWAIT") else 0
 
 
 def boot_id() -> str:
-    """Return nothing: this boot cannot be told from another."""
+    """Return an empty id: one boot cannot be distinguished from another."""
     return ""
 
 
 def look(pid: int) -> Process | None:
-    """See that there is such a process, and of our own who started it."""
+    """Return a process, with its parent only if it is our own; None if it does not exist."""
     if not is_running(pid):
         return None
     parent = os.getppid() if pid == os.getpid() else 0
@@ -42,7 +45,7 @@ def look(pid: int) -> Process | None:
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether there is such a process."""
+    """Return whether the process exists; a zombie counts, as it cannot be recognised here."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -76,7 +79,7 @@ def read_owner(pid: int) -> int | None:
 
 
 def read_variable(pid: int, name: str) -> str | None:
-    """Return one of our own variables: as it is now, for want of how it was at the start."""
+    """Return one of our own variables, as it is now: how it was at the start is unknown."""
     return os.environ.get(name) if pid == os.getpid() else None
 
 
@@ -91,7 +94,7 @@ def list_open_files(pid: int) -> list[str]:  # noqa: ARG001  # one interface
 
 
 def holds_writing_end(pid: int, fd: int) -> Verdict:  # noqa: ARG001  # one interface
-    """Tell whether the process can write into our pipe: nobody says."""
+    """Return "unknown": no system call shows it."""
     return "unknown"
 
 
@@ -101,17 +104,17 @@ def list_pids() -> list[int]:
 
 
 def list_descendants(pid: int) -> list[int]:
-    """Return our own children that live: who asks again after their end finds the rest.
+    """Return our own living children; callers that end them and ask again find the rest.
 
-    `waitid` answers for any number whether it is a child of ours. Pids are given out in
-    turn, so whoever descends from us has one between ours and the newest, or, where the
-    numbers have since started again from below, above ours or below the newest. Only if
-    that finds nobody, because they have come round to ours again, are all of them tried,
-    which takes seconds; not while there is one to be collected, who may be the last.
+    `waitid` answers for any number whether it is a child of ours. The kernel gives out pids in
+    turn, so our descendants have pids between ours and the newest, or, if the numbers have
+    wrapped around since, above ours or below the newest. If that finds no child, the numbers may
+    have come all the way round, and every pid is tried, which takes seconds. That is not done
+    while a child waits to be reaped, because that child may be the only one.
     """
     if pid != os.getpid() or not _has_children():
         return []
-    newest = _take_a_pid()
+    newest = _find_newest_pid()
     if newest > pid:
         found = _list_children(range(pid + 1, newest))
     else:
@@ -126,9 +129,6 @@ def started_seconds_ago(pid: int) -> float | None:  # noqa: ARG001  # one interf
     return None
 
 
-_LOOK_ONLY = os.WEXITED | os.WNOHANG | os.WNOWAIT if hasattr(os, "WNOWAIT") else 0
-
-
 def _has_children() -> bool:
     try:
         os.waitid(os.P_ALL, 0, _LOOK_ONLY)
@@ -137,8 +137,8 @@ def _has_children() -> bool:
     return True
 
 
-def _take_a_pid() -> int:
-    newest = os.fork()
+def _find_newest_pid() -> int:
+    newest = os.fork()  # no call returns the newest pid; a child of ours has it
     if newest == 0:
         os._exit(0)
     os.waitpid(newest, 0)
@@ -149,9 +149,9 @@ def _list_children(pids: Iterable[int]) -> list[int]:
     children = []
     for pid in pids:
         try:
-            # An answer: it has ended, and waits to be collected.
+            # None is a living child; a result is one that has ended and waits to be reaped.
             if os.waitid(os.P_PID, pid, _LOOK_ONLY) is None:
                 children.append(pid)
         except ChildProcessError:
-            pass  # not ours, or nobody's
+            pass  # not our child, or no process
     return children

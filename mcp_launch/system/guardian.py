@@ -1,26 +1,27 @@
-"""Start a server below a guardian, and make sure that nothing of it is left.
+"""Start a server below a guardian, and make sure that none of its processes is left.
 
     host ── launcher ── keeper ── guardian (subreaper, own session) ── server (own group) ── …
 
-The guardian is a fork of the launcher with almost nothing in it. Everything below it
-stays below it: an orphan is adopted, a child in a session of its own is still a child,
-a daemon that forked twice and emptied its environment too. So "nothing is left" has a
-plain meaning, `wait` says that there are no children, and whoever dies first leaves
-somebody behind who knows what to do:
+The guardian is a fork of the launcher that does nothing but watch. Every process below it
+stays below it: it adopts orphans, and a child that starts its own session, or a daemon that
+forks twice and empties its environment, is still a descendant. So "nothing is left" has an
+exact meaning: `waitpid` reports that there are no children. Whichever process dies first, one
+that knows what to do survives it:
 
-* the host dies or is done: the launcher notices and tells the guardian;
-* the launcher dies, even of SIGKILL: the guardian's pipe from it closes;
-* the guardian dies: the kernel ends the server, and the keeper (see `keeper_process`), a
-  subreaper too, inherits and ends the rest, whether the launcher is alive or not;
-* the keeper dies: the guardian is adopted by the launcher, a subreaper as well, and goes
-  on; the launcher does what the keeper would do.
+* the host dies or closes our stdin: the launcher notices and instructs the guardian;
+* the launcher dies, even of SIGKILL: the guardian reads end-of-file from its control pipe;
+* the guardian dies: the kernel kills the server (PDEATHSIG), and the keeper, also a subreaper,
+  adopts and kills the rest, whether or not the launcher is alive (see `keeper_process`);
+* the keeper dies: the launcher, also a subreaper, adopts the guardian, which carries on, and
+  takes over the keeper's work.
 
-No wait for the guardian is without an end: one that does not do in time what it was told
-is killed by the launcher, with everything below it.
+Every wait for the guardian is bounded. If it misses a deadline, the launcher kills it and
+everything below it.
 
 Why not the launcher alone? Hosts SIGKILL their direct child within half a second
 (Claude Code) or within milliseconds (Codex at its own exit). Why not PDEATHSIG alone?
-It reaches one process, and `npx` and `uvx` put the real server one level further down.
+It covers one process, and `npx` and `uvx` put the real server one level further down. Why not
+a process group? A child leaves it with one call (`setsid`), and shells and runners do.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from errno import E2BIG, EINVAL, ENOENT, ENOEXEC, ETIMEDOUT
 from mcp_launch import trace
 from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused
 from mcp_launch.system import guardian_process, kernel
-from mcp_launch.system.guardian_process import Errand
+from mcp_launch.system.guardian_process import GuardianTask
 from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
@@ -44,32 +45,39 @@ if TYPE_CHECKING:
     from mcp_launch.system.guardian_process import Tidy
     from mcp_launch.system.spawn import ServerPlan
 
-# How much later than its own plan says a guardian may have done something: a busy machine.
+# How far behind its own schedule a guardian may be on a busy machine.
 _LATENESS = 1.0
 
-# How long starting a server may take. It is an exec; only a network file system that does
-# not answer makes it long, and no host waits longer for a server.
+# How long starting a server may take. It is one exec, slow only on a network file system that
+# does not answer, and no host waits longer than this for a server.
 START_LIMIT = 60.0
 
-# How long the keeper may take to follow the guardian: it may have all its work to do.
+# How long the keeper may take to exit after the guardian: it may have the whole tree to kill.
 _KEEPER_LIMIT = guardian_process.UNKILLABLE_AFTER + _LATENESS
 
-# When the keeper takes up its work, unless something has happened to the guardian by then.
-# Until a server has started, launcher and server need both processors of a small machine:
-# half of what the keeper added to a start was its own work at the same time (measured).
+# How long the keeper waits before it sets itself up, unless a signal arrives first. Until the
+# server has started, launcher and server need both processors of a small machine: half of the
+# time that the keeper added to a start was its own work at the same moment (measured).
 _KEEPER_BEGINS_MS = 100
 
-# How often to look whether the keeper has ended: nearly always it is a matter of microseconds.
+# How often to check whether the keeper has exited; it nearly always has within microseconds.
 _KEEPER_INTERVAL = 0.001
 
 
 class Guardian:
-    """The launcher's view: tell the guardian, hear what became of the server."""
+    """The launcher's handle on a guardian: send it instructions, read its reports.
+
+    Two pipes connect them. Control carries one byte per instruction: a signal number, or
+    INPUT_ENDED or REPLACED, which are not signals. Report carries lines: `started SERVER
+    GUARDIAN`, `exited CODE`, `left COUNT`, or a failed step with its errno. The end of a pipe
+    is a message too: each side learns that the other is gone by end-of-file or EPIPE, which
+    the kernel delivers even after SIGKILL.
+    """
 
     __slots__ = (
-        "_heard",
-        "_is_left",
+        "_is_released",
         "_table",
+        "_unfinished",
         "control",
         "exit_code",
         "expect_end",
@@ -83,8 +91,8 @@ class Guardian:
 
     def __init__(self, keeper: int, control: int, report: int, table: ProcessTable) -> None:
         self._table = table
-        self._is_left = False
-        # Is called with how long the guardian may take from now on to be gone.
+        self._is_released = False
+        # Called with the seconds within which the guardian must now be gone.
         self.expect_end: Callable[[float], None] | None = None
         self.keeper = keeper
         self.pid: int | None = None
@@ -93,11 +101,11 @@ class Guardian:
         self.server: int | None = None
         self.failure: tuple[str, int] | None = None  # what failed, errno
         self.exit_code: int | None = None
-        self.left_behind = 0  # processes that were still there when the server had ended
-        self._heard = b""
+        self.left_behind = 0  # processes that outlived the server
+        self._unfinished = b""  # the beginning of the next report
 
     def wait_for_start(self) -> None:
-        """Return when the server has been started, or that has failed."""
+        """Return once the server has started or failed to start."""
         poll = select.poll()
         poll.register(self.report, select.POLLIN)
         deadline = time.monotonic() + START_LIMIT
@@ -105,25 +113,26 @@ class Guardian:
             if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 self.failure = ("time", ETIMEDOUT)
                 self.end_by_force()
-            elif not self.hear():
+            elif not self.read_report():
                 return
 
-    def tell(self, what: int) -> None:
-        """Have the guardian pass on a signal, or (INPUT_ENDED, REPLACED) end the server."""
-        if self._is_left:
+    def send(self, instruction: int) -> None:
+        """Have the guardian forward a signal, or end the server (INPUT_ENDED, REPLACED)."""
+        if self._is_released:
             return  # it has finished
         try:
-            os.write(self.control, bytes([what]))
+            os.write(self.control, bytes([instruction]))
         except BrokenPipeError:
-            return  # the guardian has finished; its last report is on its way
-        # If the keeper is stopped, the guardian may be, too: then the keeper continues it.
+            return  # the guardian has finished; its last report is still in the pipe
+        # Somebody may have stopped both keeper and guardian (SIGSTOP). A stopped process cannot
+        # continue itself; once the keeper runs, it sees the guardian stopped and continues it.
         os.kill(self.keeper, kernel.SIGCONT)
-        self._expect_end(_TIMES.get(what, guardian_process.SIGNALLED_END))
+        self._expect_end(_TIME_TO_SIGKILL.get(instruction, guardian_process.SIGNALLED_END))
 
-    def hear(self) -> bool:
-        """Read one report; False when the guardian is gone, and all below it."""
+    def read_report(self) -> bool:
+        """Read what the guardian reports; return False once it is gone with all below it."""
         data = os.read(self.report, 256)
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         for line in lines:
             word, *numbers = line.split()
             if word == b"started":
@@ -140,32 +149,33 @@ class Guardian:
         return bool(data)
 
     def leave(self) -> None:
-        """Go without waiting: whatever is left to do, the guardian does it alone."""
-        if not self._is_left:
-            self._is_left = True
+        """Release the guardian without waiting; it finishes its work alone."""
+        if not self._is_released:
+            self._is_released = True
             os.close(self.control)
             os.close(self.report)
 
     def finish(self) -> None:
-        """Collect the keeper, the guardian being gone; do what is left to do, if anything is."""
-        if self._is_left:
+        """Reap the keeper once the guardian is gone; kill whatever is left below us."""
+        if self._is_released:
             return
         self.leave()
-        # It certifies that nothing is left, unless it was killed as well, or hangs.
+        # Exit status 0 certifies that nothing is left. Any other status, or none in time, means
+        # that the keeper was killed or hangs; its orphans are ours now, as we are a subreaper.
         if self._wait_for_keeper() != 0:
             guardian_process.end_all(self._table)
         if self.exit_code is None and self.failure is None:
-            self.exit_code = 128 + kernel.SIGKILL  # the kernel did that, for the guardian's death
+            self.exit_code = 128 + kernel.SIGKILL  # from PDEATHSIG, when the guardian died
 
     def end_by_force(self) -> None:
-        """End keeper, guardian, and all that is below them: they do not do it themselves."""
+        """Kill the keeper, the guardian and everything below them."""
         self.leave()
         guardian_process.end_all(self._table)
         if self.exit_code is None and self.failure is None:
             self.exit_code = 128 + kernel.SIGKILL
 
     def _wait_for_keeper(self) -> int | None:
-        """Return how the keeper ended, None if it has not in time."""
+        """Return the keeper's wait status; None if it does not exit in time."""
         deadline = time.monotonic() + _KEEPER_LIMIT
         os.kill(self.keeper, kernel.SIGCONT)
         while True:
@@ -181,15 +191,17 @@ class Guardian:
             self.expect_end(seconds + guardian_process.UNKILLABLE_AFTER + _LATENESS)
 
 
-# What the guardian's own plan is when it is told this, from then to its first SIGKILL.
-_TIMES = {
+# How long after each instruction the guardian's own plan reaches its first SIGKILL.
+_TIME_TO_SIGKILL = {
     guardian_process.INPUT_ENDED: guardian_process.TERMINATED_GRACE,
     guardian_process.REPLACED: guardian_process.REPLACED_END,
 }
 
 
-def fork(errand: Errand, table: ProcessTable) -> Guardian:
-    """Fork the keeper, which forks the guardian, which starts the server; wait for nothing."""
+def fork(task: GuardianTask, table: ProcessTable) -> Guardian:
+    """Fork the keeper, which forks the guardian, which starts the server; do not wait."""
+    # Launcher, keeper and guardian each set this flag: a fork does not inherit it. The kernel
+    # gives an orphan to its nearest ancestor that has it.
     kernel.become_subreaper()
     control = os.pipe()
     report = os.pipe()
@@ -197,52 +209,59 @@ def fork(errand: Errand, table: ProcessTable) -> Guardian:
     if pid == 0:
         code = 1  # unless it can certify that nothing is left
         try:
+            # The launcher's ends: a pipe reports its end only once no process holds the other
+            # end, so a copy in the keeper would hide the launcher's death from the guardian.
             os.close(control[1])
             os.close(report[0])
-            _become_keeper(control[0], report[1], errand, table)
+            _become_keeper(control[0], report[1], task, table)
             code = 0
         finally:
+            # Not sys.exit: this is a fork in the middle of the launcher, whose callers up the
+            # stack, exit handlers and buffered output are not ours to run or to flush.
             os._exit(code)
     os.close(control[0])
     os.close(report[1])
     return Guardian(pid, control[1], report[0], table)
 
 
-def _become_keeper(control: int, report: int, errand: Errand, table: ProcessTable) -> None:
-    os.setsid()  # no terminal and no host that signals its group reaches us
+def _become_keeper(control: int, report: int, task: GuardianTask, table: ProcessTable) -> None:
+    # A session of its own: Ctrl-C goes to the terminal's foreground group, a hang-up to its
+    # session, and hosts signal the group that they put the launcher in. None may reach us.
+    os.setsid()
     kernel.become_subreaper()
     pid = os.fork()
     if pid == 0:
-        code = 1  # unless it has done all that it could
+        code = 1  # unless it runs to its end
         try:
-            guardian_process.Watch(control, report, errand, table).run()
+            guardian_process.GuardianProcess(control, report, task, table).run()
             code = 0
         finally:
             os._exit(code)
-    # The guardian is on its way. What ends or stops it before we listen is seen later.
+    # The guardian may end or stop before we listen for SIGCHLD. That signal is lost, but not
+    # the state: the keeper begins with a `waitpid`, which still reports it.
     wake = kernel.listen((kernel.SIGCHLD, *kernel.ENDING))
     poll = select.poll()
     poll.register(wake[0], select.POLLIN)
     poll.poll(_KEEPER_BEGINS_MS)
     from mcp_launch.system import keeper_process
 
-    keeper_process.Keeper(pid, control, wake, errand.lease, table).run()
+    keeper_process.Keeper(pid, control, wake, task.lease, table).run()
 
 
 class Starter:
-    """What every server of one launch has in common."""
+    """Starts the servers of one launch; holds what they have in common."""
 
     __slots__ = ("hosts", "lease", "table", "tidy")
 
     def __init__(self, table: ProcessTable, hosts: list[int], lease: str, tidy: Tidy) -> None:
         self.table = table
-        self.hosts = hosts  # processes whose end is the host's
+        self.hosts = hosts  # processes whose end means that the host is gone
         self.lease = lease
-        self.tidy = tidy  # what a guardian does when it has time for it
+        self.tidy = tidy  # cleaning up that a guardian does when it has time
 
     def begin(self, plan: ServerPlan, pipes: Pipes | None) -> Guardian:
-        """Fork the guardian, which starts the server; do not wait for that."""
-        errand = Errand(
+        """Fork the guardian, which starts the server; return without waiting for it."""
+        task = GuardianTask(
             plan,
             pipes.servers if pipes else (0, 1, 2),
             hosts=self.hosts,
@@ -250,10 +269,10 @@ class Starter:
             tidy=self.tidy,
             input_is_ours=pipes is not None,
         )
-        return fork(errand, self.table)
+        return fork(task, self.table)
 
     def start(self, plan: ServerPlan) -> tuple[Guardian, Pipes]:
-        """Start a server on the guarded wire.
+        """Start a server on pipes of ours; return its guardian and the pipes.
 
         Raises:
             LaunchError: It cannot be started.
@@ -271,7 +290,7 @@ class Starter:
 
 
 def wait_for(started: Guardian, plan: ServerPlan) -> None:
-    """Return when the server has been started.
+    """Return once the server has started.
 
     Raises:
         LaunchError: It cannot be started.
@@ -287,7 +306,7 @@ def wait_for(started: Guardian, plan: ServerPlan) -> None:
     if step == "chdir":
         raise PlaceRefused(
             f"cannot change to the server's directory {plan.cwd.value}: {reason}",
-            fix="make it accessible, or name another one: --cwd DIR",
+            fix="allow access to it (chmod u+x), or name another directory: --cwd DIR",
         )
     if step == "exec":
         raise NotExecutable(
@@ -296,22 +315,22 @@ def wait_for(started: Guardian, plan: ServerPlan) -> None:
         )
     if step == "time":
         raise LaunchError(
-            f"{plan.program} could not be started within {START_LIMIT:.0f} s",
-            fix="see whether it, or its directory, is on a file system that does not answer",
+            f"{plan.program} did not start within {START_LIMIT:.0f} s",
+            fix="check whether it or its directory is on a network file system that hangs",
         )
     raise LaunchError(
-        f"the guardian of {plan.program} ended before the server was started",
-        fix="look at the system's limits on processes and memory (ulimit -a)",
+        f"the guardian of {plan.program} ended before the server started",
+        fix="check the limits on processes and memory (ulimit -a)",
     )
 
 
 def _explain_exec(program: str, number: int) -> str:
     if number == E2BIG:
-        return "its arguments and variables are longer than the system allows: shorten them"
+        return "shorten its arguments and variables: they exceed the system's limit"
     if number == EINVAL:
-        return "an argument or a variable has a name or a value that no program can be given"
+        return "correct its arguments and variables: one holds a NUL, or has an invalid name"
     if number not in {ENOENT, ENOEXEC}:
-        return f"see to what the system says of {program}, or of what its first line names"
+        return f"check the permissions of {program} and of the interpreter on its first line"
     try:
         with open(program, "rb") as file:
             first = file.readline(256)
@@ -319,5 +338,5 @@ def _explain_exec(program: str, number: int) -> str:
         first = b""
     if first.startswith(b"#!"):
         interpreter = first[2:].strip().decode(errors="replace")
-        return f"its first line names the interpreter `{interpreter}`: install it or correct it"
-    return "it is built for another system or processor: install the one for this machine"
+        return f"install the interpreter `{interpreter}`, or correct the program's first line"
+    return "install the build for this machine: this one is for another system or processor"

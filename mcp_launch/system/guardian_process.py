@@ -1,4 +1,16 @@
-"""What the guardian does with its life: wait, pass signals on, end the tree, report."""
+"""The guardian's process: start the server, forward signals, end its whole tree, report.
+
+Every way in which a launch ends is a list of steps: at this time, send this signal, to the
+server's group or to every process below us. The lists follow the shutdown order of the MCP
+specification (the input ends, then SIGTERM, then SIGKILL); the constants below say how long each
+case may take. A new list replaces the current one only if it finishes sooner, so that no
+sequence of signals can postpone the end.
+
+The work is over when `waitpid` reports that there are no children. On Linux that proves that
+nothing is left, because every orphan below us becomes our child. On systems without subreapers
+orphans go to init. There we remember the processes that we have seen below us, and ask the
+process table as well.
+"""
 
 from __future__ import annotations
 
@@ -17,58 +29,66 @@ if TYPE_CHECKING:
     from mcp_launch.system.kernel import HostWatch
     from mcp_launch.system.spawn import ServerPlan
 
-    # Is given the process table and the directory of the leases.
+    # Takes the process table and the directory of the leases.
     Tidy = Callable[[ProcessTable, str], None]
 
-    # When (monotonic), which signal, and whether to all that is left or to the server's group.
+    # When (monotonic), which signal, and whether to everything below us or to the server's group.
     Step = tuple[float, int, bool]
-    from mcp_launch.system import ProcessTable
 
-# How long a server may take to finish by itself once its input has ended. The
+# How long a server may take to exit by itself once its input has ended. The
 # specification asks for a wait without giving a number; its own SDKs wait this long.
 INPUT_ENDED_GRACE = 2.0
 
 # How much longer after SIGTERM, before SIGKILL. Also from the SDKs.
 TERMINATED_GRACE = 2.0
 
-# After a signal to the launcher everything must be over before Claude Code's SIGKILL,
-# 500 ms after its first signal: so long for the server itself …
+# After a signal to the launcher everything must be over before Claude Code's SIGKILL, 500 ms
+# after its first signal. Both are counted from the signal: the time for the server itself …
 SIGNALLED_GRACE = 0.25
-# … and so long for all that is left, both counted from the signal.
+# … and the time until SIGKILL for everything that is left.
 SIGNALLED_END = 0.4
 
-# The host has ended, and the launcher should have said so by then.
+# After the host has ended. The launcher should have sent an instruction long before.
 HOST_LOST_GRACE = 2.5
 HOST_LOST_END = 4.5
 
-# The launcher was killed: the server has seen the end of its input and may finish, but
-# its host takes it for dead already and may be starting the next one.
+# After the launcher was killed. The server has seen its input end and may finish, but the
+# host already considers it dead and may be starting the next one.
 LAUNCHER_LOST_GRACE = 1.0
 LAUNCHER_LOST_END = 1.4
 
-# Who is still there so long after a server that ended by itself was left behind by it, …
+# Processes that are still there this long after the server exited were left behind by it …
 LEFT_BEHIND_AFTER = 0.1
-# … and may take so long, counted from the server's end, to end after SIGTERM.
+# … and get SIGKILL this long after its exit.
 LEFT_BEHIND_GRACE = 0.5
 
-# How often to look who is below us, where orphans are not adopted.
-_SIGHTING_INTERVAL = 1.0
-
-# When to do what can wait: by then the server has started, or never will.
-_CHORES_AFTER = 1.0
-
-# What the launcher writes to say "no more input is coming, and the grace is over", …
-INPUT_ENDED = 0
-# … and "no more input is coming, another server is to take this one's place".
-REPLACED = 255
-
-# How long a server that is replaced may take to finish by itself, and in all: a call waits.
+# How long a server that is replaced may take to exit by itself, and in all. A call is waiting.
 REPLACED_GRACE = 1.0
 REPLACED_END = 2.0
 
+# How often to repeat SIGKILL while processes survive it because they fork faster than we list.
+SWEEP_INTERVAL = 0.01
 
-class Errand:
-    """What a guardian is forked for."""
+# When to give up on a process that survives SIGKILL: another user's, or stuck in the kernel.
+UNKILLABLE_AFTER = 5.0
+
+# How often to list the processes below us where orphans are not adopted: at first, because
+# servers start their children early, and later.
+_FIRST_LISTING_INTERVAL = 0.05
+_LISTING_INTERVAL = 1.0
+
+# When to clean up after other launches: by then the server has started, or never will.
+_TIDY_AFTER = 1.0
+
+# Instructions that are not signals, from outside their range. No more input is coming, and the
+# server has had its grace period …
+INPUT_ENDED = 0
+# … or no more input is coming because another server takes this one's place.
+REPLACED = 255
+
+
+class GuardianTask:
+    """What a guardian is to start and to watch."""
 
     __slots__ = ("hosts", "input_is_ours", "launcher", "lease", "plan", "stdio", "tidy")
 
@@ -84,67 +104,69 @@ class Errand:
     ) -> None:
         self.plan = plan
         self.stdio = stdio
-        self.hosts = hosts  # processes whose end is the host's
-        self.lease = lease  # removed at the end, if the launcher could not
-        self.tidy = tidy  # clears up after launches that have died
+        self.hosts = hosts  # processes whose end means that the host is gone
+        self.lease = lease  # removed at the end, in case the launcher could not
+        self.tidy = tidy  # cleans up after launches that have died
         self.input_is_ours = input_is_ours  # the server's input ends when the launcher does
         self.launcher = os.getpid()
 
 
-class Watch:
-    """The guardian itself."""
+class GuardianProcess:
+    """The state and the loop of one guardian."""
 
-    def __init__(self, control: int, report: int, errand: Errand, table: ProcessTable) -> None:
+    def __init__(self, control: int, report: int, task: GuardianTask, table: ProcessTable) -> None:
         self.control = control
         self.report = report
-        self.errand = errand
+        self.task = task
         self.table = table
         self.server = 0
         self.server_has_ended = False
-        self.server_was_asked = False  # to end, by SIGTERM
+        self.server_has_sigterm = False
         self.steps: list[Step] = []
         self.killing_since = 0.0
-        self.chores_at = 0.0
+        self.tidy_at = 0.0  # 0.0: it is done
         self.adopts_orphans = False
-        self.finds_all = False  # that is below us, by asking the table
+        self.finds_all = False  # whether the table lists every process below us
         self.host_is_lost = False
         self.launcher_is_lost = False
-        self.sighting_interval = 0.05  # servers start their children early
+        self.listing_interval = _FIRST_LISTING_INTERVAL
         self.wake = -1
         self.hosts: HostWatch
         self._poll = select.poll()
 
     def run(self) -> None:
-        """Start the server and stay until nothing of it is left."""
-        # A session of our own: no terminal and no host that signals its group reaches us,
-        # and our group can never be the host's.
+        """Start the server and stay until none of its processes is left."""
+        # A session of our own, not the keeper's: a signal to the group of one of the two must
+        # not hit the other.
         os.setsid()
         self.adopts_orphans = kernel.become_subreaper()
         self.finds_all = self.adopts_orphans and self.table.SEES_ALL
+        # Before the fork: a server that exits at once must not do so before we listen.
         wake = kernel.listen((SIGCHLD, *kernel.ENDING))
-        self.server, failure = spawn.start_server(self.errand.plan, self.errand.stdio)
-        kernel.let_go((self.control, self.report, *wake))
+        self.server, failure = spawn.start_server(self.task.plan, self.task.stdio)
+        # After the fork: the server needs the descriptors and the directory that we drop here.
+        kernel.release_inherited((self.control, self.report, *wake))
         if failure:
             os.waitpid(self.server, 0)
-            self._say(failure)
+            self._report(failure)
             return
-        self._say(f"started {self.server} {os.getpid()}")
-        kernel.rename("mcp-guardian")
+        self._report(f"started {self.server} {os.getpid()}")
+        kernel.set_process_name("mcp-guardian")
         self.wake = wake[0]
-        self.chores_at = time.monotonic() + _CHORES_AFTER
+        self.tidy_at = time.monotonic() + _TIDY_AFTER
         self._watch()
         try:
-            os.unlink(self.errand.lease)
+            os.unlink(self.task.lease)
         except OSError:
             pass  # the launcher has removed it, or never wrote it
-        self._do_chores(is_last_chance=True)
+        self._tidy_if_due(is_last_chance=True)
 
     def _watch(self) -> None:
         self._poll.register(self.wake, select.POLLIN)
         self._poll.register(self.control, select.POLLIN)
-        from mcp_launch.system.kernel import HostWatch  # the server is on its way by now
+        from mcp_launch.system.kernel import HostWatch  # late: the server is starting by now
 
-        self.hosts = HostWatch(self.table, self.errand.hosts)
+        self.hosts = HostWatch(self.table, self.task.hosts)
         for fd in self.hosts.descriptors:
             self._poll.register(fd, select.POLLIN)
         if self.hosts.is_lost:
@@ -152,73 +174,80 @@ class Watch:
         is_over = False
         while not is_over:
             for fd, _ in self._poll.poll(self._next_step_in_ms()):
-                self._heed(fd)
-            self._do_chores()
-            self._look_around()
+                self._handle(fd)
+            self._tidy_if_due()
+            self._poll_processes()
+            # On every round, not only after SIGCHLD: signals are not queued, and one SIGCHLD
+            # may stand for several children.
             is_over = self._reap() or not self._take_steps()
 
-    def _look_around(self) -> None:
-        # Whoever is seen below us now is still known when it is below init.
+    def _poll_processes(self) -> None:
+        # The table remembers what it has listed. A process that is seen below us now is still
+        # recognised as ours after its parent has died and init has adopted it.
         if not self.adopts_orphans:
             self.table.list_descendants(os.getpid())
-        if self.hosts.needs_looking and not self.host_is_lost and self.hosts.look():
+        if self.hosts.needs_polling and not self.host_is_lost and self.hosts.look():
             self._lose_host()
 
-    def _heed(self, fd: int) -> None:
+    def _handle(self, fd: int) -> None:
         if fd == self.wake:
             for number in os.read(self.wake, 256):
                 if number != SIGCHLD:
-                    self._pass_on(number)
+                    self._forward_signal(number)
         elif fd == self.control:
-            if not self._obey():
+            if not self._read_instructions():
                 self._poll.unregister(fd)
         else:
             self._poll.unregister(fd)
             self._lose_host()
 
     def _lose_host(self) -> None:
-        # The launcher notices as well, and sooner; but it may be stopped (SIGSTOP). Nobody is
-        # left who could continue it, so we do, as the kernel does for a terminal's jobs.
+        # The launcher notices as well, and sooner, unless it is stopped (SIGSTOP). With the host
+        # gone nobody else would continue it, so we do, as the kernel does for the stopped jobs
+        # of a terminal that hangs up.
         self.host_is_lost = True
-        if not self.launcher_is_lost:  # until its end of the pipe is closed, its pid is its own
+        if not self.launcher_is_lost:  # while it holds the control pipe, its pid is not reused
             try:
-                os.kill(self.errand.launcher, SIGCONT)
+                os.kill(self.task.launcher, SIGCONT)
             except (ProcessLookupError, PermissionError):
-                pass  # it has ended just now
+                pass  # it has just ended
         self._plan_end((HOST_LOST_GRACE, SIGTERM, True), (HOST_LOST_END, SIGKILL, True))
 
-    def _do_chores(self, *, is_last_chance: bool = False) -> None:
-        """Clear up after the dead: here, where nobody waits for an answer."""
-        if not self.chores_at or (time.monotonic() < self.chores_at and not is_last_chance):
+    def _tidy_if_due(self, *, is_last_chance: bool = False) -> None:
+        """Clean up after dead launches, once; it is done here because nobody waits for us."""
+        if not self.tidy_at or (time.monotonic() < self.tidy_at and not is_last_chance):
             return
-        self.chores_at = 0.0
+        self.tidy_at = 0.0
         try:
-            self.errand.tidy(self.table, os.path.dirname(self.errand.lease))
-        except Exception:  # noqa: BLE001, S110  # whatever lies there, the server must not suffer
+            self.task.tidy(self.table, os.path.dirname(self.task.lease))
+        except Exception:  # noqa: BLE001, S110  # a broken state directory must not end the server
             pass
 
-    def _obey(self) -> bool:
-        told = os.read(self.control, 256)
-        for what in told:
-            if what == INPUT_ENDED:
+    def _read_instructions(self) -> bool:
+        """Do what the launcher asks; return False once it is gone."""
+        instructions = os.read(self.control, 256)
+        for instruction in instructions:
+            if instruction == INPUT_ENDED:
                 self._plan_end((0.0, SIGTERM, True), (TERMINATED_GRACE, SIGKILL, True))
-            elif what == REPLACED:
+            elif instruction == REPLACED:
                 self._plan_end((REPLACED_GRACE, SIGTERM, True), (REPLACED_END, SIGKILL, True))
             else:
-                self._pass_on(what)
-        if told:
+                self._forward_signal(instruction)
+        if instructions:
             return True
+        # End-of-file: the launcher is gone, and the kernel has closed its end. On the direct wire
+        # the server reads from the host itself and has not seen its input end: SIGTERM at once.
         self.launcher_is_lost = True
-        if self.errand.input_is_ours:
+        if self.task.input_is_ours:
             self._plan_end((LAUNCHER_LOST_GRACE, SIGTERM, True), (LAUNCHER_LOST_END, SIGKILL, True))
         else:
             self._plan_end((0.0, SIGTERM, False), (SIGNALLED_END, SIGKILL, True))
         return False
 
-    def _pass_on(self, number: int) -> None:
-        # The same signal, so that the server's own way of ending on it is used; a second
-        # one (Claude Code: SIGINT, then SIGTERM) is passed on but gains no time.
-        self._look_around()
+    def _forward_signal(self, number: int) -> None:
+        # The same signal, so that the server's own handler for it runs. A second one (Claude
+        # Code: SIGINT, then SIGTERM) is forwarded too, but does not extend the deadline.
+        self._poll_processes()
         self._signal(number, everything=False)
         self._plan_end((SIGNALLED_GRACE, SIGTERM, True), (SIGNALLED_END, SIGKILL, True))
 
@@ -229,7 +258,7 @@ class Watch:
             self.steps = planned
 
     def _reap(self) -> bool:
-        """Collect whoever has ended; True when there is nobody left."""
+        """Reap every child that has ended; return True when no process is left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -238,80 +267,76 @@ class Watch:
                 if pid == self.server:
                     self._note_end(status)
         except ChildProcessError:
-            # Where orphans are not adopted, they may be alive all the same.
+            # No children. Where orphans are not adopted, some may still be alive below init.
             return self.server_has_ended and not self.table.list_descendants(os.getpid())
 
     def _note_end(self, status: int) -> None:
         self.server_has_ended = True
         code = os.waitstatus_to_exitcode(status)
         # A shell reports "died of signal N" as 128 + N, and so do we.
-        self._say(f"exited {code if code >= 0 else 128 - code}")
+        self._report(f"exited {code if code >= 0 else 128 - code}")
         self._plan_end((LEFT_BEHIND_AFTER, SIGTERM, True), (LEFT_BEHIND_GRACE, SIGKILL, True))
 
     def _next_step_in_ms(self) -> int | None:
-        due = self.steps[0][0] if self.steps else self.chores_at
+        due = self.steps[0][0] if self.steps else self.tidy_at
         if not self.adopts_orphans:
-            next_sighting = time.monotonic() + self.sighting_interval
-            self.sighting_interval = min(2 * self.sighting_interval, _SIGHTING_INTERVAL)
-            due = min(due, next_sighting) if due else next_sighting
-        if self.hosts.needs_looking and not self.host_is_lost:
+            next_listing = time.monotonic() + self.listing_interval
+            self.listing_interval = min(2 * self.listing_interval, _LISTING_INTERVAL)
+            due = min(due, next_listing) if due else next_listing
+        if self.hosts.needs_polling and not self.host_is_lost:
             next_look = time.monotonic() + self.hosts.interval
             due = min(due, next_look) if due else next_look
+        # Rounded up: woken a fraction of a millisecond early, we would spin until it is due.
         return max(0, int((due - time.monotonic()) * 1000) + 1) if due else None
 
     def _take_steps(self) -> bool:
-        """Do what is due; False when even SIGKILL did not help."""
+        """Take the steps that are due; return False when even SIGKILL has not helped."""
         while self.steps and self.steps[0][0] <= time.monotonic():
             due, number, everything = self.steps.pop(0)
             if self.server_has_ended and number == SIGTERM:
-                self._say(f"left {len(self.table.list_descendants(os.getpid()))}")
+                self._report(f"left {len(self.table.list_descendants(os.getpid()))}")
             self._signal(number, everything=everything)
             if number == SIGKILL:
                 self.killing_since = self.killing_since or due
-                # Again and again: what forks faster than we look is caught in the end.
+                # Repeated: a process that forks faster than we list is caught in the end.
                 self.steps = [(time.monotonic() + SWEEP_INTERVAL, SIGKILL, True)]
                 return time.monotonic() - self.killing_since < UNKILLABLE_AFTER
         return True
 
     def _signal(self, number: int, *, everything: bool) -> None:
-        # To the server's group once: many servers take a second SIGTERM for "at once,
-        # unfinished", and on a busy machine ours may come before the host's.
-        is_again = number == SIGTERM and self.server_was_asked
-        self.server_was_asked |= number == SIGTERM
+        # SIGTERM goes to the server's group only once: many servers take a second one as "exit
+        # at once, unfinished", and on a busy machine ours may come before the host's.
+        is_repeated = number == SIGTERM and self.server_has_sigterm
+        self.server_has_sigterm |= number == SIGTERM
         if everything or self.server_has_ended:
-            # Who was lost sight of is reached by the group's number, below.
-            is_spared = is_again or not self.finds_all
+            # The group is left out where it has had this signal, and where it gets it below:
+            # a group also reaches members that the table does not list.
+            is_spared = is_repeated or not self.finds_all
             signal_all(self.table, number, self.server if is_spared else 0)
             if self.finds_all:
                 return
-        if is_again:
+        if is_repeated:
             return
         try:
-            # Until we have collected it, its pid and group can be nobody else's. After
-            # that, where orphans are lost, its group is worth the little risk.
+            # A pid is not reused until its parent has reaped it, so before that the server's
+            # group is its own. Afterwards the number could belong to another group. Where
+            # orphans are lost that small risk is worth it: nothing else reaches them.
             os.killpg(self.server, number)
         except (ProcessLookupError, PermissionError):
-            pass  # it ended just now, or is another user's (sudo): SIGKILL comes later
+            pass  # it has just ended, or is another user's (sudo)
 
-    def _say(self, what: str) -> None:
+    def _report(self, line: str) -> None:
         try:
-            os.write(self.report, what.encode() + b"\n")
+            os.write(self.report, line.encode() + b"\n")
         except BrokenPipeError:
             pass  # the launcher was killed; we finish the work without it
 
 
-# How often to sweep again while something survives SIGKILL (it forks faster than we look).
-SWEEP_INTERVAL = 0.01
-
-# When to leave alone what even SIGKILL does not end: another user's, or stuck in the kernel.
-UNKILLABLE_AFTER = 5.0
-
-
 def end_all(table: ProcessTable) -> None:
-    """SIGKILL everything below this process until nothing is left.
+    """SIGKILL every process below this one until none is left, or UNKILLABLE_AFTER has passed.
 
-    A process that forks while we look is caught by the next look: its children are
-    adopted by us as it dies.
+    A process that forks while we list is caught by the next round: as it dies, we adopt its
+    children.
     """
     give_up = time.monotonic() + UNKILLABLE_AFTER
     while time.monotonic() < give_up:
@@ -326,10 +351,10 @@ def end_all(table: ProcessTable) -> None:
 
 
 def signal_all(table: ProcessTable, number: int, spared_group: int = 0) -> None:
-    """Send a signal to everything below this process, but for one group."""
+    """Send a signal to every process below this one, except to one process group."""
     for pid in table.list_descendants(os.getpid()):
         try:
             if not spared_group or os.getpgid(pid) != spared_group:
                 os.kill(pid, number)
         except (ProcessLookupError, PermissionError):
-            pass  # it ended just now, or is another user's
+            pass  # it has just ended, or is another user's

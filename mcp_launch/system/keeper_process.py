@@ -1,24 +1,25 @@
-"""The keeper, between launcher and guardian: it is there in case both of them are not.
+"""The keeper, between launcher and guardian: the process that is left if both are killed.
 
     launcher ── keeper (own session, adopts orphans) ── guardian ── server ── …
 
 A SIGKILL to launcher and guardian at once (`pkill -9 mcp-launch`, an impatient supervisor)
-leaves nobody who knows what the server has started: the kernel ends the server itself, for
-its parent's death, but `npx` and `uvx` put the real one a level further down. So there is a
-third process, which holds nothing and does nothing but wait for the guardian:
+would leave no process that knows what the server has started. The kernel kills the server
+itself when its parent dies, but `npx` and `uvx` put the real server a level further down. So
+there is a third process, which holds no descriptor of the server and only waits for the guardian:
 
-* the guardian ends as it should: so does the keeper;
-* the guardian is killed: everything below it is the keeper's now, and is ended;
-* the guardian is stopped (SIGSTOP): it is continued at once. It has no terminal that could
-  want it to stop, and while it stands still nobody guards the server;
-* the launcher is gone, and the guardian does not finish (a debugger holds it): it is killed.
+* the guardian exits normally: the keeper exits too;
+* the guardian is killed: the keeper adopts everything below it, and kills it;
+* the guardian is stopped (SIGSTOP): the keeper continues it at once. It has no terminal that
+  could have stopped it for a reason, and while it is stopped nothing guards the server;
+* the launcher is gone and the guardian does not finish (a debugger holds it): the keeper
+  kills the guardian.
 
-Why not a cgroup? Where one can be made, somebody must still be alive to write to its
-`cgroup.kill`. Why not PDEATHSIG on every level? The levels below the server are started by
-the server, and nobody can ask for it on their behalf.
+Why not a cgroup? Even where one can be made, a process must survive to write to its
+`cgroup.kill`. Why not PDEATHSIG on every level? A process can set it only for itself, and the
+server starts the levels below it.
 
-Any two of the three may die at the same moment. Its name and words differ from the
-launcher's, so that no `pkill` aimed at one of them hits the others.
+Any two of the three may die at the same moment. The keeper's name and command line differ from
+the launcher's, so that a `pkill` aimed at one of the three does not hit the others.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
 
-# What a guardian needs in all once its launcher is gone: the longest plan it can have then
-# (the host is gone as well, but somebody else holds the server's input open), its sweeps
-# until it gives up, and a busy machine.
+# How long a guardian may take in all once its launcher is gone: its longest plan (the host is
+# gone as well, but another process holds the server's input open), its repeated SIGKILLs until it
+# gives up, and a second for a busy machine.
 GUARDIAN_LIMIT = guardian_process.HOST_LOST_END + guardian_process.UNKILLABLE_AFTER + 1.0
 
 
 class Keeper:
-    """The keeper itself."""
+    """The state and the loop of one keeper."""
 
     __slots__ = ("_control", "_deadline", "_guardian", "_lease", "_poll", "_table", "_wake")
 
@@ -57,10 +58,11 @@ class Keeper:
         self._poll = select.poll()
 
     def run(self) -> None:
-        """Wait for the guardian's end, and see that nothing is left after it."""
-        # Not the report: its end is how the launcher knows of the guardian's.
-        kernel.let_go((self._control, *self._wake))
-        kernel.rename("mcp-keeper")
+        """Wait until the guardian ends, and kill whatever it leaves."""
+        # The report pipe is not kept: the launcher learns that the guardian is gone by its
+        # end-of-file, and a copy held here would withhold that.
+        kernel.release_inherited((self._control, *self._wake))
+        kernel.set_process_name("mcp-keeper")
         if self._keep() == 0:
             return
         guardian_process.end_all(self._table)
@@ -71,12 +73,13 @@ class Keeper:
 
     def _keep(self) -> int:
         self._poll.register(self._wake[0], select.POLLIN)
-        # Nothing is read from it here: that is the guardian's. A hang-up is told unasked.
+        # No events requested: what the launcher writes is for the guardian to read. `poll`
+        # reports POLLHUP in any case, which here means that the launcher is gone.
         self._poll.register(self._control, 0)
         while (status := self._look()) is None:
             for fd, _ in self._poll.poll(self._time_left_in_ms()):
                 if fd == self._wake[0]:
-                    self._pass_on()
+                    self._forward_signals()
                 else:
                     self._poll.unregister(fd)
                     self._deadline = time.monotonic() + GUARDIAN_LIMIT
@@ -86,7 +89,9 @@ class Keeper:
         return status
 
     def _look(self) -> int | None:
-        """Return how the guardian ended, None while it lives; let it not stand still."""
+        """Return the guardian's wait status, None while it lives; continue it if it is stopped."""
+        # WUNTRACED reports a stopped child once per stop. Children that are not the guardian are
+        # orphans that the keeper adopted; reaping them here is all they need.
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             if pid == 0:
@@ -96,10 +101,10 @@ class Keeper:
                     return status
                 os.kill(pid, SIGCONT)
 
-    def _pass_on(self) -> None:
+    def _forward_signals(self) -> None:
         for number in os.read(self._wake[0], 256):
             if number != SIGCHLD:
-                os.kill(self._guardian, number)  # not collected yet: the pid is its own
+                os.kill(self._guardian, number)  # not reaped yet, so the pid is not reused
 
     def _time_left_in_ms(self) -> int | None:
         if not self._deadline:

@@ -1,9 +1,9 @@
-"""What to ask of the kernel: adopt orphans, die with a parent, tell of another's end.
+"""System calls: adopt orphans, die with the parent, watch other processes, signals, descriptors.
 
-Two of these Python has no name for, and a third is missing from some builds of it. They
-are made without importing `ctypes`: `ctypes` is a thin layer over the C module used here
-and costs several times as much to import; where the C module is not what we expect,
-`ctypes` itself is used.
+Python has no function for `prctl`, and some builds lack `pidfd_open`. Both are called through
+`_ctypes`, the C module below `ctypes`, which costs a fraction of `ctypes` to import; where it is
+not what we expect, `ctypes` itself is used. `_signal` and `_socket` are imported for the same
+reason.
 """
 
 from __future__ import annotations
@@ -50,23 +50,39 @@ _PR_SET_CHILD_SUBREAPER = 36
 # every architecture but Alpha, where this one is unknown and fails.
 _SYS_PIDFD_OPEN = 434
 
+# The signals by which a host, a shell or a terminal ends a program that it started.
+ENDING = (SIGTERM, SIGINT, SIGHUP)
+
+__all__ = ["ENDING", "SIGALRM", "SIGCHLD", "SIGCONT", "SIGINT", "SIGKILL", "SIGTERM"]
+
+_inherited_mask: set[int] = set()
+_c_functions: dict[str, Callable[..., int]] = {}
+
 
 def become_subreaper() -> bool:
-    """Adopt every orphan below this process from now on; False where there is no such thing.
+    """Adopt every orphan below this process from now on; return False where that is impossible.
 
-    Not inherited by children, and it needs no privilege. Without it a daemon that forked
-    twice goes to init, where nobody can tell whose it was.
+    Needs no privilege. A fork does not inherit the flag; an exec keeps it. Without it a daemon
+    that forks twice goes to init, and nothing shows any more which launch it came from.
     """
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1) == 0
 
 
 def die_with_parent(signal_number: int) -> bool:
-    """Have the kernel send this process a signal when the thread that forked it ends."""
+    """Have the kernel send this process a signal when its parent ends; return whether it will.
+
+    The thread that forked it, to be exact: a parent with several threads would kill its child
+    by ending one of them. We have one. The setting is not inherited by a fork, survives exec,
+    and is cleared by the exec of a set-user-ID program (sudo), so it is never the only means.
+    """
     return _prctl(_PR_SET_PDEATHSIG, signal_number) == 0
 
 
 def open_watch(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a process ends; None if none can be had.
+    """Return a descriptor that becomes readable when a process ends; None if there is none.
+
+    Unlike a pid it keeps meaning the same process. Only a pid that is reused before this call
+    goes unnoticed.
 
     Raises:
         ProcessLookupError: It has ended already.
@@ -85,32 +101,31 @@ def open_watch(pid: int) -> int | None:
             fflags=select.KQ_NOTE_EXIT,  # type: ignore[attr-defined,unused-ignore]
         )
         queue.control([event], 0)
-        return os.dup(queue.fileno())  # the queue closes its own when it is collected
+        return os.dup(queue.fileno())  # the object closes its own when it is garbage-collected
     except ProcessLookupError:
         raise
     except OSError:
-        return None  # too old a kernel, a filter on system calls: it has to be looked at
+        return None  # an old kernel, or a system call filter: callers poll the process table
 
 
 class HostWatch:
-    """The processes whose end is the host's, and how the end of each becomes known."""
+    """Watches the processes whose end means that the host is gone."""
 
-    __slots__ = ("_looked_at", "_parent", "_table", "descriptors", "is_lost")
+    __slots__ = ("_parent", "_polled", "_table", "descriptors", "is_lost")
 
-    # How often to look whether they are still there, where no descriptor tells of an end
-    # (no pidfd to be had: an old kernel, a filter on system calls). It costs microseconds.
+    # How often to look up the processes that have no descriptor. A look costs microseconds.
     interval = 0.5
 
     def __init__(self, table: ProcessTable, pids: list[int], parent: int | None = None) -> None:
-        """Watch these; `parent` is the one of them that started this very process."""
+        """Watch these processes; `parent` is the one of them that started this process."""
         self._table = table
         self._parent = parent
-        self._looked_at: list[Process] = []
-        self.descriptors: list[int] = []  # readable when one has ended
-        # Adopted by another: our parent ended while we started.
+        self._polled: list[Process] = []
+        self.descriptors: list[int] = []  # each becomes readable when its process ends
+        # Another parent has adopted us: ours ended while we started.
         self.is_lost = parent is not None and os.getppid() != parent
         for pid in pids:
-            # 0: it is outside our pid namespace, where nothing tells of it.
+            # getppid() returns 0 for a parent outside our pid namespace: it cannot be watched.
             if pid > 0:
                 self._watch(pid)
 
@@ -127,18 +142,18 @@ class HostWatch:
         if process is None:
             self.is_lost = True
         else:
-            self._looked_at.append(process)
+            self._polled.append(process)
 
     @property
-    def needs_looking(self) -> bool:
-        """Whether there is one of whose end no descriptor tells."""
-        return bool(self._looked_at)
+    def needs_polling(self) -> bool:
+        """Whether a process has no descriptor, so that `look` must be called at intervals."""
+        return bool(self._polled)
 
     def look(self) -> bool:
-        """Tell whether one of those has ended."""
+        """Return whether a process that has no descriptor has ended."""
         if self._parent is not None and os.getppid() != self._parent:
-            return True  # sooner than the table, which still shows it until it is collected
-        return any(self._has_ended(known) for known in self._looked_at)
+            return True  # the table would still list it, as a zombie, until it is reaped
+        return any(self._has_ended(known) for known in self._polled)
 
     def _has_ended(self, known: Process) -> bool:
         seen = self._table.look(known.identity.pid)
@@ -150,73 +165,75 @@ class HostWatch:
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """Open a pidfd where Python was built against headers too old to know of them.
+    """Open a pidfd from a Python that was built with headers too old to have `pidfd_open`.
 
-    Such Pythons are common (uv's builds before July 2026, PyPy); the kernel they run on
-    nearly always knows the call.
+    Such Pythons are common (uv's builds before July 2026, PyPy); the kernel below them nearly
+    always has the call.
     """
     fd = _call("syscall", _SYS_PIDFD_OPEN, pid, 0)
     if fd >= 0:
         return fd  # the kernel opens it close-on-exec
-    os.kill(pid, 0)  # raises ProcessLookupError if that is the reason
+    os.kill(pid, 0)  # raises ProcessLookupError if that is the reason: errno is not at hand
     return None
 
 
-def rename(title: str) -> None:
-    """Show this process under a name of its own, in `ps` and to `pkill`, where /proc allows it.
+def set_process_name(title: str) -> None:
+    """Change the name and the command line that `ps` and `pkill` see, where /proc allows it.
 
-    A fork has the name and the words of its parent: `pkill -9 mcp-launch`, and `pkill -f`
-    all the more, would hit at once everyone who is there to make up for the death of another.
+    A fork keeps its parent's: `pkill -9 mcp-launch` would kill launcher, keeper and guardian
+    together, which exist to survive each other.
     """
     name = os.fsencode(title)
     try:
         _write("/proc/self/comm", name, 0)
         with open("/proc/self/stat", "rb") as stat:
-            # Fields 48 and 49; a name may hold spaces and ")", see processes.linux.
+            # Fields 48 and 49, arg_start and arg_end, counted after the last ")": the name
+            # in field 2 may hold spaces and ")" itself.
             first, last = map(int, stat.read().rpartition(b")")[2].split()[45:47])
-        # The words are the stack's, which we may write. The last byte stays NUL: anything
-        # else tells the kernel that the words go on in the environment.
+        # The arguments are on our own stack, so we may overwrite them. The last byte stays
+        # NUL: otherwise the kernel takes it that they continue into the environment.
         if first:
             _write("/proc/self/mem", name[: last - first - 1].ljust(last - first, b"\0"), first)
     except (OSError, ValueError):
-        pass  # not Linux, or no /proc: then it goes by its parent's name
+        pass  # not Linux, or no /proc: it keeps its parent's name
 
 
 def _write(path: str, data: bytes, at: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.lseek(fd, at, os.SEEK_SET)  # not pwrite: `comm` has no such thing
+        os.lseek(fd, at, os.SEEK_SET)  # `comm` does not support pwrite
         os.write(fd, data)
     finally:
         os.close(fd)
 
 
-def let_go(kept: Iterable[int]) -> None:
-    """Hold neither a descriptor of anybody's, but these, nor a directory.
+def release_inherited(kept: Iterable[int]) -> None:
+    """Close every inherited descriptor but these, and leave the inherited directory.
 
-    The launcher's ends of the server's pipes are among them: while somebody else held one,
-    the server would not see the end of its input when the launcher is killed.
+    Among them are the launcher's ends of the server's pipes. A pipe is at its end only when no
+    process holds the writing end: while a guardian held a copy, the server would not see its
+    input end when the launcher is killed. A working directory keeps its file system busy.
     """
-    nothing = open_nothing()
+    null = open_null()
     for fd in (0, 1, 2):
-        os.dup2(nothing, fd)
+        os.dup2(null, fd)
     close_all(kept)
     os.chdir("/")
 
 
-def open_nothing() -> int:
-    """Open what nothing can be read from, and what is written to is lost."""
+def open_null() -> int:
+    """Return a descriptor of /dev/null, or of a pipe that is at its end where there is none."""
     try:
         return os.open(os.devnull, os.O_RDWR)
     except FileNotFoundError:
-        # A chroot without devices. A pipe that nobody writes to is at its end as well.
+        # A chroot without devices.
         reading, writing = os.pipe()
         os.close(writing)
         return reading
 
 
 def close_all(kept: Iterable[int] = ()) -> None:
-    """Close every descriptor but the standard ones and these."""
+    """Close every descriptor except the standard ones and these."""
     first = 3
     for fd in sorted(kept):
         os.closerange(first, fd)
@@ -226,7 +243,11 @@ def close_all(kept: Iterable[int] = ()) -> None:
 
 
 def read_peer(fd: int) -> int | None:
-    """Return the process that made the socket at the other end of ours; None: nobody says."""
+    """Return the pid of the process that made the other end of our socket; None if unknown.
+
+    The credentials are those at the time of `connect` or `socketpair`. The process may have
+    ended since, or have passed its end to another.
+    """
     import _socket
 
     family = getattr(_socket, "AF_UNIX", None)
@@ -247,11 +268,15 @@ def read_peer(fd: int) -> int | None:
     finally:
         peer.close()
     pid = int.from_bytes(raw[:4], sys.byteorder)
-    return pid or None
+    return pid or None  # 0: outside our pid namespace
 
 
 def open_socket(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], Any]:
-    """Return a send that never waits, and the socket to send to, which takes over `fd`."""
+    """Return a send function that never blocks, and its socket, which takes over `fd`.
+
+    MSG_DONTWAIT applies to one call. O_NONBLOCK belongs to the open file and not to the
+    descriptor: set here, it would make the host's own copies non-blocking as well.
+    """
     import _socket
 
     flags = _socket.MSG_DONTWAIT
@@ -259,7 +284,7 @@ def open_socket(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], Any]:
 
 
 def reserve_descriptors(count: int) -> None:
-    """See that so many more can be opened.
+    """Check that this many more descriptors can be opened.
 
     Raises:
         OSError: They cannot.
@@ -268,7 +293,7 @@ def reserve_descriptors(count: int) -> None:
     taken = []
     try:
         for _ in range(count):
-            taken.append(os.dup(2))  # noqa: PERF401  # those before a failure are to be closed
+            taken.append(os.dup(2))  # noqa: PERF401  # on failure, those so far must be closed
     finally:
         for fd in taken:
             os.close(fd)
@@ -281,16 +306,16 @@ def _prctl(option: int, argument: int) -> int:
 
 
 def _call(name: str, *arguments: int) -> int:
-    if name not in _found:
-        _found[name] = _find(name)  # once, before the first fork
-    return _found[name](*arguments)
+    if name not in _c_functions:
+        _c_functions[name] = _find_c_function(name)  # once, before the first fork
+    return _c_functions[name](*arguments)
 
 
-def _find(name: str) -> Callable[..., int]:
+def _find_c_function(name: str) -> Callable[..., int]:
     try:
         from _ctypes import call_function, dlopen, dlsym
 
-        # None is this program itself; the stub knows only libraries by name.
+        # None is this program itself; the type stub allows only a library's name.
         address = dlsym(dlopen(None, 0), name)  # type: ignore[arg-type]
     except (ImportError, OSError):
         import ctypes
@@ -300,71 +325,69 @@ def _find(name: str) -> Callable[..., int]:
     return lambda *arguments: int(call_function(address, arguments))
 
 
-_found: dict[str, Callable[..., int]] = {}
-
-
-__all__ = ["ENDING", "SIGALRM", "SIGCHLD", "SIGCONT", "SIGINT", "SIGKILL", "SIGTERM"]
-
-# By which a host, a shell or a terminal ends what it started.
-ENDING = (SIGTERM, SIGINT, SIGHUP)
-
-_inherited_mask: set[int] = set()
-
-
 def listen(numbers: Iterable[int]) -> tuple[int, int]:
-    """Have these signals wake us through a pipe, their numbers in it; return both its ends."""
+    """Have these signals write their numbers into a new pipe; return both its ends.
+
+    Python's C handler writes the byte at once, so a signal between a check and the `poll` that
+    follows still ends that `poll`. A fork shares its parent's pipe until it calls this itself.
+    """
     reading, writing = os.pipe()
+    # A handler that blocked on a full pipe would hang the process, so a byte is dropped instead;
+    # only thousands of unread SIGCHLDs could fill it, and one of those is as good as many.
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
     set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in numbers:
-        # Ignored from the start (nohup): then it stays ignored, by us and by the server.
+        # One that was ignored from the start (nohup) stays ignored, by us and by the server.
         if number in {SIGCHLD, SIGTERM} or getsignal(number) is not SIG_IGN:
             signal(number, _do_nothing)
     return reading, writing
 
 
 def wake_after(seconds: float) -> None:
-    """Have SIGALRM wake us, once, or never (0): a timeout would make every wait dearer."""
+    """Have SIGALRM wake us once after this time; 0 cancels it.
+
+    It costs nothing while nobody waits for a timer; a timeout would cost something in every wait.
+    """
     signal(SIGALRM, _do_nothing)
     setitimer(ITIMER_REAL, seconds)
 
 
-def make_audible() -> None:
-    """Undo what a host may have done to the signals we live by, and what Python does.
+def unblock_signals() -> None:
+    """Undo what the host and Python have done to the signals that we depend on.
 
-    A blocked signal stays blocked over exec, and an ignored SIGCHLD takes away the exit
-    codes. Until there is a guardian to tell, a signal simply ends us (Python would turn
-    SIGINT into a traceback).
+    Blocked and ignored signals stay so over exec. With SIGCHLD ignored, the kernel reaps our
+    children itself and their exit codes are lost. Until there is a guardian to instruct, a
+    signal simply ends us (Python would turn SIGINT into a traceback).
     """
-    global _inherited_mask  # noqa: PLW0603  # the server is to get it as we got it
+    global _inherited_mask  # noqa: PLW0603  # the server gets the mask that we got
     _inherited_mask = pthread_sigmask(SIG_UNBLOCK, (SIGALRM, SIGCHLD, *ENDING))
     signal(SIGCHLD, SIG_DFL)
     restore_default(SIGINT)
 
 
 def stop_listening() -> None:
-    """Let the signals that end a program end this one again."""
+    """Let the signals in ENDING end this process again."""
     set_wakeup_fd(-1)
     for number in ENDING:
         restore_default(number)
 
 
 def restore_default(number: int) -> None:
-    """Take back a handler, ours or Python's, but leave ignored what was ignored."""
+    """Remove our handler, or Python's; a signal that is ignored stays ignored."""
     if getsignal(number) is not SIG_IGN:
         signal(number, SIG_DFL)
 
 
 def restore_for_exec() -> None:
-    """Give a program that we are about to become the signals a host would give it."""
+    """Set signal handlers and mask as they would be had the host started the program itself."""
     stop_listening()
     restore_default(SIGCHLD)
-    # Python ignores these two for itself, and ignoring is inherited.
+    # Exec resets handlers but keeps ignored signals ignored, and Python ignores these two.
     for number in (SIGPIPE, SIGXFSZ):
         signal(number, SIG_DFL)
     pthread_sigmask(SIG_SETMASK, _inherited_mask)
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """Let the wake-up pipe speak; a signal without a handler would not reach it."""
+    """Do nothing: only signals that have a Python handler are written to the wake-up pipe."""

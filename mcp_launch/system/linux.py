@@ -1,8 +1,12 @@
-"""The process table as Linux writes it down, read without importing anything.
+"""The process table of Linux, read from `/proc` without importing anything.
 
-All reading of `/proc` is done in this package. The functions below the table are for those
-who judge running servers: what a process has open, and who may own it. Where there is no
-`/proc` they have nothing to return, or raise OSError if they say so.
+Only this package reads `/proc`. The first part implements `ProcessTable`. The second part serves
+the commands that examine running servers: what a process has open, and which terminal it has.
+Where there is no `/proc` its functions return an empty value, or raise OSError where they say so.
+
+A process may end between any two reads, and another user's may be unreadable. Both look the same
+to callers: an empty result. A pid read here may be reused by the time it is signalled, unless it
+is a child that has not been reaped.
 """
 
 from __future__ import annotations
@@ -20,25 +24,29 @@ SEES_ALL = True
 
 
 def boot_id() -> str:
-    """Tell this boot of the machine from any other."""
+    """Return an id of this boot of the machine."""
     return _read("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
 def look(pid: int) -> Process | None:
-    """See one process; None when there is no such process."""
+    """Return one process; None if it does not exist."""
     name, fields = _read_stat(pid)
     if not fields:
         return None
+    # Field 22 of proc(5) is the start in clock ticks since boot, which no later process with
+    # this pid shares; field 4 is the parent. `fields` begins with field 3.
     return Process(ProcessIdentity(pid, f"ticks:{int(fields[19])}"), int(fields[1]), name)
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether there is such a process, and more of it than its exit code."""
+    """Return whether the process exists and is not a zombie."""
     return read_state(pid) not in {"", "Z", "X", "x"}
 
 
 def read_argv(pid: int) -> list[str]:
     """Return its command line; empty when it cannot be read."""
+    # Each argument ends with a NUL. A program that writes a title over them may leave it out,
+    # and then what follows the last NUL is not an argument.
     words = _read(f"/proc/{pid}/cmdline").split(b"\0")
     return [os.fsdecode(word) for word in words[:-1]]
 
@@ -49,7 +57,7 @@ def read_executable(pid: int) -> str:
 
 
 def read_cwd(pid: int) -> str:
-    """Return the directory it is in; empty when it cannot be read."""
+    """Return its working directory; empty when it cannot be read."""
     return _link(f"/proc/{pid}/cwd").removesuffix(" (deleted)")
 
 
@@ -70,7 +78,7 @@ def read_environ(pid: int) -> dict[str, str]:
 
 
 def read_owner(pid: int) -> int | None:
-    """Return the number of the user who runs it."""
+    """Return the id of the user who runs it."""
     for line in _read(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"Uid:"):
             return int(line.split()[1])
@@ -84,10 +92,10 @@ def list_open_files(pid: int) -> list[str]:
 
 
 def holds_writing_end(pid: int, fd: int) -> Verdict:
-    """Tell whether the process can write into the pipe that is our `fd`.
+    """Return whether the process can write into the pipe that is our `fd`.
 
-    Both ends of a pipe show the same inode, and a shell between host and us holds
-    our own reading end: only the access mode in fdinfo tells the ends apart.
+    Both ends of a pipe show the same inode, and a shell between the host and us holds our own
+    reading end: only the access mode in fdinfo distinguishes the ends.
     """
     ours = read_link("self", fd)
     links = list_links(pid)
@@ -100,15 +108,15 @@ def holds_writing_end(pid: int, fd: int) -> Verdict:
 
 
 def list_pids() -> list[int]:
-    """Return every pid there is."""
+    """Return every pid."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def list_descendants(pid: int) -> list[int]:
     """Return all processes below `pid`, nearest first.
 
-    A child that is born while we read may be missing: who must not miss one asks
-    again until nothing is left (see guardian).
+    A child that is forked while we read may be missing. Callers that must not miss one ask
+    again until nothing is left (see `guardian_process.end_all`).
     """
     below = _children(pid)
     for child in below:  # the list grows while it is walked
@@ -117,7 +125,7 @@ def list_descendants(pid: int) -> list[int]:
 
 
 def started_seconds_ago(pid: int) -> float | None:
-    """Return the age of a process."""
+    """Return the age of a process; None when it cannot be read."""
     process = look(pid)
     if process is None or process.identity.start is None:
         return None
@@ -126,11 +134,11 @@ def started_seconds_ago(pid: int) -> float | None:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
-# In the functions from here on a process is its pid, a thread what `list_threads` calls it.
+# In the functions from here on, `process` is a pid, or a thread as `list_threads` returns it.
 
 
 def list_threads(pid: int) -> list[str]:
-    """Return the threads of a process, of which each may have descriptors of its own."""
+    """Return the threads of a process; a thread may have descriptors of its own (unshare)."""
     try:
         return [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -138,24 +146,24 @@ def list_threads(pid: int) -> list[str]:
 
 
 def read_state(process: int | str) -> str:
-    """Return the letter of its state, `Z` for a zombie; empty when it cannot be read."""
+    """Return the letter of its state (`Z` is a zombie); empty when it cannot be read."""
     _, fields = _read_stat(process)
     return fields[0].decode() if fields else ""
 
 
 def read_job(pid: int) -> tuple[int, int] | None:
-    """Return its session and its terminal, each 0 if it has none; None: it cannot be read."""
+    """Return its session and its terminal, 0 for none; None when they cannot be read."""
     _, fields = _read_stat(pid)
     return (int(fields[3]), int(fields[4])) if fields else None
 
 
 def is_listed(pid: int) -> bool:
-    """Tell whether there is such a process, though nothing of it may be readable."""
+    """Return whether the process exists, even if nothing of it can be read."""
     return os.path.exists(f"/proc/{pid}")
 
 
 def measure_share(pid: int) -> int | None:
-    """Return the bytes it holds, with what it shares split among its users (PSS)."""
+    """Return its memory in bytes, shared pages divided among their users (PSS)."""
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
@@ -163,7 +171,7 @@ def measure_share(pid: int) -> int | None:
 
 
 def shows_descriptors() -> bool:
-    """Tell whether this system shows what a process has open."""
+    """Return whether this system shows which files a process has open."""
     return os.path.exists("/proc/self/fd")
 
 
@@ -171,14 +179,14 @@ def list_descriptors(process: int | str) -> list[str]:
     """Return the numbers of its descriptors.
 
     Raises:
-        OSError: It has ended, or is not ours to look at.
+        OSError: It has ended, or we may not read it.
 
     """
     return os.listdir(f"/proc/{process}/fd")
 
 
 def list_links(process: int | str) -> list[tuple[str, str]]:
-    """Return the number of each descriptor, and what it leads to; empty: it cannot be read."""
+    """Return each descriptor's number and target; empty when they cannot be read."""
     try:
         numbers = list_descriptors(process)
     except OSError:
@@ -187,47 +195,49 @@ def list_links(process: int | str) -> list[tuple[str, str]]:
 
 
 def read_link(process: int | str, number: int | str) -> str:
-    """Return what a descriptor leads to; empty when it cannot be read."""
+    """Return the target of a descriptor; empty when it cannot be read."""
     return _link(f"/proc/{process}/fd/{number}")
 
 
 def has_descriptor(process: int | str, number: int | str) -> bool:
-    """Tell whether a descriptor is still there, though it may not be readable."""
+    """Return whether a descriptor is still open, even if it cannot be read."""
     return os.path.lexists(f"/proc/{process}/fd/{number}")
 
 
 def look_at_descriptor(process: int | str, number: int | str) -> os.stat_result:
-    """Return what is open under a number.
+    """Return the status of the file that a descriptor has open.
 
     Raises:
-        OSError: It has been closed, or is not ours to look at.
+        OSError: It has been closed, or we may not read it.
 
     """
     return os.stat(f"/proc/{process}/fd/{number}")
 
 
 def reopen(process: int | str, number: int | str, flags: int) -> int:
-    """Open what is open under a number once more, with flags of our own.
+    """Open the file of another process's descriptor again, with our own flags.
+
+    A new open file, not a copy of the descriptor: its flags and offset are ours alone.
 
     Raises:
-        OSError: It has been closed, or is not ours to open.
+        OSError: It has been closed, or we may not open it.
 
     """
     return os.open(f"/proc/{process}/fd/{number}", flags)
 
 
 def look_at_file(process: int | str, path: str) -> os.stat_result:
-    """Return what a path leads to for a process, which may have another root than we.
+    """Return the status of a path as a process sees it, whose root may differ from ours.
 
     Raises:
-        OSError: Nothing, or it is not ours to look at.
+        OSError: It does not exist, or we may not read it.
 
     """
     return os.stat(f"/proc/{process}/root{path}")
 
 
 def read_detail(process: int | str, number: int | str, name: str) -> str:
-    """Return one fact of a descriptor; empty when there is none of this name."""
+    """Return one field of a descriptor's fdinfo; empty when there is none of this name."""
     start = f"{name}:".encode()
     for line in _read(f"/proc/{process}/fdinfo/{number}").splitlines():
         if line.startswith(start):
@@ -236,7 +246,7 @@ def read_detail(process: int | str, number: int | str, name: str) -> str:
 
 
 def read_access_mode(process: int | str, number: int | str) -> int:
-    """Return whether a descriptor is open for reading, writing, or both; -1: nobody knows."""
+    """Return O_RDONLY, O_WRONLY or O_RDWR for a descriptor; -1 when it cannot be read."""
     flags = read_detail(process, number, "flags")
     return int(flags, 8) & os.O_ACCMODE if flags else -1
 
@@ -249,7 +259,7 @@ def count_connections(path: str) -> int:
 
 
 def list_foreign_formats() -> list[str]:
-    """Return the names of the formats, besides its own, whose programs the kernel runs."""
+    """Return the names of the foreign binary formats that the kernel runs (binfmt_misc)."""
     try:
         return os.listdir("/proc/sys/fs/binfmt_misc")
     except OSError:
@@ -260,8 +270,9 @@ def _read(path: str) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
-        return b""  # gone, or not ours to look at: callers treat both as "cannot tell"
+        return b""  # it has ended, or we may not read it: callers treat both as "unknown"
     try:
+        # To the end: these files have no size (`stat` says 0), and a read may be short.
         parts = []
         while part := os.read(fd, 1 << 16):
             parts.append(part)
@@ -276,11 +287,11 @@ def _link(path: str) -> str:
     try:
         return os.readlink(path)
     except OSError:
-        return ""  # gone, or not ours to look at
+        return ""  # it has ended, or we may not read it
 
 
 def _read_stat(process: int | str) -> tuple[str, list[bytes]]:
-    """Return the name of a process, and the fields behind it; nothing when there are none."""
+    """Return the name of a process and the fields after it; both empty if it does not exist."""
     # The second field is the program's name in parentheses, and a name may hold
     # spaces and ")" itself: only what follows the last ")" can be split safely.
     head, _, tail = _read(f"/proc/{process}/stat").rpartition(b")")
@@ -290,10 +301,11 @@ def _read_stat(process: int | str) -> tuple[str, list[bytes]]:
 def _children(pid: int) -> list[int]:
     threads = list_threads(pid)
     if not threads:
-        return []  # it has ended: whoever was below it is somebody else's child now
+        return []  # it has ended: its children have another parent now
     if not os.path.exists(f"/proc/{pid}/task/{pid}/children"):
-        # A kernel without CONFIG_PROC_CHILDREN (or it ended just now).
+        # A kernel without CONFIG_PROC_CHILDREN (or it has just ended).
         return [other for other in list_pids() if _parent_of(other) == pid]
+    # Each thread lists the children that it forked itself.
     listed = (_read(f"/proc/{thread}/children") for thread in threads)
     return [int(child) for line in listed for child in line.split()]
 

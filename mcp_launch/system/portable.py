@@ -1,7 +1,7 @@
 """The process table through psutil, for systems without `/proc`.
 
-Two answers are not to be had this way: which process holds the other end of a
-pipe (always "unknown"), and children that went to init (their parent is gone).
+It cannot answer two questions: which process holds the other end of a pipe (always
+"unknown"), and which children of init were ours (their parent is gone).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SEES_ALL = True
 
 
 def boot_id() -> str:
-    """Tell this boot of the machine from any other."""
+    """Return an id of this boot of the machine."""
     # Whole seconds: the value is derived from the clock and may jitter below that.
     return f"boot-{int(psutil.boot_time())}"
 
 
 def look(pid: int) -> Process | None:
-    """See one process; None when there is no such process."""
+    """Return one process; None if it does not exist."""
     try:
         seen = psutil.Process(pid)
         identity = ProcessIdentity(pid, f"time:{seen.create_time():.2f}")
@@ -39,7 +39,7 @@ def look(pid: int) -> Process | None:
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether there is such a process, and more of it than its exit code."""
+    """Return whether the process exists and is not a zombie."""
     return psutil.pid_exists(pid) and not _is_zombie(pid)
 
 
@@ -60,7 +60,7 @@ def read_executable(pid: int) -> str:
 
 
 def read_cwd(pid: int) -> str:
-    """Return the directory it is in; empty when it cannot be read."""
+    """Return its working directory; empty when it cannot be read."""
     try:
         return psutil.Process(pid).cwd()
     except psutil.Error:
@@ -81,7 +81,7 @@ def read_environ(pid: int) -> dict[str, str]:
 
 
 def read_owner(pid: int) -> int | None:
-    """Return the number of the user who runs it."""
+    """Return the id of the user who runs it."""
     try:
         return psutil.Process(pid).uids().real
     except psutil.Error:
@@ -97,20 +97,20 @@ def list_open_files(pid: int) -> list[str]:
 
 
 def holds_writing_end(pid: int, fd: int) -> Verdict:  # noqa: ARG001  # one interface
-    """Tell whether the process can write into our pipe: nobody says, outside Linux."""
+    """Return "unknown": only Linux shows it."""
     return "unknown"
 
 
 def list_pids() -> list[int]:
-    """Return every pid there is."""
+    """Return every pid."""
     return psutil.pids()
 
 
 def list_descendants(pid: int) -> list[int]:
     """Return all processes below `pid`, and those that are known to have been there.
 
-    Orphans go to init here. Two things still tell them: that they were seen below `pid`
-    before, by an earlier call of this process, and the launch id in their environment.
+    Orphans go to init here. Two things still identify them: an earlier call in this process
+    saw them below `pid`, or their environment holds our launch id.
     """
     try:
         below = [child.pid for child in psutil.Process(pid).children(recursive=True)]
@@ -125,7 +125,8 @@ def list_descendants(pid: int) -> list[int]:
     return list(dict.fromkeys(one for one in [*below, *orphans] if one not in ours))
 
 
-# Every process that was once below us, by pid. A pid alone is not enough to end one.
+# Every process that was once below us, by pid. Its identity is kept as well: the pid may have
+# been reused, and we are going to signal it.
 _seen: dict[int, ProcessIdentity] = {}
 
 
@@ -152,7 +153,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def started_seconds_ago(pid: int) -> float | None:
-    """Return the age of a process."""
+    """Return the age of a process; None when it cannot be read."""
     try:
         return time.time() - psutil.Process(pid).create_time()
     except psutil.Error:

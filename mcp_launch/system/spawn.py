@@ -1,4 +1,8 @@
-"""Turn a fork into the server: group, signals, descriptors, directory, exec."""
+"""Turn a fork into the server: group, signals, descriptors, directory, exec.
+
+By hand and not with `subprocess`: importing it would slow down every launch, and an error in its
+`preexec_fn`, where PDEATHSIG would have to be set, comes back without its errno.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,16 @@ if TYPE_CHECKING:
     from mcp_launch.values import Found
 
     class ServerPlan(Protocol):
-        """What is to be started, where, and with which variables."""
+        """What to start, in which directory, and with which variables."""
 
         argv: list[str]
-        program: str  # the file that is executed
+        program: str  # the file to execute
         cwd: Found
         environ: dict[str, str]
 
 
 class Pipes:
-    """The three pipes between us and the server."""
+    """The three pipes between the launcher and the server."""
 
     __slots__ = ("ours", "servers")
 
@@ -34,21 +38,24 @@ class Pipes:
         self.ours = (stdin[1], stdout[0], stderr[0])
 
     def close_ours(self) -> None:
-        """Let go of our ends: there is no server."""
+        """Close the launcher's ends, for a server that did not start."""
         for fd in self.ours:
             os.close(fd)
 
     def close_servers(self) -> None:
-        """Leave the server's ends to the server alone."""
+        """Close our copies of the server's ends.
+
+        While we held the writing end of its stdout, we would never see that pipe end.
+        """
         for fd in self.servers:
             os.close(fd)
 
 
 def check_environment(plan: ServerPlan) -> None:
-    """See that a program can be given these variables.
+    """Check that exec accepts the plan's variables.
 
     Raises:
-        NotExecutable: One has a value that no program can be given.
+        NotExecutable: One holds a NUL, or characters that cannot be encoded.
 
     """
     for name, value in plan.environ.items():
@@ -58,14 +65,17 @@ def check_environment(plan: ServerPlan) -> None:
             is_right = False
         if not is_right:
             raise NotExecutable(
-                f"no program can be given the value of {name}",
-                fix="look at what the host says of its session",
+                f"the value of {name} cannot be passed to a program: it is not valid text",
+                fix="check the session and directory that the host sends with its calls",
             )
 
 
 def start_server(plan: ServerPlan, stdio: tuple[int, int, int]) -> tuple[int, str | None]:
-    """Fork and exec; return the pid, and what failed with its errno if something did."""
-    reading, writing = os.pipe()  # closed by a successful exec, which is how we learn of it
+    """Fork and exec; return the pid, and the failed step with its errno if there was one."""
+    # How the fork reports: Python's pipes are close-on-exec, so a successful exec closes the
+    # writing end and we read end-of-file. A failed step writes its name and errno first. That a
+    # read returns after the exec, and not before, is what lets us report "started".
+    reading, writing = os.pipe()
     guardian = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -74,12 +84,14 @@ def start_server(plan: ServerPlan, stdio: tuple[int, int, int]) -> tuple[int, st
         except _StepFailed as failed:
             os.write(writing, f"{failed.step} {failed.errno}".encode())
         finally:
-            os._exit(127)
+            os._exit(127)  # never back into the guardian's code: there is one guardian already
     os.close(writing)
     try:
-        os.setpgid(pid, pid)  # here as well as there: whoever is first
+        # In both processes, as shells do: whichever runs first, the group exists before either
+        # goes on, so a signal to it cannot miss the server.
+        os.setpgid(pid, pid)
     except OSError:
-        pass  # it has done so itself, and exec'd or ended since
+        pass  # it has done so itself, and has exec'd (EACCES) or ended (ESRCH) since
     failure = os.read(reading, 64).decode()
     os.close(reading)
     return pid, failure or None
@@ -93,25 +105,30 @@ class _StepFailed(Exception):
 
 
 def _become_server(plan: ServerPlan, stdio: tuple[int, int, int], guardian: int) -> None:
+    # A group, so that one signal reaches the server with the runner (`npx`, `uvx`) above it. Not
+    # a session: the guardian's has no terminal, and the server needs none of its own.
     os.setpgid(0, 0)
     kernel.restore_for_exec()
     kernel.die_with_parent(kernel.SIGKILL)
+    # PDEATHSIG covers only a death after the call above. If the guardian died before it, we
+    # have another parent by now.
     if os.getppid() != guardian:
-        os._exit(127)  # it died before we could say that we want to die with it
+        os._exit(127)
     for target, fd in enumerate(stdio):
         os.dup2(fd, target)
     try:
-        if plan.cwd.value:  # else it stays where we are, in a directory that was deleted
+        if plan.cwd.value:  # empty: stay in the inherited directory, which has been deleted
             os.chdir(plan.cwd.value)
     except OSError as error:
         raise _StepFailed("chdir", error) from None
     try:
         os.execve(plan.program, plan.argv, plan.environ)
     except ValueError:
-        # Python refuses a NUL, or a variable's name that is empty or has a "=" in it.
+        # Python refuses a NUL, and a variable whose name is empty or contains "=".
         raise _StepFailed("exec", OSError(EINVAL, "")) from None
     except OSError as error:
-        # execvp, which hosts use, hands a script without a first line `#!` to the shell.
+        # execvp, which hosts use, runs a script that has no `#!` line with the shell. execve does
+        # not, so we do.
         if error.errno != ENOEXEC or _is_binary(plan.program):
             raise _StepFailed("exec", error) from None
     try:

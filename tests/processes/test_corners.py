@@ -197,7 +197,7 @@ def test_a_variable_that_no_program_can_get_is_reported(
     launch = runner.launch(*wire, "--dotenv", "odd.env", "--", "cat")
     launch.send(request("initialize"))
 
-    assert "that no program can be given" in launch.answer()["error"]["message"]
+    assert "one holds a NUL, or has an invalid name" in launch.answer()["error"]["message"]
     assert launch.finish()[0] == 126
 
 

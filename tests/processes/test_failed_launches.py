@@ -30,13 +30,13 @@ FAILURES = {
     ),
     "a path that does not exist": (
         ["--", "./missing.py"],
-        "does not exist: there is no file {d}/missing.py",
+        "does not exist: no file {d}/missing.py",
         127,
     ),
     "a near miss": (["--", "pytohn3-near"], "did you mean python3-near?", 127),
     "not executable": (["--", "./plain"], "chmod +x {d}/plain", 126),
     "a directory": (["--", "./.git"], "is a directory", 126),
-    "no such interpreter": (["--", "./bad"], "names the interpreter `/no/such/interp`", 126),
+    "no such interpreter": (["--", "./bad"], "install the interpreter `/no/such/interp`", 126),
     "another machine's": (["--", "./alien"], "another system or processor", 126),
     "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd)", 125),
     "a directory that is a file": (["--cwd", "plain", "--", "cat"], "is a file", 125),
@@ -55,12 +55,12 @@ FAILURES = {
     "no command": (["--strict"], "no server command was given", 125),
     "a dotenv file that is missing": (
         ["--dotenv", "no.env", "--", "cat"],
-        "{d}/no.env cannot be read: No such file or directory",
+        "{d}/no.env: No such file or directory",
         125,
     ),
     "a dotenv file that is broken": (
         ["--dotenv", "broken.env", "--", "cat"],
-        "{d}/broken.env, line 2: cannot be understood",
+        "{d}/broken.env, line 2: not valid dotenv syntax",
         125,
     ),
     "a server that dies": (
@@ -244,7 +244,7 @@ def test_the_same_text_is_on_stderr(runner: LaunchRunner) -> None:
     assert (code, out) == (127, b"")
     assert err.decode() == (
         "[mcp-launch] the server's command ./missing.py does not exist: "
-        f"there is no file {runner.project}/missing.py\n"
+        f"no file {runner.project}/missing.py\n"
         "[mcp-launch]   fix: correct the path\n"
     )
 
@@ -286,7 +286,7 @@ def test_a_fault_of_our_own_is_one_line_and_a_report(runner: LaunchRunner, tmp_p
     message = launch.answer()["error"]["message"]
     code, _, err = launch.finish()
 
-    assert "a fault in mcp-launch itself: ZeroDivisionError" in message
+    assert "a bug in mcp-launch: ZeroDivisionError" in message
     assert code == 125
     assert b"Traceback" not in err
     report = next((tmp_path / "state").glob("crash-*.txt")).read_text(encoding="utf-8")

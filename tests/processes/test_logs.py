@@ -165,7 +165,7 @@ def test_a_line_without_an_end_is_kept_in_pieces(tmp_path: Path) -> None:
     log = Log(str(tmp_path / "logs" / "1.log"), {})
 
     for _ in range(100):
-        log.hear(b"x" * 1000)
+        log.add_stderr(b"x" * 1000)
     log.finish_line()
 
     kept = (tmp_path / "logs" / "1.log").read_bytes().split(b"\n")
@@ -185,7 +185,7 @@ def test_a_launch_goes_on_without_a_log(runner: LaunchRunner, tmp_path: Path) ->
 def test_a_full_disk_stops_no_server() -> None:
     log = Log("/dev/full", {"server": "it"})
 
-    log.hear(b"line\n")
+    log.add_stderr(b"line\n")
     log.note("text")
 
 
@@ -212,7 +212,7 @@ def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
 def test_a_flood_of_empty_lines_takes_no_room(tmp_path: Path) -> None:
     log = Log(str(tmp_path / "logs" / "1.log"), {})
 
-    log.hear(b"\n" * 65_536 + b"said\n")
+    log.add_stderr(b"\n" * 65_536 + b"said\n")
 
     assert (tmp_path / "logs" / "1.log").stat().st_size < 200
 

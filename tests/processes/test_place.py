@@ -77,7 +77,9 @@ def test_strict_refuses_the_home_directory_to_the_hosts_face(
 
     message = launch.answer()["error"]["message"]
 
-    assert f"{own_home} (inherited): the home directory is not a project (--strict)" in message
+    assert (
+        f"{own_home} (inherited), which is the home directory, not a project (--strict)" in message
+    )
     assert launch.finish()[0] == 125
 
 
@@ -97,7 +99,7 @@ def test_a_record_that_contradicts_is_shown_to_the_host(
 
     message = host.answer()["error"]["message"]
 
-    assert f"gave the server {own_home} (CLAUDE_PROJECT_DIR), the home directory" in message
+    assert f"started the server in {own_home} (CLAUDE_PROJECT_DIR), the home directory" in message
     assert (
         f"the session works in /work/app ({own_home}/.claude/sessions/{host.pid}.json)" in message
     )

@@ -134,7 +134,7 @@ def test_a_host_that_is_looked_at_has_ended_when_its_pid_is_anothers(
     table.add(77, "codex", start="ticks:1")
     watch = kernel.HostWatch(table, [0, 77])
 
-    assert watch.needs_looking
+    assert watch.needs_polling
     assert (watch.is_lost, watch.look()) == (False, False)
     table.add(77, "another", start="ticks:2")
     assert watch.look()
@@ -184,7 +184,7 @@ def test_a_server_is_served_where_no_process_can_be_looked_at(
     assert launch.ask("look") == {"is": "there"}
     code, _, err = launch.finish()
     assert code == 0
-    assert b"processes cannot be looked at" in err
+    assert b"cannot read other processes" in err
     assert b"stdin: unknown" in err
 
 

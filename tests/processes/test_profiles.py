@@ -60,7 +60,7 @@ def test_an_unknown_server_needs_a_command(runner: LaunchRunner) -> None:
     code, _, err = launch.finish()
 
     assert code == 125
-    assert b"no profile has a server nobody, and no command was given" in err
+    assert b"no profile defines the server nobody, and no command was given" in err
     assert b"fix: add [servers.nobody] to ~/.config/mcp-launch/config.toml" in err
 
 
@@ -94,7 +94,7 @@ def test_a_broken_file_stops_the_launch_and_the_host_gets_the_reason(
 
     error = launch.initialize()["error"]["message"]
 
-    assert f"{user_file}:2:1: there is no key comand" in error
+    assert f"{user_file}:2:1: unknown key comand" in error
     assert "did you mean command?" in error
 
 
@@ -140,7 +140,7 @@ def test_a_trusted_project_file_is_used_until_it_changes(
     write(project_file, project_file.read_text(encoding="utf-8").replace("one", "two"))
     code, _, err = runner.launch("--server", "probe").finish()
     assert code == 125
-    assert b"you have not said that you trust it since it was changed" in err
+    assert b"you have not trusted it since it was changed" in err
 
 
 def test_trust_can_be_taken_back(project_file: Path, runner: LaunchRunner) -> None:
@@ -312,4 +312,4 @@ def test_a_users_file_that_makes_no_sense_stops_every_launch(
     code, _, err = runner.launch("--", *ENVIRONMENT_SERVER).finish()
 
     assert code == 125
-    assert f"{user_file}:1:6: this is not valid TOML".encode() in err
+    assert f"{user_file}:1:6: not valid TOML".encode() in err

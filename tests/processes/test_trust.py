@@ -22,9 +22,11 @@ def test_what_was_not_used_is_traced_logged_and_in_the_lease(
     launch.ask("look")
 
     lease = wait_for_lease(tmp_path / "state", lambda _: True)
-    problem = f"{runner.project}/.mcp-launch.toml sets up the server it, but you have not said"
+    problem = (
+        f"{runner.project}/.mcp-launch.toml configures the server it, but you have not trusted"
+    )
     assert lease["passed_over"].startswith(problem)
-    line = f"goes on without the project's profile: {problem}"
+    line = f"continues without the project's profile: {problem}"
     [log] = (tmp_path / "state" / "logs").glob("*.log")
     assert line in log.read_text(encoding="utf-8")
     assert line.encode() in launch.finish()[2]

@@ -59,7 +59,7 @@ def prepare(survey: Survey, item: Item, home: str) -> Start:
     variable = hosts.load(item.host.name).session_variable
     if variable and variable not in item.variables:
         environ[variable] = _SESSION
-    environ |= {options.name_twin(option): text for option, text in _OVERRIDES.items()}
+    environ |= {options.name_variable(option): text for option, text in _OVERRIDES.items()}
     environ["MCP_LAUNCH_HOME"] = home
     given = _list_options(item)
     command = host_environment.spell_out(survey, item, item.command)

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_launch.broker import routing
 from mcp_launch.broker.routing import Binding
-from mcp_launch.launch.plan import Held
+from mcp_launch.launch.plan import IdentityInEnvironment
 
 if TYPE_CHECKING:
     from mcp_launch.hosts.host import Carries, State
@@ -27,9 +27,9 @@ def bound(state: State, session: str | None = "s-old", thread: str | None = "t-o
     return Binding(state, session, thread, "evidence")
 
 
-def held(kind: str) -> Held:
+def held(kind: str) -> IdentityInEnvironment:
     """Return what an environment holds: nothing, what is right, or what is not."""
-    values = Held()
+    values = IdentityInEnvironment()
     if kind == "right":
         values.add("thread", "t-new", is_requested=True)
         values.add("session", "s-new", is_requested=False)

@@ -133,7 +133,7 @@ def test_in_codexs_shell_there_is_no_thread(desk: Desk) -> None:
 # words, name, value, origin
 ORIGINS = {
     "handed on": ([], "A", "a", "inherited"),
-    "our own": ([], "MCP_LAUNCH_HOST", "unknown", "no process above us can be seen"),
+    "our own": ([], "MCP_LAUNCH_HOST", "unknown", "no process above us is visible"),
     "a fact": (["--env", "X=project_root"], "X", "{project}", ".git in it"),
     "local": (["--env", "A=local"], "A", "a", "the launcher's environment"),
     "a whole dotenv": (["--dotenv", ".env"], "D", "d", "dotenv {project}/.env"),
@@ -207,14 +207,14 @@ STOPS = {
     "no such option": (["--cdw", "keep"], ["unknown option --cdw"]),
     "no such directory": (["--cwd", "/no/such", "--", "cat"], ["/no/such"]),
     "no such command": (["--", "no-such-command"], ["no-such-command was not found on PATH"]),
-    "no such file": (["--dotenv", "no.env", "--env", "A=dotenv"], ["no.env cannot be read"]),
+    "no such file": (["--dotenv", "no.env", "--env", "A=dotenv"], ["no.env: No such file"]),
     "two sources without a value": (
         ["--env", "A=local", "--env", "B=local", "--env", "H=host"],
         ["no value for A", "no value for B"],
     ),
     "a profile without a command": (["--server", "bare"], ["the profile of bare has no command"]),
     "a profile that lacks something": (["--server", "lacks"], ["no value for L: NOWHERE"]),
-    "a profile that is not trusted": (["--server", "theirs"], ["have not said that you trust it"]),
+    "a profile that is not trusted": (["--server", "theirs"], ["have not trusted it"]),
     "nobody to verify": (["--strict"], ["--strict: cannot verify"]),
     "several at once": (["--cwd", "/no/such", "--", "no-such"], ["/no/such", "no-such was not"]),
 }
@@ -273,7 +273,7 @@ def test_a_home_would_stop_a_strict_launch(desk: Desk) -> None:
     told = desk.tell("--strict", "--", "cat")
 
     assert desk.code == 1
-    assert any("the home directory is not a project (--strict)" in one for one in problems(told))
+    assert any("the home directory, not a project (--strict)" in one for one in problems(told))
 
 
 def test_a_claude_code_that_runs_elsewhere_contradicts_nothing(desk: Desk) -> None:
@@ -846,7 +846,7 @@ def test_a_variable_of_a_profile_that_is_not_trusted_comes_with_the_way_to_trust
 
     assert told["explained"]["fix"] == f"read it, then run: mcp-launch trust {file}"
     whys = {step["place"]: step["why"] for step in told["explained"]["steps"]}
-    assert "you have not said that you trust it" in whys[str(file)]
+    assert "you have not trusted it" in whys[str(file)]
     assert any("the launch would go on without it" in note for note in told["notes"])
     assert "mcp-launch trust" not in other["fix"]
 

@@ -188,6 +188,6 @@ def test_a_fault_of_our_own_is_reported_without_a_traceback(
     assert cli.run(["ps"]) == 125
 
     said = capsys.readouterr().err
-    assert "a fault in mcp-launch itself: ZeroDivisionError" in said
+    assert "a bug in mcp-launch: ZeroDivisionError" in said
     assert "Traceback" not in said
     assert is_tame(said)

@@ -362,11 +362,11 @@ def test_a_deleted_working_directory_is_said(
     monkeypatch.chdir(here)
     here.rmdir()
 
-    with pytest.raises(UsageError, match="the directory that you are in was deleted"):
+    with pytest.raises(UsageError, match="the current directory was deleted"):
         act()
-    with pytest.raises(UsageError, match="the directory that you are in was deleted"):
+    with pytest.raises(UsageError, match="the current directory was deleted"):
         trust.locate("")
-    with pytest.raises(UsageError, match="the directory that you are in was deleted"):
+    with pytest.raises(UsageError, match="the current directory was deleted"):
         open_survey(os.environ, needs_project=True)
     # Whoever asks only what runs need not be anywhere.
     assert open_survey(os.environ).items == []

@@ -127,7 +127,7 @@ def test_a_runner_that_is_nowhere_is_to_be_installed(
 ) -> None:
     monkeypatch.setattr(program_help, "_find_managed", lambda _: None)  # whatever is installed here
     configure(machine, "codex", command="uvx")
-    assert only(machine).fix.startswith("install uv; if it is installed, use the absolute path")
+    assert only(machine).fix.startswith("install uv; if it is installed, use its absolute path")
 
 
 @pytest.mark.parametrize("command", ["", " "])
@@ -336,7 +336,7 @@ def test_a_profile_that_nobody_trusts_is_passed_over(machine: FakeMachine) -> No
     [
         (["run", "--cwdd", "x", "--", "/bin/sh"], "unknown option --cwdd"),
         (["run"], "no server command was given"),
-        (["run", "--server", "nosuch"], "no profile has a server nosuch"),
+        (["run", "--server", "nosuch"], "no profile defines the server nosuch"),
         (["run", "--env", "A=threads", "--", "/bin/sh"], "asks for a source that does not exist"),
         (["run", "--dotenv", "/gone/.env", "--", "/bin/sh"], "/gone/.env does not exist"),
         (["run", "--dotenv", "~/gone.env", "--", "/bin/sh"], "gone.env does not exist"),
@@ -466,7 +466,7 @@ def test_a_file_that_may_not_be_executed_is_told_with_what_to_do(machine: FakeMa
     file = install(machine, "~/bin/server", mode=0o644)
     configure(machine, "codex", command="server")
     finding = only(machine)
-    assert (finding.code, finding.fix) == ("ML203", f"chmod +x {file}")
+    assert (finding.code, finding.fix) == ("ML203", f"run: chmod +x {file}")
     os.chmod(file, 0o755)  # noqa: S103
     assert check(machine) == []
 

@@ -198,7 +198,7 @@ def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: FakeMachi
     file = write_user_profile(machine, '[servers.it]\ncommand = "x"\ncwdd = "y"\n')
     finding = only(machine)
     assert finding.code == "ML013"
-    assert finding.message == "there is no key cwdd in [servers.it]"
+    assert finding.message == "unknown key cwdd in [servers.it]"
     assert "did you mean cwd?" in finding.fix
     assert (finding.subject.file, finding.subject.line, finding.subject.column) == (str(file), 3, 1)
 
@@ -206,7 +206,7 @@ def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: FakeMachi
 @pytest.mark.parametrize(
     ("text", "mode", "told"),
     [
-        ("[servers", 0o600, "this is not valid TOML"),
+        ("[servers", 0o600, "not valid TOML"),
         ("", 0o622, "can be written by other users"),
         ("[servers.it]\ncommand = 'x'\n", 0o600, None),
         ("", 0o644, None),

@@ -81,19 +81,19 @@ def test_options_and_twins_go_before_them(user_file: Path) -> None:
 def test_defaults_are_no_profile_of_a_server(user_file: Path) -> None:
     write(user_file, TEXT)
 
-    with pytest.raises(UsageError, match="no profile has a server other"):
+    with pytest.raises(UsageError, match="no profile defines the server other"):
         profile.load(["--server", "other"], os.environ)
     with pytest.raises(UsageError, match="the profile of it has no command"):
         profile.load(["--server", "it"], os.environ)
 
 
 BROKEN = {
-    "a command": ('[defaults]\ncommand = "x"\n', False, "2:1: there is no command for every"),
-    "arguments": ("[defaults]\nargs = []\n", False, "2:1: there is no args for every server"),
+    "a command": ('[defaults]\ncommand = "x"\n', False, "2:1: command cannot be set for every"),
+    "arguments": ("[defaults]\nargs = []\n", False, "2:1: args cannot be set for every server"),
     "no table": ("defaults = 1\n", False, "1:1: `defaults` must be a table"),
-    "a slip": ('[defaults]\npas_env = "x"\n', False, "2:1: there is no key pas_env in [defaults]"),
-    "a slip in the table": ("[default]\n", False, "1:1: there is no key default here"),
-    "in a project's file": ("[defaults]\n", True, "1:1: a project's file has no [defaults]"),
+    "a slip": ('[defaults]\npas_env = "x"\n', False, "2:1: unknown key pas_env in [defaults]"),
+    "a slip in the table": ("[default]\n", False, "1:1: unknown key default here"),
+    "in a project's file": ("[defaults]\n", True, "1:1: a project's file cannot have [defaults]"),
 }
 
 

@@ -83,9 +83,9 @@ def test_a_file_may_be_in_the_home(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"A=1\nB='open\n", "line 2: cannot be understood"),
-        (b"A=\xff\n", "is not UTF-8"),
-        (None, "cannot be read: No such file or directory"),
+        (b"A=1\nB='open\n", "line 2: not valid dotenv syntax"),
+        (b"A=\xff\n", "is not valid UTF-8"),
+        (None, "my.env: No such file or directory"),
     ],
     ids=["a quote that is not closed", "not UTF-8", "not there"],
 )

@@ -91,12 +91,12 @@ def test_words_that_make_no_sense_are_refused(words: list[str], problem: str) ->
 def test_each_option_may_be_a_variable(
     environ: dict[str, str], option: str, value: list[str] | None
 ) -> None:
-    assert options.read_twins(environ)[option] == value
+    assert options.read_variables(environ)[option] == value
 
 
 def test_a_variable_that_says_neither_yes_nor_no_is_refused() -> None:
     with pytest.raises(UsageError, match="MCP_LAUNCH_STRICT=maybe: neither yes nor no"):
-        options.read_twins({"MCP_LAUNCH_STRICT": "maybe"})
+        options.read_variables({"MCP_LAUNCH_STRICT": "maybe"})
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_link_to_a_trusted_file_of_another_project_is_not_trusted(
     with pytest.raises(ProfileUntrusted, match=r"is a link to .*outside of the project") as refused:
         load(project)
 
-    assert refused.value.fix == "replace the link by a file of the project's own"
+    assert refused.value.fix == "replace the link with a file in the project"
     with pytest.raises(ProfileRefused, match=r"is a link to .*outside of the project"):
         trust_command.locate(str(project))
 
@@ -188,7 +188,7 @@ def test_a_project_whose_path_has_the_same_checksum_takes_nothing_away(tmp_path:
     first, second = files
     trust(first)
 
-    with pytest.raises(LaunchError, match="have not said that you trust it"):
+    with pytest.raises(LaunchError, match="have not trusted it"):
         load(second.parent)
 
     assert load(first.parent).command == ["./tools/server"]

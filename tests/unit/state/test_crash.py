@@ -28,12 +28,12 @@ def test_a_fault_is_written_down_without_values_and_words_of_the_server(
     assert "ZeroDivisionError: division by zero" in text
     assert "s3cret" not in text
     assert f"send {report} to the maintainers" in told.fix
-    assert "a fault in mcp-launch itself: ZeroDivisionError" in told.problem
+    assert "a bug in mcp-launch: ZeroDivisionError" in told.problem
 
 
 def test_only_a_launch_can_be_taken_out_of_an_entry() -> None:
-    assert "out of this entry" in crash.describe(ValueError()).fix
-    assert "out of this entry" not in crash.describe(ValueError(), is_launch=False).fix
+    assert "from this entry" in crash.describe(ValueError()).fix
+    assert "from this entry" not in crash.describe(ValueError(), is_launch=False).fix
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_a_system_that_is_used_up_is_not_our_fault(number: int, fix: str, tmp_pa
 def test_where_nothing_can_be_written_a_report_is_not_promised(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file", encoding="utf-8")
 
-    assert "with a writable home" in crash.describe(ValueError()).fix
+    assert "make the home directory writable" in crash.describe(ValueError()).fix

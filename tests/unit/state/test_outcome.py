@@ -83,7 +83,9 @@ def test_the_place_is_kept_where_a_file_was_never_trusted(tmp_path: Path) -> Non
     file.write_text("\n[servers.docs]\nwrong = 1\n", encoding="utf-8")
 
     with pytest.raises(ProfileUntrusted) as refused:
-        profile.look_at_projects("docs", {"HOME": str(tmp_path)}, str(tmp_path), is_launch=False)
+        profile.read_project_profile(
+            "docs", {"HOME": str(tmp_path)}, str(tmp_path), is_launch=False
+        )
 
     assert (refused.value.path, refused.value.line, refused.value.column) == (str(file), 3, 1)
     assert refused.value.problem.startswith(f"{file}:3:1: ")
