@@ -20,7 +20,7 @@ from mcp_launch.values import Found, Missing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.outer_launch import Outer
-    from mcp_launch.hosts.host import Caller
+    from mcp_launch.hosts import Caller
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile

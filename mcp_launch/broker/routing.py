@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from mcp_launch.hosts.host import Caller, Carries, Identity, State
+    from mcp_launch.hosts import Caller, Carries, Identity, State
     from mcp_launch.launch.plan import IdentityInEnvironment
 
     # What becomes of a request: it goes to the server, or to a fresh one, or to nobody.

@@ -17,7 +17,7 @@ import time
 
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted, UsageError
-from mcp_launch.hosts.host import Sighting
+from mcp_launch.hosts import Sighting
 from mcp_launch.system import kernel, list_ancestors, name_program
 from mcp_launch.values import Found, Missing, find_home_directory, name_home, walk_upward
 
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_launch.hosts.host import Callers, HostIdentity, Identity
+    from mcp_launch.hosts import Callers, HostIdentity, Identity
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process, Verdict
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.documents.positions import Path
-    from mcp_launch.hosts.host import Sighting
+    from mcp_launch.hosts import Sighting
     from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.machine.preview_inputs import Situation

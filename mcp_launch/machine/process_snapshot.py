@@ -16,7 +16,7 @@ from mcp_launch.machine.pipe_ends import Endpoints
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.hosts.host import HostIdentity
+    from mcp_launch.hosts import HostIdentity
     from mcp_launch.machine.pipe_ends import End
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts
 from mcp_launch.errors import printable
-from mcp_launch.hosts.host import Sighting
+from mcp_launch.hosts import Sighting
 from mcp_launch.machine import launched_servers, other_servers, process_titles, units
 from mcp_launch.machine.process_snapshot import Population, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.hosts.host import HostIdentity
+    from mcp_launch.hosts import HostIdentity
     from mcp_launch.machine.recognize_server import Configured
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable

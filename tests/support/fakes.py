@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.hosts import load
-from mcp_launch.hosts.host import Identity, Sighting
+from mcp_launch.hosts import Identity, Sighting, load
 from mcp_launch.launch.context import Context
 from mcp_launch.values import Found, Missing, Process, ProcessIdentity
 

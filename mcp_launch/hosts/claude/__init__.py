@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-from mcp_launch.hosts.host import Callers, HostIdentity, Identity
+from mcp_launch.hosts import Callers, HostIdentity, Identity
 from mcp_launch.protocol import json_text
 from mcp_launch.values import (
     Found,
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_launch.hosts.host import Caller, Sighting
+    from mcp_launch.hosts import Caller, Sighting
     from mcp_launch.protocol.json_text import Json
 
 # How often a torn read is repeated, and the interval in seconds: the write takes

@@ -17,12 +17,12 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch.hosts.host import Callers, HostIdentity, Identity, Thread, pick_text
+from mcp_launch.hosts import Callers, HostIdentity, Identity, Thread, pick_text
 from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Caller, Sighting
+    from mcp_launch.hosts import Caller, Sighting
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts.host import Callers, HostIdentity, pick_text
+from mcp_launch.hosts import Callers, HostIdentity, pick_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Caller, Sighting
+    from mcp_launch.hosts import Caller, Sighting
     from mcp_launch.protocol.json_text import Json
 
 

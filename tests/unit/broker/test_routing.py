@@ -12,7 +12,7 @@ from mcp_launch.broker.routing import Binding
 from mcp_launch.launch.plan import IdentityInEnvironment
 
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import Carries, State
+    from mcp_launch.hosts import Carries, State
 
 ONE_THREAD: Carries = "one thread"
 ONE_AT_A_TIME: Carries = "one session at a time"

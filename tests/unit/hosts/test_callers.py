@@ -12,7 +12,7 @@ from mcp_launch.hosts.vscode import HOST as VSCODE
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
-    from mcp_launch.hosts.host import HostIdentity
+    from mcp_launch.hosts import HostIdentity
     from mcp_launch.protocol.json_text import Json
 
 SIGHTING = make_sighting(FakeProcessTable(), 10)

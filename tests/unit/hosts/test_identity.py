@@ -17,7 +17,7 @@ from mcp_launch.values import Found, Missing, ProcessIdentity, compare
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_launch.hosts.host import Identity
+    from mcp_launch.hosts import Identity
 
 
 CODEX = hosts.load("codex")

@@ -17,7 +17,7 @@ from mcp_launch.values import Found, Missing
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_launch.hosts.host import Sighting
+    from mcp_launch.hosts import Sighting
 
 
 EVERYTHING_EXISTS = lambda _: True  # noqa: E731  # reads as a fact in the tables below
