@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_launch.documents import jsonc, toml, yaml_text
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["toml", "json", "yaml"]
 Edit = tuple[int, int, str]  # begin, end, replacement
+
+# JSON allows these characters in a string as they are. TOML refuses the first; YAML refuses the
+# others, or reads them as line breaks, which it folds into a space.
+_TO_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 _READERS: dict[str, Callable[[str], tuple[Any, list[Spot]]]] = {
     "toml": toml.read,
@@ -69,7 +74,8 @@ class Document:
 
     def spell(self, word: str) -> str:
         """Return a word as a JSON string, which is also valid in TOML and YAML."""
-        return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")
+        text = json.dumps(word, ensure_ascii=False)
+        return _TO_ESCAPE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
     def apply(self, edits: list[Edit]) -> str:
         """Return the text with these spans replaced."""

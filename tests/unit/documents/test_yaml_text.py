@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_launch.documents import positions, yaml_text
@@ -17,6 +17,7 @@ values = st.recursive(
 
 
 @given(values, st.booleans())
+@example(value="\x85", is_flow=True)  # a line break in YAML
 def test_what_stands_in_a_spot_is_the_part_that_it_is_of(value: object, is_flow: bool) -> None:
     text = yaml.safe_dump(value, default_flow_style=is_flow, width=10**6)
 
