@@ -100,10 +100,10 @@ class _Checker:
     def check_keys(self, where: Path, table: dict[str, Any], known: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
-                place = f"in [{'.'.join(map(str, where))}]" if where else "here"
+                place = f" in [{'.'.join(map(str, where))}]" if where else ""
                 raise self.refuse(
                     (*where, key),
-                    f"unknown key {key} {place}",
+                    f"unknown key {key}{place}",
                     fix=f"{suggest(key, known)}the keys are {', '.join(known)}",
                 )
 

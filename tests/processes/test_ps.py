@@ -166,7 +166,7 @@ def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
     title, server = show(state)
 
     assert title == "no host seen (mcp-launch reap skips them)"
-    assert server.endswith("  not started by mcp-launch  it was started a moment ago")
+    assert server.endswith("  not started by mcp-launch  it has just started")
     (told,) = ps.describe(take(state))["doubtful"]
     assert (told["pid"], told["doubt"]) == (fake_host.server, "it has just started")
 

@@ -292,7 +292,7 @@ def test_a_server_that_has_just_started_is_not_ended(
     assert reap() == 0
 
     assert is_there(fake_host.server)
-    told = f"Skipped mcp-docs (process {fake_host.server}): it was started a moment ago"
+    told = f"Skipped mcp-docs (process {fake_host.server}): it has just started"
     assert told in capsys.readouterr().out
 
 
@@ -336,8 +336,8 @@ def test_a_shells_background_job_is_not_ended(
 
         assert is_there(job)
         told = capsys.readouterr().out
-        assert f"Skipped mcp-docs (process {job}): process " in told
-        assert f"({shell}), a shell, may have started it" in told
+        assert f"Skipped mcp-docs (process {job}): a shell, process " in told
+        assert f"({shell}), may have started it" in told
     finally:
         for pid in linux.list_descendants(launch.pid):
             os.kill(pid, signal.SIGKILL)

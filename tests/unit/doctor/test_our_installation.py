@@ -240,7 +240,9 @@ def list_state(machine: FakeMachine) -> dict[str, bytes]:
 PROFILE = '[servers.it]\ncommand = "x"\n'
 
 
-def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(machine: FakeMachine) -> None:
+def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(
+    machine: FakeMachine,
+) -> None:
     file = machine.write(".mcp-launch.toml", PROFILE)
     finding = only(machine)
     assert finding.code == "ML014"
@@ -272,12 +274,14 @@ def test_a_trusted_project_that_makes_no_sense_any_more_is_told(machine: FakeMac
     assert (finding.code, finding.subject.line) == ("ML013", 1)
 
 
-def test_a_project_that_could_not_be_trusted_is_told_why(machine: FakeMachine) -> None:
+def test_a_project_that_could_not_be_trusted_is_told_why(
+    machine: FakeMachine,
+) -> None:
     file = machine.write(".mcp-launch.toml", "[servers")
     finding = only(machine)
     assert finding.code == "ML014"
     assert finding.message.startswith(
-        "it is not trusted, and cannot be until this is fixed: this is not valid"
+        "it is not trusted, and cannot be until this is fixed: not valid TOML"
     )
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
 

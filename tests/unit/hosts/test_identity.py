@@ -337,7 +337,7 @@ def test_defaults_are_set_without_any_option() -> None:
 def test_a_source_without_a_value_says_where_it_looked(source: str) -> None:
     with pytest.raises(SourceMissing, match="it was not looked for") as missing:
         decide(["--when-unknown", "fail", "--env", f"X={source}"], host=Found("codex", "above us"))
-    assert "do not ask for X" in missing.value.fix
+    assert "stop asking for X" in missing.value.fix
 
 
 def ask_of_nobody(*words: str) -> plan.Plan:
@@ -359,7 +359,7 @@ def test_a_variable_for_such_a_session_holds_the_launchs_id_and_says_so(wire: li
 
     assert decided.environ["X"] == "launch-1"
     assert decided.set_variables["X"] == (
-        "the launch's own id in place of a session's (it was not looked for)"
+        "the launch's own id instead of a session's (it was not looked for)"
     )
 
 

@@ -92,7 +92,7 @@ BROKEN = {
     "arguments": ("[defaults]\nargs = []\n", False, "2:1: args cannot be set for every server"),
     "no table": ("defaults = 1\n", False, "1:1: `defaults` must be a table"),
     "a slip": ('[defaults]\npas_env = "x"\n', False, "2:1: unknown key pas_env in [defaults]"),
-    "a slip in the table": ("[default]\n", False, "1:1: unknown key default here"),
+    "a slip in the table": ("[default]\n", False, "1:1: unknown key default"),
     "in a project's file": ("[defaults]\n", True, "1:1: a project's file cannot have [defaults]"),
 }
 

@@ -78,7 +78,7 @@ def test_a_home_is_accepted_and_noted(wanted: str, directory: str, name: str) ->
 @pytest.mark.parametrize("wanted", ["session", "project_root"])
 @pytest.mark.parametrize(("directory", "name"), HOMES)
 def test_strict_refuses_a_home(wanted: str, directory: str, name: str) -> None:
-    with pytest.raises(PlaceRefused, match=f"{name} is not a project") as refused:
+    with pytest.raises(PlaceRefused, match=f"which is {name}, not a project") as refused:
         plan_for("--strict", "--cwd", wanted, **stand_in(directory))
     assert f"--cwd {directory}" in refused.value.fix
 

@@ -35,25 +35,25 @@ def write(path: Path, text: str) -> None:
 BROKEN = {
     "no TOML": (
         "[servers.a]\ncommand = npx\n",
-        "2:11: this is not valid TOML",
+        "2:11: not valid TOML",
         "strings need quotes",
     ),
     "no end": (
         '[servers.a]\ncommand = "npx',
-        "2:15: this is not valid TOML",
+        "2:15: not valid TOML",
         "strings need quotes",
     ),
     "no TOML 1.1 either": (
         '[servers.a]\nenv = {\n  A = "b", # c\n}\ncommand = npx\n',
-        "5:11: this is not valid TOML: Unexpected character: 'n'",
+        "5:11: not valid TOML: Unexpected character: 'n'",
         "strings need quotes",
     ),
     "a number for a text, in TOML 1.1": (
         '[servers.a]\nenv = {\n  A = "b", # c\n  B = 1,\n}\n',
-        "4:3: B takes a text",
+        "4:3: B must be a string",
         "quotes",
     ),
-    "a strange table": ("[server.a]\n", "1:1: there is no key server", "did you mean servers?"),
+    "a strange table": ("[server.a]\n", "1:1: unknown key server", "did you mean servers?"),
     "servers is no table": ("servers = 1\n", "1:1: `servers` must be a table", "[servers.servers]"),
     "a server is no table": (
         "[servers]\n a = 1\n",
@@ -62,36 +62,40 @@ BROKEN = {
     ),
     "a near key": (
         '[servers.a]\n# it\n  comand = "x"\n',
-        "3:3: there is no key comand in [servers.a]",
+        "3:3: unknown key comand in [servers.a]",
         "did you mean command?",
     ),
-    "a number for a text": ("[servers.a]\ncommand = 1\n", "2:1: command takes a text", "quotes"),
+    "a number for a text": (
+        "[servers.a]\ncommand = 1\n",
+        "2:1: command must be a string",
+        "quotes",
+    ),
     "an empty command": ('[servers.a]\ncommand = ""\n', "2:1: command is empty", "write a value"),
-    "args alone": ('[servers.a]\nargs = ["x"]\n', "2:1: there are args, but", "add a command"),
+    "args alone": ('[servers.a]\nargs = ["x"]\n', "2:1: args without a command", "add a command"),
     "an argument that is none": (
         '[servers.a]\ncommand = "x"\nargs = [\n  "y",\n  2,\n]\n',
-        "5:3: an element of args takes",
-        "list of texts",
+        "5:3: an element of args must be",
+        "string in quotes",
     ),
     "a near choice": (
         '[servers.a]\non_change = "restrat"\n',
         "2:1: on_change does not take restrat",
         "did you mean restart?",
     ),
-    "a yes that is none": ('[servers.a]\nstrict = "yes"\n', "2:1: strict takes true", "true or"),
+    "a yes that is none": ('[servers.a]\nstrict = "yes"\n', "2:1: strict must be true", "true or"),
     "an unknown source": (
         '[servers.a]\nenv_vars = [\n  "A",\n  { name = "B", source = "thraed" },\n]\n',
-        "4:17: there is no such source",
+        "4:17: unknown source",
         "did you mean thread?",
     ),
     "Codex's remote": (
         '[servers.a]\nenv_vars = [{ name = "B", source = "remote" }]\n',
-        "2:27: there is no such source",
+        "2:27: unknown source",
         "the sources are",
     ),
     "a near key of a variable": (
         '[servers.a]\nenv_vars = [{ nam = "B" }]\n',
-        "2:15: there is no key nam",
+        "2:15: unknown key nam",
         "did you mean name?",
     ),
     "a variable without a name": (
@@ -106,16 +110,24 @@ BROKEN = {
     ),
     "a name for a fact": (
         '[servers.a]\nenv_vars = [{ name = "B", source = "thread", from = "C" }]\n',
-        "2:46: the source thread has no names",
+        "2:46: `from` does not apply to the source thread",
         "remove `from`",
     ),
     "a variable twice": (
         '[servers.a]\nenv = { A = "x" }\nenv_vars = ["A"]\n',
         "3:13: A was given twice",
-        "keep one",
+        "remove one",
     ),
-    "a literal that is none": ("[servers.a]\nenv = { A = 1 }\n", "2:9: A takes a text", "quotes"),
-    "a pattern that is none": ('[servers.a]\npass_env = ["$A"]\n', "2:13: this is no", "names"),
+    "a literal that is none": (
+        "[servers.a]\nenv = { A = 1 }\n",
+        "2:9: A must be a string",
+        "quotes",
+    ),
+    "a pattern that is none": (
+        '[servers.a]\npass_env = ["$A"]\n',
+        "2:13: this is not a valid variable name",
+        "names",
+    ),
     "all in a list": ('[servers.a]\npass_env = ["A", "safe"]\n', "2:1: all and safe", "write"),
     "our own variable": (
         '[servers.a]\nenv = { MCP_LAUNCH_ID = "x" }\n',
@@ -129,10 +141,10 @@ BROKEN = {
     ),
     "a number that is too long": (
         "x = " + "1" * 5000,
-        "1:1: this is not valid TOML: it is nested too deeply",
+        "1:1: not valid TOML: it is nested too deeply",
         "",
     ),
-    "a word to pass": ('[servers.a]\npass_env = "most"\n', "2:1: pass_env takes", "safe"),
+    "a word to pass": ('[servers.a]\npass_env = "most"\n', "2:1: pass_env must be", "safe"),
 }
 
 
@@ -155,7 +167,7 @@ def test_what_makes_no_sense_is_told_with_its_place(text: str, problem: str, fix
 
 
 def test_a_file_that_is_not_utf_8_is_told_with_its_line() -> None:
-    with pytest.raises(ProfileRefused, match=r"^/p\.toml:2: this is not UTF-8"):
+    with pytest.raises(ProfileRefused, match=r"^/p\.toml:2: not valid UTF-8"):
         profile_file.parse(b"# fine\n\xff\n", "/p.toml")
 
 
