@@ -13,7 +13,18 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "mcp_launch"
 
 MODULES = ["cli.py", "errors.py", "masking.py", "trace.py", "values.py"]
-PACKAGES = ["commands", "config_files", "doctor", "documents", "hosts"]
+PACKAGES = [
+    "commands",
+    "config_files",
+    "doctor",
+    "documents",
+    "hosts",
+    "launch",
+    "machine",
+    "protocol",
+    "state",
+    "system",
+]
 
 # What not to write, and what to write instead.
 PHRASES = {
