@@ -60,7 +60,7 @@ def context_of(said: Any) -> Any:
     return said["params"]["_meta"][KEY.text]
 
 
-def test_the_server_is_told_everything_with_its_origin() -> None:
+def test_the_server_gets_every_fact_with_its_origin() -> None:
     told = context_of(admit(make_calls(below("codex")), CODEX_META))
 
     assert told == {
@@ -99,7 +99,7 @@ def test_what_else_stands_in_meta_stays() -> None:
     assert rest == {"progressToken": 7, **CODEX_META}
 
 
-def test_meta_is_left_alone_if_asked() -> None:
+def test_meta_is_unchanged_if_asked() -> None:
     assert (
         admit(make_calls(below("codex"), "--no-meta"), CODEX_META)["params"]["_meta"] == CODEX_META
     )
@@ -138,7 +138,7 @@ def test_each_host_tells_it_in_its_own_way(
     assert (told.get("sessionId"), told.get("threadId")) == (session, thread)
 
 
-def test_the_directory_of_a_call_is_told() -> None:
+def test_the_server_gets_the_directory_of_a_call() -> None:
     meta: Json = {"agent-session-id": "g-1", "agent-working-dir": "/elsewhere"}
     told = context_of(admit(make_calls(below("goose")), meta))
 
@@ -192,7 +192,7 @@ class Around:
         return {"host": "claude", "outer": {"host": "vscode"}}
 
 
-def test_the_whole_chain_of_launches_is_told() -> None:
+def test_the_server_gets_the_whole_chain_of_launches() -> None:
     calls = make_calls(below("codex"), outer=Around())
 
     for _ in range(2):

@@ -129,7 +129,7 @@ def test_another_session_of_the_same_thread_is_no_misdelivery() -> None:
 
 
 @pytest.mark.parametrize("carries", ALL)
-def test_calls_that_told_nobody_do_not_bind(carries: Carries) -> None:
+def test_calls_that_named_nobody_do_not_bind(carries: Carries) -> None:
     """A server that has worked keeps its state, unless it asked for an identity."""
     for environment, action in [("default", "deliver"), ("requested", "restart")]:
         verdict = judge(bound("tentative"), carries, environment, is_fresh=False)
@@ -161,5 +161,5 @@ def test_another_directory_is_noted_or_handled_as_chosen(on_change: str, action:
         (Binding("unbound", None, None, ""), "no session that is known"),
     ],
 )
-def test_a_binding_can_be_told(whom: Binding, text: str) -> None:
+def test_a_binding_can_be_described(whom: Binding, text: str) -> None:
     assert str(whom) == text

@@ -187,7 +187,7 @@ REMOVED = {
 
 
 @pytest.mark.parametrize(("words", "name", "why"), REMOVED.values(), ids=list(REMOVED))
-def test_what_is_not_handed_on_is_told_with_the_reason(
+def test_what_is_not_handed_on_is_reported_with_the_reason(
     words: list[str], name: str, why: str, desk: Desk
 ) -> None:
     desk.environ |= {"C": "c", "OPENAI_API_KEY": "k", "CODEX_SESSION_ID": "s"}
@@ -348,7 +348,7 @@ SECRET = "tango-Foxtrot-17"
     ],
     ids=lambda words: " ".join(words).replace(SECRET, "…"),
 )
-def test_no_secret_is_in_anything_that_is_told(desk: Desk, words: list[str]) -> None:
+def test_no_secret_is_in_anything_that_is_shown(desk: Desk, words: list[str]) -> None:
     """Origins, problems and fixes repeat what users wrote."""
     desk.write("secrets.env", f"DB_PASSWORD={SECRET}\n")
     desk.write(
@@ -440,7 +440,7 @@ def test_a_safe_server_gets_the_key_that_its_own_entry_gives(desk: Desk) -> None
     assert told["explained"]["fix"] == "ask for it by name: --env GEMINI_API_KEY=local"
 
 
-def test_an_entry_that_is_not_wrapped_is_told_so(desk: Desk) -> None:
+def test_an_entry_that_is_not_wrapped_is_reported_as_such(desk: Desk) -> None:
     configure_codex(desk)
 
     shown = desk.show(server="docs")
@@ -668,7 +668,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("server", "host", "problem", "fix"), UNKNOWN.values(), ids=list(UNKNOWN))
-def test_a_name_that_means_nothing_is_told_with_what_is_near(
+def test_a_name_that_means_nothing_is_reported_with_what_is_near(
     server: str, host: str, problem: str, fix: str, desk: Desk
 ) -> None:
     configure_codex(desk)
@@ -764,7 +764,7 @@ EXPLAINED = {
 @pytest.mark.parametrize(
     ("words", "name", "place", "over"), EXPLAINED.values(), ids=list(EXPLAINED)
 )
-def test_the_way_to_a_value_is_told_step_by_step(
+def test_the_way_to_a_value_is_shown_step_by_step(
     words: list[str], name: str, place: str | None, over: tuple[str, str], desk: Desk
 ) -> None:
     user = desk.write(
@@ -851,7 +851,7 @@ def test_a_variable_of_a_profile_that_is_not_trusted_comes_with_the_way_to_trust
     assert "mcp-launch trust" not in other["fix"]
 
 
-def test_why_a_thread_is_not_known_is_told(desk: Desk) -> None:
+def test_why_a_thread_is_not_known_is_reported(desk: Desk) -> None:
     desk.sit_below("codex")
 
     explained = desk.tell(explain="CODEX_THREAD_ID")["explained"]

@@ -96,7 +96,7 @@ def test_the_file_of_a_host_is_wrapped_and_unwrapped(host: str, own_home: Path) 
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
-def test_what_is_left_alone_is_named_with_the_reason(codex_file: Path) -> None:
+def test_what_is_skipped_is_named_with_the_reason(codex_file: Path) -> None:
     said = " ".join(run_command("wrap", "--dry-run", COLUMNS="200").stdout.split())
 
     assert "docs npx -y docs wrap" in said
@@ -133,7 +133,7 @@ def test_only_the_named_servers_are_wrapped(codex_file: Path) -> None:
 
 
 @pytest.mark.usefixtures("codex_file")
-def test_a_server_that_is_nowhere_is_told() -> None:
+def test_a_server_that_is_nowhere_is_reported() -> None:
     done = run_command("wrap", "dosc", "--yes")
 
     assert done.returncode == 2
@@ -141,14 +141,14 @@ def test_a_server_that_is_nowhere_is_told() -> None:
     assert "did you mean docs?" in done.stderr
 
 
-def test_a_host_that_is_none_is_told() -> None:
+def test_an_unknown_host_is_reported() -> None:
     done = run_command("wrap", "--host", "codx")
 
     assert done.returncode == 2
     assert "did you mean codex?" in done.stderr
 
 
-def test_a_file_above_the_projects_repository_is_left_alone(
+def test_a_file_above_the_projects_repository_is_skipped(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = '{"mcpServers": {"it": {"command": "x"}}}'
@@ -173,7 +173,7 @@ def test_any_file_can_be_named(tmp_path: Path) -> None:
     assert run_command("wrap", "--file", str(tmp_path / "none.json")).returncode == 2
 
 
-def test_a_broken_file_is_told_with_its_place_and_hides_no_other(
+def test_a_broken_file_is_reported_with_its_place_and_hides_no_other(
     codex_file: Path, own_home: Path
 ) -> None:
     broken = write(own_home / ".cursor" / "mcp.json", '{"mcpServers": {\n  "a" 1}}')
@@ -200,7 +200,7 @@ def test_mode_and_link_stay_and_the_first_text_is_kept(codex_file: Path, tmp_pat
     assert copy.read_text(encoding="utf-8") == CODEX
 
 
-def test_managed_files_and_plugins_are_left_alone(own_home: Path, project: Path) -> None:
+def test_managed_files_and_plugins_are_skipped(own_home: Path, project: Path) -> None:
     assert project.is_dir()
     entry = '{"mcpServers": {"it": {"command": "npx", "args": ["-y", "it"]}}}'
     plugin = write(own_home / ".claude" / "plugins" / "cache" / "m" / "p" / ".mcp.json", entry)
@@ -257,7 +257,7 @@ def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: 
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a directory"])
-def test_what_is_no_file_is_told_and_not_waited_for(
+def test_what_is_not_a_file_is_reported_and_not_waited_for(
     kind: str, own_home: Path, project: Path
 ) -> None:
     assert project.is_dir()

@@ -101,7 +101,7 @@ args = [
     )
 
 
-def test_an_entry_that_makes_no_sense_is_left_alone() -> None:
+def test_an_entry_that_is_invalid_is_unchanged() -> None:
     text = '{"mcpServers": {"a": {"command": "mcp-launch", "args": ["run", "--cwdd", "x"]}}}'
 
     assert change("json", text, Wish(LAUNCHER, options=SAFE)) == text

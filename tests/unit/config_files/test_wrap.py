@@ -119,7 +119,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", list(STRANGE))
-def test_what_cannot_be_changed_safely_is_left_alone_or_changed_rightly(name: str) -> None:
+def test_what_cannot_be_changed_safely_is_unchanged_or_changed_correctly(name: str) -> None:
     kind, text = STRANGE[name]
     host = HostConfig("any", "any", lambda _: [], (Shape(), GOOSE))
     file = File("file", "user", kind, SERVERS)  # type: ignore[arg-type]

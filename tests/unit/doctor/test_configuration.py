@@ -98,7 +98,7 @@ def test_claude_code_reads_less_than_other_hosts(machine: FakeMachine, text: str
     assert finding.subject.column > 0
 
 
-def test_a_name_that_is_there_twice_is_told_as_such(machine: FakeMachine) -> None:
+def test_a_name_that_is_there_twice_is_reported_as_such(machine: FakeMachine) -> None:
     machine.write(".mcp.json", '{"mcpServers": {}, "mcpServers": {}}')
 
     [finding] = look(machine, unreadable_file)
@@ -107,7 +107,7 @@ def test_a_name_that_is_there_twice_is_told_as_such(machine: FakeMachine) -> Non
     assert "uses only the last one" in finding.message
 
 
-def test_a_file_that_is_none_is_told(machine: FakeMachine) -> None:
+def test_a_path_that_is_not_a_file_is_reported(machine: FakeMachine) -> None:
     (machine.home / ".claude.json").mkdir()
     (machine.home / ".cursor").mkdir()
     (machine.home / ".cursor/mcp.json").write_bytes(b"{\xff}")
@@ -118,7 +118,7 @@ def test_a_file_that_is_none_is_told(machine: FakeMachine) -> None:
     assert "is not UTF-8: Cursor does not get its servers" in messages[1]
 
 
-def test_a_file_that_may_not_be_read_is_told(machine: FakeMachine) -> None:
+def test_a_file_that_may_not_be_read_is_reported(machine: FakeMachine) -> None:
     machine.write(CODEX, PLAIN).chmod(0)
 
     [finding] = run_unprivileged(lambda: look(machine, unreadable_file))
@@ -127,7 +127,7 @@ def test_a_file_that_may_not_be_read_is_told(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize("target", ["../gone.json", "mcp.json"], ids=["nothing", "itself"])
-def test_a_link_to_nothing_is_told(machine: FakeMachine, target: str) -> None:
+def test_a_link_to_nothing_is_reported(machine: FakeMachine, target: str) -> None:
     (machine.project / ".cursor").mkdir()
     (machine.project / ".cursor/mcp.json").symlink_to(target)
 
@@ -184,7 +184,9 @@ def test_the_same_file_by_two_ways_is_looked_at_once(machine: FakeMachine) -> No
         ('type = "stdio"', "remove or rename it"),
     ],
 )
-def test_a_key_that_codex_does_not_know_is_told(machine: FakeMachine, key: str, fix: str) -> None:
+def test_a_key_that_codex_does_not_know_is_reported(
+    machine: FakeMachine, key: str, fix: str
+) -> None:
     machine.write(CODEX, f"{PLAIN}{key}\n")
 
     [finding] = look(machine, refused_keys)
@@ -265,7 +267,7 @@ auth = "oauth"
         ('url = "http://x"\noauth = { callback_port = 70000 }', "a port callback_port"),
     ],
 )
-def test_what_codex_refuses_is_told_with_what_that_breaks(
+def test_what_codex_refuses_is_reported_with_what_that_breaks(
     machine: FakeMachine, text: str, problem: str
 ) -> None:
     machine.write(CODEX, f"[mcp_servers.docs]\n{text}\n")
@@ -305,7 +307,7 @@ def test_a_projects_entry_may_only_change_the_users(machine: FakeMachine) -> Non
 SOURCES = PLAIN + 'env_vars = ["A", { name = "T", source = "thread" }] # mine\n'
 
 
-def test_a_source_that_codex_refuses_is_told_and_mended(machine: FakeMachine) -> None:
+def test_a_source_that_codex_refuses_is_reported_and_fixed(machine: FakeMachine) -> None:
     file = machine.write(CODEX, SOURCES)
 
     [finding] = look(machine, refused_keys)
@@ -355,7 +357,7 @@ def test_a_source_that_nobody_knows_is_not_mended(machine: FakeMachine) -> None:
         ({"type": "sse", "url": "http://x", "headers": {"A": 1}}, "headers must be a table of"),
     ],
 )
-def test_an_entry_that_claude_code_skips_is_told_once(
+def test_an_entry_that_claude_code_skips_is_reported_once(
     machine: FakeMachine, entry: object, problem: str
 ) -> None:
     write_servers(machine, ".mcp.json", docs=entry, web={"command": "x"})
@@ -427,7 +429,7 @@ def test_a_projects_file_without_servers_is_skipped(
         ("opencode.json", "mcpServers", "mcp"),
     ],
 )
-def test_servers_below_a_key_that_the_host_ignores_are_told(
+def test_servers_below_a_key_that_the_host_ignores_are_reported(
     machine: FakeMachine, path: str, key: str, wanted: str
 ) -> None:
     def write(key: str) -> None:
@@ -454,7 +456,7 @@ def test_a_key_that_means_something_else_is_all_right(machine: FakeMachine) -> N
 
 
 @pytest.mark.parametrize("path", [CLAUDE, "~/.config/Claude/claude_desktop_config.json"])
-def test_a_directory_that_the_host_ignores_is_told(machine: FakeMachine, path: str) -> None:
+def test_a_directory_that_the_host_ignores_is_reported(machine: FakeMachine, path: str) -> None:
     write_servers(machine, path, docs={"command": "npx", "cwd": "/work"})
 
     [finding] = look(machine, directory)
@@ -470,7 +472,7 @@ def test_a_directory_that_counts_is_all_right(machine: FakeMachine) -> None:
     assert look(machine, directory) == []
 
 
-def test_a_relative_directory_is_told(machine: FakeMachine) -> None:
+def test_a_relative_directory_is_reported(machine: FakeMachine) -> None:
     machine.write(CODEX, PLAIN + 'cwd = "below"\n')
 
     [finding] = look(machine, directory)
@@ -492,7 +494,7 @@ def test_a_relative_directory_is_told(machine: FakeMachine) -> None:
         ({"args": ["${CLAUDE_PROJECT_DIR}"]}, "CLAUDE_PROJECT_DIR is not set"),
     ],
 )
-def test_a_variable_that_claude_code_does_not_replace_is_told(
+def test_a_variable_that_claude_code_does_not_replace_is_reported(
     machine: FakeMachine, entry: dict[str, Any], message: str
 ) -> None:
     write_servers(machine, CLAUDE, docs={"command": "npx", **entry})

@@ -67,7 +67,7 @@ def configure(machine: FakeMachine, *command: str, path: str = CLAUDE, **entry: 
         ("uv tool run mcp-server-memory", "mcp-server-memory on PyPI is empty"),
     ],
 )
-def test_a_package_that_is_not_what_its_name_suggests_is_told(
+def test_a_package_that_is_not_what_its_name_suggests_is_reported(
     machine: FakeMachine, command: str, told: str
 ) -> None:
     configure(machine, *command.split())
@@ -121,7 +121,7 @@ def test_npx_prefers_what_is_installed(machine: FakeMachine) -> None:
         ("npx -y @openai/codex@0.149.0 mcp-server", "0.166.0", ""),
     ],
 )
-def test_a_codex_that_is_no_server_any_more_is_told(
+def test_a_codex_that_is_no_longer_a_server_is_reported(
     machine: FakeMachine, command: str, installed: str, told: str
 ) -> None:
     configure(machine, *command.split())
@@ -139,7 +139,7 @@ def test_a_codex_that_is_not_installed_is_not_judged(machine: FakeMachine) -> No
     assert look(machine, packages) == []
 
 
-def test_cmd_before_a_command_is_told(machine: FakeMachine) -> None:
+def test_cmd_before_a_command_is_reported(machine: FakeMachine) -> None:
     configure(machine, "cmd", "/c", "npx", "-y", "docs")
 
     survey = machine.survey()
@@ -176,7 +176,7 @@ def test_cmd_before_a_command_is_told(machine: FakeMachine) -> None:
         (CLAUDE, "codex mcp-server", {}, ""),
     ],
 )
-def test_an_agent_that_is_not_waited_for_is_told(
+def test_an_agent_that_is_not_waited_for_is_reported(
     machine: FakeMachine, path: str, command: str, entry: dict[str, Any], told: str
 ) -> None:
     configure(machine, *command.split(), path=path, **entry)
@@ -277,7 +277,7 @@ def test_what_need_not_be_wrapped_is_not_noted(
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["gone", "not executable"])
-def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
+def test_a_launcher_that_cannot_be_started_is_reported_and_replaced(
     machine: FakeMachine, is_there: bool
 ) -> None:
     launcher = machine.home / "old/mcp-launch"
@@ -311,7 +311,7 @@ def test_a_launcher_that_cannot_be_started_is_told_and_replaced(
         (None, []),
     ],
 )
-def test_an_organisation_that_allows_commands_is_told_of(
+def test_an_organisation_that_allows_commands_is_reported(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, allowed: object, codes: list[str]
 ) -> None:
     managed = machine.write("~/managed.json", json.dumps({"allowedMcpServers": allowed}))
@@ -327,7 +327,7 @@ def test_an_organisation_that_allows_commands_is_told_of(
 
 
 @pytest.mark.parametrize(("word", "codes"), [("docs", ["ML119"]), ("other", [])])
-def test_a_plugin_that_brings_a_wrapped_server_is_told_of(
+def test_a_plugin_that_brings_a_wrapped_server_is_reported(
     machine: FakeMachine, word: str, codes: list[str]
 ) -> None:
     plugin = configure(machine, "npx", word, path="~/.claude/plugins/shop/it/.mcp.json")

@@ -131,7 +131,7 @@ def test_a_runner_that_is_nowhere_is_to_be_installed(
 
 
 @pytest.mark.parametrize("command", ["", " "])
-def test_an_empty_command_is_told(machine: FakeMachine, command: str) -> None:
+def test_an_empty_command_is_reported(machine: FakeMachine, command: str) -> None:
     configure(machine, "cursor", command=command)
 
     finding = only(machine)
@@ -343,7 +343,7 @@ def test_a_profile_that_nobody_trusts_is_passed_over(machine: FakeMachine) -> No
         (["run", "--dotenv", "${HOME}/gone.env", "--", "/bin/sh"], "gone.env does not exist"),
     ],
 )
-def test_what_the_launcher_refuses_is_told(
+def test_what_the_launcher_refuses_is_reported(
     machine: FakeMachine, words: list[str], problem: str
 ) -> None:
     configure(machine, "claude", command=install(machine, "~/bin/mcp-launch"), args=words)
@@ -462,7 +462,7 @@ def test_a_shim_of_asdf_needs_somebody_to_choose(
 # ML203, ML204
 
 
-def test_a_file_that_may_not_be_executed_is_told_with_what_to_do(machine: FakeMachine) -> None:
+def test_a_file_that_may_not_be_executed_is_reported_with_what_to_do(machine: FakeMachine) -> None:
     file = install(machine, "~/bin/server", mode=0o644)
     configure(machine, "codex", command="server")
     finding = only(machine)
@@ -553,7 +553,7 @@ LINUX, MAC = System("linux", "x86_64"), System("darwin", "x86_64")
         *("of Linux", "torn"),
     ],
 )
-def test_a_program_of_another_machine_is_told(head: bytes, system: System, told: str) -> None:
+def test_a_program_of_another_machine_is_reported(head: bytes, system: System, told: str) -> None:
     fault = binary_format.find_fault("it", head, system)
     assert told in (fault.problem if fault else "")
     assert bool(fault) == bool(told)
@@ -566,7 +566,7 @@ def test_this_machines_own_programs_are_in_order() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ELF files are Linux's")
-def test_a_program_whose_loader_is_missing_is_told() -> None:
+def test_a_program_whose_loader_is_missing_is_reported() -> None:
     with open("/bin/sh", "rb") as file:
         head = file.read(binary_format.HEAD)
     begin = head.index(b"/lib")
@@ -738,7 +738,9 @@ def test_what_a_container_needs_stands_before_its_image(words: str, names: list[
         ("awk '{print $A}'", []),
     ],
 )
-def test_what_a_script_uses_is_told_from_what_it_makes(script: str, names: list[str]) -> None:
+def test_what_a_script_uses_is_distinguished_from_what_it_makes(
+    script: str, names: list[str]
+) -> None:
     found = needed_variables.list_of_command(["bash", "-c", script])
     assert [need.name for need in found] == names
 
@@ -962,7 +964,7 @@ def test_where_a_servers_host_is_started_is_its_users_affair(machine: FakeMachin
     assert check(machine) == []
 
 
-def test_the_project_that_uv_is_told_of_is_looked_for(machine: FakeMachine) -> None:
+def test_the_project_that_uv_is_given_is_looked_for(machine: FakeMachine) -> None:
     install(machine, "~/bin/uv")
     configure(machine, "codex", command="uv", args=["--directory", "/gone", "run", "server.py"])
     assert list_codes(check(machine)) == ["ML207"]

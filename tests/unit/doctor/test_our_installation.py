@@ -76,7 +76,9 @@ def test_nothing_is_wrong_before_the_first_launch_and_nothing_is_made(machine: F
 # ML010, ML011
 
 
-def test_a_launcher_that_is_not_installed_is_told(machine: FakeMachine, installed: Path) -> None:
+def test_a_launcher_that_is_not_installed_is_reported(
+    machine: FakeMachine, installed: Path
+) -> None:
     installed.unlink()
     finding = only(machine)
     assert finding.code == "ML010"
@@ -106,7 +108,7 @@ def test_a_virtual_environment_behind_a_shim_is_fine(machine: FakeMachine, insta
 # ML012
 
 
-def test_a_file_in_the_way_of_the_state_is_told(machine: FakeMachine) -> None:
+def test_a_file_in_the_way_of_the_state_is_reported(machine: FakeMachine) -> None:
     path = machine.write("~/.local", "")
     finding = only(machine)
     assert finding.code == "ML012"
@@ -127,7 +129,7 @@ def test_a_file_in_the_way_of_the_state_is_told(machine: FakeMachine) -> None:
         (".", 0o700, []),
     ],
 )
-def test_what_is_open_to_others_is_told(
+def test_what_is_open_to_others_is_reported(
     machine: FakeMachine, state: Path, name: str, mode: int, codes: list[str]
 ) -> None:
     (state / name).mkdir(exist_ok=True)
@@ -145,21 +147,21 @@ def test_what_is_open_to_others_can_be_closed(machine: FakeMachine, state: Path)
     assert check(machine) == []
 
 
-def test_a_state_that_cannot_be_written_is_told(machine: FakeMachine, state: Path) -> None:
+def test_a_state_that_cannot_be_written_is_reported(machine: FakeMachine, state: Path) -> None:
     state.chmod(0o500)
     assert "is not writable" in run_unprivileged(lambda: only(machine).message)
     state.chmod(0o700)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_state_of_another_user_is_told(machine: FakeMachine, state: Path) -> None:
+def test_a_state_of_another_user_is_reported(machine: FakeMachine, state: Path) -> None:
     os.chown(state / "leases", 65534, -1)
     finding = only(machine)
     assert "belongs to another user (uid 65534)" in finding.message
     assert finding.fix == f"run: sudo chown -R $(id -u) {state}/leases"
 
 
-def test_a_lease_that_is_not_believed_is_told(machine: FakeMachine, state: Path) -> None:
+def test_a_lease_that_is_not_believed_is_reported(machine: FakeMachine, state: Path) -> None:
     for name, mode in (("good.json", 0o600), ("bad.json", 0o666)):
         (state / "leases" / name).write_text("{}", encoding="utf-8")
         (state / "leases" / name).chmod(mode)
@@ -175,7 +177,7 @@ def test_a_lease_that_is_not_believed_is_told(machine: FakeMachine, state: Path)
     [(0, 100, ["ML012"]), (1, 100, ["ML012"]), (1 << 20, 0, ["ML012"]), (1 << 20, 100, [])],
     ids=["no room", "next to none", "no more files", "room"],
 )
-def test_a_full_disk_is_told(blocks: int, files: int, codes: list[str]) -> None:
+def test_a_full_disk_is_reported(blocks: int, files: int, codes: list[str]) -> None:
     room = os.statvfs_result((4096, 4096, 1 << 20, blocks, blocks, 1000, files, files, 0, 255))
     assert list_codes(our_installation.check_room("/state", lambda _: room)) == codes
 
@@ -194,7 +196,7 @@ def write_user_profile(machine: FakeMachine, text: str, mode: int = 0o600) -> Pa
     return file
 
 
-def test_a_profile_that_makes_no_sense_is_told_with_its_place(machine: FakeMachine) -> None:
+def test_a_profile_that_is_invalid_is_reported_with_its_place(machine: FakeMachine) -> None:
     file = write_user_profile(machine, '[servers.it]\ncommand = "x"\ncwdd = "y"\n')
     finding = only(machine)
     assert finding.code == "ML013"
@@ -222,7 +224,7 @@ def test_a_users_profile_must_be_usable(
     assert not told or told in found[0].message
 
 
-def test_a_profile_that_is_no_file_is_told(machine: FakeMachine) -> None:
+def test_a_profile_that_is_not_a_file_is_reported(machine: FakeMachine) -> None:
     (machine.home / ".config/mcp-launch/config.toml").mkdir(parents=True)
     assert list_codes(check(machine)) == ["ML013"]
 
@@ -240,7 +242,7 @@ def list_state(machine: FakeMachine) -> dict[str, bytes]:
 PROFILE = '[servers.it]\ncommand = "x"\n'
 
 
-def test_a_project_that_is_not_trusted_is_told_and_nothing_is_written(
+def test_a_project_that_is_not_trusted_is_reported_and_nothing_is_written(
     machine: FakeMachine,
 ) -> None:
     file = machine.write(".mcp-launch.toml", PROFILE)
@@ -266,7 +268,7 @@ def test_trust_lasts_until_the_file_changes_and_looking_does_not_end_it(
     assert check(machine) == []
 
 
-def test_a_trusted_project_that_makes_no_sense_any_more_is_told(machine: FakeMachine) -> None:
+def test_a_trusted_project_that_is_no_longer_valid_is_reported(machine: FakeMachine) -> None:
     file = machine.write(".mcp-launch.toml", PROFILE)
     trust(machine, file)
     file.write_text("[servers", encoding="utf-8")
@@ -274,7 +276,7 @@ def test_a_trusted_project_that_makes_no_sense_any_more_is_told(machine: FakeMac
     assert (finding.code, finding.subject.line) == ("ML013", 1)
 
 
-def test_a_project_that_could_not_be_trusted_is_told_why(
+def test_a_project_that_could_not_be_trusted_is_reported_with_the_reason(
     machine: FakeMachine,
 ) -> None:
     file = machine.write(".mcp-launch.toml", "[servers")
@@ -286,7 +288,7 @@ def test_a_project_that_could_not_be_trusted_is_told_why(
     assert finding.fix.endswith(f"then run: mcp-launch trust {file}")
 
 
-def test_a_project_file_that_is_a_link_out_of_the_project_is_told(machine: FakeMachine) -> None:
+def test_a_project_file_that_is_a_link_out_of_the_project_is_reported(machine: FakeMachine) -> None:
     other = machine.write("~/other/.mcp-launch.toml", PROFILE)
     trust(machine, other)
     (machine.project / ".mcp-launch.toml").symlink_to(other)

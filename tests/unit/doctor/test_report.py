@@ -127,7 +127,7 @@ def test_fix_with_yes_does_it_and_looks_again(machine: FakeMachine) -> None:
     assert list_findings(machine) == []
 
 
-def test_a_check_that_fails_is_told_and_hides_nothing(
+def test_a_check_that_fails_is_reported_and_hides_nothing(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def look_too_closely(survey: Survey, item: object) -> Iterator[Finding]:
@@ -155,7 +155,7 @@ def test_an_entry_of_no_kind_hides_nothing(machine: FakeMachine, kind: object) -
     assert [one["subject"]["server"] for one in found if one["code"] == "ML201"] == ["gone"]
 
 
-def test_an_entry_that_cannot_be_looked_at_is_told_and_hides_nothing(
+def test_an_entry_that_cannot_be_looked_at_is_reported_and_hides_nothing(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stumble(host: object, entry: dict[str, Any]) -> str:
@@ -205,7 +205,7 @@ def show(survey: Survey, findings: list[Finding]) -> str:
     return console.file.getvalue()
 
 
-def test_servers_that_are_not_wrapped_are_told_in_one_line(machine: FakeMachine) -> None:
+def test_servers_that_are_not_wrapped_are_reported_in_one_line(machine: FakeMachine) -> None:
     entry = "[mcp_servers.server-{}]\ncommand = 'sh'\n"
     machine.write("~/.codex/config.toml", "".join(map(entry.format, range(30))))
     survey = machine.survey("codex")

@@ -54,7 +54,7 @@ def write_servers(machine: FakeMachine, path: str, **servers: Any) -> None:
         ("~/.cursor/mcp.json", "workspace", []),
     ],
 )
-def test_a_name_that_the_host_refuses_is_told(
+def test_a_name_that_the_host_refuses_is_reported(
     machine: FakeMachine, path: str, name: str, codes: list[str]
 ) -> None:
     if path == CODEX:
@@ -141,7 +141,7 @@ def test_what_claude_code_keeps_for_another_project_does_not_count(machine: Fake
 # Trust and approval.
 
 
-def test_servers_of_a_project_that_codex_does_not_trust_are_told(machine: FakeMachine) -> None:
+def test_servers_of_a_project_that_codex_does_not_trust_are_reported(machine: FakeMachine) -> None:
     machine.write(OF_PROJECT, PLAIN)
 
     [finding] = look(machine, not_approved)
@@ -189,7 +189,7 @@ def test_a_worktree_is_trusted_with_its_repository(machine: FakeMachine) -> None
         ),
     ],
 )
-def test_servers_that_claude_code_asks_about_are_told(
+def test_servers_that_claude_code_asks_about_are_reported(
     machine: FakeMachine, path: str, settings: dict[str, Any], is_trusted: bool, codes: list[str]
 ) -> None:
     write_servers(machine, ".mcp.json", docs={"command": "x"})

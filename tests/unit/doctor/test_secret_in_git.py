@@ -49,7 +49,7 @@ def tracked(machine: FakeMachine) -> None:
     ],
 )
 @pytest.mark.usefixtures("tracked")
-def test_a_secret_in_a_tracked_file_is_told_but_not_shown(
+def test_a_secret_in_a_tracked_file_is_reported_but_not_shown(
     machine: FakeMachine, entry: dict[str, Any], name: str
 ) -> None:
     machine.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))

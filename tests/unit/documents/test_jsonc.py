@@ -91,7 +91,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("text", list(BROKEN))
-def test_what_is_no_json_is_told_with_its_place(text: str) -> None:
+def test_what_is_not_json_is_reported_with_its_place(text: str) -> None:
     with pytest.raises(Unreadable) as refused:
         jsonc.read(text)
 

@@ -181,7 +181,7 @@ def test_what_is_wrong_is_named_with_its_place(
     assert positions.locate(text, caught.value.offset) == place
 
 
-def test_a_place_is_told_by_line_and_column() -> None:
+def test_a_place_is_given_as_line_and_column() -> None:
     text = "a = 1\nbc = 2\n"
 
     assert positions.locate(text, 0) == (1, 1)

@@ -401,7 +401,7 @@ def test_a_thread_of_a_host_without_threads_is_missing() -> None:
         ("unknown", "SOMETHING_ELSE", True),
     ],
 )
-def test_what_another_host_told_somebody_else_is_taken_out(
+def test_what_another_host_set_for_another_process_is_removed(
     host: str,
     inherited: str,
     kept: bool,  # a column of the table

@@ -98,7 +98,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "is_projects", "problem"), BROKEN.values(), ids=list(BROKEN))
-def test_what_makes_no_sense_is_told_with_its_place(
+def test_what_is_invalid_is_reported_with_its_place(
     text: str, is_projects: bool, problem: str
 ) -> None:
     with pytest.raises(ProfileRefused) as refused:
@@ -115,7 +115,7 @@ def test_what_makes_no_sense_is_told_with_its_place(
         (["--cwd", "/"], {"MCP_LAUNCH_CWD": "/"}, "--cwd"),
     ],
 )
-def test_the_servers_directory_is_told_with_the_place_that_names_it(
+def test_the_servers_directory_is_reported_with_the_place_that_names_it(
     user_file: Path, words: list[str], twins: dict[str, str], origin: str
 ) -> None:
     write(user_file, "[servers.it]\ncwd = '/'\n")
@@ -127,7 +127,7 @@ def test_the_servers_directory_is_told_with_the_place_that_names_it(
     assert (decided.cwd.value, decided.cwd.origin) == ("/", origin)
 
 
-def test_options_that_make_no_sense_are_told_and_nothing_is_written(own_home: Path) -> None:
+def test_options_that_are_invalid_are_reported_and_nothing_is_written(own_home: Path) -> None:
     file = own_home / ".claude.json"
     text = json.dumps({"mcpServers": {"it": {"command": "x"}}})
     write(file, text)

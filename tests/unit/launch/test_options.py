@@ -71,7 +71,7 @@ def test_options_stand_before_the_command(
         (["--strct", "x"], "unknown option --strct"),
     ],
 )
-def test_words_that_make_no_sense_are_refused(words: list[str], problem: str) -> None:
+def test_words_that_are_invalid_are_refused(words: list[str], problem: str) -> None:
     with pytest.raises(UsageError) as refused:
         options.split(words)
 

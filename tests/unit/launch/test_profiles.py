@@ -158,7 +158,7 @@ def test_a_profile_may_be_written_in_toml_1_1() -> None:
 
 
 @pytest.mark.parametrize(("text", "problem", "fix"), BROKEN.values(), ids=list(BROKEN))
-def test_what_makes_no_sense_is_told_with_its_place(text: str, problem: str, fix: str) -> None:
+def test_what_is_invalid_is_reported_with_its_place(text: str, problem: str, fix: str) -> None:
     with pytest.raises(ProfileRefused) as refused:
         profile_file.parse(text.encode(), "/p.toml")
 
@@ -166,7 +166,7 @@ def test_what_makes_no_sense_is_told_with_its_place(text: str, problem: str, fix
     assert fix in refused.value.fix
 
 
-def test_a_file_that_is_not_utf_8_is_told_with_its_line() -> None:
+def test_a_file_that_is_not_utf_8_is_reported_with_its_line() -> None:
     with pytest.raises(ProfileRefused, match=r"^/p\.toml:2: not valid UTF-8"):
         profile_file.parse(b"# fine\n\xff\n", "/p.toml")
 
@@ -450,7 +450,7 @@ def test_a_twin_that_says_no_goes_before_a_file(user_file: Path) -> None:
     assert (wanted.strict, wanted.no_meta) == (False, True)
 
 
-def test_a_slip_in_what_is_passed_on_is_told() -> None:
+def test_a_slip_in_what_is_passed_on_is_reported() -> None:
     with pytest.raises(UsageError) as refused:
         profile.load(["--pass-env", "saef", "cat"], {"HOME": "/nowhere"})
 

@@ -139,7 +139,7 @@ def test_what_our_tests_run_against_is_what_they_install() -> None:
     ],
     ids=["tried", "newer", "older", "between", "before the newest", "unknown", "never tried"],
 )
-def test_a_person_is_told_what_our_tests_know_of_a_version(
+def test_the_report_says_what_our_tests_know_of_a_version(
     name: str, version: str, told: str
 ) -> None:
     assert tell_tried(name, version) == told

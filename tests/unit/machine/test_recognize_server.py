@@ -93,7 +93,7 @@ GITHUB = "ghcr.io/x/github-mcp-server"
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_server_is_told_by_its_command(argv: list[str], name: str | None) -> None:
+def test_a_server_is_recognised_by_its_command(argv: list[str], name: str | None) -> None:
     configured = [
         Configured("docs", ("npx", "-y", "docs-server")),
         Configured("plain", ("plain",)),

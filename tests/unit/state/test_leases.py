@@ -90,7 +90,7 @@ def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_lease_of_a_container_that_shares_our_home_is_left_alone(tmp_path: Path) -> None:
+def test_a_lease_of_a_container_that_shares_our_home_is_kept(tmp_path: Path) -> None:
     path = make_lease(tmp_path / "leases", namespace="pid:[1]", processes={})
 
     leases.reclaim_stale(FakeProcessTable(), str(tmp_path / "leases"))
@@ -98,7 +98,7 @@ def test_a_lease_of_a_container_that_shares_our_home_is_left_alone(tmp_path: Pat
     assert path.exists()
 
 
-def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_ours_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("not json", encoding="utf-8")
     (tmp_path / "other.txt").write_text("{}", encoding="utf-8")
 
