@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from record_playbooks import inject
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,6 +22,9 @@ HERE = Path(__file__).parent
 
 # The limit of every wait in a test; reaching it is a failure.
 LIMIT = 20.0
+
+# Where launches are recorded, if they are; read before a test takes our variables away.
+RECORDINGS = os.environ.get("MCP_LAUNCH_RECORD", "")
 
 RUN = [sys.executable, "-m", "mcp_launch", "run"]
 ENVIRONMENT_SERVER = [sys.executable, str(HERE / "scripts" / "environment_server.py")]
@@ -194,6 +199,8 @@ class LaunchRunner:
             "stderr": subprocess.PIPE,
         }
         settings.update(options)
+        if RECORDINGS:
+            command = inject.inject(command, RECORDINGS)
         process = subprocess.Popen(command, **settings)
         self._started.append(process)
         return Launch(process)
