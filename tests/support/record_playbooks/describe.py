@@ -14,7 +14,7 @@ from mcp_launch.values import Found, Missing, Variable
 
 if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
-    from mcp_launch.hosts.host import Callers, HostIdentity
+    from mcp_launch.hosts import Callers, HostIdentity
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
