@@ -69,3 +69,8 @@ def _read(path: str) -> dict[str, str | None]:
         raise SourceMissing(
             f"the dotenv file {path} is not valid UTF-8", fix="save it as UTF-8"
         ) from None
+    except ValueError:
+        raise SourceMissing(
+            f"{path} cannot be a file: its name contains a NUL",
+            fix="name the right file with --dotenv FILE",
+        ) from None

@@ -162,9 +162,15 @@ class _Checker:
 
     def _take_text(self, where: Path, value: object) -> str:
         text = self._take(where, value, str, "a string in quotes")
-        if not text or "\0" in text:
+        if not text:
             raise self.refuse(where, f"{_name(where)} is empty", fix="write a value, or remove it")
-        return str(text)
+        return self._refuse_nul(where, text)
+
+    def _refuse_nul(self, where: Path, text: str) -> str:
+        if "\0" in text:
+            problem = f"{_name(where)} contains a NUL, which no program can be given"
+            raise self.refuse(where, problem, fix="remove the \\u0000")
+        return text
 
     def _take_texts(self, where: Path, value: object) -> list[str]:
         if isinstance(value, str):
@@ -180,7 +186,8 @@ class _Checker:
         command = self._take_text((*where, "command"), table["command"])
         args = self._take((*where, "args"), table.get("args", []), list, "a list of strings")
         for index, word in enumerate(args):
-            self._take((*where, "args", index), word, str, "a string in quotes")
+            text = self._take((*where, "args", index), word, str, "a string in quotes")
+            self._refuse_nul((*where, "args", index), text)
         return [command, *args]
 
     def _choose(self, where: Path, value: object) -> str:
@@ -223,6 +230,7 @@ class _Checker:
         for name, text in table.items():
             self._check_name((*where, name), name)
             self._take((*where, name), text, str, "a string in quotes")
+            self._refuse_nul((*where, name), text)
         return dict(table)
 
     def _take_variables(

@@ -89,8 +89,8 @@ def _list_near(name: str, directories: list[str]) -> list[str]:
     for directory in directories:
         try:
             names.update(os.listdir(directory))
-        except OSError:
-            continue  # PATH often names directories that do not exist
+        except (OSError, ValueError):
+            continue  # PATH often names directories that do not exist, or cannot (a NUL)
     return get_close_matches(name, sorted(names), 2, 0.75)
 
 

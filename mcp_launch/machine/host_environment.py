@@ -7,7 +7,6 @@ desktop, where editors ask the shell for the rest and Claude Desktop does not.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +14,7 @@ from mcp_launch import hosts, masking
 from mcp_launch.config_files.host_config import File
 from mcp_launch.errors import FileRefused
 from mcp_launch.launch import environment
+from mcp_launch.values import is_same_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,7 +145,7 @@ def find_processes(survey: Survey, host: HostConfig) -> list[int]:
 def _read_of_project(survey: Survey, item: Item) -> dict[str, str]:
     """Return the variables that a project's settings add to those of its entries."""
     project = find_project(survey, item)
-    if os.path.realpath(project) == os.path.realpath(survey.site.home):
+    if is_same_directory(project, survey.site.home):
         return {}  # they are the user's own
     return _read_settings(survey, item.host.quirks.environment.list_project_settings(project))
 

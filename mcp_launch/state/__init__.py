@@ -95,7 +95,8 @@ def write_whole(
         OSError: It cannot be written; no draft is left.
 
     """
-    draft = f"{os.path.dirname(path)}/.mcp-launch-draft-{os.getpid()}-{os.urandom(16).hex()}"
+    name = f".mcp-launch-draft-{os.getpid()}-{os.urandom(16).hex()}"
+    draft = os.path.join(os.path.dirname(path), name)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.values import is_same_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ def _is_for_project(survey: Survey, item: Item) -> bool:
     """Return whether an entry is used in this project, not a private one of another."""
     if not item.scope.startswith("local: "):
         return True
-    return os.path.realpath(str(item.path[1])) == os.path.realpath(survey.site.project)
+    return is_same_directory(str(item.path[1]), survey.site.project)
 
 
 def _report_merged(below: Item, above: Item) -> Iterator[Finding]:

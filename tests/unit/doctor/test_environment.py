@@ -13,6 +13,7 @@ from fake_machine import list_codes
 from script_files import BROKEN, SOUND
 
 from mcp_launch.config_files.planned_changes import Wish, look
+from mcp_launch.doctor import registry
 from mcp_launch.doctor.checks import (
     binary_format,
     environment,
@@ -1041,3 +1042,42 @@ def test_the_daemon_of_codex_is_asked_before_its_terminals(machine: FakeMachine)
         machine.table.variables[pid] = {"MINE": str(pid)}
     [item] = machine.survey().servers
     assert predict(machine.survey(), item).situation.environ == {"MINE": "8"}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "~/.cursor/mcp.json": {
+                "mcpServers": {
+                    "good": {"command": "no-such-program"},
+                    "bad": {
+                        "command": "mcp-launch",
+                        "args": ["run", "--dotenv", "\0", "--env", "X=dotenv", "--", "cat"],
+                    },
+                }
+            }
+        },
+        {
+            "~/.claude.json": {"mcpServers": {"good": {"command": "no-such-program"}}},
+            "~/.claude/settings.json": {"env": {"PATH": "/x\0"}},
+        },
+        {
+            "~/.claude.json": {
+                "mcpServers": {"good": {"command": "no-such-program"}},
+                "projects": {"\0": {"mcpServers": {"z": {"command": "cat"}}}},
+            }
+        },
+    ],
+    ids=["the name of a dotenv file", "PATH", "the name of a project"],
+)
+def test_a_nul_in_a_hosts_file_hides_no_other_finding(
+    machine: FakeMachine, files: dict[str, object]
+) -> None:
+    for path, content in files.items():
+        machine.write(path, json.dumps(content))
+
+    codes = [finding.code for finding in registry.examine(machine.survey())]
+
+    assert "ML001" not in codes
+    assert "ML201" in codes

@@ -71,6 +71,21 @@ BROKEN = {
         "quotes",
     ),
     "an empty command": ('[servers.a]\ncommand = ""\n', "2:1: command is empty", "write a value"),
+    "a NUL in a directory": (
+        '[servers.a]\ncommand = "x"\ncwd = "a\\u0000"\n',
+        "3:1: cwd contains a NUL",
+        "remove",
+    ),
+    "a NUL in an argument": (
+        '[servers.a]\ncommand = "x"\nargs = ["\\u0000"]\n',
+        "3:9: an element of args contains a NUL",
+        "remove",
+    ),
+    "a NUL in a value": (
+        '[servers.a]\ncommand = "x"\nenv = { A = "x\\u0000" }\n',
+        "3:9: A contains a NUL",
+        "remove",
+    ),
     "args alone": ('[servers.a]\nargs = ["x"]\n', "2:1: args without a command", "add a command"),
     "an argument that is none": (
         '[servers.a]\ncommand = "x"\nargs = [\n  "y",\n  2,\n]\n',
