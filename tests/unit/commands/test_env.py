@@ -182,7 +182,7 @@ REMOVED = {
         *(["--pass-env", "A,B*"], "C"),
         "kept back by --pass-env A,B*: it is not named there",
     ),
-    "asked for elsewhere": (["--server", "it"], "C", "asked for from dotenv, which has none"),
+    "asked for elsewhere": (["--server", "it"], "C", "requested from dotenv, which has no value"),
 }
 
 
@@ -727,7 +727,10 @@ EXPLAINED = {
         ["--dotenv", ".env", "--env", "D=dotenv"],
         "B",
         "the launcher's environment",
-        ("dotenv files, as a whole", "of {project}/.env only what is asked for by name is taken"),
+        (
+            "dotenv files, as a whole",
+            "only variables requested by name are taken from {project}/.env",
+        ),
     ),
     "a stranger's": (
         [],
@@ -757,7 +760,7 @@ EXPLAINED = {
         ),
     ),
     "the directory": (["--env", "PWD=host"], "PWD", "the server's directory", ("profiles", "")),
-    "nobody's": ([], "NOBODY", None, ("profiles", "none is of this server without --server")),
+    "nobody's": ([], "NOBODY", None, ("profiles", "profiles need --server")),
 }
 
 
