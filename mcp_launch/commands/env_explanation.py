@@ -169,7 +169,7 @@ def _list_inherited(preview: Preview, name: str) -> Iterator[Step]:
     if situation.item is not None:
         where = f"{situation.item.host.title}'s environment"
         own = text if name in situation.item.variables else None
-        why = blocked or "handed on as it is" if own is not None else "not mentioned there"
+        why = blocked or "passed on as it is" if own is not None else "not mentioned there"
         yield Step("the entry's env", own, why, is_right=own is not None and not blocked)
         if source := _find_refused(situation.item, name):
             named = f"source {source}" if masking.is_common(source) else "a source"
@@ -180,7 +180,7 @@ def _list_inherited(preview: Preview, name: str) -> Iterator[Step]:
     if text is None:
         yield Step(where, None, situation.withheld.get(name, "it is not set"))
     else:
-        yield Step(where, text, blocked or "handed on as it is", is_right=not blocked)
+        yield Step(where, text, blocked or "passed on as it is", is_right=not blocked)
 
 
 def _find_refused(item: Item, name: str) -> str:
@@ -219,11 +219,11 @@ def _find_fix(preview: Preview, name: str) -> str:
 
 
 def tell_why_removed(preview: Preview, name: str) -> str:
-    """Return why an inherited variable is not handed on; nothing if it may be."""
+    """Return why an inherited variable is not passed on; nothing if it may be."""
     if name in preview.failed:
         return "the launch would fail because of it"
     if why := preview.decided.kept_back.get(name):
-        return f"kept back by --pass-env {','.join(preview.wanted.pass_env)}: {why}"
+        return f"withheld by --pass-env {','.join(preview.wanted.pass_env)}: {why}"
     if options.is_own_variable(name):
         return "for the launcher, not for servers"
     if name in preview.decided.unset_variables:

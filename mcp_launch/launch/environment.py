@@ -1,6 +1,6 @@
 """What a server starts with: which inherited variables it gets, and in which directory.
 
-* `list_kept_back` applies `--pass-env`. `safe` keeps back a secret only if the host itself has
+* `list_kept_back` applies `--pass-env`. `safe` withholds a secret only if the host itself has
   it: one that the entry's own `env` sets is what the user wants. Our environment does not show
   which of the two it is, but the host's does: a value that the host does not have can only come
   from the entry.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ALL, SAFE = "all", "safe"
 
-# Why a variable is kept back where --pass-env lists names.
+# Why a variable is withheld where --pass-env lists names.
 NOT_NAMED = "it is not named there"
 
 # Variables that hardly any program runs without; Codex gives these to every server.

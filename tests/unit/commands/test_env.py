@@ -132,7 +132,7 @@ def test_in_codexs_shell_there_is_no_thread(desk: Desk) -> None:
 
 # words, name, value, origin
 ORIGINS = {
-    "handed on": ([], "A", "a", "inherited"),
+    "passed on": ([], "A", "a", "inherited"),
     "our own": ([], "MCP_LAUNCH_HOST", "unknown", "no process above us is visible"),
     "a fact": (["--env", "X=project_root"], "X", "{project}", ".git in it"),
     "local": (["--env", "A=local"], "A", "a", "the launcher's environment"),
@@ -176,11 +176,11 @@ REMOVED = {
     "a twin": ([], "MCP_LAUNCH_RESTART", "for the launcher, not for servers"),
     "the host's secret": (
         *(["--pass-env", "safe"], "OPENAI_API_KEY"),
-        "kept back by --pass-env safe: the environment of this host cannot be read",
+        "withheld by --pass-env safe: the environment of this host cannot be read",
     ),
     "not among the named": (
         *(["--pass-env", "A,B*"], "C"),
-        "kept back by --pass-env A,B*: it is not named there",
+        "withheld by --pass-env A,B*: it is not named there",
     ),
     "asked for elsewhere": (["--server", "it"], "C", "requested from dotenv, which has no value"),
 }
@@ -436,7 +436,7 @@ def test_a_safe_server_gets_the_key_that_its_own_entry_gives(desk: Desk) -> None
     told = desk.tell(server="safe", explain="GEMINI_API_KEY")
 
     assert origins(told)["OPENAI_API_KEY"] == "the entry's env"
-    assert removed(told)["GEMINI_API_KEY"] == "kept back by --pass-env safe: Codex has it itself"
+    assert removed(told)["GEMINI_API_KEY"] == "withheld by --pass-env safe: Codex has it itself"
     assert told["explained"]["fix"] == "ask for it by name: --env GEMINI_API_KEY=local"
 
 
@@ -850,7 +850,7 @@ def test_a_variable_of_a_profile_that_is_not_trusted_comes_with_the_way_to_trust
     assert told["explained"]["fix"] == f"read it, then run: mcp-launch trust {file}"
     whys = {step["place"]: step["why"] for step in told["explained"]["steps"]}
     assert "you have not trusted it" in whys[str(file)]
-    assert any("the launch would go on without it" in note for note in told["notes"])
+    assert any("the launch would continue without it" in note for note in told["notes"])
     assert "mcp-launch trust" not in other["fix"]
 
 

@@ -362,7 +362,7 @@ def test_a_safe_environment_has_the_secrets_that_the_host_does_not_have() -> Non
     assert SECRETS - select('"safe"', **host) == {"CLAUDE_CODE_MESSAGING_TOKEN"}
 
 
-def test_a_secret_is_kept_back_if_the_host_cannot_be_looked_at() -> None:
+def test_a_secret_is_withheld_if_the_host_cannot_be_looked_at() -> None:
     decided = decide('pass_env = "safe"\n', ENVIRON, host_environ={})
 
     assert decided.kept_back == dict.fromkeys(SECRETS, "the environment of Codex cannot be read")
