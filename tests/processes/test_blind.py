@@ -1,3 +1,5 @@
+"""Finding our children without `/proc`."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Whom a launch is for: what each host tells of its session and thread, as tables."""
+"""Which session and thread a launch serves, by host, as tables."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ SOURCES = {
 def decide(words: list[str], **facts: object) -> plan.Plan:
     wanted = profile.load([*words, "--", "server"], {"HOME": "/nowhere"})
     context = make_context(**facts) if facts else FACTS
-    environ = {"X": "mine", "MCP_LAUNCH_CWD": "/twin", "MCP_LAUNCH_TRACE": "1"}
+    environ = {"X": "mine", "MCP_LAUNCH_CWD": "/elsewhere", "MCP_LAUNCH_TRACE": "1"}
     dotenv = plan.Dotenv({"X": "from file", "Y": "2", "CODEX_THREAD_ID": "forged"}, "/x/.env")
     return plan.decide(wanted, context, environ, dotenv, lambda _: True)
 

@@ -116,7 +116,7 @@ def test_what_is_meant_for_one_launch_does_not_reach_those_below_it(
 
 
 @pytest.mark.parametrize(
-    ("words", "twins", "expected"),
+    ("words", "environ", "expected"),
     [
         ([], {}, "session"),
         ([], {"MCP_LAUNCH_CWD": "keep"}, "keep"),
@@ -124,21 +124,21 @@ def test_what_is_meant_for_one_launch_does_not_reach_those_below_it(
         (["--cwd=x"], {}, "x"),
     ],
 )
-def test_an_option_goes_before_its_twin(
-    words: list[str], twins: dict[str, str], expected: str
+def test_an_option_takes_precedence_over_its_environment_variable(
+    words: list[str], environ: dict[str, str], expected: str
 ) -> None:
-    assert profile.load([*words, "cat"], {"HOME": "/nowhere", **twins}).cwd == expected
+    assert profile.load([*words, "cat"], {"HOME": "/nowhere", **environ}).cwd == expected
 
 
 @pytest.mark.parametrize("value", ["maybe", "2"])
-def test_a_twin_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
+def test_an_environment_variable_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match=f"MCP_LAUNCH_STRICT={value}: neither yes nor no"):
         profile.load(["cat"], {"HOME": "/nowhere", "MCP_LAUNCH_STRICT": value})
 
 
-def test_variables_of_option_and_twin_are_both_given() -> None:
-    twins = {"HOME": "/nowhere", "MCP_LAUNCH_ENV": "A=host,B=thread"}
-    wanted = profile.load(["--env", "B=cwd", "cat"], twins)
+def test_variables_of_option_and_environment_are_both_given() -> None:
+    environ = {"HOME": "/nowhere", "MCP_LAUNCH_ENV": "A=host,B=thread"}
+    wanted = profile.load(["--env", "B=cwd", "cat"], environ)
 
     sources = {name: variable.source for name, variable in wanted.env.items()}
     assert sources == {"A": "host", "B": "cwd"}
@@ -150,8 +150,8 @@ def test_the_servers_own_trace_is_not_ours() -> None:
     assert not options.is_on("--trace", ["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
 
 
-def test_every_option_has_a_twin() -> None:
-    twins = {
+def test_every_option_has_an_environment_variable() -> None:
+    environ = {
         "MCP_LAUNCH_SERVER": "docs",
         "MCP_LAUNCH_ENV": "A=thread,B=host",
         "MCP_LAUNCH_DOTENV": "a.env,b.env",
@@ -169,7 +169,7 @@ def test_every_option_has_a_twin() -> None:
         "HOME": "/nowhere",
     }
 
-    wanted = profile.load(["cat"], twins)
+    wanted = profile.load(["cat"], environ)
 
     facts = {name: getattr(wanted, name) for name in profile.Profile.__slots__}
     variables = facts.pop("env")

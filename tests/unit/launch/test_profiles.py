@@ -227,10 +227,10 @@ def test_every_key_is_understood(user_file: Path) -> None:
 
 def test_options_go_before_twins_and_twins_before_files(user_file: Path) -> None:
     write(user_file, WHOLE)
-    twins = {"MCP_LAUNCH_STDOUT": "off", "MCP_LAUNCH_ON_CHANGE": "refuse"}
+    variables = {"MCP_LAUNCH_STDOUT": "off", "MCP_LAUNCH_ON_CHANGE": "refuse"}
 
     words = ["--server", "docs", "--on-change", "restart", "--env", "A=host", "--dotenv", "x"]
-    wanted = profile.load([*words, "--", "other", "-y"], dict(os.environ) | twins)
+    wanted = profile.load([*words, "--", "other", "-y"], dict(os.environ) | variables)
 
     assert wanted.command == ["other", "-y"]
     assert (wanted.stdout, wanted.on_change, wanted.when_unknown) == ("off", "restart", "fail")
