@@ -8,6 +8,9 @@
 * `decide_cwd` applies `--cwd`. A home or `/` is hardly ever a session's project. It is refused
   if the host's own record names another directory, or with `--strict`.
 
+Identity variables that leaked from other hosts are removed in `plan`; they are listed in
+`hosts.IDENTITY_VARIABLES`.
+
 The patterns for names of secrets are here too, because the doctor and the masking of values
 need them as well.
 """
@@ -106,7 +109,7 @@ def list_kept_back(
     if wanted == [ALL]:
         return {}
     if wanted == [SAFE]:
-        secrets = ((name, text) for name, text in environ.items() if is_secret(name))
+        secrets = ((name, text) for name, text in environ.items() if is_host_secret(name))
         return {name: why for name, text in secrets if (why := judge(name, text))}
     patterns = (*BASICS, *wanted)
     return {name: NOT_NAMED for name in environ if not _is_any(name, patterns)}
@@ -122,8 +125,11 @@ def compare(name: str, text: str, environ: Mapping[str, str], title: str) -> str
     return f"{title} has it itself" if environ.get(name) == text else ""
 
 
-def is_secret(name: str) -> bool:
-    """Return whether a variable is one of the hosts' own secrets."""
+def is_host_secret(name: str) -> bool:
+    """Return whether a variable is one of the hosts' own secrets.
+
+    Whether a name looks like that of any secret is a question for `masking.is_secret_name`.
+    """
     return _is_any(name, HOSTS_OWN)
 
 

@@ -132,5 +132,5 @@ def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) 
     return [
         name
         for name in inherited
-        if got.get(name) and name not in item.variables and environment.is_secret(name)
+        if got.get(name) and name not in item.variables and environment.is_host_secret(name)
     ]
