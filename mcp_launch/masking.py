@@ -120,7 +120,10 @@ _COMMON = re.compile(r"[a-z]{1,15}|\d{1,8}|[A-Z]+(?:_[A-Z]+)+|[.~]{0,2}/[^+=]*")
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a value with this name is likely to be a secret."""
+    """Return whether a value with this name is likely to be a secret.
+
+    `launch.environment.is_host_secret` has the few that hosts need for themselves.
+    """
     return bool(_NAME.search(name)) and not _ELSEWHERE.fullmatch(name)
 
 

@@ -1,4 +1,4 @@
-"""Who may know whom: imports that only the type checker sees count, too."""
+"""Which module may import which. Imports for the type checker count, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mcp_launch
 
 PACKAGE = Path(mcp_launch.__file__).parent
 
-# Who may import whom, packages and the modules beside them; a package always knows itself.
+# Which package or top-level module may import which; a package may always import itself.
 EVERYBODY = {"errors", "values"}
 LAUNCH_PATH = {"hosts", "launch", "protocol", "state", "system", "trace"}
 OFF_PATH = LAUNCH_PATH | {"config_files", "documents", "hosts.configuration", "masking"}
@@ -40,11 +40,12 @@ MAY_IMPORT = {
     "__main__": {"cli", "launch", "system"},
 }
 
-# Packages that know each other. The core is one knot, and `launch` calls what uses its plans.
-KNOTS = {frozenset({"broker", "runtime"}), frozenset({"launch", "runtime"})}
+# Packages that import each other: `broker` and `runtime` are one core, and `launch` calls
+# `runtime`, which uses its plans.
+MUTUAL_IMPORTS = {frozenset({"broker", "runtime"}), frozenset({"launch", "runtime"})}
 
-# Modules that know each other in a circle. This list may only become shorter.
-CIRCLES = {
+# Import cycles. This list may only become shorter.
+CYCLES = {
     frozenset(
         {
             "runtime.relay",
@@ -106,7 +107,7 @@ def name_package(module: str) -> str:
 
 
 def list_package_edges() -> set[tuple[str, str]]:
-    """Return which packages know which others."""
+    """Return which packages import which others."""
     return {
         (name_package(module), name_package(other))
         for module, others in GRAPH.items()
@@ -115,12 +116,12 @@ def list_package_edges() -> set[tuple[str, str]]:
     }
 
 
-def find_circles() -> set[frozenset[str]]:
+def find_cycles() -> set[frozenset[str]]:
     """Return the groups of modules each of which leads to all of its group (Tarjan)."""
     numbers: dict[str, int] = {}
     lowest: dict[str, int] = {}
     open_ones: list[str] = []
-    circles = set()
+    cycles = set()
 
     def visit(module: str) -> None:
         numbers[module] = lowest[module] = len(numbers)
@@ -132,28 +133,28 @@ def find_circles() -> set[frozenset[str]]:
                 lowest[module] = min(lowest[module], lowest[other])
         if lowest[module] == numbers[module]:
             at = open_ones.index(module)
-            circle = frozenset(open_ones[at:])
+            cycle = frozenset(open_ones[at:])
             del open_ones[at:]
-            if len(circle) > 1:
-                circles.add(circle)
+            if len(cycle) > 1:
+                cycles.add(cycle)
 
     for module in GRAPH:
         if module not in numbers:
             visit(module)
-    return circles
+    return cycles
 
 
 @pytest.mark.parametrize("package", sorted({name_package(module) for module in SOURCES} - {""}))
-def test_a_package_knows_only_what_the_table_says(package: str) -> None:
+def test_a_package_imports_only_what_the_table_allows(package: str) -> None:
     known = {other for one, other in list_package_edges() if one == package}
 
     assert known <= MAY_IMPORT[package] | EVERYBODY
 
 
-def test_no_packages_know_each_other_but_those_that_are_listed() -> None:
+def test_only_the_listed_packages_import_each_other() -> None:
     edges = list_package_edges()
 
-    assert {frozenset(edge) for edge in edges if edge[::-1] in edges} == KNOTS
+    assert {frozenset(edge) for edge in edges if edge[::-1] in edges} == MUTUAL_IMPORTS
 
 
 @pytest.mark.parametrize(
@@ -245,8 +246,8 @@ def test_few_modules_lie_beside_the_packages() -> None:
     assert len(beside) <= 8
 
 
-def test_no_modules_know_each_other_in_a_circle_but_those_that_are_listed() -> None:
-    assert find_circles() == CIRCLES
+def test_there_are_no_import_cycles_but_those_that_are_listed() -> None:
+    assert find_cycles() == CYCLES
 
 
 @pytest.mark.parametrize("module", sorted(SOURCES))

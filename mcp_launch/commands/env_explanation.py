@@ -44,7 +44,7 @@ class Explanation(NamedTuple):
 
 
 def explain(preview: Preview, name: str) -> Explanation:
-    """Tell where a variable was looked for, and what came of it."""
+    """Return where a variable was looked for, and what was found."""
     steps = list(_list_steps(preview, name))
     used = None
     if name in preview.decided.environ:
@@ -90,7 +90,7 @@ def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     for place, texts in (("the option --env", given), (options.name_variable("--env"), exported)):
         pairs = [text.strip().partition("=") for text in texts]
         sources = [source for asked, _, source in pairs if asked == name]
-        yield place, _name_source(sources[-1]) if sources else "", "it does not name it"
+        yield place, _name_source(sources[-1]) if sources else "", "not mentioned there"
     for place, record, why in list_profiles(preview):
         if record is None:
             yield place, "", why
@@ -98,9 +98,9 @@ def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
             yield place, "a fixed text", ""
         else:
             variable = record.variables.get(name)
-            yield place, f"source {variable.source}" if variable else "", "it does not name it"
+            yield place, f"source {variable.source}" if variable else "", "not mentioned there"
     if not preview.server:
-        yield "profiles", "", "none is of this server without --server"
+        yield "profiles", "", "profiles need --server"
 
 
 def _name_source(source: str) -> str:
@@ -116,7 +116,7 @@ def _see_ask(preview: Preview, name: str, place: str, asked: str) -> Step:
         return Step(place, preview.decided.environ[name], asked, is_right=True)
     variable: Variable | None = preview.wanted.env.get(name)
     if variable is None:
-        return Step(place, None, f"{asked}, but the launch would stop before")
+        return Step(place, None, f"{asked}, but the launch fails earlier")
     value = plan.resolve(
         variable,
         preview.decided,
@@ -138,7 +138,7 @@ def _see_default(preview: Preview, name: str) -> Step:
         # What a host's servers would get, if session and thread were known.
         would = found.facts.default_variables(Found("", "session"), Found("", "thread"))
         if name not in would:
-            return Step(place, None, "it is none of these")
+            return Step(place, None, "not one of them")
         fact = getattr(found, would[name].origin)
     if isinstance(fact, Found):
         return _take(place, fact)
@@ -156,7 +156,7 @@ def _see_dotenv(preview: Preview, name: str) -> Step:
     if text is None:
         return Step(place, None, f"it is not in {dotenv.searched}")
     if any(variable.source == "dotenv" for variable in preview.wanted.env.values()):
-        why = f"of {dotenv.searched} only what is asked for by name is taken"
+        why = f"only variables requested by name are taken from {dotenv.searched}"
         return Step(place, text, why)
     return _take(place, Found(text, dotenv.searched))
 
@@ -169,7 +169,7 @@ def _list_inherited(preview: Preview, name: str) -> Iterator[Step]:
     if situation.item is not None:
         where = f"{situation.item.host.title}'s environment"
         own = text if name in situation.item.variables else None
-        why = blocked or "handed on as it is" if own is not None else "it does not name it"
+        why = blocked or "passed on as it is" if own is not None else "not mentioned there"
         yield Step("the entry's env", own, why, is_right=own is not None and not blocked)
         if source := _find_refused(situation.item, name):
             named = f"source {source}" if masking.is_common(source) else "a source"
@@ -180,7 +180,7 @@ def _list_inherited(preview: Preview, name: str) -> Iterator[Step]:
     if text is None:
         yield Step(where, None, situation.withheld.get(name, "it is not set"))
     else:
-        yield Step(where, text, blocked or "handed on as it is", is_right=not blocked)
+        yield Step(where, text, blocked or "passed on as it is", is_right=not blocked)
 
 
 def _find_refused(item: Item, name: str) -> str:
@@ -219,18 +219,18 @@ def _find_fix(preview: Preview, name: str) -> str:
 
 
 def tell_why_removed(preview: Preview, name: str) -> str:
-    """Return why an inherited variable is not handed on; nothing if it may be."""
+    """Return why an inherited variable is not passed on; nothing if it may be."""
     if name in preview.failed:
-        return "the launch would stop for it"
+        return "the launch would fail because of it"
     if why := preview.decided.kept_back.get(name):
-        return f"kept back by --pass-env {','.join(preview.wanted.pass_env)}: {why}"
+        return f"withheld by --pass-env {','.join(preview.wanted.pass_env)}: {why}"
     if options.is_own_variable(name):
         return "for the launcher, not for servers"
     if name in preview.decided.unset_variables:
         return "not this session's"
     if name in preview.asked.env:
-        return f"asked for from {preview.asked.env[name].source}, which has none"
-    return "" if name else "no program can be given it"
+        return f"requested from {preview.asked.env[name].source}, which has no value"
+    return "" if name else "a variable needs a name"
 
 
 def list_profiles(preview: Preview) -> Iterator[tuple[str, Record | None, str]]:

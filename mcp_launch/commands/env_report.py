@@ -58,7 +58,7 @@ class Value(NamedTuple):
     name: str
     text: str
     origin: str
-    is_set: bool  # by us; else it is handed on as it is
+    is_set: bool  # by us; else it is passed on as it is
 
 
 def _list_values(preview: Preview) -> Iterator[Value]:
@@ -88,7 +88,7 @@ def _list_notes(preview: Preview) -> list[str]:
     home = preview.decided.place_note
     where = [f"the server's directory is {home}, not a project"] if home else []
     passed_over = preview.wanted.passed_over
-    without = [f"the launch would go on without it: {passed_over}"] if passed_over else []
+    without = [f"the launch would continue without it: {passed_over}"] if passed_over else []
     return [*preview.situation.notes, *where, *without]
 
 

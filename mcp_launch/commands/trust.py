@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_launch.errors import ProfileRefused, UsageError
 from mcp_launch.launch import profile_reader
-from mcp_launch.launch.context import find_project
+from mcp_launch.launch.context import find_current_project
 from mcp_launch.launch.profile import PROJECT_FILE, refuse_foreign
 from mcp_launch.state import profile_cache
 
@@ -24,7 +24,7 @@ def locate(wanted: str) -> str:
         ProfileRefused: The file does not belong to the project.
 
     """
-    path = wanted or find_project(os.environ)
+    path = wanted or find_current_project(os.environ)
     if os.path.isdir(path):
         path = os.path.join(path, PROJECT_FILE)
     if not os.path.isfile(path) or os.path.basename(path) != PROJECT_FILE:
@@ -40,7 +40,7 @@ def locate(wanted: str) -> str:
 
 def locate_kept(wanted: str) -> str:
     """Return the profile file for a file, a directory, or ""; it may no longer exist."""
-    path = wanted or find_project(os.environ)
+    path = wanted or find_current_project(os.environ)
     if os.path.basename(path) != PROJECT_FILE:
         path = os.path.join(path, PROJECT_FILE)
     return os.path.join(os.path.realpath(os.path.dirname(path)), PROJECT_FILE)

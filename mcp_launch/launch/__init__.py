@@ -1,4 +1,4 @@
-"""A launch from beginning to end: find its context, plan it, start the server, carry it, end.
+"""A launch from beginning to end: find its context, plan it, start the server, relay until it ends.
 
 This is the table of contents: each step of `_launch` is a module of its own.
 """
@@ -260,10 +260,10 @@ def _trace_kept_back(decided: Plan, passed: str) -> None:
     }
     unnamed = [name for name, why in kept_back.items() if why == environment.NOT_NAMED]
     if unnamed:  # one line for all: there may be dozens
-        trace.note(f"keeps back {', '.join(unnamed)}: not named in --pass-env {passed}")
+        trace.note(f"withholds {', '.join(unnamed)}: not named in --pass-env {passed}")
     for name, why in kept_back.items():
         if why != environment.NOT_NAMED:
-            trace.note(f"keeps back {name}: {why} (--pass-env {passed})")
+            trace.note(f"withholds {name}: {why} (--pass-env {passed})")
 
 
 def _trace_plan(wanted: Profile, decided: Plan) -> None:

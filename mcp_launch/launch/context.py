@@ -332,7 +332,7 @@ def find_project_root(start: str) -> Found | Missing:
     return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
 
 
-def find_project(environ: Mapping[str, str]) -> str:
+def find_current_project(environ: Mapping[str, str]) -> str:
     """Return the root of the current project; outside of projects, the current directory.
 
     Raises:

@@ -1,12 +1,15 @@
 """What a server starts with: which inherited variables it gets, and in which directory.
 
-* `list_kept_back` applies `--pass-env`. `safe` keeps back a secret only if the host itself has
+* `list_kept_back` applies `--pass-env`. `safe` withholds a secret only if the host itself has
   it: one that the entry's own `env` sets is what the user wants. Our environment does not show
   which of the two it is, but the host's does: a value that the host does not have can only come
   from the entry.
 * `expand` fills in ${NAME} in the values of a profile.
 * `decide_cwd` applies `--cwd`. A home or `/` is hardly ever a session's project. It is refused
   if the host's own record names another directory, or with `--strict`.
+
+Identity variables that leaked from other hosts are removed in `plan`; they are listed in
+`hosts.IDENTITY_VARIABLES`.
 
 The patterns for names of secrets are here too, because the doctor and the masking of values
 need them as well.
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 ALL, SAFE = "all", "safe"
 
-# Why a variable is kept back where --pass-env lists names.
+# Why a variable is withheld where --pass-env lists names.
 NOT_NAMED = "it is not named there"
 
 # Variables that hardly any program runs without; Codex gives these to every server.
@@ -106,7 +109,7 @@ def list_kept_back(
     if wanted == [ALL]:
         return {}
     if wanted == [SAFE]:
-        secrets = ((name, text) for name, text in environ.items() if is_secret(name))
+        secrets = ((name, text) for name, text in environ.items() if is_host_secret(name))
         return {name: why for name, text in secrets if (why := judge(name, text))}
     patterns = (*BASICS, *wanted)
     return {name: NOT_NAMED for name in environ if not _is_any(name, patterns)}
@@ -122,8 +125,11 @@ def compare(name: str, text: str, environ: Mapping[str, str], title: str) -> str
     return f"{title} has it itself" if environ.get(name) == text else ""
 
 
-def is_secret(name: str) -> bool:
-    """Return whether a variable is one of the hosts' own secrets."""
+def is_host_secret(name: str) -> bool:
+    """Return whether a variable is one of the hosts' own secrets.
+
+    Whether a name looks like that of any secret is a question for `masking.is_secret_name`.
+    """
     return _is_any(name, HOSTS_OWN)
 
 

@@ -114,11 +114,11 @@ def _find_managed(name: str) -> str | None:
 
 
 def _newest(directory: str, below: str) -> list[str]:
-    from mcp_launch.launch import releases
+    from mcp_launch.launch import versions
 
     try:
-        versions = os.listdir(directory)
+        names = os.listdir(directory)
     except OSError:
         return []  # this manager is not installed
-    known = [(release, name) for name in versions if (release := releases.parse(name))]
+    known = [(version, name) for name in names if (version := versions.parse(name))]
     return [f"{directory}/{name}/{below}" for _, name in sorted(known, reverse=True)]

@@ -100,7 +100,7 @@ def _is_kept(item: Item, name: str) -> bool:
 def _is_stripped(known: Environment, name: str, inherited: Mapping[str, str]) -> bool:
     if known.strips and known.strips.search(name):
         return True
-    if inherited.get(known.strips_secrets_if) and environment.is_secret(name):
+    if inherited.get(known.strips_secrets_if) and environment.is_host_secret(name):
         return True
     return known.strips_secret_values and masking.looks_secret(inherited.get(name, ""))
 

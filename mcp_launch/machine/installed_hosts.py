@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.version import Version
 
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.launch import releases
+from mcp_launch.launch import versions
 from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
@@ -56,18 +56,18 @@ def find_all(site: Site, patience: float = _PATIENCE) -> dict[str, Program]:
     """Return the installed hosts, by name."""
     found = {name: _find(name, site) for name in HOSTS if HOSTS[name].quirks.program.command}
     paths = {name: path for name, path in found.items() if path}
-    versions = {name: read_version(name, path) for name, path in paths.items()}
+    by_name = {name: read_version(name, path) for name, path in paths.items()}
     asked = [
         name
-        for name, version in versions.items()
+        for name, version in by_name.items()
         if HOSTS[name].quirks.program.tells_version and not version
     ]
     if asked and site.platform != "win32":  # there we could not be sure to end them again
         with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(len(asked)) as threads:
             environ = _make_environ(site, home)
             answers = threads.map(lambda name: _ask(paths[name], environ, home, patience), asked)
-            versions |= dict(zip(asked, answers, strict=True))
-    return {name: Program(path, versions[name]) for name, path in paths.items()}
+            by_name |= dict(zip(asked, answers, strict=True))
+    return {name: Program(path, by_name[name]) for name, path in paths.items()}
 
 
 def tell_tried(name: str, version: str) -> str:
@@ -80,7 +80,7 @@ def tell_tried(name: str, version: str) -> str:
     if version in tried:
         return "our tests run against it"
     oldest, newest = min(tried, key=Version), max(tried, key=Version)
-    release = releases.parse(version)
+    release = versions.parse(version)
     if release and release > Version(newest):
         return f"newer than {newest}, which our tests run against"
     if release and release < Version(oldest):

@@ -16,7 +16,7 @@ from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
-from mcp_launch.launch.context import find_project
+from mcp_launch.launch.context import find_current_project
 from mcp_launch.machine import installation, installed_hosts, nearby_session, running
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
@@ -255,7 +255,7 @@ def make_site(environ: Mapping[str, str]) -> Site:
         UsageError: The working directory was deleted.
 
     """
-    return Site(find_home_directory(environ), find_project(environ), environ, sys.platform)
+    return Site(find_home_directory(environ), find_current_project(environ), environ, sys.platform)
 
 
 def open_survey(

@@ -4,6 +4,32 @@ A launch removes its lease, or its guardian does if the launch was killed. One t
 a power cut) is reclaimed only on proof of death: the machine has been rebooted, or each of its
 processes is gone or its pid belongs to another. A launch continues without a lease if it cannot
 be written.
+
+The keys of a lease. A key whose value is not known yet is missing or null:
+
+    version      the version of this format
+    launch       the launch's id, which is also the name of the file
+    mark         a hash of the server's command, the same for all launches of a server
+    started      when, in seconds since 1970
+    namespace    the pid namespace; the pids mean nothing in another one
+    boot         the id of this boot of the machine
+    processes    pid and start of launcher, keeper, guardian, server and host
+    server       the name that --server gives
+    wire         "guarded" or "direct"
+    lineage      verdict and evidence: does an ancestor of ours hold the other end of stdin?
+    outer        the lease of the launch that our host runs under
+    passed_over  why a project's profile was not used
+    context      host, session, thread, project_root, cwd: each with its value and origin
+    place_note   what kind of home the server's directory is; empty for a project
+    binding      state, session, thread, evidence: what the server is bound to
+    calls        how many calls there were; also `refusals`, and `last_call`, the time of the last
+    restarts     how often the server was replaced
+    opened_with  the method that opened the connection
+    noise        how many lines of the server's stdout were not messages
+    roots        the directories that the host listed in `roots/list`
+
+`open_record` makes the first five. `runtime` adds the others at the start of a launch, except for
+the last three; `broker` adds those, and updates everything from `context` on.
 """
 
 from __future__ import annotations

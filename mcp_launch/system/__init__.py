@@ -1,8 +1,9 @@
 """The process table, behind one interface: `/proc` on Linux, psutil elsewhere.
 
 psutil takes twice as long to import as the rest of a launch, so on Linux we read `/proc`
-ourselves. Where there is no usable `/proc` (psutil needs it, too), `blind` gets by with system
-calls. The three readers are plain modules with the same functions, all tested on Linux.
+ourselves. Where there is no usable `/proc` (psutil needs it, too), `without_proc`
+uses system calls alone. The three readers are plain modules with the same functions, all tested
+on Linux.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ def open_table() -> ProcessTable:
         from mcp_launch.system import linux
 
         return linux
-    from mcp_launch.system import blind
+    from mcp_launch.system import without_proc
 
     trace.note(f"{why}: cannot read other processes")
-    return blind
+    return without_proc
 
 
 def read_namespace() -> str:

@@ -103,8 +103,8 @@ def test_a_launch_gives_what_was_told(
     file.chmod(0o600)
     leaked = {"CLAUDE_CODE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": str(runner.project)}
     leaked |= {"CODEX_THREAD_ID": "t-0", "AGENT_SESSION_ID": "g-0", "OPENAI_API_KEY": "k-0"}
-    twins = {"MCP_LAUNCH_ENV": "E=host", "MCP_LAUNCH_ID": "outer", "MCP_LAUNCH_RESTART": "off"}
-    for name, text in {**leaked, **twins, "A": "ä\tb", "GONE": "", "LC_ALL": "C.UTF-8"}.items():
+    own = {"MCP_LAUNCH_ENV": "E=host", "MCP_LAUNCH_ID": "outer", "MCP_LAUNCH_RESTART": "off"}
+    for name, text in {**leaked, **own, "A": "ä\tb", "GONE": "", "LC_ALL": "C.UTF-8"}.items():
         monkeypatch.setenv(name, text)
     locks = above / "home" / ".codex" / "thread-writer-locks"
     locks.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Told, not silent: what stops a launch reaches the host's screen, with a way out."""
+"""A launch that fails reports the reason to the host, with a fix."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from launches import (
 import mcp_launch
 from mcp_launch.hosts import claude, codex
 from mcp_launch.state import leases
-from mcp_launch.system import blind, kernel
+from mcp_launch.system import kernel, without_proc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,14 +261,14 @@ def find_below(pid: int, depth: int) -> int:
 def test_children_are_found_without_proc(runner: LaunchRunner) -> None:
     first, second = (runner.start(python("import sys; sys.stdin.read()")) for _ in range(2))
 
-    assert {first.pid, second.pid} <= set(blind.list_descendants(os.getpid()))
+    assert {first.pid, second.pid} <= set(without_proc.list_descendants(os.getpid()))
     first.process.kill()
     os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)  # ended, but not collected
 
-    children = blind.list_descendants(os.getpid())
+    children = without_proc.list_descendants(os.getpid())
     assert second.pid in children
     assert first.pid not in children
-    assert blind.list_descendants(second.pid) == []
+    assert without_proc.list_descendants(second.pid) == []
 
 
 def test_a_lease_is_not_stale_because_nothing_can_be_looked_at(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_lease_is_not_stale_because_nothing_can_be_looked_at(tmp_path: Path) -
     }
     (tmp_path / "one.json").write_text(json.dumps(record), encoding="utf-8")
 
-    assert leases.reclaim_stale(blind, str(tmp_path)) == []
+    assert leases.reclaim_stale(without_proc, str(tmp_path)) == []
 
 
 # No descriptors left.

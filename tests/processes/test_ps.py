@@ -1,4 +1,4 @@
-"""`ps`: the tree, the data, and the screen that is drawn anew."""
+"""`ps`: the tree, `--json`, and the screen that `--watch` redraws."""
 
 from __future__ import annotations
 

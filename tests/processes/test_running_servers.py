@@ -1,4 +1,4 @@
-"""Who runs for whom, told from real processes: hosts, sessions, servers, and what was left."""
+"""Real processes are assigned to their hosts, sessions and servers; orphans are found."""
 
 from __future__ import annotations
 

@@ -64,6 +64,6 @@ def test_options_are_written_by_wrap(own_home: Path, runner: LaunchRunner) -> No
     launch = runner.launch_below_host("claude", command=words, env=environ)
     assert "ANTHROPIC_API_KEY" not in launch.ask("look")["env"]
     *_, said = launch.finish()
-    assert b"keeps back ANTHROPIC_API_KEY: Claude Code has it itself (--pass-env safe)\n" in said
+    assert b"withholds ANTHROPIC_API_KEY: Claude Code has it itself (--pass-env safe)\n" in said
     assert run_command("unwrap", "--host", "claude", "--yes").returncode == 0
     assert file.read_text(encoding="utf-8") == text

@@ -31,7 +31,7 @@ def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
     """Find variables that a server needs but does not get (ML205)."""
     launch = predict(survey, item)
     keyring = host_environment.list_of_keyring(item)
-    known = {*keyring, *launch.failed}  # what fails is reported for itself
+    known = {*keyring, *launch.failed}  # what fails is reported separately
     for need in needed_variables.list_of_command(launch.command):
         if need.name not in known and need.name not in launch.server_environ:
             yield from _report(survey, item, launch, need)
@@ -132,5 +132,5 @@ def _list_credentials(survey: Survey, item: Item, inherited: Mapping[str, str]) 
     return [
         name
         for name in inherited
-        if got.get(name) and name not in item.variables and environment.is_secret(name)
+        if got.get(name) and name not in item.variables and environment.is_host_secret(name)
     ]

@@ -15,7 +15,7 @@ from packaging.version import Version
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
-from mcp_launch.launch import releases
+from mcp_launch.launch import versions
 from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def is_claude_server(command: list[str]) -> bool:
 
 def _is_older(version: str) -> bool:
     """Return whether a release still has `mcp-server`; no version means the newest."""
-    release = releases.parse(version)
+    release = versions.parse(version)
     return release is not None and release < _REMOVED
 
 

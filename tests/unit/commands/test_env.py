@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 THREAD = "0199f3a1-0000-7000-8000-000000000001"
 
 
-class Desk:
-    """Somebody in a project, in a shell, below processes that a test makes up."""
+class EnvCommand:
+    """Runs `mcp-launch env` in a project, below processes that a test makes up."""
 
     def __init__(self, home: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.home = home
@@ -34,8 +34,8 @@ class Desk:
         self.code = 0
         self._capsys = capsys
 
-    def sit_below(self, program: str) -> None:
-        """Make the shell one that a host runs."""
+    def put_below_host(self, program: str) -> None:
+        """Make a host the parent of our shell."""
         self.table.add(10, program, parent=0)
         self.table.add(20, "bash", parent=10)
         self.table.add(os.getpid(), "python", parent=20)
@@ -67,8 +67,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(own_home: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
-    return Desk(own_home, project, capsys)
+def command(own_home: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> EnvCommand:
+    return EnvCommand(own_home, project, capsys)
 
 
 def values(told: Any) -> dict[str, str]:
@@ -87,13 +87,13 @@ def problems(told: Any) -> list[str]:
     return [one["problem"] for one in told["problems"]]
 
 
-def test_in_a_terminal_there_is_no_host(desk: Desk) -> None:
-    told = desk.tell()
+def test_in_a_terminal_there_is_no_host(command: EnvCommand) -> None:
+    told = command.tell()
 
-    assert desk.code == 0
+    assert command.code == 0
     assert told["frame"]["host"]["value"] == "unknown"
     assert told["frame"]["program"] == {"value": None, "origin": "no command was given"}
-    assert values(told)["PWD"] == str(desk.project)
+    assert values(told)["PWD"] == str(command.project)
     assert values(told)["MCP_LAUNCH_ID"] == "(new with each launch)"
     assert told["frame"]["session"] == {
         "value": None,
@@ -103,11 +103,11 @@ def test_in_a_terminal_there_is_no_host(desk: Desk) -> None:
     assert origins(told)["PATH"] == "inherited"
 
 
-def test_in_claudes_shell_the_session_is_claudes(desk: Desk) -> None:
-    desk.sit_below("claude")
-    desk.environ |= {"CLAUDE_CODE_SESSION_ID": "s-1", "CODEX_THREAD_ID": "t-0"}
+def test_in_claudes_shell_the_session_is_claudes(command: EnvCommand) -> None:
+    command.put_below_host("claude")
+    command.environ |= {"CLAUDE_CODE_SESSION_ID": "s-1", "CODEX_THREAD_ID": "t-0"}
 
-    told = desk.tell()
+    told = command.tell()
 
     assert told["frame"]["host"]["value"] == "claude"
     assert told["frame"]["session"]["value"] == "s-1"
@@ -116,12 +116,12 @@ def test_in_claudes_shell_the_session_is_claudes(desk: Desk) -> None:
     assert removed(told)["CODEX_THREAD_ID"] == "not this session's"
 
 
-def test_in_codexs_shell_there_is_no_thread(desk: Desk) -> None:
+def test_in_codexs_shell_there_is_no_thread(command: EnvCommand) -> None:
     """Its shells have the variable, but what is started there is no server of the thread."""
-    desk.sit_below("codex")
-    desk.environ["CODEX_THREAD_ID"] = THREAD
+    command.put_below_host("codex")
+    command.environ["CODEX_THREAD_ID"] = THREAD
 
-    told = desk.tell()
+    told = command.tell()
 
     assert told["frame"]["thread"] == {
         "value": None,
@@ -132,7 +132,7 @@ def test_in_codexs_shell_there_is_no_thread(desk: Desk) -> None:
 
 # words, name, value, origin
 ORIGINS = {
-    "handed on": ([], "A", "a", "inherited"),
+    "passed on": ([], "A", "a", "inherited"),
     "our own": ([], "MCP_LAUNCH_HOST", "unknown", "no process above us is visible"),
     "a fact": (["--env", "X=project_root"], "X", "{project}", ".git in it"),
     "local": (["--env", "A=local"], "A", "a", "the launcher's environment"),
@@ -152,20 +152,20 @@ USER_FILE = ".config/mcp-launch/config.toml"
 
 @pytest.mark.parametrize(("words", "name", "value", "origin"), ORIGINS.values(), ids=list(ORIGINS))
 def test_a_value_is_shown_with_its_origin(
-    words: list[str], name: str, value: str, origin: str, desk: Desk
+    words: list[str], name: str, value: str, origin: str, command: EnvCommand
 ) -> None:
-    desk.environ["A"] = "a"
-    desk.write(".env", "D=d\n")
-    desk.write(
+    command.environ["A"] = "a"
+    command.write(".env", "D=d\n")
+    command.write(
         f"~/{USER_FILE}",
         "[servers.it]\ncommand = 'cat'\nenv = { F = 'f-${A}' }\n"
         "env_vars = [{ name = 'G', default = 'g' }]\n",
     )
 
-    told = desk.tell(*words)
+    told = command.tell(*words)
 
-    places = {"project": desk.project, "home": desk.home, "file": USER_FILE}
-    assert desk.code == 0
+    places = {"project": command.project, "home": command.home, "file": USER_FILE}
+    assert command.code == 0
     assert values(told)[name] == value.format(**places)
     assert origins(told)[name] == origin.format(**places)
 
@@ -173,30 +173,30 @@ def test_a_value_is_shown_with_its_origin(
 # words, name, why
 REMOVED = {
     "a stranger's": ([], "CODEX_SESSION_ID", "not this session's"),
-    "a twin": ([], "MCP_LAUNCH_RESTART", "for the launcher, not for servers"),
+    "an environment variable": ([], "MCP_LAUNCH_RESTART", "for the launcher, not for servers"),
     "the host's secret": (
         *(["--pass-env", "safe"], "OPENAI_API_KEY"),
-        "kept back by --pass-env safe: the environment of this host cannot be read",
+        "withheld by --pass-env safe: the environment of this host cannot be read",
     ),
     "not among the named": (
         *(["--pass-env", "A,B*"], "C"),
-        "kept back by --pass-env A,B*: it is not named there",
+        "withheld by --pass-env A,B*: it is not named there",
     ),
-    "asked for elsewhere": (["--server", "it"], "C", "asked for from dotenv, which has none"),
+    "asked for elsewhere": (["--server", "it"], "C", "requested from dotenv, which has no value"),
 }
 
 
 @pytest.mark.parametrize(("words", "name", "why"), REMOVED.values(), ids=list(REMOVED))
 def test_what_is_not_handed_on_is_reported_with_the_reason(
-    words: list[str], name: str, why: str, desk: Desk
+    words: list[str], name: str, why: str, command: EnvCommand
 ) -> None:
-    desk.environ |= {"C": "c", "OPENAI_API_KEY": "k", "CODEX_SESSION_ID": "s"}
-    desk.environ["MCP_LAUNCH_RESTART"] = "off"
-    desk.write(".env", "D=d\n")
+    command.environ |= {"C": "c", "OPENAI_API_KEY": "k", "CODEX_SESSION_ID": "s"}
+    command.environ["MCP_LAUNCH_RESTART"] = "off"
+    command.write(".env", "D=d\n")
     variable = "{ name = 'C', source = 'dotenv', required = false }"
-    desk.write(f"~/{USER_FILE}", f"[servers.it]\ncommand = 'cat'\nenv_vars = [{variable}]\n")
+    command.write(f"~/{USER_FILE}", f"[servers.it]\ncommand = 'cat'\nenv_vars = [{variable}]\n")
 
-    told = desk.tell(*words)
+    told = command.tell(*words)
 
     assert removed(told)[name] == why
     assert name not in values(told)
@@ -222,32 +222,32 @@ STOPS = {
 
 @pytest.mark.parametrize(("words", "said"), STOPS.values(), ids=list(STOPS))
 def test_what_would_stop_the_launch_hides_nothing_else(
-    words: list[str], said: list[str], desk: Desk
+    words: list[str], said: list[str], command: EnvCommand
 ) -> None:
-    desk.write(
+    command.write(
         f"~/{USER_FILE}",
         "[servers.bare]\nenv = { F = 'f' }\n"
         "[servers.lacks]\ncommand = 'cat'\nenv = { L = '${NOWHERE}' }\n",
     )
-    desk.write(".mcp-launch.toml", "[servers.theirs]\ncommand = 'cat'\n")
+    command.write(".mcp-launch.toml", "[servers.theirs]\ncommand = 'cat'\n")
 
-    told = desk.tell(*words)
+    told = command.tell(*words)
 
-    assert desk.code == 1
+    assert command.code == 1
     assert len(problems(told)) == len(said)
     for problem, text in zip(problems(told), said, strict=True):
         assert text in problem
     assert all(one["fix"] for one in told["problems"])
     assert {"PATH", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT"} <= values(told).keys()
-    shown = desk.show(*words)
+    shown = command.show(*words)
     assert "the launch would fail: " in shown
     assert "  fix: " in shown
 
 
-def test_a_place_that_is_refused_leaves_the_variables(desk: Desk) -> None:
-    words = ("--cwd", str(desk.project / "gone"), "--env", "HERE=cwd", "--env", "WHO=host")
+def test_a_place_that_is_refused_leaves_the_variables(command: EnvCommand) -> None:
+    words = ("--cwd", str(command.project / "gone"), "--env", "HERE=cwd", "--env", "WHO=host")
 
-    told = desk.tell(*words, "--", "cat")
+    told = command.tell(*words, "--", "cat")
 
     assert told["frame"]["cwd"]["value"] is None
     assert "does not exist" in told["frame"]["cwd"]["origin"]
@@ -256,51 +256,51 @@ def test_a_place_that_is_refused_leaves_the_variables(desk: Desk) -> None:
     assert len(problems(told)) == 1
 
 
-def test_a_home_is_noted_as_a_launch_would_note_it(desk: Desk) -> None:
-    desk.environ["HOME"] = str(desk.project)
+def test_a_home_is_noted_as_a_launch_would_note_it(command: EnvCommand) -> None:
+    command.environ["HOME"] = str(command.project)
 
-    told = desk.tell("--env", "HERE=cwd", "--", "cat")
+    told = command.tell("--env", "HERE=cwd", "--", "cat")
 
-    assert (desk.code, problems(told)) == (0, [])
-    assert values(told)["HERE"] == values(told)["PWD"] == str(desk.project)
+    assert (command.code, problems(told)) == (0, [])
+    assert values(told)["HERE"] == values(told)["PWD"] == str(command.project)
     assert told["notes"] == ["the server's directory is the home directory, not a project"]
-    assert f"Note: {told['notes'][0]}" in desk.show("--", "cat")
+    assert f"Note: {told['notes'][0]}" in command.show("--", "cat")
 
 
-def test_a_home_would_stop_a_strict_launch(desk: Desk) -> None:
-    desk.environ["HOME"] = str(desk.project)
+def test_a_home_would_stop_a_strict_launch(command: EnvCommand) -> None:
+    command.environ["HOME"] = str(command.project)
 
-    told = desk.tell("--strict", "--", "cat")
+    told = command.tell("--strict", "--", "cat")
 
-    assert desk.code == 1
+    assert command.code == 1
     assert any("the home directory, not a project (--strict)" in one for one in problems(told))
 
 
-def test_a_claude_code_that_runs_elsewhere_contradicts_nothing(desk: Desk) -> None:
+def test_a_claude_code_that_runs_elsewhere_contradicts_nothing(command: EnvCommand) -> None:
     """The one that would start the server here is another."""
-    desk.environ["HOME"] = str(desk.project)
-    desk.table.add(10, "claude", parent=1, start="ticks:7")
+    command.environ["HOME"] = str(command.project)
+    command.table.add(10, "claude", parent=1, start="ticks:7")
     record = {"sessionId": "s", "procStart": "7", "cwd": "/elsewhere"}
-    desk.write(".claude/sessions/10.json", json.dumps(record))
+    command.write(".claude/sessions/10.json", json.dumps(record))
     entry = {"command": "mcp-launch", "args": ["run", "--", "cat"]}
-    desk.write(".claude.json", json.dumps({"mcpServers": {"docs": entry}}))
+    command.write(".claude.json", json.dumps({"mcpServers": {"docs": entry}}))
 
-    told = desk.tell(server="docs")
+    told = command.tell(server="docs")
 
     assert problems(told) == []
-    assert values(told)["PWD"] == str(desk.project)
+    assert values(told)["PWD"] == str(command.project)
 
 
-def test_a_profile_without_its_command_still_says_the_rest(desk: Desk) -> None:
-    desk.write(f"~/{USER_FILE}", "[servers.bare]\nenv = { F = 'f' }\n")
+def test_a_profile_without_its_command_still_says_the_rest(command: EnvCommand) -> None:
+    command.write(f"~/{USER_FILE}", "[servers.bare]\nenv = { F = 'f' }\n")
 
-    told = desk.tell("--server", "bare")
+    told = command.tell("--server", "bare")
 
     assert values(told)["F"] == "f"
 
 
-def test_no_secret_is_shown(desk: Desk) -> None:
-    desk.environ |= {
+def test_no_secret_is_shown(command: EnvCommand) -> None:
+    command.environ |= {
         "MY_TOKEN": "correct-horse",
         "PLAIN": "sk-0123456789abcdefghij",
         "URL": "https://x/?t=correct-horse",
@@ -313,17 +313,17 @@ def test_no_secret_is_shown(desk: Desk) -> None:
     words = ("--", "cat", "--api-key", "correct-horse", "TOKEN=correct-horse")
 
     everything = [
-        desk.show(*words),
-        json.dumps(desk.tell(*words)),
-        *(desk.show(explain=name) for name in ("MY_TOKEN", "PLAIN", "URL")),
-        desk.show("--env", "A=correct-horse", explain="A"),
+        command.show(*words),
+        json.dumps(command.tell(*words)),
+        *(command.show(explain=name) for name in ("MY_TOKEN", "PLAIN", "URL")),
+        command.show("--env", "A=correct-horse", explain="A"),
     ]
 
     for shown in everything:
         assert "correct-horse" not in shown
         assert "sk-0123456789" not in shown
         assert "\x1b" not in shown
-    told = values(desk.tell(*words))
+    told = values(command.tell(*words))
     assert (told["MY_TOKEN"], told["URL"]) == ("***", "https://x/?t=***")
     assert told["EMPTY_KEY"] == ""
     assert (told["MY_PW"], told["HOOK"]) == ("***", "https://hooks.slack.com/services/***")
@@ -348,35 +348,35 @@ SECRET = "tango-Foxtrot-17"
     ],
     ids=lambda words: " ".join(words).replace(SECRET, "…"),
 )
-def test_no_secret_is_in_anything_that_is_shown(desk: Desk, words: list[str]) -> None:
+def test_no_secret_is_in_anything_that_is_shown(command: EnvCommand, words: list[str]) -> None:
     """Origins, problems and fixes repeat what users wrote."""
-    desk.write("secrets.env", f"DB_PASSWORD={SECRET}\n")
-    desk.write(
+    command.write("secrets.env", f"DB_PASSWORD={SECRET}\n")
+    command.write(
         "~/.config/mcp-launch/config.toml",
         f'[servers.docs]\nenv = {{ PASSWORD = "{SECRET}", PLACE = "/x/{SECRET}" }}\n',
     )
 
-    assert SECRET not in desk.show(*words)
-    assert SECRET not in json.dumps(desk.tell(*words))
-    assert SECRET not in desk.show(*words, explain="PLACE")
+    assert SECRET not in command.show(*words)
+    assert SECRET not in json.dumps(command.tell(*words))
+    assert SECRET not in command.show(*words, explain="PLACE")
 
 
-def test_the_project_of_claude_code_may_set_variables(desk: Desk) -> None:
-    desk.write("~/.claude.json", '{"mcpServers": {"docs": {"command": "cat"}}}')
-    desk.write("~/.claude/settings.json", '{"env": {"OWN": "1"}}')
-    desk.write(".claude/settings.json", '{"env": {"PROJECTS": "2"}}')
+def test_the_project_of_claude_code_may_set_variables(command: EnvCommand) -> None:
+    command.write("~/.claude.json", '{"mcpServers": {"docs": {"command": "cat"}}}')
+    command.write("~/.claude/settings.json", '{"env": {"OWN": "1"}}')
+    command.write(".claude/settings.json", '{"env": {"PROJECTS": "2"}}')
 
-    told = desk.tell(server="docs", host="claude")
+    told = command.tell(server="docs", host="claude")
 
     assert (values(told)["OWN"], values(told)["PROJECTS"]) == ("1", "2")
     assert origins(told)["PROJECTS"] == "the project's settings"
 
 
-def test_a_long_value_is_cut_for_a_person_only(desk: Desk) -> None:
-    desk.environ["LONG"] = "x" * 1000
+def test_a_long_value_is_cut_for_a_person_only(command: EnvCommand) -> None:
+    command.environ["LONG"] = "x" * 1000
 
-    assert "x" * 100 not in desk.show()
-    assert values(desk.tell())["LONG"] == "x" * 1000
+    assert "x" * 100 not in command.show()
+    assert values(command.tell())["LONG"] == "x" * 1000
 
 
 CODEX = """
@@ -400,20 +400,20 @@ url = "https://example.invalid/mcp"
 """
 
 
-def configure_codex(desk: Desk) -> None:
-    (desk.project / "sub").mkdir()
-    desk.write("~/.codex/config.toml", CODEX.format(project=desk.project))
-    desk.environ |= {"NAMED": "n", "UNNAMED": "u"}
+def configure_codex(command: EnvCommand) -> None:
+    (command.project / "sub").mkdir()
+    command.write("~/.codex/config.toml", CODEX.format(project=command.project))
+    command.environ |= {"NAMED": "n", "UNNAMED": "u"}
 
 
-def test_an_entry_gets_what_its_host_gives_and_its_own(desk: Desk) -> None:
-    configure_codex(desk)
+def test_an_entry_gets_what_its_host_gives_and_its_own(command: EnvCommand) -> None:
+    configure_codex(command)
 
-    told = desk.tell(server="docs")
+    told = command.tell(server="docs")
 
-    assert told["entry"]["file"] == str(desk.home / ".codex/config.toml")
+    assert told["entry"]["file"] == str(command.home / ".codex/config.toml")
     assert told["frame"]["host"]["value"] == "codex"
-    assert told["frame"]["cwd"]["value"] == f"{desk.project}/sub"
+    assert told["frame"]["cwd"]["value"] == f"{command.project}/sub"
     assert told["frame"]["command"]["value"] == "cat -u"
     assert (values(told)["OWN"], origins(told)["OWN"]) == ("***", "the entry's env")
     assert (values(told)["NAMED"], origins(told)["NAMED"]) == ("n", "inherited from Codex")
@@ -429,99 +429,99 @@ env_vars = ["GEMINI_API_KEY"]
 """
 
 
-def test_a_safe_server_gets_the_key_that_its_own_entry_gives(desk: Desk) -> None:
-    desk.write("~/.codex/config.toml", SAFE)
-    desk.environ |= {"OPENAI_API_KEY": "key-of-codex", "GEMINI_API_KEY": "other-key-of-codex"}
+def test_a_safe_server_gets_the_key_that_its_own_entry_gives(command: EnvCommand) -> None:
+    command.write("~/.codex/config.toml", SAFE)
+    command.environ |= {"OPENAI_API_KEY": "key-of-codex", "GEMINI_API_KEY": "other-key-of-codex"}
 
-    told = desk.tell(server="safe", explain="GEMINI_API_KEY")
+    told = command.tell(server="safe", explain="GEMINI_API_KEY")
 
     assert origins(told)["OPENAI_API_KEY"] == "the entry's env"
-    assert removed(told)["GEMINI_API_KEY"] == "kept back by --pass-env safe: Codex has it itself"
+    assert removed(told)["GEMINI_API_KEY"] == "withheld by --pass-env safe: Codex has it itself"
     assert told["explained"]["fix"] == "ask for it by name: --env GEMINI_API_KEY=local"
 
 
-def test_an_entry_that_is_not_wrapped_is_reported_as_such(desk: Desk) -> None:
-    configure_codex(desk)
+def test_an_entry_that_is_not_wrapped_is_reported_as_such(command: EnvCommand) -> None:
+    configure_codex(command)
 
-    shown = desk.show(server="docs")
+    shown = command.show(server="docs")
 
     assert "docs is not wrapped: mcp-launch changes nothing in its environment" in shown
     assert "run: mcp-launch wrap docs --host codex" in shown
     assert "mcp-launch would set:" in shown
-    assert desk.tell(server="docs")["entry"]["is_wrapped"] is False
+    assert command.tell(server="docs")["entry"]["is_wrapped"] is False
 
 
-def test_no_value_of_an_entrys_env_is_shown(desk: Desk) -> None:
-    configure_codex(desk)
-    text = (desk.home / ".codex/config.toml").read_text(encoding="utf-8")
-    desk.write("~/.codex/config.toml", text.replace('"own"', '"LEAK31abc"'))
+def test_no_value_of_an_entrys_env_is_shown(command: EnvCommand) -> None:
+    configure_codex(command)
+    text = (command.home / ".codex/config.toml").read_text(encoding="utf-8")
+    command.write("~/.codex/config.toml", text.replace('"own"', '"LEAK31abc"'))
 
     for words in ([], ["--env", "COPY=local", "--env", "OWN=local"]):
-        assert "LEAK31abc" not in desk.show(*words, server="docs")
-        shown = desk.show(*words, server="docs", explain="OWN")
+        assert "LEAK31abc" not in command.show(*words, server="docs")
+        shown = command.show(*words, server="docs", explain="OWN")
         assert "LEAK31abc" not in shown
         assert "***" in shown
 
 
 def test_a_mistake_in_the_users_file_does_not_stop_an_entry_that_is_not_wrapped(
-    desk: Desk,
+    command: EnvCommand,
 ) -> None:
-    configure_codex(desk)
-    desk.write(f"~/{USER_FILE}", "[defaults]\nstrict = 'yes'\n")
+    configure_codex(command)
+    command.write(f"~/{USER_FILE}", "[defaults]\nstrict = 'yes'\n")
 
-    shown = desk.show(server="docs")
+    shown = command.show(server="docs")
 
-    assert desk.code == 0
+    assert command.code == 0
     assert "once wrapped, the launch would fail: " in shown
-    assert "the launch would fail: " in desk.show(server="wrapped")
-    assert desk.code == 1
+    assert "the launch would fail: " in command.show(server="wrapped")
+    assert command.code == 1
 
 
 @pytest.mark.parametrize("server", ["wrapped", "uvx"])
-def test_a_wrapped_entry_is_taken_with_its_options(server: str, desk: Desk) -> None:
-    configure_codex(desk)
+def test_a_wrapped_entry_is_taken_with_its_options(server: str, command: EnvCommand) -> None:
+    configure_codex(command)
 
-    told = desk.tell(server=server)
+    told = command.tell(server=server)
 
     assert told["entry"]["is_wrapped"] is True
     assert not any("not wrapped" in note for note in told["notes"])
     assert values(told)["WHO"] == "codex"
     assert told["frame"]["command"]["value"] == "cat"
-    assert "mcp-launch sets:" in desk.show(server=server)
+    assert "mcp-launch sets:" in command.show(server=server)
 
 
-def test_options_can_be_tried_on_an_entry(desk: Desk) -> None:
-    configure_codex(desk)
+def test_options_can_be_tried_on_an_entry(command: EnvCommand) -> None:
+    configure_codex(command)
 
-    told = desk.tell("--env", "ROOT=project_root", server="docs")
+    told = command.tell("--env", "ROOT=project_root", server="docs")
 
-    assert values(told)["ROOT"] == str(desk.project)
+    assert values(told)["ROOT"] == str(command.project)
     assert values(told)["OWN"] == "***"
     assert told["frame"]["command"]["value"] == "cat -u"
 
 
-def test_a_running_host_is_asked(desk: Desk) -> None:
+def test_a_running_host_is_asked(command: EnvCommand) -> None:
     """Its environment is what its servers get, not the shell's; its open thread is theirs."""
-    configure_codex(desk)
-    desk.table.add(30, "codex", parent=0)
-    desk.table.variables[30] = {"HOME": str(desk.home), "PATH": "/bin", "NAMED": "the host's"}
-    desk.table.files[30] = [f"{desk.home}/.codex/thread-writer-locks/{THREAD}.lock"]
-    desk.table.cwds[30] = str(desk.project)
+    configure_codex(command)
+    command.table.add(30, "codex", parent=0)
+    command.table.variables[30] = {"HOME": str(command.home), "PATH": "/bin", "NAMED": "the host's"}
+    command.table.files[30] = [f"{command.home}/.codex/thread-writer-locks/{THREAD}.lock"]
+    command.table.cwds[30] = str(command.project)
 
-    told = desk.tell(server="docs")
+    told = command.tell(server="docs")
 
     assert values(told)["NAMED"] == "the host's"
     assert values(told)["CODEX_THREAD_ID"] == THREAD
     assert "process 30 (Codex) runs now" in told["frame"]["host"]["origin"]
 
 
-def run_claude(desk: Desk, cwd: Path | str, **environ: str) -> None:
+def run_claude(command: EnvCommand, cwd: Path | str, **environ: str) -> None:
     """Let a Claude Code run somewhere, with a session that its record has."""
-    desk.write("~/.claude.json", '{"mcpServers": {"it": {"command": "cat"}}}')
-    desk.write("~/.claude/sessions/30.json", '{"sessionId": "s-1", "procStart": "5"}')
-    desk.table.add(30, "claude", parent=0)
-    desk.table.cwds[30] = str(cwd)
-    desk.table.variables[30] = {"HOME": str(desk.home), "OWN": "its own", **environ}
+    command.write("~/.claude.json", '{"mcpServers": {"it": {"command": "cat"}}}')
+    command.write("~/.claude/sessions/30.json", '{"sessionId": "s-1", "procStart": "5"}')
+    command.table.add(30, "claude", parent=0)
+    command.table.cwds[30] = str(cwd)
+    command.table.variables[30] = {"HOME": str(command.home), "OWN": "its own", **environ}
 
 
 NO_SESSION = "no Claude Code session is running here: the values are those of a new one"
@@ -529,13 +529,13 @@ NO_SESSION = "no Claude Code session is running here: the values are those of a 
 
 @pytest.mark.parametrize("place", ["", "sub/deeper"], ids=["here", "the project's root"])
 def test_a_session_that_works_here_is_taken(
-    place: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    place: str, command: EnvCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_claude(desk, desk.project)
-    (desk.project / place).mkdir(parents=True, exist_ok=True)
-    monkeypatch.chdir(desk.project / place)
+    run_claude(command, command.project)
+    (command.project / place).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(command.project / place)
 
-    told = desk.tell(server="it")
+    told = command.tell(server="it")
 
     assert told["frame"]["session"]["value"] == "s-1"
     assert values(told)["OWN"] == "its own"
@@ -552,49 +552,53 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("how", list(ELSEWHERE.values()), ids=list(ELSEWHERE))
-def test_a_session_that_works_elsewhere_is_not_taken(how: dict[str, str], desk: Desk) -> None:
-    run_claude(desk, **{name: text.format(project=desk.project) for name, text in how.items()})
+def test_a_session_that_works_elsewhere_is_not_taken(
+    how: dict[str, str], command: EnvCommand
+) -> None:
+    run_claude(
+        command, **{name: text.format(project=command.project) for name, text in how.items()}
+    )
 
-    told = desk.tell(server="it")
+    told = command.tell(server="it")
 
     assert told["frame"]["session"]["value"] is None
     assert NO_SESSION in told["notes"]
     assert "OWN" not in values(told)
 
 
-def test_another_users_session_is_not_taken(desk: Desk) -> None:
-    run_claude(desk, desk.project)
-    desk.table.owners[30] = os.getuid() + 1
+def test_another_users_session_is_not_taken(command: EnvCommand) -> None:
+    run_claude(command, command.project)
+    command.table.owners[30] = os.getuid() + 1
 
-    assert desk.tell(server="it")["frame"]["session"]["value"] is None
+    assert command.tell(server="it")["frame"]["session"]["value"] is None
 
 
-def test_in_claudes_shell_its_session_is_taken_wherever_that_works(desk: Desk) -> None:
-    run_claude(desk, "/srv")
-    desk.table.add(40, "bash", parent=30)
-    desk.table.add(os.getpid(), "python", parent=40)
+def test_in_claudes_shell_its_session_is_taken_wherever_that_works(command: EnvCommand) -> None:
+    run_claude(command, "/srv")
+    command.table.add(40, "bash", parent=30)
+    command.table.add(os.getpid(), "python", parent=40)
 
-    assert desk.tell(server="it")["frame"]["session"]["value"] == "s-1"
+    assert command.tell(server="it")["frame"]["session"]["value"] == "s-1"
 
 
 @pytest.mark.parametrize("is_here", [True, False], ids=["one is", "none is"])
 def test_of_the_threads_of_codexs_daemon_only_those_that_work_here_are_taken(
-    is_here: bool, desk: Desk
+    is_here: bool, command: EnvCommand
 ) -> None:
-    configure_codex(desk)
-    desk.table.add(30, "codex", parent=0)
-    desk.table.argv[30] = ["codex", "app-server"]
-    desk.table.variables[30] = {"HOME": str(desk.home), "NAMED": "the daemon's"}
-    desk.table.cwds[30] = str(desk.home)
+    configure_codex(command)
+    command.table.add(30, "codex", parent=0)
+    command.table.argv[30] = ["codex", "app-server"]
+    command.table.variables[30] = {"HOME": str(command.home), "NAMED": "the daemon's"}
+    command.table.cwds[30] = str(command.home)
     elsewhere, unknown = f"{THREAD[:-1]}2", f"{THREAD[:-1]}3"  # newer, and so what one would guess
-    for thread, cwd in ((THREAD, desk.project if is_here else "/srv"), (elsewhere, "/srv")):
+    for thread, cwd in ((THREAD, command.project if is_here else "/srv"), (elsewhere, "/srv")):
         record = {"payload": {"session_id": thread, "cwd": str(cwd)}}
-        rollout = desk.write(f"~/.codex/sessions/rollout-x-{thread}.jsonl", json.dumps(record))
-        desk.table.files.setdefault(30, []).append(str(rollout))
-    locks = f"{desk.home}/.codex/thread-writer-locks"
-    desk.table.files[30] += [f"{locks}/{one}.lock" for one in (THREAD, elsewhere, unknown)]
+        rollout = command.write(f"~/.codex/sessions/rollout-x-{thread}.jsonl", json.dumps(record))
+        command.table.files.setdefault(30, []).append(str(rollout))
+    locks = f"{command.home}/.codex/thread-writer-locks"
+    command.table.files[30] += [f"{locks}/{one}.lock" for one in (THREAD, elsewhere, unknown)]
 
-    told = desk.tell(server="wrapped")
+    told = command.tell(server="wrapped")
 
     assert told["frame"]["thread"]["value"] == (THREAD if is_here else None)
     note = "no Codex session is running here: the values are those of a new one"
@@ -603,54 +607,54 @@ def test_of_the_threads_of_codexs_daemon_only_those_that_work_here_are_taken(
     assert told["frame"]["host"]["origin"].endswith("process 30 (Codex) runs now")
 
 
-def test_of_several_processes_of_a_host_the_one_above_us_is_asked(desk: Desk) -> None:
-    configure_codex(desk)
-    desk.table.add(5, "codex", parent=0)
-    desk.sit_below("codex")
-    desk.table.variables = {5: {"NAMED": "five"}, 10: {"NAMED": "ten"}}
+def test_of_several_processes_of_a_host_the_one_above_us_is_asked(command: EnvCommand) -> None:
+    configure_codex(command)
+    command.table.add(5, "codex", parent=0)
+    command.put_below_host("codex")
+    command.table.variables = {5: {"NAMED": "five"}, 10: {"NAMED": "ten"}}
 
-    assert values(desk.tell(server="docs"))["NAMED"] == "ten"
+    assert values(command.tell(server="docs"))["NAMED"] == "ten"
 
 
-def test_claude_tells_the_project_itself(desk: Desk) -> None:
+def test_claude_tells_the_project_itself(command: EnvCommand) -> None:
     """What stands in its environment is of the session in whose shell it was started."""
-    desk.write(".mcp.json", '{"mcpServers": {"it": {"command": "cat", "cwd": "/tmp"}}}')
-    desk.environ |= {"CLAUDE_PROJECT_DIR": "/else", "CLAUDE_CODE_SESSION_ID": "outer"}
+    command.write(".mcp.json", '{"mcpServers": {"it": {"command": "cat", "cwd": "/tmp"}}}')
+    command.environ |= {"CLAUDE_PROJECT_DIR": "/else", "CLAUDE_CODE_SESSION_ID": "outer"}
 
-    told = desk.tell(server="it")
+    told = command.tell(server="it")
 
-    assert values(told)["CLAUDE_PROJECT_DIR"] == str(desk.project)
+    assert values(told)["CLAUDE_PROJECT_DIR"] == str(command.project)
     assert origins(told)["CLAUDE_PROJECT_DIR"] == "Claude Code sets it for every server"
-    assert told["frame"]["cwd"]["value"] == str(desk.project)
+    assert told["frame"]["cwd"]["value"] == str(command.project)
     assert told["frame"]["session"]["value"] is None
     assert removed(told)["CLAUDE_CODE_SESSION_ID"].startswith("Claude Code sets its own")
 
 
-def test_the_narrowest_scope_is_the_one_that_counts(desk: Desk) -> None:
+def test_the_narrowest_scope_is_the_one_that_counts(command: EnvCommand) -> None:
     own = {"mcpServers": {"it": {"command": "user"}}}
     local = {"mcpServers": {"it": {"command": "local"}}}
     other = {"mcpServers": {"it": {"command": "other"}}}
-    projects = {str(desk.project): local, "/other": other}
-    desk.write("~/.claude.json", json.dumps(own | {"projects": projects}))
-    desk.write(".mcp.json", '{"mcpServers": {"it": {"command": "project"}}}')
+    projects = {str(command.project): local, "/other": other}
+    command.write("~/.claude.json", json.dumps(own | {"projects": projects}))
+    command.write(".mcp.json", '{"mcpServers": {"it": {"command": "project"}}}')
 
-    assert desk.tell(server="it")["frame"]["command"]["value"] == "local"
+    assert command.tell(server="it")["frame"]["command"]["value"] == "local"
 
 
-def test_a_server_of_several_hosts_needs_a_host(desk: Desk) -> None:
-    configure_codex(desk)
-    desk.write(".mcp.json", '{"mcpServers": {"docs": {"command": "tac"}}}')
+def test_a_server_of_several_hosts_needs_a_host(command: EnvCommand) -> None:
+    configure_codex(command)
+    command.write(".mcp.json", '{"mcpServers": {"docs": {"command": "tac"}}}')
 
     with pytest.raises(UsageError, match="several hosts have a server docs: claude, codex"):
-        desk.tell(server="docs")
+        command.tell(server="docs")
 
-    assert desk.tell(server="docs", host="claude")["frame"]["command"]["value"] == "tac"
+    assert command.tell(server="docs", host="claude")["frame"]["command"]["value"] == "tac"
 
 
-def test_a_server_of_a_profile_alone_is_found(desk: Desk) -> None:
-    desk.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\nenv = { F = 'f' }\n")
+def test_a_server_of_a_profile_alone_is_found(command: EnvCommand) -> None:
+    command.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\nenv = { F = 'f' }\n")
 
-    told = desk.tell(server="it")
+    told = command.tell(server="it")
 
     assert told["entry"] is None
     assert values(told)["F"] == "f"
@@ -669,23 +673,23 @@ UNKNOWN = {
 
 @pytest.mark.parametrize(("server", "host", "problem", "fix"), UNKNOWN.values(), ids=list(UNKNOWN))
 def test_a_name_that_means_nothing_is_reported_with_what_is_near(
-    server: str, host: str, problem: str, fix: str, desk: Desk
+    server: str, host: str, problem: str, fix: str, command: EnvCommand
 ) -> None:
-    configure_codex(desk)
-    desk.write(f"~/{USER_FILE}", "[servers.mine]\ncommand = 'cat'\n")
+    configure_codex(command)
+    command.write(f"~/{USER_FILE}", "[servers.mine]\ncommand = 'cat'\n")
 
     with pytest.raises(UsageError) as refused:
-        desk.tell(server=server, host=host)
+        command.tell(server=server, host=host)
 
     assert problem in refused.value.problem
     assert fix in refused.value.fix
 
 
-def test_a_file_that_cannot_be_read_does_not_hide_the_others(desk: Desk) -> None:
-    configure_codex(desk)
-    desk.write(".mcp.json", "{")
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(command: EnvCommand) -> None:
+    configure_codex(command)
+    command.write(".mcp.json", "{")
 
-    told = desk.tell(server="docs")
+    told = command.tell(server="docs")
 
     assert values(told)["OWN"] == "***"
     assert any(".mcp.json" in note for note in told["notes"])
@@ -693,13 +697,13 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(desk: Desk) -> None
 
 # words, name, the place that wins (none: nobody), why another was passed over
 EXPLAINED = {
-    "an option before its twin": (
+    "an option before its environment variable": (
         ["--env", "A=host"],
         "A",
         "the option --env",
         ("MCP_LAUNCH_ENV", "source cwd, but the option --env takes precedence"),
     ),
-    "a twin before a profile": (
+    "an environment variable before a profile": (
         ["--server", "it"],
         "A",
         "MCP_LAUNCH_ENV",
@@ -727,7 +731,10 @@ EXPLAINED = {
         ["--dotenv", ".env", "--env", "D=dotenv"],
         "B",
         "the launcher's environment",
-        ("dotenv files, as a whole", "of {project}/.env only what is asked for by name is taken"),
+        (
+            "dotenv files, as a whole",
+            "only variables requested by name are taken from {project}/.env",
+        ),
     ),
     "a stranger's": (
         [],
@@ -757,7 +764,7 @@ EXPLAINED = {
         ),
     ),
     "the directory": (["--env", "PWD=host"], "PWD", "the server's directory", ("profiles", "")),
-    "nobody's": ([], "NOBODY", None, ("profiles", "none is of this server without --server")),
+    "nobody's": ([], "NOBODY", None, ("profiles", "profiles need --server")),
 }
 
 
@@ -765,9 +772,9 @@ EXPLAINED = {
     ("words", "name", "place", "over"), EXPLAINED.values(), ids=list(EXPLAINED)
 )
 def test_the_way_to_a_value_is_shown_step_by_step(
-    words: list[str], name: str, place: str | None, over: tuple[str, str], desk: Desk
+    words: list[str], name: str, place: str | None, over: tuple[str, str], command: EnvCommand
 ) -> None:
-    user = desk.write(
+    user = command.write(
         f"~/{USER_FILE}",
         "[servers.it]\ncommand = 'cat'\nenv = { A = 'a', F = 'f' }\n"
         "env_vars = [{ name = 'N', source = 'dotenv', required = false }]\n",
@@ -775,44 +782,46 @@ def test_the_way_to_a_value_is_shown_step_by_step(
     if name == "F":
         text = user.read_text(encoding="utf-8")
         user.write_text(text.partition("env_vars")[0], encoding="utf-8")
-    desk.write(".env", "B=b\nD=d\nF=g\nMCP_LAUNCH_HOST=me\n")
-    desk.environ |= {"B": "bb", "CODEX_THREAD_ID": "t", "MCP_LAUNCH_ENV": "A=cwd"}
-    places = {"user": str(user), "project": str(desk.project)}
+    command.write(".env", "B=b\nD=d\nF=g\nMCP_LAUNCH_HOST=me\n")
+    command.environ |= {"B": "bb", "CODEX_THREAD_ID": "t", "MCP_LAUNCH_ENV": "A=cwd"}
+    places = {"user": str(user), "project": str(command.project)}
 
-    explained = desk.tell(*words, explain=name)["explained"]
+    explained = command.tell(*words, explain=name)["explained"]
 
     steps = explained["steps"]
     whys = {step["place"]: step["why"] for step in steps}
     used = None if explained["used"] is None else steps[explained["used"]]["place"]
     assert used == (place and place.format(**places))
-    assert desk.code == (0 if place else 1)
+    assert command.code == (0 if place else 1)
     assert over[1].format(**places) in whys[over[0].format(**places)]
 
 
-def test_a_name_that_nobody_has_comes_with_near_ones_and_a_way(desk: Desk) -> None:
-    desk.environ["HTTPS_PROXY"] = "p"
+def test_a_name_that_nobody_has_comes_with_near_ones_and_a_way(command: EnvCommand) -> None:
+    command.environ["HTTPS_PROXY"] = "p"
 
-    shown = desk.show(explain="HTTP_PROXY")
+    shown = command.show(explain="HTTP_PROXY")
 
     assert "the server would not get HTTP_PROXY" in shown
     assert "did you mean HTTPS_PROXY? give it with --env HTTP_PROXY=SOURCE" in shown
-    assert desk.code == 1
+    assert command.code == 1
 
 
-def test_what_a_host_keeps_to_itself_comes_with_a_way(desk: Desk) -> None:
-    configure_codex(desk)
+def test_what_a_host_keeps_to_itself_comes_with_a_way(command: EnvCommand) -> None:
+    configure_codex(command)
 
-    explained = desk.tell(server="docs", explain="UNNAMED")["explained"]
+    explained = command.tell(server="docs", explain="UNNAMED")["explained"]
 
     assert explained["steps"][-1]["why"] == "Codex does not pass it on to servers"
     assert explained["fix"] == 'name it in the entry of docs: env_vars = ["UNNAMED"]'
 
 
-def test_a_source_that_codex_refuses_comes_with_the_command_that_mends_it(desk: Desk) -> None:
+def test_a_source_that_codex_refuses_comes_with_the_command_that_fixes_it(
+    command: EnvCommand,
+) -> None:
     asks = 'env_vars = [{ name = "CODEX_THREAD_ID", source = "thread" }]'
-    desk.write("~/.codex/config.toml", f'[mcp_servers.docs]\ncommand = "cat"\n{asks}\n')
+    command.write("~/.codex/config.toml", f'[mcp_servers.docs]\ncommand = "cat"\n{asks}\n')
 
-    shown = desk.show(server="docs", explain="CODEX_THREAD_ID")
+    shown = command.show(server="docs", explain="CODEX_THREAD_ID")
 
     assert "the entry's env_vars" in shown
     assert "source thread: Codex refuses it, and everything else in that file" in shown
@@ -825,76 +834,76 @@ WRAPPED = (
 
 
 @pytest.mark.parametrize("entry", [WRAPPED, '[mcp_servers.docs]\ncommand = "cat"\n'])
-def test_the_profile_of_an_entry_is_named(desk: Desk, entry: str) -> None:
-    desk.write("~/.codex/config.toml", entry)
+def test_the_profile_of_an_entry_is_named(command: EnvCommand, entry: str) -> None:
+    command.write("~/.codex/config.toml", entry)
     text = "[servers.docs]\nenv = { KEY_OF = 'own' }\n[defaults]\nenv = { ALL = 'all' }\n"
-    user = desk.write(f"~/{USER_FILE}", text)
+    user = command.write(f"~/{USER_FILE}", text)
 
     for name, place in (("KEY_OF", str(user)), ("ALL", f"[defaults] in {user}")):
-        explained = desk.tell(server="docs", explain=name)["explained"]
+        explained = command.tell(server="docs", explain=name)["explained"]
         assert explained["steps"][explained["used"]]["place"] == place
 
 
 def test_a_variable_of_a_profile_that_is_not_trusted_comes_with_the_way_to_trust_it(
-    desk: Desk,
+    command: EnvCommand,
 ) -> None:
-    desk.write("~/.codex/config.toml", WRAPPED)
-    file = desk.write(".mcp-launch.toml", "[servers.docs]\nenv = { MINE = 'x' }\n")
+    command.write("~/.codex/config.toml", WRAPPED)
+    file = command.write(".mcp-launch.toml", "[servers.docs]\nenv = { MINE = 'x' }\n")
 
-    told = desk.tell(server="docs", explain="MINE")
-    other = desk.tell(server="docs", explain="OTHER")["explained"]
+    told = command.tell(server="docs", explain="MINE")
+    other = command.tell(server="docs", explain="OTHER")["explained"]
 
     assert told["explained"]["fix"] == f"read it, then run: mcp-launch trust {file}"
     whys = {step["place"]: step["why"] for step in told["explained"]["steps"]}
     assert "you have not trusted it" in whys[str(file)]
-    assert any("the launch would go on without it" in note for note in told["notes"])
+    assert any("the launch would continue without it" in note for note in told["notes"])
     assert "mcp-launch trust" not in other["fix"]
 
 
-def test_why_a_thread_is_not_known_is_reported(desk: Desk) -> None:
-    desk.sit_below("codex")
+def test_why_a_thread_is_not_known_is_reported(command: EnvCommand) -> None:
+    command.put_below_host("codex")
 
-    explained = desk.tell(explain="CODEX_THREAD_ID")["explained"]
+    explained = command.tell(explain="CODEX_THREAD_ID")["explained"]
 
     whys = [step["why"] for step in explained["steps"]]
     assert "the Codex process above us did not start us directly" in whys
 
 
-def test_every_value_is_explained_as_it_is_shown(desk: Desk) -> None:
+def test_every_value_is_explained_as_it_is_shown(command: EnvCommand) -> None:
     """One rule for what a server gets, not two."""
-    configure_codex(desk)
-    desk.write(".env", "D=d\nOWN=dotenv\nMCP_LAUNCH_HOST=me\n")
-    desk.environ |= {"A": "a", "D": "dd", "CODEX_THREAD_ID": "t", "MCP_LAUNCH_ENV": "E=host"}
-    words = ("--dotenv", f"{desk.project}/.env", "--env", "R=project_root")
+    configure_codex(command)
+    command.write(".env", "D=d\nOWN=dotenv\nMCP_LAUNCH_HOST=me\n")
+    command.environ |= {"A": "a", "D": "dd", "CODEX_THREAD_ID": "t", "MCP_LAUNCH_ENV": "E=host"}
+    words = ("--dotenv", f"{command.project}/.env", "--env", "R=project_root")
 
     for server in ("", "docs", "wrapped"):
-        told = desk.tell(*words, server=server)
+        told = command.tell(*words, server=server)
         for name, value in values(told).items():
-            explained = desk.tell(*words, server=server, explain=name)["explained"]
+            explained = command.tell(*words, server=server, explain=name)["explained"]
             assert explained["steps"][explained["used"]]["value"] == value, (server, name)
         for name in removed(told):
-            explained = desk.tell(*words, server=server, explain=name)["explained"]
+            explained = command.tell(*words, server=server, explain=name)["explained"]
             assert explained["used"] is None, (server, name)
 
 
-def test_looking_leaves_nothing_behind(desk: Desk) -> None:
-    desk.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\n")
-    desk.write(".mcp-launch.toml", "[servers.it]\ncommand = 'tac'\n")
-    before = sorted(desk.project.parent.rglob("*"))
+def test_looking_leaves_nothing_behind(command: EnvCommand) -> None:
+    command.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\n")
+    command.write(".mcp-launch.toml", "[servers.it]\ncommand = 'tac'\n")
+    before = sorted(command.project.parent.rglob("*"))
 
-    desk.tell(server="it")
-    desk.tell("--server", "it", explain="PATH")
+    command.tell(server="it")
+    command.tell("--server", "it", explain="PATH")
 
-    assert sorted(desk.project.parent.rglob("*")) == before
+    assert sorted(command.project.parent.rglob("*")) == before
 
 
-def test_a_host_goes_with_a_server(desk: Desk) -> None:
+def test_a_host_goes_with_a_server(command: EnvCommand) -> None:
     with pytest.raises(UsageError, match="--host needs a server"):
-        desk.tell(host="codex")
+        command.tell(host="codex")
 
 
-def test_a_person_sees_plain_lines_when_it_is_no_terminal(desk: Desk) -> None:
-    shown = desk.show("--", "cat").splitlines()
+def test_a_person_sees_plain_lines_when_it_is_no_terminal(command: EnvCommand) -> None:
+    shown = command.show("--", "cat").splitlines()
 
     assert "host          unknown" in shown[0]
     assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)

@@ -770,7 +770,7 @@ def test_a_wrapped_server_needs_what_its_launch_asks_for(
 
 
 @pytest.mark.parametrize(("given", "count"), [("mine", 0), ("${OPENAI_API_KEY}", 1)])
-def test_a_key_of_the_entry_is_kept_back_if_it_is_the_hosts_own(
+def test_a_key_of_the_entry_is_withheld_if_it_is_the_hosts_own(
     machine: FakeMachine, given: str, count: int
 ) -> None:
     launcher = install(machine, "~/bin/mcp-launch")

@@ -1,4 +1,4 @@
-"""The doctor as a whole: what it shows, to whom, and what it mends."""
+"""The doctor's report, for people and as JSON, and what `--fix` repairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that stand in a file which goes wherever its repository goes."""
+"""Secrets in a file that Git tracks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where everything stands in a JSON text, plain or with comments."""
+"""The positions of keys and values in JSON, with and without comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where everything stands in a TOML text: told by cutting it out and reading it alone."""
+"""The positions of keys and values in TOML: the text at each of them is parsed alone."""
 
 from __future__ import annotations
 

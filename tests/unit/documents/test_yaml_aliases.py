@@ -1,4 +1,4 @@
-"""Parts of a document that stand in it once and are meant in several places."""
+"""YAML anchors and aliases: text that is written once and used in several places."""
 
 from __future__ import annotations
 

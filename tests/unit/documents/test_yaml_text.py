@@ -1,4 +1,4 @@
-"""Where everything stands in a YAML text."""
+"""The positions of keys and values in YAML."""
 
 from __future__ import annotations
 

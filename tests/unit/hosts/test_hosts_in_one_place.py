@@ -26,7 +26,7 @@ NO_HOSTS = {
 
 # The files outside of hosts/ that still have such a name. This list may only become shorter.
 REMAINING = {
-    ("commands/demo/__init__.py", "claude"),  # which hosts the demonstration plays
+    ("commands/demo/__init__.py", "claude"),  # which hosts the demonstration imitates
     ("commands/demo/__init__.py", "codex"),
     ("commands/demo/stand_in_host.py", "codex"),
     ("doctor/checks/packages.py", "claude"),  # what others have published under these names
@@ -35,7 +35,7 @@ REMAINING = {
 }
 
 # The modules of hosts/ that are about all of them.
-COMMON = ("configured", "host", "simple")
+COMMON = ("configured", "simple")
 
 
 def list_names(path: Path) -> set[str]:

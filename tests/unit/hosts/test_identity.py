@@ -1,4 +1,4 @@
-"""Whom a launch is for: what each host tells of its session and thread, as tables."""
+"""Which session and thread a launch serves, by host, as tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from fakes import FakeProcessTable, make_context, make_sighting
 
 from mcp_launch import hosts
-from mcp_launch.errors import SourceMissing, UsageError
-from mcp_launch.launch import options, plan, profile
+from mcp_launch.errors import SourceMissing
+from mcp_launch.launch import plan, profile
 from mcp_launch.values import Found, Missing, ProcessIdentity, compare
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ SOURCES = {
 def decide(words: list[str], **facts: object) -> plan.Plan:
     wanted = profile.load([*words, "--", "server"], {"HOME": "/nowhere"})
     context = make_context(**facts) if facts else FACTS
-    environ = {"X": "mine", "MCP_LAUNCH_CWD": "/twin", "MCP_LAUNCH_TRACE": "1"}
+    environ = {"X": "mine", "MCP_LAUNCH_CWD": "/elsewhere", "MCP_LAUNCH_TRACE": "1"}
     dotenv = plan.Dotenv({"X": "from file", "Y": "2", "CODEX_THREAD_ID": "forged"}, "/x/.env")
     return plan.decide(wanted, context, environ, dotenv, lambda _: True)
 
@@ -421,95 +421,3 @@ def test_a_whole_dotenv_file_or_only_what_is_named() -> None:
 
 def test_a_whole_dotenv_file_does_not_speak_of_identity() -> None:
     assert decide(["--dotenv", ".env"]).environ["CODEX_THREAD_ID"] == "t-1"
-
-
-@pytest.mark.parametrize(
-    ("words", "twins", "expected"),
-    [
-        ([], {}, "session"),
-        ([], {"MCP_LAUNCH_CWD": "keep"}, "keep"),
-        (["--cwd", "project_root"], {"MCP_LAUNCH_CWD": "keep"}, "project_root"),
-        (["--cwd=x"], {}, "x"),
-    ],
-)
-def test_an_option_goes_before_its_twin(
-    words: list[str], twins: dict[str, str], expected: str
-) -> None:
-    assert profile.load([*words, "cat"], {"HOME": "/nowhere", **twins}).cwd == expected
-
-
-@pytest.mark.parametrize("value", ["maybe", "2"])
-def test_a_twin_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
-    with pytest.raises(UsageError, match=f"MCP_LAUNCH_STRICT={value}: neither yes nor no"):
-        profile.load(["cat"], {"HOME": "/nowhere", "MCP_LAUNCH_STRICT": value})
-
-
-def test_variables_of_option_and_twin_are_both_given() -> None:
-    twins = {"HOME": "/nowhere", "MCP_LAUNCH_ENV": "A=host,B=thread"}
-    wanted = profile.load(["--env", "B=cwd", "cat"], twins)
-
-    sources = {name: variable.source for name, variable in wanted.env.items()}
-    assert sources == {"A": "host", "B": "cwd"}
-
-
-def test_the_servers_own_trace_is_not_ours() -> None:
-    assert options.is_on("--trace", ["--cwd", "keep", "--trace", "cat"], {})
-    assert not options.is_on("--trace", ["--", "cat", "--trace"], {})
-    assert not options.is_on("--trace", ["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
-
-
-def test_every_option_has_a_twin() -> None:
-    twins = {
-        "MCP_LAUNCH_SERVER": "docs",
-        "MCP_LAUNCH_ENV": "A=thread,B=host",
-        "MCP_LAUNCH_DOTENV": "a.env,b.env",
-        "MCP_LAUNCH_PASS_ENV": "A,B_*",
-        "MCP_LAUNCH_CWD": "keep",
-        "MCP_LAUNCH_STDOUT": "off",
-        "MCP_LAUNCH_ON_CHANGE": "restart",
-        "MCP_LAUNCH_WHEN_UNKNOWN": "fail",
-        "MCP_LAUNCH_RESTART": "off",
-        "MCP_LAUNCH_NO_META": "yes",
-        "MCP_LAUNCH_STRICT": "1",
-        "MCP_LAUNCH_DIRECT": "true",
-        "MCP_LAUNCH_NO_LOG": "on",
-        "MCP_LAUNCH_TRACE": "0",
-        "HOME": "/nowhere",
-    }
-
-    wanted = profile.load(["cat"], twins)
-
-    facts = {name: getattr(wanted, name) for name in profile.Profile.__slots__}
-    variables = facts.pop("env")
-    assert {name: one.source for name, one in variables.items()} == {"A": "thread", "B": "host"}
-    assert facts == {
-        "command": ["cat"],
-        "server": "docs",
-        "literals": {},
-        "passed_over": "",
-        "pass_env": ["A", "B_*"],
-        "trace": False,
-        "dotenv": ["a.env", "b.env"],
-        "cwd": "keep",
-        "cwd_origin": "MCP_LAUNCH_CWD",
-        "stdout": "off",
-        "on_change": "restart",
-        "when_unknown": "fail",
-        "restart": "off",
-        "no_meta": True,
-        "no_log": True,
-        "strict": True,
-        "direct": True,
-    }
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["--", "srv", "--strict", "--", "-x"], ["srv", "--strict", "--", "-x"]],
-    ids=["after two dashes", "from the first word"],
-)
-def test_what_follows_the_command_is_the_servers(words: list[str]) -> None:
-    wanted = profile.load(words, {"HOME": "/nowhere"})
-
-    assert wanted.command == ["srv", "--strict", "--", "-x"]
-    assert not wanted.strict

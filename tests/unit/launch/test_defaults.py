@@ -108,7 +108,7 @@ def test_what_is_invalid_is_reported_with_its_place(
 
 
 @pytest.mark.parametrize(
-    ("words", "twins", "origin"),
+    ("words", "variables", "origin"),
     [
         ([], {}, "the profile"),
         ([], {"MCP_LAUNCH_CWD": "/"}, "MCP_LAUNCH_CWD"),
@@ -116,10 +116,10 @@ def test_what_is_invalid_is_reported_with_its_place(
     ],
 )
 def test_the_servers_directory_is_reported_with_the_place_that_names_it(
-    user_file: Path, words: list[str], twins: dict[str, str], origin: str
+    user_file: Path, words: list[str], variables: dict[str, str], origin: str
 ) -> None:
     write(user_file, "[servers.it]\ncwd = '/'\n")
-    environ = {"HOME": str(user_file.parents[2]), **twins}
+    environ = {"HOME": str(user_file.parents[2]), **variables}
     wanted = profile.load(["--server", "it", *words, "--", "x"], environ)
 
     decided = plan.decide(wanted, make_context(), environ, plan.Dotenv({}, ""))

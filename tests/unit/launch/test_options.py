@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_launch.errors import UsageError
-from mcp_launch.launch import options
+from mcp_launch.launch import options, profile
 
 values = st.text(min_size=1).filter(lambda text: text != "--")
 given_options = st.lists(
@@ -113,3 +113,95 @@ def test_what_is_meant_for_one_launch_does_not_reach_those_below_it(
     name: str, is_own: bool
 ) -> None:
     assert options.is_own_variable(name) is is_own
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "expected"),
+    [
+        ([], {}, "session"),
+        ([], {"MCP_LAUNCH_CWD": "keep"}, "keep"),
+        (["--cwd", "project_root"], {"MCP_LAUNCH_CWD": "keep"}, "project_root"),
+        (["--cwd=x"], {}, "x"),
+    ],
+)
+def test_an_option_takes_precedence_over_its_environment_variable(
+    words: list[str], environ: dict[str, str], expected: str
+) -> None:
+    assert profile.load([*words, "cat"], {"HOME": "/nowhere", **environ}).cwd == expected
+
+
+@pytest.mark.parametrize("value", ["maybe", "2"])
+def test_an_environment_variable_that_is_neither_yes_nor_no_is_refused(value: str) -> None:
+    with pytest.raises(UsageError, match=f"MCP_LAUNCH_STRICT={value}: neither yes nor no"):
+        profile.load(["cat"], {"HOME": "/nowhere", "MCP_LAUNCH_STRICT": value})
+
+
+def test_variables_of_option_and_environment_are_both_given() -> None:
+    environ = {"HOME": "/nowhere", "MCP_LAUNCH_ENV": "A=host,B=thread"}
+    wanted = profile.load(["--env", "B=cwd", "cat"], environ)
+
+    sources = {name: variable.source for name, variable in wanted.env.items()}
+    assert sources == {"A": "host", "B": "cwd"}
+
+
+def test_the_servers_own_trace_is_not_ours() -> None:
+    assert options.is_on("--trace", ["--cwd", "keep", "--trace", "cat"], {})
+    assert not options.is_on("--trace", ["--", "cat", "--trace"], {})
+    assert not options.is_on("--trace", ["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
+
+
+def test_every_option_has_an_environment_variable() -> None:
+    environ = {
+        "MCP_LAUNCH_SERVER": "docs",
+        "MCP_LAUNCH_ENV": "A=thread,B=host",
+        "MCP_LAUNCH_DOTENV": "a.env,b.env",
+        "MCP_LAUNCH_PASS_ENV": "A,B_*",
+        "MCP_LAUNCH_CWD": "keep",
+        "MCP_LAUNCH_STDOUT": "off",
+        "MCP_LAUNCH_ON_CHANGE": "restart",
+        "MCP_LAUNCH_WHEN_UNKNOWN": "fail",
+        "MCP_LAUNCH_RESTART": "off",
+        "MCP_LAUNCH_NO_META": "yes",
+        "MCP_LAUNCH_STRICT": "1",
+        "MCP_LAUNCH_DIRECT": "true",
+        "MCP_LAUNCH_NO_LOG": "on",
+        "MCP_LAUNCH_TRACE": "0",
+        "HOME": "/nowhere",
+    }
+
+    wanted = profile.load(["cat"], environ)
+
+    facts = {name: getattr(wanted, name) for name in profile.Profile.__slots__}
+    variables = facts.pop("env")
+    assert {name: one.source for name, one in variables.items()} == {"A": "thread", "B": "host"}
+    assert facts == {
+        "command": ["cat"],
+        "server": "docs",
+        "literals": {},
+        "passed_over": "",
+        "pass_env": ["A", "B_*"],
+        "trace": False,
+        "dotenv": ["a.env", "b.env"],
+        "cwd": "keep",
+        "cwd_origin": "MCP_LAUNCH_CWD",
+        "stdout": "off",
+        "on_change": "restart",
+        "when_unknown": "fail",
+        "restart": "off",
+        "no_meta": True,
+        "no_log": True,
+        "strict": True,
+        "direct": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--", "srv", "--strict", "--", "-x"], ["srv", "--strict", "--", "-x"]],
+    ids=["after two dashes", "from the first word"],
+)
+def test_what_follows_the_command_is_the_servers(words: list[str]) -> None:
+    wanted = profile.load(words, {"HOME": "/nowhere"})
+
+    assert wanted.command == ["srv", "--strict", "--", "-x"]
+    assert not wanted.strict

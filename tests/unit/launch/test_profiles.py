@@ -242,10 +242,10 @@ def test_every_key_is_understood(user_file: Path) -> None:
 
 def test_options_go_before_twins_and_twins_before_files(user_file: Path) -> None:
     write(user_file, WHOLE)
-    twins = {"MCP_LAUNCH_STDOUT": "off", "MCP_LAUNCH_ON_CHANGE": "refuse"}
+    variables = {"MCP_LAUNCH_STDOUT": "off", "MCP_LAUNCH_ON_CHANGE": "refuse"}
 
     words = ["--server", "docs", "--on-change", "restart", "--env", "A=host", "--dotenv", "x"]
-    wanted = profile.load([*words, "--", "other", "-y"], dict(os.environ) | twins)
+    wanted = profile.load([*words, "--", "other", "-y"], dict(os.environ) | variables)
 
     assert wanted.command == ["other", "-y"]
     assert (wanted.stdout, wanted.on_change, wanted.when_unknown) == ("off", "restart", "fail")
@@ -377,7 +377,7 @@ def test_a_safe_environment_has_the_secrets_that_the_host_does_not_have() -> Non
     assert SECRETS - select('"safe"', **host) == {"CLAUDE_CODE_MESSAGING_TOKEN"}
 
 
-def test_a_secret_is_kept_back_if_the_host_cannot_be_looked_at() -> None:
+def test_a_secret_is_withheld_if_the_host_cannot_be_looked_at() -> None:
     decided = decide('pass_env = "safe"\n', ENVIRON, host_environ={})
 
     assert decided.kept_back == dict.fromkeys(SECRETS, "the environment of Codex cannot be read")

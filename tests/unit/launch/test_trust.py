@@ -167,7 +167,7 @@ def test_the_users_own_command_does_without_a_file_that_nobody_trusts(
     assert load(project).command == ["mine"]
 
 
-def find_twins(directory: Path) -> list[Path]:
+def find_colliding_projects(directory: Path) -> list[Path]:
     """Return two projects whose files have paths of one checksum."""
     seen: dict[int, str] = {}
     for at in range(1_000_000):
@@ -181,7 +181,7 @@ def find_twins(directory: Path) -> list[Path]:
 
 def test_a_project_whose_path_has_the_same_checksum_takes_nothing_away(tmp_path: Path) -> None:
     files = []
-    for project in find_twins(tmp_path):
+    for project in find_colliding_projects(tmp_path):
         (project / ".git").mkdir(parents=True)
         files.append(project / ".mcp-launch.toml")
         files[-1].write_text(TEXT, encoding="utf-8")

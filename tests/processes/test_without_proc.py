@@ -1,3 +1,5 @@
+"""Finding our children without `/proc`."""
+
 from __future__ import annotations
 
 import os
@@ -5,7 +7,7 @@ import subprocess
 
 import pytest
 
-from mcp_launch.system import blind
+from mcp_launch.system import without_proc
 
 
 @pytest.mark.parametrize("ours", ["below theirs", "above theirs"])
@@ -20,10 +22,10 @@ def test_children_are_found_whether_or_not_pids_have_started_again_from_below(
         os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
         us = min(pids) - 1 if ours == "below theirs" else max(pids) + 1
         monkeypatch.setattr(os, "getpid", lambda: us)
-        monkeypatch.setattr(blind, "_find_newest_pid", lambda: max(pids) + 1)
-        monkeypatch.setattr(blind, "_LARGEST_PID", us + 10)
+        monkeypatch.setattr(without_proc, "_find_newest_pid", lambda: max(pids) + 1)
+        monkeypatch.setattr(without_proc, "_LARGEST_PID", us + 10)
 
-        found = blind.list_descendants(us)
+        found = without_proc.list_descendants(us)
 
         assert {first, second} <= set(found)
         assert ended not in found

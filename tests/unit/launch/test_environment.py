@@ -10,7 +10,7 @@ from fakes import FakeProcessTable, make_context, make_sighting
 
 from mcp_launch import hosts
 from mcp_launch.errors import PlaceRefused
-from mcp_launch.launch import context, environment, plan, profile
+from mcp_launch.launch import environment, plan, profile
 from mcp_launch.launch.context import Context, Lineage, find_context
 from mcp_launch.values import Found, Missing
 
@@ -250,28 +250,3 @@ def test_a_project_root_that_is_not_there_is_named() -> None:
 
     with pytest.raises(PlaceRefused, match=r"no \.git in /x or above"):
         environment.decide_cwd("project_root", facts, EVERYTHING_EXISTS)
-
-
-@pytest.mark.parametrize("marker", context.ROOT_MARKERS)
-def test_a_project_root_is_known_by(marker: str, tmp_path: Path) -> None:
-    (tmp_path / "outer" / ".git").mkdir(parents=True)
-    inner = tmp_path / "outer" / "inner"
-    (inner / "deep" / "down").mkdir(parents=True)
-    (inner / marker).write_text("", encoding="utf-8")
-
-    found = context.find_project_root(str(inner / "deep" / "down"))
-
-    assert isinstance(found, Found)
-    assert found.value == str(inner)
-
-
-def test_a_worktrees_own_root_is_its_root(tmp_path: Path) -> None:
-    (tmp_path / "main" / ".git").mkdir(parents=True)
-    worktree = tmp_path / "main" / "trees" / "feature"
-    worktree.mkdir(parents=True)
-    (worktree / ".git").write_text("gitdir: ../../.git/worktrees/feature\n", encoding="utf-8")
-
-    found = context.find_project_root(str(worktree))
-
-    assert isinstance(found, Found)
-    assert found.value == str(worktree)

@@ -11,8 +11,11 @@ from fakes import FakeProcessTable
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
 from mcp_launch.launch import context
+from mcp_launch.values import Found
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcp_launch.values import Verdict
 
 
@@ -85,3 +88,28 @@ def test_a_launch_is_refused(
             context.verify_lineage(table, found, strict=strict)
     else:
         context.verify_lineage(table, found, strict=strict)
+
+
+@pytest.mark.parametrize("marker", context.ROOT_MARKERS)
+def test_a_project_root_is_known_by(marker: str, tmp_path: Path) -> None:
+    (tmp_path / "outer" / ".git").mkdir(parents=True)
+    inner = tmp_path / "outer" / "inner"
+    (inner / "deep" / "down").mkdir(parents=True)
+    (inner / marker).write_text("", encoding="utf-8")
+
+    found = context.find_project_root(str(inner / "deep" / "down"))
+
+    assert isinstance(found, Found)
+    assert found.value == str(inner)
+
+
+def test_a_worktrees_own_root_is_its_root(tmp_path: Path) -> None:
+    (tmp_path / "main" / ".git").mkdir(parents=True)
+    worktree = tmp_path / "main" / "trees" / "feature"
+    worktree.mkdir(parents=True)
+    (worktree / ".git").write_text("gitdir: ../../.git/worktrees/feature\n", encoding="utf-8")
+
+    found = context.find_project_root(str(worktree))
+
+    assert isinstance(found, Found)
+    assert found.value == str(worktree)

@@ -1,10 +1,10 @@
-"""Which of two releases is newer."""
+"""Which of two versions is newer."""
 
 from __future__ import annotations
 
 import pytest
 
-from mcp_launch.launch import releases
+from mcp_launch.launch import versions
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from mcp_launch.launch import releases
     ],
 )
 def test_a_release_is_older_than_a_later_one(older: str, newer: str) -> None:
-    first, second = releases.parse(older), releases.parse(newer)
+    first, second = versions.parse(older), versions.parse(newer)
 
     assert first is not None
     assert second is not None
@@ -30,4 +30,4 @@ def test_a_release_is_older_than_a_later_one(older: str, newer: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "latest", "system", ".downloads"])
 def test_what_has_no_number_is_not_compared(text: str) -> None:
-    assert releases.parse(text) is None
+    assert versions.parse(text) is None
