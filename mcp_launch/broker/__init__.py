@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from mcp_launch import protocol, trace
 from mcp_launch.broker.calls import ACTING, KEY, Refused
-from mcp_launch.broker.replacement import Succession
-from mcp_launch.broker.server_messages import Hearing, Roots
+from mcp_launch.broker.replacement import Replacement
+from mcp_launch.broker.server_messages import Roots, ServerMessages
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.requests import Ledger, Opening
 from mcp_launch.system import kernel
@@ -41,7 +41,7 @@ _MEMBERS = {"jsonrpc", "id", "method", "params", "result", "error"}
 _REFUSED_LIMIT = 64
 
 
-class Conversation:
+class Connection:
     """Takes what the host says, and has the relay pass on what may pass."""
 
     def __init__(
@@ -57,8 +57,8 @@ class Conversation:
         self.opening = Opening()
         self.ledger = Ledger()
         self.roots = Roots(self)
-        self.succession = Succession(self, decide, start)
-        self.hearing = Hearing(self)
+        self.replacement = Replacement(self, decide, start)
+        self.server_messages = ServerMessages(self)
         self._lease = lease
         self._asked = self.ledger.asked
         self._has_news = False
@@ -72,7 +72,7 @@ class Conversation:
         Nothing if it is anything else: then it has to be taken.
         """
         start = protocol.find_usual_meta(data)
-        if not start or self.succession.is_away or self.roots.is_due:
+        if not start or self.replacement.is_away or self.roots.is_due:
             return b""
         if self._parts or self._is_passing:
             return b""  # the end of another line
@@ -125,8 +125,8 @@ class Conversation:
             self.relay.say(protocol.make_error(request_id, protocol.INVALID_REQUEST, text))
         elif not isinstance(said, dict) or not isinstance(said.get("method"), str):
             self._take_oddity(said, line)
-        elif self.succession.is_away:
-            self.succession.take(said, line)
+        elif self.replacement.is_away:
+            self.replacement.take(said, line)
         else:
             self._take_request(said, line)
 
@@ -140,8 +140,8 @@ class Conversation:
             self._parts.append(part)
 
     def _pass(self, data: bytes) -> None:
-        if self.succession.is_away:
-            self.succession.take(None, data)
+        if self.replacement.is_away:
+            self.replacement.take(None, data)
         else:
             self.relay.deliver(data)
 
@@ -158,7 +158,7 @@ class Conversation:
             return
         pairs = zip(messages, parts, strict=True)
         is_judged = any(_concerns_us(one) or _is_unreadable(one, part) for one, part in pairs)
-        if is_judged or self.succession.is_away:
+        if is_judged or self.replacement.is_away:
             for part in parts:
                 self.take(part)  # a call in it is a call, and waits like one
             return
@@ -169,7 +169,7 @@ class Conversation:
 
     def _take_request(self, said: Message, line: bytes) -> None:
         is_call = said["method"] == "tools/call"
-        if is_call and self.roots.is_due and self.roots.detain(line):
+        if is_call and self.roots.is_due and self.roots.hold_call(line):
             return
         verdict = self.calls.admit(said, line)
         if isinstance(verdict, bytes):
@@ -178,22 +178,22 @@ class Conversation:
                 return
             self.ledger.note_request(said, line)
             if self.calls.has_changed:
-                self._tell_change()  # first: a launch below this one may ask in a moment
+                self._publish_change()  # first: a launch below this one may ask in a moment
             self.relay.deliver(verdict)
             if is_call:
                 self.note_news()
             elif said["method"] == "tools/list":
-                self.hearing.wait_as_needed()
+                self.server_messages.wait_as_needed()
             if not self.opening.is_over or said["method"] == "initialize":
                 self.opening.hear_host(said, line)
             return
         refused = verdict.reason if isinstance(verdict, Refused) else None
         if not isinstance(verdict, Refused):
-            refused = self.succession.replace(verdict, line)
+            refused = self.replacement.replace(verdict, line)
         if refused is not None:
             self._refuse(said, line, refused)
 
-    def _tell_change(self) -> None:
+    def _publish_change(self) -> None:
         self.calls.has_changed = False
         self._has_news = True
         self.write_lease()
@@ -216,8 +216,8 @@ class Conversation:
                 del self._refused[key]
                 return
             was_asked = self.ledger.note_answer(key) is not None  # there will be no answer
-            self.hearing.wait_as_needed()
-            if self.succession.generation and not was_asked:
+            self.server_messages.wait_as_needed()
+            if self.replacement.generation and not was_asked:
                 return  # the server that was asked has answered, or is gone
         self.relay.deliver(line)
         if method == "notifications/initialized":
@@ -227,8 +227,8 @@ class Conversation:
             self.roots.expect()
 
     def _take_answer(self, line: bytes) -> None:
-        succession = self.succession
-        if not (self.ledger.wanted or self.roots.is_asking or succession.generation):
+        replacement = self.replacement
+        if not (self.ledger.wanted or self.roots.is_asking or replacement.generation):
             self._pass(line)
             return
         said = protocol.look(line)
@@ -239,7 +239,7 @@ class Conversation:
         if self.roots.hear_own(key, said):
             return
         wanted = self.ledger.note_reply(key)
-        if wanted is None and succession.generation and key:
+        if wanted is None and replacement.generation and key:
             trace.note("an answer to a server that is gone was dropped")
             return
         if wanted is not None:
@@ -247,8 +247,8 @@ class Conversation:
             line = json_edit.replace(line, raw_id, "id") if own != key else line
             if method == "roots/list":
                 self.roots.hear(said)
-        if succession.is_away:
-            succession.take(said, line)
+        if replacement.is_away:
+            replacement.take(said, line)
         else:
             self.relay.deliver(line)
 
@@ -267,14 +267,14 @@ class Conversation:
             **self.calls.describe(),
             opened_with=self.opening.era,
             noise=self.relay.guard.noise_count,
-            restarts=self.succession.generation,
+            restarts=self.replacement.generation,
             roots=self.roots.told,
         )
 
     def leave_to(self, error: LaunchError) -> None:
         """Note in an error what is still to be answered, and the beginning of a line."""
         unfinished = [line for _, line in self.ledger.list_unfinished()]
-        error.pending = unfinished + self.succession.list_waiting()
+        error.pending = unfinished + self.replacement.list_waiting()
         error.unfinished = b"".join(self._parts)
 
 

@@ -78,14 +78,14 @@ class Calls:
         self.root: Found | None = None  # a directory that contradicts the server's own
         self._callers = found.follow_callers()
         self._is_shared = found.facts.carries == "many sessions"
-        self._familiar = Familiar()
+        self._meta_pattern = MetaPattern()
         self._outer = outer
         self._known: Caller | None = None  # whose calls need not be judged any more
         self._place: Found | None = None  # where the last call said that it works
         self._count_at_start = 0  # of this very server
         self._context = b""  # as it stands in the next call; empty: to be written anew
         self._is_simple = False  # the next call has it as it stands
-        self._nobodys = json_text.encode(self._describe()).encode()
+        self._unknown_context = json_text.encode(self._describe()).encode()
 
     def admit(self, said: Message, line: bytes) -> bytes | Refused | Misplaced:
         """Return the line as the server is to get it, or why it must not."""
@@ -113,7 +113,7 @@ class Calls:
         """
         if not self._is_simple or self.root is not None:
             return b""
-        end = self._familiar.match(line, start)
+        end = self._meta_pattern.match(line, start)
         if not end:
             end = self._read_usual(line, start)
         if not end or not protocol.is_settled(line, end):
@@ -132,7 +132,7 @@ class Calls:
         if caller != self._known and (caller is not None or self._is_shared):
             return 0
         if self._callers.is_in_request:
-            self._familiar.learn(line, start, meta, self._callers.telling)
+            self._meta_pattern.learn(line, start, meta, self._callers.telling)
         return end
 
     def note_server(self, decided: Plan) -> None:
@@ -160,7 +160,7 @@ class Calls:
         self.found.move(place)
         self._forget_context()
 
-    def look_again(self) -> None:
+    def refresh_session(self) -> None:
         """Find out for whom the next server is started, where the host's record tells."""
         caller = None if self._callers.is_in_request else self._callers.read({})
         if caller is not None and caller[0] != self.bound.session:
@@ -264,7 +264,7 @@ class Calls:
         self._forget_context()
 
     def _forget_context(self) -> None:
-        self._familiar = Familiar()
+        self._meta_pattern = MetaPattern()
         self._context = b""
         self._is_simple = False
 
@@ -280,7 +280,7 @@ class Calls:
     def _choose_context(self, caller: Caller | None, meta: Json, line: bytes) -> bytes:
         """Return what the server is told, with what an outer launch tells in it."""
         if caller is None and self._is_shared:
-            context = self._nobodys  # it may be anybody's; not the last one's
+            context = self._unknown_context  # it may be anybody's; not the last one's
         else:
             context = self._context or json_text.encode(self._describe()).encode()
         if caller == self._known or not self._is_shared:
@@ -299,7 +299,7 @@ class Calls:
         return leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
 
 
-class Familiar:
+class MetaPattern:
     """A `_meta` as it was written, with gaps for the texts and numbers that mean nothing."""
 
     __slots__ = ("_beginning", "_gaps", "_misses")

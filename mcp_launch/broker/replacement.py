@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from mcp_launch import protocol, trace
-from mcp_launch.broker.server_messages import Recollection
+from mcp_launch.broker.server_messages import Handover
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.protocol import json_edit
 from mcp_launch.runtime.loop import explain_early_end
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from mcp_launch.broker import Conversation
+    from mcp_launch.broker import Connection
     from mcp_launch.broker.calls import Misplaced
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
@@ -52,20 +52,20 @@ DEATHS_SPAN = 60.0
 _QUEUE_LIMIT = 1 << 20
 
 
-class Succession:
+class Replacement:
     """Between two servers; at any other time it has nothing to do."""
 
     def __init__(
         self,
-        talk: Conversation,
+        connection: Connection,
         decide: Callable[[Context], Plan],
         start: Callable[[Plan], tuple[Guardian, Pipes]],
     ) -> None:
         self.is_away = False  # no server takes requests now
         self.generation = 0
-        self.recollection = Recollection(talk)
-        self._talk = talk
-        self._relay = talk.relay
+        self.handover = Handover(connection)
+        self._connection = connection
+        self._relay = connection.relay
         self._decide = decide
         self._start = start
         self._plan: Plan | None = None  # of the next server, if it is another than the last
@@ -79,7 +79,7 @@ class Succession:
 
         Returns why that is impossible, if it is.
         """
-        calls = self._talk.calls
+        calls = self._connection.calls
         before = calls.remember()
         calls.bind(misplaced)
         try:
@@ -135,7 +135,7 @@ class Succession:
 
     def note_answer(self) -> None:
         """Go on if the old server has answered everything."""
-        is_done = self._is_overdue or not self._talk.ledger.list_unfinished()
+        is_done = self._is_overdue or not self._connection.ledger.list_unfinished()
         if self._stage == "draining" and is_done:
             self._end_old()
 
@@ -148,10 +148,10 @@ class Succession:
             self._answer_everything(self._explain_end())
             return False  # no other server could hear the host
         is_planned = self.is_replacing
-        if not self._talk.opening.is_ready:
+        if not self._connection.opening.is_ready:
             if not is_planned:
-                return self._try_the_old_way() and self._start_next()
-            if self._talk.ledger.list_unfinished():
+                return self._fall_back_to_initialize() and self._start_next()
+            if self._connection.ledger.list_unfinished():
                 return False
         what_happened = self._explain_end()
         trace.note(f"the server {what_happened}")
@@ -162,18 +162,18 @@ class Succession:
             return False
         return self._start_next()
 
-    def _try_the_old_way(self) -> bool:
+    def _fall_back_to_initialize(self) -> bool:
         """Refuse `server/discover` in place of a server that died over it; False if it did not."""
-        relay, talk = self._relay, self._talk
-        if self.generation or relay.input_ended or talk.calls.profile.restart == "off":
+        relay, connection = self._relay, self._connection
+        if self.generation or relay.input_ended or connection.calls.profile.restart == "off":
             return False
         self._requeue_unread()  # what it has not read cannot have killed it
         # Before `initialize` there is nothing to notify anybody of.
         self._queue = self.list_waiting()
-        refusals = talk.opening.refuse_news({_read_key(line) or b"" for line in self._queue})
+        refusals = connection.opening.refuse_news({_read_key(line) or b"" for line in self._queue})
         if refusals:
             trace.note(f"the server {self._explain_end()}: another one gets `initialize`")
-            talk.ledger.take_unfinished()
+            connection.ledger.take_unfinished()
             relay.say(b"".join(refusals))
         return bool(refusals)
 
@@ -189,7 +189,7 @@ class Succession:
         self.is_away = False
         self._stage = ""
         while self._queue and not self.is_away:
-            self._talk.take(self._queue.pop(0))
+            self._connection.take(self._queue.pop(0))
         self._relay.resume_host()
         if self._relay.input_ended and not self.is_away:
             self._relay.end_server()
@@ -201,7 +201,7 @@ class Succession:
                 self._queue.remove(waiting)
                 return
         # There will be no answer; and should the old server not have read it, nobody gets it.
-        was_asked = self._talk.ledger.note_answer(key) is not None
+        was_asked = self._connection.ledger.note_answer(key) is not None
         if was_asked and self._stage in {"draining", "holding"}:
             self._relay.deliver(line)
             self.note_answer()
@@ -228,7 +228,9 @@ class Succession:
         if self._stage == "ending":
             return "was replaced, because its session has changed"
         relay = self._relay
-        return relay.complaints.tell_end(relay.guardian.exit_code or 0, is_over=relay.input_ended)
+        return relay.stderr_relay.describe_end(
+            relay.guardian.exit_code or 0, is_over=relay.input_ended
+        )
 
     def _requeue_unread(self) -> None:
         """Keep for the next server what the last one has not read: it cannot have begun it."""
@@ -236,11 +238,11 @@ class Succession:
         for line in self._relay.recover_unread().splitlines(keepends=True):
             # Else it is the end of a line that the server had begun to read.
             if line.endswith(b"\n"):
-                kept += self._talk.ledger.take_back(protocol.look(line), line)
+                kept += self._connection.ledger.take_back(protocol.look(line), line)
         self._queue[:0] = kept
 
     def _close_open_requests(self, what_happened: str) -> None:
-        relay, ledger = self._relay, self._talk.ledger
+        relay, ledger = self._relay, self._connection.ledger
         for method, line in ledger.take_unfinished():
             problem = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
             text = f"{problem} — fix: ask again; what it did so far may have had its effect"
@@ -250,7 +252,7 @@ class Succession:
             gone: Message = {"reason": "the server that asked is gone"}
             cancelled = protocol.make_notification("notifications/cancelled", gone)
             relay.say(json_edit.put(cancelled, request_id, "params", "requestId"))
-        self._talk.hearing.wait_as_needed()
+        self._connection.server_messages.wait_as_needed()
 
     def _answer_everything(self, what_happened: str) -> None:
         """Answer what was asked and what has waited: there will be no other server."""
@@ -268,23 +270,23 @@ class Succession:
         now = time.monotonic()
         self._deaths = [death for death in self._deaths if now - death < DEATHS_SPAN]
         self._deaths.append(now)
-        is_on = self._talk.calls.profile.restart == "on"
+        is_on = self._connection.calls.profile.restart == "on"
         if is_on and len(self._deaths) <= DEATHS_LIMIT:
             return True
         if is_on:
             times = f"{len(self._deaths)} times within a minute"
-            relay.complaints.tell(f"{relay.server} died {times}: it is not started again")
+            relay.stderr_relay.report(f"{relay.server} died {times}: it is not started again")
         if self._queue:
             code = relay.guardian.exit_code or 0
-            relay.failure = explain_early_end(relay.server, code, relay.complaints.last_words)
+            relay.failure = explain_early_end(relay.server, code, relay.stderr_relay.stderr_end)
         return False
 
     def _start_next(self) -> bool:
-        relay, opening = self._relay, self._talk.opening
+        relay, opening = self._relay, self._connection.opening
         plan = self._plan or self._decide_again()
         self._plan = None
         relay.drop_alarm("drain")
-        self.recollection.forget()
+        self.handover.forget()
         try:
             guardian, pipes = self._start(plan)
         except LaunchError as error:
@@ -292,24 +294,24 @@ class Succession:
             return False
         self.generation += 1
         trace.note(f"server {self.generation + 1} of this launch, process {guardian.server}")
-        self._talk.calls.note_server(plan)
+        self._connection.calls.note_server(plan)
         relay.connect(guardian, pipes)
-        self._talk.note_news()
+        self._connection.note_news()
         self._go_away("greeting")
         if relay.input_ended:
             relay.extend_grace()
         if opening.greeting:
             relay.set_alarm("greeting", GREETING_LIMIT, self._give_up)
-            self.recollection.ask(opening.greeting, self._hear_greeting)
+            self.handover.ask(opening.greeting, self._hear_greeting)
         else:
             self._hear_greeting({}, b"")
         return True
 
     def _decide_again(self) -> Plan:
         """Return the plan of a server like the last, for whom it would be started now."""
-        calls = self._talk.calls
+        calls = self._connection.calls
         before = calls.remember()
-        calls.look_again()
+        calls.refresh_session()
         try:
             return self._decide(calls.found)
         except LaunchError as error:
@@ -322,7 +324,7 @@ class Succession:
         if "error" in answer:
             self._give_up()
             return
-        self.recollection.remind()
+        self.handover.restore_state()
         self._come_back()
 
     def _give_up(self) -> None:

@@ -11,7 +11,7 @@ import time
 
 from mcp_launch import trace
 from mcp_launch.protocol.requests import Opening
-from mcp_launch.runtime.loop import Attendant, explain_early_end, read, wait_for_input
+from mcp_launch.runtime.loop import EventLoop, explain_early_end, read, wait_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _EARLY_END = 2.0
 _FIRST_REQUEST_MS = 500
 
 
-class DirectWatch(Attendant):
+class DirectWatch(EventLoop):
     """Waits for the host to hang up, without reading."""
 
     def __init__(self, guardian: Guardian, hosts: list[int], wake: int, *, server: str) -> None:
@@ -42,7 +42,7 @@ class DirectWatch(Attendant):
             ServerFailed: It ended without reading what the host asked first.
 
         """
-        self.attend()
+        self.run()
         code = self.guardian.exit_code
         if code and not self.input_ended and not self.signalled:
             self._answer_unread(code)

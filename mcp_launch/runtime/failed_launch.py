@@ -32,14 +32,14 @@ _HANG_UP_GRACE = 1.0
 
 def answer_host(error: LaunchError) -> None:
     """Answer what the host has asked and will ask, until it was told or hangs up."""
-    conversation = _Conversation(f"{error.problem} — fix: {error.fix}")
+    answers = _HostAnswers(f"{error.problem} — fix: {error.fix}")
     for line in error.pending:
-        conversation.answer(line)
+        answers.answer(line)
     if not os.isatty(0):
-        conversation.go_on(error.unfinished)
+        answers.go_on(error.unfinished)
 
 
-class _Conversation:
+class _HostAnswers:
     def __init__(self, text: str) -> None:
         self.text = f"[mcp-launch] {text}"
         self.host_was_told = False

@@ -40,7 +40,7 @@ _LEAVE_AFTER = 0.45
 _GRACE_LIMIT = 30.0
 
 
-class Attendant:
+class EventLoop:
     """Wait for whatever happens next; one method for each thing that can."""
 
     def __init__(self, guardian: Guardian, hosts: list[int], wake: int) -> None:
@@ -54,8 +54,8 @@ class Attendant:
         self._alarms: dict[str, tuple[float, Callable[[], None]]] = {}
         self._grace_limit = 0.0
         self._leave_at: float | None = None
-        self.rest: Callable[[], object] = list  # does what could wait until SIGALRM
-        self._is_stirred = False  # something happened that is more than bytes to carry
+        self.on_sigalrm: Callable[[], object] = list  # does what could wait until SIGALRM
+        self._needs_attention = False  # something happened that is more than bytes to carry
         self._hosts = hosts
         self._wake = wake
         self.attach(guardian)
@@ -88,15 +88,15 @@ class Attendant:
             except FileNotFoundError:
                 pass  # a file, see above
 
-    def attend(self) -> None:
+    def run(self) -> None:
         """Stay until there is nothing left to do."""
         while not self.is_finished():
             # When all is gone, only what is left in the pipes: look again after each read.
-            self._is_stirred = self.is_gone
-            self._carry_on(self._timeout())
-            self._mind_the_time()
+            self._needs_attention = self.is_gone
+            self._handle_events(self._timeout())
+            self._run_due_alarms()
 
-    def _carry_on(self, timeout: float | None) -> None:
+    def _handle_events(self, timeout: float | None) -> None:
         """Carry bytes until something else happens, or nothing does for so long.
 
         Every message comes through this loop twice: it asks for the time, and whether all
@@ -110,7 +110,7 @@ class Attendant:
                 handler = handlers.get(fd)
                 if handler is not None:  # a handler before it may have let go of it
                     handler()
-            if self._is_stirred or is_timed:
+            if self._needs_attention or is_timed:
                 return
 
     def is_finished(self) -> bool:
@@ -145,13 +145,13 @@ class Attendant:
 
     def leave_soon(self) -> None:
         """Leave in a moment, whatever is still to do."""
-        self._is_stirred = True
+        self._needs_attention = True
         if self._leave_at is None:
             self._leave_at = time.monotonic() + _LEAVE_AFTER
 
     def set_alarm(self, name: str, seconds: float, action: Callable[[], None]) -> None:
         """Do something after so long; one alarm of a name, the last that was set."""
-        self._is_stirred = True
+        self._needs_attention = True
         self._alarms[name] = (time.monotonic() + seconds, action)
 
     def drop_alarm(self, name: str) -> None:
@@ -165,7 +165,7 @@ class Attendant:
             return None
         return max(0.0, (min(moments) - time.monotonic()) * self._second)
 
-    def _mind_the_time(self) -> None:
+    def _run_due_alarms(self) -> None:
         if not self._alarms:
             return
         now = time.monotonic()
@@ -199,12 +199,12 @@ class Attendant:
         self.left_behind += self.guardian.left_behind
         self.drop_alarm("guardian")
         self.is_gone = True
-        self._is_stirred = True
+        self._needs_attention = True
 
     def _hear_signal(self) -> None:
         for number in os.read(self._wake, 64):
             if number == kernel.SIGALRM:
-                self.rest()
+                self.on_sigalrm()
                 continue
             trace.note(f"signal {number}: passed on to the server")
             self.guardian.send(number)
@@ -257,10 +257,10 @@ def wait_for_input(milliseconds: int, fd: int = 0) -> bool:
     return bool(poll.poll(milliseconds))
 
 
-def tell_end(code: int, when: str, last_words: bytes) -> str:
+def describe_end(code: int, when: str, stderr_end: bytes) -> str:
     """Say how a server ended, and what it said last."""
     how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
-    lines = last_words.decode(errors="replace").splitlines()[-_LAST_LINES:]
+    lines = stderr_end.decode(errors="replace").splitlines()[-_LAST_LINES:]
     if not lines:
         return f"{how} {when}"
     from mcp_launch import masking
@@ -270,10 +270,10 @@ def tell_end(code: int, when: str, last_words: bytes) -> str:
     return f"{how} {when}; its last words: {said}"
 
 
-def explain_early_end(server: str, code: int, last_words: bytes = b"") -> ServerFailed:
+def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
     """Say that the server ended before it answered, and what it said last."""
     return ServerFailed(
-        f"{server} {tell_end(code, 'before it answered', last_words)}",
+        f"{server} {describe_end(code, 'before it answered', stderr_end)}",
         fix=f"see all that it said and was given: mcp-launch logs {server}; "
         "or run its command by itself in its directory",
         exit_code=code,

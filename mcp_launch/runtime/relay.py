@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 
 from mcp_launch import trace
-from mcp_launch.broker import Conversation
+from mcp_launch.broker import Connection
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol.server_lines import StdoutGuard
-from mcp_launch.runtime.loop import CHUNK, Attendant, explain_early_end, wait_for_input
-from mcp_launch.runtime.streams import Complaints, Outlet, replace_by_nothing
+from mcp_launch.runtime.loop import CHUNK, EventLoop, explain_early_end, wait_for_input
+from mcp_launch.runtime.streams import Outlet, StderrRelay, replace_by_nothing
 from mcp_launch.system.kernel import SIGTERM
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ _DYING = 0.5
 _read = os.read  # looked up for every message
 
 
-class Relay(Attendant):
+class Relay(EventLoop):
     """Carries bytes between the host's descriptors and the server's pipes."""
 
     def __init__(  # noqa: PLR0913  # what a wire needs, each named at the call
@@ -69,15 +69,18 @@ class Relay(Attendant):
         self._to_host = Outlet(
             self, 1, source=-1, resume=self._read_server, on_broken=self._lose_reader
         )
-        self.complaints = Complaints(self, self.server, log)
-        self.talk = Conversation(self, calls, lease, decide, start)
-        self.rest = self.talk.write_lease
-        hearing = self.talk.hearing
+        self.stderr_relay = StderrRelay(self, self.server, log)
+        self.connection = Connection(self, calls, lease, decide, start)
+        self.on_sigalrm = self.connection.write_lease
+        server_messages = self.connection.server_messages
         self.guard = StdoutGuard(
-            self._divert, hearing.heed, hearing.heed_ends, is_off=self._mode == "off"
+            self._divert,
+            server_messages.note_message,
+            server_messages.note_long_message,
+            is_off=self._mode == "off",
         )
-        self._recognise_call = self.talk.recognise
-        self._recognise_answer = hearing.recognise
+        self._recognise_call = self.connection.recognise
+        self._recognise_answer = server_messages.recognise
         self._connect(pipes)
         self.watch(0, self._read_host)
 
@@ -98,7 +101,7 @@ class Relay(Attendant):
             self, to_server, source=0, resume=self._read_host, on_broken=self._lose_input
         )
         self._to_host.serve(self._from_server)
-        self.complaints.connect(errors)
+        self.stderr_relay.connect(errors)
 
     def carry(self) -> int:
         """Relay until the server has ended and the host has everything; return the exit code.
@@ -108,16 +111,16 @@ class Relay(Attendant):
             LaunchError: It wrote noise, and the profile is strict about it.
 
         """
-        self.attend()
-        code, opening, failure = self.guardian.exit_code, self.talk.opening, self.failure
+        self.run()
+        code, opening, failure = self.guardian.exit_code, self.connection.opening, self.failure
         # A host that has closed its end may still read what it asked for.
         is_missed = bool(code and opening.pending) and not self.is_ending
         if not opening.is_over and not self.signalled and (is_missed or not self.input_ended):
-            words = self.complaints.last_words
+            words = self.stderr_relay.stderr_end
             failure = failure or explain_early_end(self.server, code or 0, words)
         if failure is not None:
             self._end_unfinished_line()  # our answer is a line of its own
-            self.talk.leave_to(failure)
+            self.connection.leave_to(failure)
             raise failure
         return 128 + self.signalled if code is None else code
 
@@ -125,7 +128,7 @@ class Relay(Attendant):
         """Return what is known of the launch when it is over; see `state.outcome`."""
         return super().describe_outcome() | {
             "noise": self.guard.noise_count,
-            "first_noise": self.complaints.first_noise,
+            "first_noise": self.stderr_relay.first_noise,
             "unanswered": sorted(self.unanswered),
         }
 
@@ -143,18 +146,18 @@ class Relay(Attendant):
         """
         if not self.is_gone or self.is_late():
             return self.is_late()
-        left = [fd for fd in (self._from_server, self.complaints.source) if fd in self._handlers]
+        left = [fd for fd in (self._from_server, self.stderr_relay.source) if fd in self._handlers]
         if any(wait_for_input(0, fd) for fd in left):
             return False
         if self._to_host.pending and not self.host_is_lost and not self.reader_is_lost:
             return False  # what lies behind it in the server's pipe comes first
         if self._from_server in self._handlers:
             self._end_output()
-        if self.talk.succession.follow_up():
+        if self.connection.replacement.follow_up():
             return False
         if self.host_is_lost or not self._to_host.pending:
             self.leave_soon()  # nobody is waiting for what is left, or it is only stderr
-        return not (self._to_host.pending or self.complaints.is_pending)
+        return not (self._to_host.pending or self.stderr_relay.is_pending)
 
     def lose_host(self) -> None:
         """Nobody will answer any more, whoever holds our stdin open."""
@@ -165,7 +168,7 @@ class Relay(Attendant):
     def end_input(self) -> None:
         """Pass the end of input on, after everything that came before it."""
         super().end_input()
-        if self.host_is_lost or not self.talk.succession.is_away:
+        if self.host_is_lost or not self.connection.replacement.is_away:
             self.end_server()
 
     def end_server(self) -> None:
@@ -174,7 +177,7 @@ class Relay(Attendant):
 
     def end_grace(self) -> None:
         """Close the server's stdin even if it never read what is left, and end it."""
-        if self.talk.succession.is_away and not self.host_is_lost and self.has_grace_left():
+        if self.connection.replacement.is_away and not self.host_is_lost and self.has_grace_left():
             self.extend_grace()  # somebody is still waited for
         elif not self.is_gone:
             self.is_out_of_time = True  # before its input closes: no other server is started
@@ -222,12 +225,12 @@ class Relay(Attendant):
         elif recognised := self._recognise_call(data):
             self._to_server.put(recognised)
         else:
-            self.talk.take_data(data)
+            self.connection.take_data(data)
 
     def _end_host_input(self) -> None:
         trace.note("the host has closed our stdin")
         self.unwatch(0)
-        self.talk.take_rest()
+        self.connection.take_rest()
         self.end_input()
 
     def _lose_input(self) -> None:
@@ -237,15 +240,15 @@ class Relay(Attendant):
         if self.input_ended:
             return
         self.watch(0, self._read_host)
-        if not self.talk.opening.is_over:
+        if not self.connection.opening.is_over:
             return
-        self.talk.succession.lose()
+        self.connection.replacement.lose()
         self.set_alarm("input", _DYING, self._give_up_input)
 
     def _give_up_input(self) -> None:
         if self.guardian.exit_code is not None or not self._to_server.is_closed:
             return  # it is dead; what it left behind is being ended
-        if self.talk.succession.is_replacing:
+        if self.connection.replacement.is_replacing:
             return
         self.unwatch(0)
         replace_by_nothing(0)
@@ -292,11 +295,11 @@ class Relay(Attendant):
         if self.guard.end_line() or (rest and not rest.endswith(b"\n")):
             self._owes_newline = True
         self.say(b"")
-        if self.talk.opening.is_over:
+        if self.connection.opening.is_over:
             self.set_alarm("output", _DYING, self._give_up_output)
 
     def _give_up_output(self) -> None:
-        if self.guardian.exit_code is None and not self.talk.succession.is_away:
+        if self.guardian.exit_code is None and not self.connection.replacement.is_away:
             self.reader_is_lost = True  # by us: nobody takes this server's place
             self._to_host.close_when_empty()
 
@@ -314,8 +317,8 @@ class Relay(Attendant):
             self._from_server = -1
 
     def _divert(self, line: bytes) -> None:
-        self.talk.note_news()
-        self.complaints.mark(line)
+        self.connection.note_news()
+        self.stderr_relay.report_noise(line)
         if self._is_strict and self.failure is None:
             text = line.strip()[:200].decode(errors="replace")
             self.failure = LaunchError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcp_launch.runtime.loop import Attendant
+    from mcp_launch.runtime.loop import EventLoop
     from mcp_launch.state.launch_log import Log
 
 
@@ -25,8 +25,8 @@ class Outlet:
     """One sink: written at once, or later when it was full; its source waits meanwhile."""
 
     __slots__ = (
-        "_attendant",
         "_closes",
+        "_event_loop",
         "_fd",
         "_is_idle",
         "_on_broken",
@@ -41,14 +41,14 @@ class Outlet:
 
     def __init__(  # each named at the call
         self,
-        attendant: Attendant,
+        event_loop: EventLoop,
         fd: int,
         *,
         source: int,
         resume: Callable[[], None],
         on_broken: Callable[[], None],
     ) -> None:
-        self._attendant = attendant
+        self._event_loop = event_loop
         self._fd = fd
         self._source = source
         self._resume = resume
@@ -64,7 +64,7 @@ class Outlet:
         """Take another source, which waits while something is pending."""
         self._source = source
         if not self.pending:
-            self._attendant.watch(source, self._resume)
+            self._event_loop.watch(source, self._resume)
 
     def put(self, data: bytes) -> None:
         """Write, or keep what does not fit and stop the source."""
@@ -80,8 +80,8 @@ class Outlet:
                 return
             self._is_idle = False
             self.pending = bytearray(data[written:])
-            self._attendant.unwatch(self._source)
-            self._attendant.watch(self._fd, self.flush, select.POLLOUT)
+            self._event_loop.unwatch(self._source)
+            self._event_loop.watch(self._fd, self.flush, select.POLLOUT)
         elif not self.is_closed:
             self.pending += data
 
@@ -94,15 +94,15 @@ class Outlet:
         except OSError:
             self._break(bytes(self.pending))
             return
-        if self._attendant.input_ended:
-            self._attendant.extend_grace()  # it is slow, but it moves
+        if self._event_loop.input_ended:
+            self._event_loop.extend_grace()  # it is slow, but it moves
         if not self.pending:
             self._is_idle = True
-            self._attendant.unwatch(self._fd)
+            self._event_loop.unwatch(self._fd)
             if self._closes:
                 self.close()
             else:
-                self._attendant.watch(self._source, self._resume)
+                self._event_loop.watch(self._source, self._resume)
 
     def recover(self) -> bytes:
         """Return what was put, and nobody has read nor ever will."""
@@ -127,7 +127,7 @@ class Outlet:
         self.is_closed = True
         self._is_idle = False
         self.pending = bytearray()
-        self._attendant.unwatch(self._fd)
+        self._event_loop.unwatch(self._fd)
         if self._fd > 2:  # noqa: PLR2004  # a standard descriptor stays, so that nothing else gets it
             os.close(self._fd)
         else:
@@ -202,21 +202,21 @@ _FIRST_NOISE = 3
 _NOISE_WIDTH = 3000
 
 # The end of the server's stderr, kept for the error that says why it died.
-_LAST_WORDS = 2048
+_STDERR_END_SIZE = 2048
 
 
-class Complaints:
+class StderrRelay:
     """Carries them to our own stderr, and keeps the last."""
 
-    def __init__(self, attendant: Attendant, server: str, log: Log) -> None:
-        self.last_words = b""
+    def __init__(self, event_loop: EventLoop, server: str, log: Log) -> None:
+        self.stderr_end = b""
         self.first_noise: list[str] = []
         self.source = -1
-        self._attendant = attendant
+        self._event_loop = event_loop
         self._server = server
         self._log = log
         self._outlet = Outlet(
-            attendant, 2, source=-1, resume=self._read, on_broken=self._close_source
+            event_loop, 2, source=-1, resume=self._read, on_broken=self._close_source
         )
 
     @property
@@ -229,21 +229,21 @@ class Complaints:
         self._log.finish_line()
         self._close_source()
         self.source = source
-        self.last_words = b""
+        self.stderr_end = b""
         self._outlet.serve(source)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Say something ourselves."""
         trace.record(text)
         self._outlet.put(f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
 
-    def tell_end(self, code: int, *, is_over: bool) -> str:
+    def describe_end(self, code: int, *, is_over: bool) -> str:
         """Say how the server ended; at the end of its input it had nothing more to say."""
         if is_over and not code:
-            return loop.tell_end(code, "after the end of its input", b"")
-        return loop.tell_end(code, "while it was at work", self.last_words)
+            return loop.describe_end(code, "after the end of its input", b"")
+        return loop.describe_end(code, "while it was at work", self.stderr_end)
 
-    def mark(self, line: bytes) -> None:
+    def report_noise(self, line: bytes) -> None:
         """Show a line of the server's stdout that is not a message."""
         self._log.add_noise(line)
         if len(self._outlet.pending) < _NOISE_LIMIT:
@@ -255,14 +255,14 @@ class Complaints:
 
     def _read(self) -> None:
         if data := read(self.source):
-            self.last_words = (self.last_words + data)[-_LAST_WORDS:]
+            self.stderr_end = (self.stderr_end + data)[-_STDERR_END_SIZE:]
             self._log.add_stderr(data)
             self._outlet.put(data)
         else:
-            self._attendant.unwatch(self.source)
+            self._event_loop.unwatch(self.source)
 
     def _close_source(self) -> None:
         if self.source >= 0:
-            self._attendant.unwatch(self.source)
+            self._event_loop.unwatch(self.source)
             os.close(self.source)
             self.source = -1
