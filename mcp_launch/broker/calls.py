@@ -204,14 +204,14 @@ class Calls:
             on_change=self.profile.on_change,
         )
         if action == "refuse":
-            return self._refuse(f"this call is of {told}, but this server serves {self.bound}")
+            return self._refuse(f"this call belongs to {told}, but this server serves {self.bound}")
         place = self._find_place(caller)
         where = routing.judge_place(
             is_elsewhere=place is not None, on_change=self.profile.on_change
         )
         if where == "refuse" and place is not None:
             return self._refuse(
-                f"this call is of {told} in {place.value} ({place.origin}), "
+                f"this call belongs to {told} in {place.value} ({place.origin}), "
                 f"but this server works in {self.decided.cwd.value}"
             )
         if "restart" in {action, where}:
@@ -234,8 +234,9 @@ class Calls:
         self.refusals += 1
         trace.note(f"refused: {problem}")
         return Refused(
-            f"{problem}: it was not delivered — fix: call from the session that the server "
-            "was started for, or choose with --on-change (follow, restart) what becomes of others"
+            f"{problem}: it was not delivered — fix: call from the session that this "
+            "server was started for, or allow calls from other sessions with --on-change follow "
+            "or --on-change restart"
         )
 
     def _find_place(self, caller: Caller | None) -> Found | None:
@@ -257,7 +258,7 @@ class Calls:
         if told.thread != bound.thread and told.thread:
             found.thread = Found(told.thread, thread_origin)
         if (told.session, told.thread) != (bound.session, bound.thread):
-            trace.note(f"from here on for {told}, by {told.evidence}")
+            trace.note(f"now serves {told}, according to {told.evidence}")
         before, after = ((one.state, one.session, one.thread) for one in (bound, told))
         self.has_changed = self.has_changed or before != after
         self.bound = told

@@ -245,7 +245,7 @@ class Replacement:
         relay, ledger = self._relay, self._connection.ledger
         for method, line in ledger.take_unfinished():
             problem = f"[mcp-launch] {relay.server} {what_happened}; {method} was not answered"
-            text = f"{problem} — fix: ask again; what it did so far may have had its effect"
+            text = f"{problem} — fix: ask again; it may already have taken effect"
             relay.unanswered.add(method)
             relay.say(protocol.make_refusal(line, text))
         for request_id in ledger.take_wanted():
@@ -330,9 +330,9 @@ class Replacement:
     def _give_up(self) -> None:
         relay = self._relay
         relay.failure = ServerFailed(
-            f"{relay.server} was started again, but did not take up its work",
-            fix="look at its stderr, and whether it can be started twice in this directory; "
-            "--restart off leaves a dead server dead",
+            f"{relay.server} was started again, but did not complete the handshake",
+            fix="check its stderr, and whether it can be started twice in this directory; "
+            "with --restart off it is not restarted",
             exit_code=1,
         )
         relay.guardian.send(guardian_process.INPUT_ENDED)

@@ -36,7 +36,7 @@ class Binding:
         """Return whom, in words."""
         if self.thread:
             return f"thread {self.thread}"
-        return f"session {self.session}" if self.session else "no session that is known"
+        return f"session {self.session}" if self.session else "an unknown session"
 
 
 def bind_at_start(identity: Identity) -> Binding:

@@ -259,7 +259,7 @@ def wait_for_input(milliseconds: int, fd: int = 0) -> bool:
 
 def describe_end(code: int, when: str, stderr_end: bytes) -> str:
     """Say how a server ended, and what it said last."""
-    how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+    how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
     lines = stderr_end.decode(errors="replace").splitlines()[-_LAST_LINES:]
     if not lines:
         return f"{how} {when}"
@@ -267,14 +267,14 @@ def describe_end(code: int, when: str, stderr_end: bytes) -> str:
 
     # The host hands it on to a model.
     said = masking.mask_text(" / ".join(line.strip() for line in lines))
-    return f"{how} {when}; its last words: {said}"
+    return f"{how} {when}; the end of its stderr: {said}"
 
 
 def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
     """Say that the server ended before it answered, and what it said last."""
     return ServerFailed(
         f"{server} {describe_end(code, 'before it answered', stderr_end)}",
-        fix=f"see all that it said and was given: mcp-launch logs {server}; "
+        fix=f"see its output and how it was started: mcp-launch logs {server}; "
         "or run its command by itself in its directory",
         exit_code=code,
     )
