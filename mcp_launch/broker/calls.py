@@ -54,10 +54,10 @@ class Refused:
 class Misplaced:
     """A request that needs a server started for its own session or directory."""
 
-    __slots__ = ("place", "told")
+    __slots__ = ("claimed", "place")
 
-    def __init__(self, told: Binding, place: Found | None) -> None:
-        self.told = told
+    def __init__(self, claimed: Binding, place: Found | None) -> None:
+        self.claimed = claimed
         self.place = place
 
 
@@ -143,7 +143,7 @@ class Calls:
 
     def bind(self, misplaced: Misplaced) -> None:
         """Make the session and directory of a request the server's own from now on."""
-        self._bind(misplaced.told)
+        self._bind(misplaced.claimed)
         self._known = None  # the next call must be checked
         if misplaced.place is not None:
             self.found.move(misplaced.place)
@@ -194,35 +194,37 @@ class Calls:
         }
 
     def _judge(self, caller: Caller | None) -> Refused | Misplaced | None:
-        told = self._tell(caller)
+        claimed = self._read_claim(caller)
         action = routing.judge(
             self.bound,
-            told,
+            claimed,
             carries=self.found.facts.carries,
             held=self.decided.held,
             is_fresh=self.count == self._count_at_start,
             on_change=self.profile.on_change,
         )
         if action == "refuse":
-            return self._refuse(f"this call belongs to {told}, but this server serves {self.bound}")
+            return self._refuse(
+                f"this call belongs to {claimed}, but this server serves {self.bound}"
+            )
         place = self._find_place(caller)
         where = routing.judge_place(
             is_elsewhere=place is not None, on_change=self.profile.on_change
         )
         if where == "refuse" and place is not None:
             return self._refuse(
-                f"this call belongs to {told} in {place.value} ({place.origin}), "
+                f"this call belongs to {claimed} in {place.value} ({place.origin}), "
                 f"but this server works in {self.decided.cwd.value}"
             )
         if "restart" in {action, where}:
-            return Misplaced(told, place if where == "restart" else None)
+            return Misplaced(claimed, place if where == "restart" else None)
         if caller is not None:
             self._known = caller
-            self._bind(told)
+            self._bind(claimed)
         self._place = place
         return None
 
-    def _tell(self, caller: Caller | None) -> Binding:
+    def _read_claim(self, caller: Caller | None) -> Binding:
         if caller is None:
             return self.bound
         session_origin, thread_origin, _ = self._callers.origins
@@ -246,22 +248,22 @@ class Calls:
             return Found(place, self._callers.origins[2])
         return self.root
 
-    def _bind(self, told: Binding) -> None:
+    def _bind(self, claimed: Binding) -> None:
         session_origin, thread_origin, _ = self._callers.origins
         found, bound = self.found, self.bound
-        if told.session != bound.session:
+        if claimed.session != bound.session:
             found.session = (
-                Found(told.session, session_origin)
-                if told.session
-                else Missing(["the call tells no session"])
+                Found(claimed.session, session_origin)
+                if claimed.session
+                else Missing(["the call names no session"])
             )
-        if told.thread != bound.thread and told.thread:
-            found.thread = Found(told.thread, thread_origin)
-        if (told.session, told.thread) != (bound.session, bound.thread):
-            trace.note(f"now serves {told}, according to {told.evidence}")
-        before, after = ((one.state, one.session, one.thread) for one in (bound, told))
+        if claimed.thread != bound.thread and claimed.thread:
+            found.thread = Found(claimed.thread, thread_origin)
+        if (claimed.session, claimed.thread) != (bound.session, bound.thread):
+            trace.note(f"now serves {claimed}, according to {claimed.evidence}")
+        before, after = ((one.state, one.session, one.thread) for one in (bound, claimed))
         self.has_changed = self.has_changed or before != after
-        self.bound = told
+        self.bound = claimed
         self._forget_context()
 
     def _forget_context(self) -> None:
@@ -270,8 +272,8 @@ class Calls:
         self._is_simple = False
 
     def _judge_other(self, said: Message, meta: Json) -> Refused | Misplaced | None:
-        is_told = self._callers.is_in_request and isinstance(meta, dict)
-        if not is_told and said["method"] not in ACTING:
+        is_claimed = self._callers.is_in_request and isinstance(meta, dict)
+        if not is_claimed and said["method"] not in ACTING:
             return None
         caller = self._callers.read(meta if isinstance(meta, dict) else {})
         if caller is None or (caller == self._known and self.root is None):

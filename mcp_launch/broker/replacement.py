@@ -88,7 +88,7 @@ class Replacement:
         except LaunchError as error:
             calls.restore(before)
             return f"{error.problem} — fix: {error.fix}"
-        trace.note(f"a fresh server is needed for {misplaced.told}")
+        trace.note(f"a fresh server is needed for {misplaced.claimed}")
         self._queue.insert(0, line)
         self._go_away("draining")
         self._is_overdue = False

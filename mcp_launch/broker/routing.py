@@ -60,7 +60,7 @@ def bind_by_call(bound: Binding, caller: Caller, evidence: str) -> Binding:
 
 def judge(  # noqa: PLR0913  # the columns of the table
     bound: Binding,
-    told: Binding,
+    claimed: Binding,
     *,
     carries: Carries,
     held: IdentityInEnvironment,
@@ -80,12 +80,12 @@ def judge(  # noqa: PLR0913  # the columns of the table
 
     `on_change` overrides every row in which the binding is confirmed.
     """
-    wrong = held.find_wrong(told.session, told.thread)
+    wrong = held.find_wrong(claimed.session, claimed.thread)
     is_settled = bound.state == "confirmed" and (carries == "one thread" or bool(on_change))
     if is_fresh and not is_settled:
         return "restart" if wrong else "deliver"
     default: Action = "restart" if wrong == "requested" else "deliver"
-    if bound.state != "confirmed" or _is_same(bound, told, carries):
+    if bound.state != "confirmed" or _is_same(bound, claimed, carries):
         return default
     if on_change:
         return _ACTIONS[on_change]
@@ -100,7 +100,7 @@ def judge_place(*, is_elsewhere: bool, on_change: str) -> Action:
 _ACTIONS: dict[str, Action] = {"follow": "deliver", "restart": "restart", "refuse": "refuse"}
 
 
-def _is_same(bound: Binding, told: Binding, carries: Carries) -> bool:
+def _is_same(bound: Binding, claimed: Binding, carries: Carries) -> bool:
     if carries == "one thread":
-        return told.thread == bound.thread
-    return told.session == bound.session
+        return claimed.thread == bound.thread
+    return claimed.session == bound.session
