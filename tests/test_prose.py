@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "mcp_launch"
 
 MODULES = ["cli.py", "errors.py", "masking.py", "trace.py", "values.py"]
 PACKAGES = [
+    "broker",
     "commands",
     "config_files",
     "doctor",
@@ -22,6 +23,7 @@ PACKAGES = [
     "launch",
     "machine",
     "protocol",
+    "runtime",
     "state",
     "system",
 ]

@@ -1,15 +1,16 @@
-"""What host and server say to each other, message by message.
+"""Pass messages between the host and the server, one at a time.
 
-A line of the host's is held until it is whole: whose call it is decides whether it may
-pass. What is not a message passes as it came, unless another reader may find one in it.
+A line from the host is held until it is complete, because its session decides whether it
+may pass. A line that is not a message passes unchanged, unless a server with another
+parser might find a message in it.
 """
 
 from __future__ import annotations
 
 from mcp_launch import protocol, trace
 from mcp_launch.broker.calls import ACTING, KEY, Refused
-from mcp_launch.broker.replacement import Succession
-from mcp_launch.broker.server_messages import Hearing, Roots
+from mcp_launch.broker.replacement import Replacement
+from mcp_launch.broker.server_messages import Roots, ServerMessages
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.requests import Ledger, Opening
 from mcp_launch.system import kernel
@@ -28,21 +29,21 @@ if TYPE_CHECKING:
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.spawn import Pipes
 
-# When the lease is written after there was news: a note is a file written.
+# How long to wait before writing the lease, so that one write covers several changes.
 _SOON = 0.25
 
-# How a line begins that may be a message: the last is a byte order mark's.
+# The first byte of a line that may be a message. The last one starts a byte order mark.
 _BEGINNINGS = {b"{", b"[", b"", b"\xef"}
 
-# The members of a message. Go's reader does not mind how they are capitalised.
+# The members of a message. Go's JSON parser ignores their case.
 _MEMBERS = {"jsonrpc", "id", "method", "params", "result", "error"}
 
-# How many refused calls are remembered for the cancellation that may follow.
+# How many refused calls are remembered, in case the host cancels one.
 _REFUSED_LIMIT = 64
 
 
-class Conversation:
-    """Takes what the host says, and has the relay pass on what may pass."""
+class Connection:
+    """The connection from the host: receives its data and relays the messages that may pass."""
 
     def __init__(
         self,
@@ -57,22 +58,22 @@ class Conversation:
         self.opening = Opening()
         self.ledger = Ledger()
         self.roots = Roots(self)
-        self.succession = Succession(self, decide, start)
-        self.hearing = Hearing(self)
+        self.replacement = Replacement(self, decide, start)
+        self.server_messages = ServerMessages(self)
         self._lease = lease
         self._asked = self.ledger.asked
         self._has_news = False
-        self._parts: list[bytes] = []  # the beginning of a line of the host's
+        self._parts: list[bytes] = []  # the beginning of a line from the host
         self._is_passing = False  # the beginning of a line that is not a message has passed
         self._refused: dict[bytes, None] = {}
 
     def recognise(self, data: bytes) -> bytes:
-        """Return what the server gets if this is one call, whole, that needs no judgement.
+        """Return the bytes for the server if this is one complete call that needs no check.
 
-        Nothing if it is anything else: then it has to be taken.
+        Return nothing for anything else, which `take_data` must handle.
         """
         start = protocol.find_usual_meta(data)
-        if not start or self.succession.is_away or self.roots.is_due:
+        if not start or self.replacement.is_away or self.roots.is_due:
             return b""
         if self._parts or self._is_passing:
             return b""  # the end of another line
@@ -86,7 +87,7 @@ class Conversation:
         return b"".join((data[: start + 1], KEY.quoted, context, b",", data[start + 1 :]))
 
     def take_data(self, data: bytes) -> None:
-        """Take what the host said, in whatever pieces it came."""
+        """Handle data from the host, however it is split into chunks."""
         if data.find(b"\n") == len(data) - 1 and not self._parts and not self._is_passing:
             self.take(data)
             return
@@ -99,22 +100,22 @@ class Conversation:
             self._hold(data[start:])
 
     def take_rest(self) -> None:
-        """Take what is held of a line: it is whole, or will have no end."""
+        """Handle the line held so far: it is complete, or the host has closed its end."""
         line, self._parts = b"".join(self._parts), []
         was_passing, self._is_passing = self._is_passing, False
         if was_passing and not protocol.may_hide_a_message(line):
             self._pass(line)
         elif line:
             if was_passing:
-                self._pass(b"\n")  # what has passed is a line of its own
+                self._pass(b"\n")  # end the part that has passed
             self.take(line)
 
     def take(self, line: bytes) -> None:
-        """Take a line."""
+        """Handle one line."""
         if protocol.has_stray_return(line):
             joined = json_edit.join_line(line)
             line = joined if json_edit.list_values(joined) else line
-        # Without the word there can be no method, unless a letter of it is escaped.
+        # Without the word "method" there is none, unless one of its letters is escaped.
         if protocol.has_no_method(line):
             self._take_answer(line)
             return
@@ -125,13 +126,13 @@ class Conversation:
             self.relay.say(protocol.make_error(request_id, protocol.INVALID_REQUEST, text))
         elif not isinstance(said, dict) or not isinstance(said.get("method"), str):
             self._take_oddity(said, line)
-        elif self.succession.is_away:
-            self.succession.take(said, line)
+        elif self.replacement.is_away:
+            self.replacement.take(said, line)
         else:
             self._take_request(said, line)
 
     def _hold(self, part: bytes) -> None:
-        """Keep the beginning of a line, unless it cannot be a message's."""
+        """Keep the beginning of a line, unless the line cannot be a message."""
         if not self._parts and not self._is_passing:
             self._is_passing = part.lstrip(b" \t\r")[:1] not in _BEGINNINGS
         if self._is_passing and not self._parts and b"{" not in part:
@@ -140,8 +141,8 @@ class Conversation:
             self._parts.append(part)
 
     def _pass(self, data: bytes) -> None:
-        if self.succession.is_away:
-            self.succession.take(None, data)
+        if self.replacement.is_away:
+            self.replacement.take(None, data)
         else:
             self.relay.deliver(data)
 
@@ -149,7 +150,7 @@ class Conversation:
         if isinstance(said, dict):
             self._take_answer(line)
             return
-        # A batch (2025-03-26), or several messages in one line: some servers read them so.
+        # A batch (2025-03-26), or several messages in one line, which some servers accept.
         parts = json_edit.list_elements(line) if said is not None else json_edit.list_values(line)
         messages = [protocol.look(part) for part in parts]
         if not parts and protocol.may_hide_a_message(line):
@@ -158,9 +159,9 @@ class Conversation:
             return
         pairs = zip(messages, parts, strict=True)
         is_judged = any(_concerns_us(one) or _is_unreadable(one, part) for one, part in pairs)
-        if is_judged or self.succession.is_away:
+        if is_judged or self.replacement.is_away:
             for part in parts:
-                self.take(part)  # a call in it is a call, and waits like one
+                self.take(part)  # each call is checked, and waits if it must
             return
         for one, part in zip(messages, parts, strict=True):
             if isinstance(one, dict) and protocol.is_request(one):
@@ -169,7 +170,7 @@ class Conversation:
 
     def _take_request(self, said: Message, line: bytes) -> None:
         is_call = said["method"] == "tools/call"
-        if is_call and self.roots.is_due and self.roots.detain(line):
+        if is_call and self.roots.is_due and self.roots.hold_call(line):
             return
         verdict = self.calls.admit(said, line)
         if isinstance(verdict, bytes):
@@ -178,22 +179,22 @@ class Conversation:
                 return
             self.ledger.note_request(said, line)
             if self.calls.has_changed:
-                self._tell_change()  # first: a launch below this one may ask in a moment
+                self._publish_change()  # first: a launch below this one may read it at once
             self.relay.deliver(verdict)
             if is_call:
                 self.note_news()
             elif said["method"] == "tools/list":
-                self.hearing.wait_as_needed()
+                self.server_messages.wait_as_needed()
             if not self.opening.is_over or said["method"] == "initialize":
                 self.opening.hear_host(said, line)
             return
         refused = verdict.reason if isinstance(verdict, Refused) else None
         if not isinstance(verdict, Refused):
-            refused = self.succession.replace(verdict, line)
+            refused = self.replacement.replace(verdict, line)
         if refused is not None:
             self._refuse(said, line, refused)
 
-    def _tell_change(self) -> None:
+    def _publish_change(self) -> None:
         self.calls.has_changed = False
         self._has_news = True
         self.write_lease()
@@ -215,10 +216,10 @@ class Conversation:
             if key in self._refused:
                 del self._refused[key]
                 return
-            was_asked = self.ledger.note_answer(key) is not None  # there will be no answer
-            self.hearing.wait_as_needed()
-            if self.succession.generation and not was_asked:
-                return  # the server that was asked has answered, or is gone
+            was_asked = self.ledger.note_answer(key) is not None  # no answer will come
+            self.server_messages.wait_as_needed()
+            if self.replacement.generation and not was_asked:
+                return  # the server that got the request has answered, or is gone
         self.relay.deliver(line)
         if method == "notifications/initialized":
             self.opening.initialized = line
@@ -227,8 +228,8 @@ class Conversation:
             self.roots.expect()
 
     def _take_answer(self, line: bytes) -> None:
-        succession = self.succession
-        if not (self.ledger.wanted or self.roots.is_asking or succession.generation):
+        replacement = self.replacement
+        if not (self.ledger.wanted or self.roots.is_asking or replacement.generation):
             self._pass(line)
             return
         said = protocol.look(line)
@@ -239,7 +240,7 @@ class Conversation:
         if self.roots.hear_own(key, said):
             return
         wanted = self.ledger.note_reply(key)
-        if wanted is None and succession.generation and key:
+        if wanted is None and replacement.generation and key:
             trace.note("an answer to a server that is gone was dropped")
             return
         if wanted is not None:
@@ -247,19 +248,19 @@ class Conversation:
             line = json_edit.replace(line, raw_id, "id") if own != key else line
             if method == "roots/list":
                 self.roots.hear(said)
-        if succession.is_away:
-            succession.take(said, line)
+        if replacement.is_away:
+            replacement.take(said, line)
         else:
             self.relay.deliver(line)
 
     def note_news(self) -> None:
-        """Have the lease written soon, once for all that happens until then."""
+        """Schedule a write of the lease; it covers everything that happens until then."""
         if not self._has_news:
             self._has_news = True
             kernel.wake_after(_SOON)
 
     def write_lease(self) -> None:
-        """Write what has been learned, if anything has."""
+        """Write the lease if anything has changed."""
         if not self._has_news:
             return
         self._has_news = False
@@ -267,19 +268,19 @@ class Conversation:
             **self.calls.describe(),
             opened_with=self.opening.era,
             noise=self.relay.guard.noise_count,
-            restarts=self.succession.generation,
-            roots=self.roots.told,
+            restarts=self.replacement.generation,
+            roots=self.roots.paths,
         )
 
     def leave_to(self, error: LaunchError) -> None:
-        """Note in an error what is still to be answered, and the beginning of a line."""
+        """Store the unanswered requests and the beginning of a line in the error."""
         unfinished = [line for _, line in self.ledger.list_unfinished()]
-        error.pending = unfinished + self.succession.list_waiting()
+        error.pending = unfinished + self.replacement.list_waiting()
         error.unfinished = b"".join(self._parts)
 
 
 def _concerns_us(said: Json) -> bool:
-    """Tell whether a message would have to be judged."""
+    """Return whether a message has to be checked."""
     if not isinstance(said, dict):
         return False
     has_meta = protocol.get_member(said, "params", "_meta") is not None
@@ -287,7 +288,7 @@ def _concerns_us(said: Json) -> bool:
 
 
 def _is_ambiguous(said: Message) -> bool:
-    """Tell whether a server may read a member that we do not, for its capital letters."""
+    """Return whether a server that ignores case may read a member that we do not."""
     if any(name not in _MEMBERS and name.casefold() in _MEMBERS for name in said):
         return True
     params = said.get("params")
@@ -296,5 +297,5 @@ def _is_ambiguous(said: Message) -> bool:
 
 
 def _is_unreadable(said: Json, part: bytes) -> bool:
-    """Tell whether this is the rest of a line, in which another reader may find a message."""
+    """Return whether we cannot parse this, but another parser may find a message in it."""
     return said is None and protocol.may_hide_a_message(part)

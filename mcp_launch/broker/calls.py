@@ -1,8 +1,8 @@
-"""Every request of the host's: whose it is, what becomes of it, and who it says it is for.
+"""Decide for each host request whether the server may get it, and add its session to `_meta`.
 
-The host's word on a single call outweighs everything that was found at the start. What
-the server is told of it stands in the call's `_meta`, under a name of ours; what arrives
-under that name is another launch's, or a client's invention, and is never believed.
+What the host says about a single call outweighs all evidence from the start. The server
+finds the session in the call's `_meta`, under a name of ours. A value that arrives under
+that name comes from another launch or from the client itself, and is never trusted.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 KEY = json_edit.Name("mcp-launch/context")
 
-# What is done for a session. Lists and settings are the host's own affair, unless the
-# request itself says whose it is.
+# Requests made for a session. Lists and settings concern the host as a whole, unless the
+# request itself names a session.
 ACTING = {
     "tools/call",
     "resources/read",
@@ -43,7 +43,7 @@ ACTING = {
 
 
 class Refused:
-    """A request that must not reach the server, and why."""
+    """A request that must not reach the server, with the reason."""
 
     __slots__ = ("reason",)
 
@@ -54,15 +54,15 @@ class Refused:
 class Misplaced:
     """A request that needs a server started for its own session or directory."""
 
-    __slots__ = ("place", "told")
+    __slots__ = ("claimed", "place")
 
-    def __init__(self, told: Binding, place: Found | None) -> None:
-        self.told = told
+    def __init__(self, claimed: Binding, place: Found | None) -> None:
+        self.claimed = claimed
         self.place = place
 
 
 class Calls:
-    """Judges requests one by one, and remembers whom the server serves."""
+    """Checks requests one by one, and remembers which session the server serves."""
 
     def __init__(
         self, profile: Profile, found: Context, decided: Plan, outer: Outer | None
@@ -74,21 +74,21 @@ class Calls:
         self.count = 0
         self.refusals = 0
         self.last_call: float | None = None
-        self.has_changed = False  # whom it serves, since somebody asked
+        self.has_changed = False  # the session, since the lease was last written
         self.root: Found | None = None  # a directory that contradicts the server's own
         self._callers = found.follow_callers()
         self._is_shared = found.facts.carries == "many sessions"
-        self._familiar = Familiar()
+        self._meta_pattern = MetaPattern()
         self._outer = outer
-        self._known: Caller | None = None  # whose calls need not be judged any more
-        self._place: Found | None = None  # where the last call said that it works
-        self._count_at_start = 0  # of this very server
-        self._context = b""  # as it stands in the next call; empty: to be written anew
-        self._is_simple = False  # the next call has it as it stands
-        self._nobodys = json_text.encode(self._describe()).encode()
+        self._known: Caller | None = None  # the caller whose calls have been checked
+        self._place: Found | None = None  # the directory that the last call named
+        self._count_at_start = 0  # calls before this server started
+        self._context = b""  # for the next call; empty: must be written again
+        self._is_simple = False  # the next call gets it unchanged
+        self._unknown_context = json_text.encode(self._describe()).encode()
 
     def admit(self, said: Message, line: bytes) -> bytes | Refused | Misplaced:
-        """Return the line as the server is to get it, or why it must not."""
+        """Return the line for the server, or why the server must not get it."""
         params = said.get("params")
         meta = params.get("_meta") if isinstance(params, dict) else None
         if said["method"] != "tools/call":
@@ -108,12 +108,12 @@ class Calls:
     def recognise(self, line: bytes, start: int) -> bytes:
         """Return what to put before the members of a usual call's `_meta`.
 
-        Nothing if the call may be of another than the one whom the server serves, or if
-        there is more to it: then it has to be judged.
+        Return nothing if the call may belong to a session that the server does not serve,
+        or is unusual in another way: `admit` must check it.
         """
         if not self._is_simple or self.root is not None:
             return b""
-        end = self._familiar.match(line, start)
+        end = self._meta_pattern.match(line, start)
         if not end:
             end = self._read_usual(line, start)
         if not end or not protocol.is_settled(line, end):
@@ -128,29 +128,29 @@ class Calls:
             return 0
         meta, end = read
         caller = self._callers.read(meta)
-        # What tells nobody is of whom the connection is, if it is one's.
+        # A call that names no caller belongs to the connection's, unless several share it.
         if caller != self._known and (caller is not None or self._is_shared):
             return 0
         if self._callers.is_in_request:
-            self._familiar.learn(line, start, meta, self._callers.telling)
+            self._meta_pattern.learn(line, start, meta, self._callers.telling)
         return end
 
     def note_server(self, decided: Plan) -> None:
-        """Take note that a fresh server runs."""
+        """Note that a fresh server runs."""
         self.decided = decided
         self._count_at_start = self.count
         self._forget_context()
 
     def bind(self, misplaced: Misplaced) -> None:
-        """Take the identity and the place of a request for the server's, from now on."""
-        self._bind(misplaced.told)
-        self._known = None  # whoever was known is another now
+        """Make the session and directory of a request the server's own from now on."""
+        self._bind(misplaced.claimed)
+        self._known = None  # the next call must be checked
         if misplaced.place is not None:
             self.found.move(misplaced.place)
             self.root = None
 
     def remember(self) -> Memory:
-        """Return what `bind` changes."""
+        """Return everything that `bind` changes."""
         found = self.found
         return (self.bound, found.session, found.thread, found.place, self.root)
 
@@ -160,24 +160,24 @@ class Calls:
         self.found.move(place)
         self._forget_context()
 
-    def look_again(self) -> None:
-        """Find out for whom the next server is started, where the host's record tells."""
+    def refresh_session(self) -> None:
+        """Read from the host's own record which session the next server will serve."""
         caller = None if self._callers.is_in_request else self._callers.read({})
         if caller is not None and caller[0] != self.bound.session:
-            # Not more than tentative: no call has said so.
+            # Only tentative: no call has confirmed it.
             origin = self._callers.origins[0]
             self._bind(Binding("tentative", caller[0], self.bound.thread, origin))
             self._known = None
 
     def contradict(self, root: Found | None) -> None:
-        """Take note of where the host works, if that is elsewhere."""
+        """Note the directory the host works in, if it is not the server's."""
         self.root = root
         self._place = None
-        self._known = None  # the next call is judged
+        self._known = None  # the next call must be checked again
         self._forget_context()
 
     def describe(self) -> dict[str, object]:
-        """Return what a lease tells of the calls."""
+        """Return what the lease records about the calls."""
         bound = self.bound
         return {
             "context": _describe_facts(self.found, self.decided.cwd),
@@ -194,35 +194,37 @@ class Calls:
         }
 
     def _judge(self, caller: Caller | None) -> Refused | Misplaced | None:
-        told = self._tell(caller)
+        claimed = self._read_claim(caller)
         action = routing.judge(
             self.bound,
-            told,
+            claimed,
             carries=self.found.facts.carries,
             held=self.decided.held,
             is_fresh=self.count == self._count_at_start,
             on_change=self.profile.on_change,
         )
         if action == "refuse":
-            return self._refuse(f"this call is of {told}, but this server serves {self.bound}")
+            return self._refuse(
+                f"this call belongs to {claimed}, but this server serves {self.bound}"
+            )
         place = self._find_place(caller)
         where = routing.judge_place(
             is_elsewhere=place is not None, on_change=self.profile.on_change
         )
         if where == "refuse" and place is not None:
             return self._refuse(
-                f"this call is of {told} in {place.value} ({place.origin}), "
+                f"this call belongs to {claimed} in {place.value} ({place.origin}), "
                 f"but this server works in {self.decided.cwd.value}"
             )
         if "restart" in {action, where}:
-            return Misplaced(told, place if where == "restart" else None)
+            return Misplaced(claimed, place if where == "restart" else None)
         if caller is not None:
             self._known = caller
-            self._bind(told)
+            self._bind(claimed)
         self._place = place
         return None
 
-    def _tell(self, caller: Caller | None) -> Binding:
+    def _read_claim(self, caller: Caller | None) -> Binding:
         if caller is None:
             return self.bound
         session_origin, thread_origin, _ = self._callers.origins
@@ -234,43 +236,44 @@ class Calls:
         self.refusals += 1
         trace.note(f"refused: {problem}")
         return Refused(
-            f"{problem}: it was not delivered — fix: call from the session that the server "
-            "was started for, or choose with --on-change (follow, restart) what becomes of others"
+            f"{problem}: it was not delivered — fix: call from the session that this "
+            "server was started for, or allow calls from other sessions with --on-change follow "
+            "or --on-change restart"
         )
 
     def _find_place(self, caller: Caller | None) -> Found | None:
-        """Return where a call's session works, if that is elsewhere."""
+        """Return the directory of a call's session, if it is not the server's."""
         place = caller[2] if caller else None
         if place is not None and not is_inside(self.found.place.value, [place]):
             return Found(place, self._callers.origins[2])
         return self.root
 
-    def _bind(self, told: Binding) -> None:
+    def _bind(self, claimed: Binding) -> None:
         session_origin, thread_origin, _ = self._callers.origins
         found, bound = self.found, self.bound
-        if told.session != bound.session:
+        if claimed.session != bound.session:
             found.session = (
-                Found(told.session, session_origin)
-                if told.session
-                else Missing(["the call tells no session"])
+                Found(claimed.session, session_origin)
+                if claimed.session
+                else Missing(["the call names no session"])
             )
-        if told.thread != bound.thread and told.thread:
-            found.thread = Found(told.thread, thread_origin)
-        if (told.session, told.thread) != (bound.session, bound.thread):
-            trace.note(f"from here on for {told}, by {told.evidence}")
-        before, after = ((one.state, one.session, one.thread) for one in (bound, told))
+        if claimed.thread != bound.thread and claimed.thread:
+            found.thread = Found(claimed.thread, thread_origin)
+        if (claimed.session, claimed.thread) != (bound.session, bound.thread):
+            trace.note(f"now serves {claimed}, according to {claimed.evidence}")
+        before, after = ((one.state, one.session, one.thread) for one in (bound, claimed))
         self.has_changed = self.has_changed or before != after
-        self.bound = told
+        self.bound = claimed
         self._forget_context()
 
     def _forget_context(self) -> None:
-        self._familiar = Familiar()
+        self._meta_pattern = MetaPattern()
         self._context = b""
         self._is_simple = False
 
     def _judge_other(self, said: Message, meta: Json) -> Refused | Misplaced | None:
-        is_told = self._callers.is_in_request and isinstance(meta, dict)
-        if not is_told and said["method"] not in ACTING:
+        is_claimed = self._callers.is_in_request and isinstance(meta, dict)
+        if not is_claimed and said["method"] not in ACTING:
             return None
         caller = self._callers.read(meta if isinstance(meta, dict) else {})
         if caller is None or (caller == self._known and self.root is None):
@@ -278,9 +281,9 @@ class Calls:
         return self._judge(caller)
 
     def _choose_context(self, caller: Caller | None, meta: Json, line: bytes) -> bytes:
-        """Return what the server is told, with what an outer launch tells in it."""
+        """Return the context for `_meta`, with an outer launch's context in it."""
         if caller is None and self._is_shared:
-            context = self._nobodys  # it may be anybody's; not the last one's
+            context = self._unknown_context  # it may be any session's
         else:
             context = self._context or json_text.encode(self._describe()).encode()
         if caller == self._known or not self._is_shared:
@@ -299,42 +302,42 @@ class Calls:
         return leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
 
 
-class Familiar:
-    """A `_meta` as it was written, with gaps for the texts and numbers that mean nothing."""
+class MetaPattern:
+    """The text of a `_meta`, with gaps for strings and numbers that do not name the caller."""
 
     __slots__ = ("_beginning", "_gaps", "_misses")
 
     def __init__(self) -> None:
-        self._beginning = b""  # up to the first gap; empty: nothing was learned
-        self._gaps: list[tuple[bytes, bytes]] = []  # what ends it, what follows up to the next
+        self._beginning = b""  # up to the first gap; empty: no pattern yet
+        self._gaps: list[tuple[bytes, bytes]] = []  # what ends each, and the text up to the next
         self._misses = 0
 
     def match(self, line: bytes, start: int) -> int:
-        """Return where the `_meta` that begins at `start` ends, 0 if it is not like the last."""
+        """Return where the `_meta` that begins at `start` ends, 0 if it does not match."""
         if not self._beginning or not line.startswith(self._beginning, start):
             return 0
         at = start + len(self._beginning)
         for sign, fixed in self._gaps:
-            # A text ends with a quote, a number before what follows it.
+            # A string ends with a quote, a number where the fixed text begins.
             end = line.find(sign, at)
             if not line.startswith(fixed, end) or not (sign == b'"' or line[at:end].isdigit()):
                 return 0
             at = end + len(fixed)
         if line.find(b"\\", start, at) >= 0:
-            return 0  # a quote may be escaped, and not the end of a text
+            return 0  # an escaped quote does not end a string
         self._misses = 0
         return at
 
     def learn(self, line: bytes, start: int, meta: Message, telling: tuple[str, ...]) -> None:
-        """Remember this one; values of the members that are telling must stay the same."""
+        """Take this `_meta` as the pattern; members in `telling` must keep their values."""
         self._misses += 1
-        # Where nothing is ever alike, it is tried ever more seldom: 1, 2, 4, 8 …
+        # If nothing ever matches, learn less and less often: after 1, 2, 4, 8 … misses.
         if self._misses & (self._misses - 1):
             return
         text = line.decode("ascii")
         end = json_edit.find_end(text, start)
         if "\\" in text[start:end]:
-            return  # it could not be matched
+            return  # `match` would reject it
         fixed: list[str] = []
         kinds: list[bool] = []
         at = start

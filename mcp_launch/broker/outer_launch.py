@@ -2,7 +2,7 @@
 
 Claude Code starts Codex as a server, Codex starts ours. A host does not pass the `_meta` of
 the call it serves on to the calls it makes, and Codex clears the environment; but its own
-process still has the outer launch's id, whose lease tells for whom it works right now.
+process still has the outer launch's id, and that launch's lease names the current session.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
 
-# How many launches around one another are looked at.
+# How many nested launches are followed.
 _DEPTH = 8
 
 
 class Outer:
-    """Reads the outer launch's lease, again when it has changed."""
+    """Reads the outer launch's lease, and reads it again when it has changed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class Outer:
         self._context: Json = None
 
     def read(self) -> Json:
-        """Return its context as it is now."""
+        """Return its current context."""
         try:
             seen = os.stat(self.path)
         except OSError:
@@ -45,8 +45,8 @@ class Outer:
 def find(table: ProcessTable, host: int) -> Outer | None:
     """Return the launch that the host's process runs under, if there is one.
 
-    Believed only if that launch's guardian is above the host: the variable is inherited by
-    whatever is started from anywhere below.
+    It counts only if that launch's guardian is an ancestor of the host, because every
+    process started below a launch inherits the variable.
     """
     launch = table.read_variable(host, "MCP_LAUNCH_ID")
     if not launch or "/" in launch:

@@ -1,7 +1,7 @@
-"""The identity a running server was started for, and what follows for a call of another.
+"""The identity a running server serves, and what to do with a call of another identity.
 
 `unbound`: nothing was found. `tentative`: the best evidence at the start. `confirmed`:
-a call said so. Pure: policy is tested as a table.
+a call named it. These functions are pure, and tested as a table.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from mcp_launch.hosts import Caller, Carries, Identity, State
     from mcp_launch.launch.plan import IdentityInEnvironment
 
-    # What becomes of a request: it goes to the server, or to a fresh one, or to nobody.
+    # What to do with a request: give it to the server, to a fresh server, or to none.
     Action = Literal["deliver", "restart", "refuse"]
 
 
 class Binding:
-    """Whom the server serves, with the evidence."""
+    """The session and thread a server serves, with the evidence."""
 
     __slots__ = ("evidence", "session", "state", "thread")
 
@@ -33,10 +33,10 @@ class Binding:
         self.evidence = evidence
 
     def __str__(self) -> str:
-        """Return whom, in words."""
+        """Return the thread or session in words."""
         if self.thread:
             return f"thread {self.thread}"
-        return f"session {self.session}" if self.session else "no session that is known"
+        return f"session {self.session}" if self.session else "an unknown session"
 
 
 def bind_at_start(identity: Identity) -> Binding:
@@ -51,7 +51,7 @@ def bind_at_start(identity: Identity) -> Binding:
 
 
 def bind_by_call(bound: Binding, caller: Caller, evidence: str) -> Binding:
-    """Return the binding that a call demands; what it leaves out stays as it is."""
+    """Return the binding a call names; the same thread keeps its session if none is named."""
     session, thread, _ = caller
     if session is None and thread == bound.thread:
         session = bound.session
@@ -60,32 +60,32 @@ def bind_by_call(bound: Binding, caller: Caller, evidence: str) -> Binding:
 
 def judge(  # noqa: PLR0913  # the columns of the table
     bound: Binding,
-    told: Binding,
+    claimed: Binding,
     *,
     carries: Carries,
     held: IdentityInEnvironment,
     is_fresh: bool,
     on_change: str,
 ) -> Action:
-    """Return what becomes of a request whose identity may be another than the server's.
+    """Return what to do with a request whose identity may differ from the server's.
 
     | binding | a connection carries | the environment holds it wrongly | action |
     | --- | --- | --- | --- |
     | not confirmed, no call delivered yet (`is_fresh`) | any | no | deliver |
-    | same | any | yes | restart: no server begins its work under a wrong identity |
+    | same | any | yes | restart: no server starts its work under a wrong identity |
     | confirmed by calls to the server before it, `is_fresh` | not one thread | yes | likewise |
     | confirmed, another thread | one thread | any | refuse: it was misdelivered |
     | another session | any other | no, or only in default variables | deliver |
     | same | same | in a variable that was asked for | restart |
 
-    `on_change` decides in place of all where the server is confirmed.
+    `on_change` overrides every row in which the binding is confirmed.
     """
-    wrong = held.find_wrong(told.session, told.thread)
+    wrong = held.find_wrong(claimed.session, claimed.thread)
     is_settled = bound.state == "confirmed" and (carries == "one thread" or bool(on_change))
     if is_fresh and not is_settled:
         return "restart" if wrong else "deliver"
     default: Action = "restart" if wrong == "requested" else "deliver"
-    if bound.state != "confirmed" or _is_same(bound, told, carries):
+    if bound.state != "confirmed" or _is_same(bound, claimed, carries):
         return default
     if on_change:
         return _ACTIONS[on_change]
@@ -93,14 +93,14 @@ def judge(  # noqa: PLR0913  # the columns of the table
 
 
 def judge_place(*, is_elsewhere: bool, on_change: str) -> Action:
-    """Return what becomes of a request whose session works in another directory."""
+    """Return what to do with a request whose session may work in another directory."""
     return _ACTIONS[on_change or "follow"] if is_elsewhere else "deliver"
 
 
 _ACTIONS: dict[str, Action] = {"follow": "deliver", "restart": "restart", "refuse": "refuse"}
 
 
-def _is_same(bound: Binding, told: Binding, carries: Carries) -> bool:
+def _is_same(bound: Binding, claimed: Binding, carries: Carries) -> bool:
     if carries == "one thread":
-        return told.thread == bound.thread
-    return told.session == bound.session
+        return claimed.thread == bound.thread
+    return claimed.session == bound.session

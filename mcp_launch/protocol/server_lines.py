@@ -41,17 +41,17 @@ _SPACE = b" \t\r"
 class StdoutGuard:
     """Sorts a server's stdout into messages and noise, however it is split into chunks.
 
-    `heed` gets each message and returns the bytes to pass on; `heed_ends` gets the two ends of
-    a line that was too long to hold, after it has passed.
+    `note_message` gets each message and returns the bytes to pass on. `note_long_message`
+    gets both ends of a line that was too long to hold, after the line has passed.
     """
 
     __slots__ = (
         "_head",
-        "_heed",
-        "_heed_ends",
         "_held",
         "_is_shown",
         "_length",
+        "_note_long_message",
+        "_note_message",
         "_state",
         "_tail",
         "divert",
@@ -65,8 +65,8 @@ class StdoutGuard:
     def __init__(
         self,
         divert: Callable[[bytes], None],
-        heed: Callable[[bytes], bytes] = bytes,
-        heed_ends: Callable[[bytes, bytes], None] | None = None,
+        note_message: Callable[[bytes], bytes] = bytes,
+        note_long_message: Callable[[bytes, bytes], None] | None = None,
         *,
         is_off: bool = False,
     ) -> None:
@@ -76,8 +76,8 @@ class StdoutGuard:
         self.is_successors = False  # a replacement: we must see every request, to change its id
         self.waits_for_whole_lines = False  # hold long lines too: one may have to be withheld
         self.is_midway = False  # in an incomplete line
-        self._heed = heed
-        self._heed_ends = heed_ends
+        self._note_message = note_message
+        self._note_long_message = note_long_message
         self._held: list[bytes] = []  # the beginning of an incomplete line
         self._length = 0  # its length
         self._is_shown = False  # the host already has that beginning
@@ -100,7 +100,7 @@ class StdoutGuard:
             and data.find(b"\n") == len(data) - 1
             and not self.is_midway
         ):
-            return self._heed(data)
+            return self._note_message(data)
         passed = []
         start = 0
         while (end := data.find(b"\n", start) + 1) > 0:
@@ -128,10 +128,14 @@ class StdoutGuard:
             return _CUT_OFF if self._tail.rstrip(_SPACE).endswith((b"}", b"]")) else b""
         if self._is_shown:
             if _begins_like_a_message(held) and _is_json(held):
-                self._heed(held)  # only its newline is missing, and will be added
+                self._note_message(held)  # only its newline is missing, and will be added
             return b""
         if self.is_off:
-            return self._heed(held) if _begins_like_a_message(held) and _is_json(held) else held
+            return (
+                self._note_message(held)
+                if _begins_like_a_message(held) and _is_json(held)
+                else held
+            )
         return self._judge(held) if held else b""
 
     def end_line(self) -> bool:
@@ -143,8 +147,8 @@ class StdoutGuard:
     def _finish_line(self, end: bytes) -> bytes:
         if self._state == _PASSING:
             self._state = _HELD
-            if self._heed_ends is not None:
-                self._heed_ends(self._head, (self._tail + end)[-_EDGE:])
+            if self._note_long_message is not None:
+                self._note_long_message(self._head, (self._tail + end)[-_EDGE:])
             return end
         if self._state in {_DIVERTING, _DROPPING}:
             if self._state == _DIVERTING:
@@ -154,13 +158,13 @@ class StdoutGuard:
         line, self._held, self._length = b"".join((*self._held, end)), [], 0
         self._state = _HELD
         if self.is_off:
-            passed = self._heed(line) if _begins_like_a_message(line) else line
+            passed = self._note_message(line) if _begins_like_a_message(line) else line
             is_shown, self._is_shown = self._is_shown, False
             return end if is_shown else passed
         if len(line) <= _WHOLE_LINE_LIMIT:
             return self._judge(line)
         if _begins_like_a_message(line):
-            return self._heed(line)
+            return self._note_message(line)
         self._count(line)
         return b""
 
@@ -216,11 +220,11 @@ class StdoutGuard:
         except ValueError:
             return self._salvage(line)
         except RecursionError:
-            return self._heed(line)  # too deep for Python's parser, but JSON up to there
+            return self._note_message(line)  # too deep for Python's parser, but JSON up to there
         if not isinstance(message, (dict, list)):
             self._count(line)
             return b""
-        return self._heed(line)
+        return self._note_message(line)
 
     def _salvage(self, line: bytes) -> bytes:
         start = line.find(b'{"jsonrpc"')

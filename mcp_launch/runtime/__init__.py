@@ -1,6 +1,6 @@
-"""The rest of a launch, once the server is on its way: its lease, its wire, its end.
+"""The rest of a launch once the server is starting: its lease, its wire and its end.
 
-Imported while the server boots, as is everything that only this needs.
+This module and what only it needs are imported while the server boots.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """A server that was started: for whom, by whom, and how another one would be."""
+    """A server that was started: its context, its guardian, and how to start another."""
 
     __slots__ = ("decide", "decided", "found", "guardian", "line", "starter", "table", "wanted")
 
@@ -57,7 +57,7 @@ class Running:
 
 
 def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
-    """Stay with the server until nothing of it is left; return its exit code."""
+    """Stay until the server and all its processes have ended; return its exit code."""
     outer = _find_outer(running)
     calls = Calls(running.wanted, running.found, running.decided, outer)
     log = _open_log(running)
@@ -101,13 +101,13 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         return _carry_to_the_end(relay)
     finally:
         log.finish_line()
-        kernel.wake_after(0)  # Python lets go of its handlers before it ends
+        kernel.wake_after(0)  # Python removes its signal handlers before it exits
         running.guardian.leave()
         lease.remove()
 
 
 def _carry_to_the_end(wire: DirectWatch | Relay) -> int:
-    """Return the server's exit code, and note what became of it where somebody wants to know."""
+    """Return the server's exit code, and write the launch's outcome if a file is named."""
     try:
         return wire.carry()
     finally:
@@ -118,11 +118,11 @@ def _carry_to_the_end(wire: DirectWatch | Relay) -> int:
 
 
 def watch_hosts(running: Running, pids: list[int]) -> HostWatch:
-    """Watch the processes whose end is the host's; one may have ended already."""
+    """Watch the host's processes; one of them may have ended already."""
     hosts = HostWatch(running.table, pids, parent=pids[0])
     process = running.line.process
     if process is not None and not hosts.is_lost:
-        # Looked at after the watch was opened: is it still the process we know?
+        # After opening the watch: check that the pid still belongs to the same process.
         seen = running.table.look(process.identity.pid)
         hosts.is_lost = seen is None or compare(process.identity, seen.identity) == "different"
     if hosts.is_lost:
@@ -132,7 +132,7 @@ def watch_hosts(running: Running, pids: list[int]) -> HostWatch:
 
 def _find_outer(running: Running) -> Outer | None:
     host = _host_of(running)
-    # Rare, and found out by one read: the module is imported only if there may be one.
+    # An outer launch is rare and one read detects it, so the module is imported only then.
     if not host or not running.table.read_variable(host, "MCP_LAUNCH_ID"):
         return None
     from mcp_launch.broker import outer_launch

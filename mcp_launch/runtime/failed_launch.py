@@ -1,8 +1,8 @@
-"""Tell the host why there is no server, in the one place where hosts show it.
+"""Answer the host's first request with the reason why there is no server.
 
-Nobody sees a launcher's stderr; an error answer to `initialize` is shown word for word
-by Codex and Claude Code. A host of both eras asks `server/discover` first and must get
-"no such method", or it would take our error for a server of the new era.
+Hosts do not show a launcher's stderr, but Codex and Claude Code show an error answer to
+`initialize` word for word. A host that speaks both eras asks `server/discover` first. It
+must get "Method not found", or it would take our error for a server of the new era.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
 
-# How long to wait for the host's first request. Hosts send it at once; a script that
-# keeps our stdin open without a word must not hang on a failed launch.
+# How long to wait for the host's first request. Hosts send it at once; a script that keeps
+# our stdin open and sends nothing must not hang on a failed launch.
 _FIRST_REQUEST_GRACE = 3.0
 
-# How long to wait for a host that does not read what it was told before.
+# How long to wait for a host that does not read our answers.
 _ROOM_MS = 10_000
 
-# How long to wait, after the answer, for the host to hang up: a socket that is closed
-# with something unread in it takes our answer with it.
+# How long to wait after the answer for the host to close its end: closing a socket that
+# holds unread data would discard our answer.
 _HANG_UP_GRACE = 1.0
 
 
 def answer_host(error: LaunchError) -> None:
-    """Answer what the host has asked and will ask, until it was told or hangs up."""
-    conversation = _Conversation(f"{error.problem} — fix: {error.fix}")
+    """Answer the host's pending and next requests, until it has the reason or closes."""
+    answers = _HostAnswers(f"{error.problem} — fix: {error.fix}")
     for line in error.pending:
-        conversation.answer(line)
+        answers.answer(line)
     if not os.isatty(0):
-        conversation.go_on(error.unfinished)
+        answers.go_on(error.unfinished)
 
 
-class _Conversation:
+class _HostAnswers:
     def __init__(self, text: str) -> None:
         self.text = f"[mcp-launch] {text}"
         self.host_was_told = False

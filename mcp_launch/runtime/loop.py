@@ -1,8 +1,8 @@
-"""What a launcher does on either wire: wait, notice, and tell the guardian.
+"""The launcher's event loop on either wire: wait for events, and instruct the guardian.
 
-It notices a signal (hosts signal their direct child), the death of the host (a pidfd,
-or kqueue, so that it is noticed at once, even when somebody else still holds our stdin
-open), what the guardian reports, and that it does not do in time what it was told.
+Events are a signal (hosts signal their direct child), the end of the host, a report from
+the guardian, and a guardian that is too slow. A pidfd or kqueue reports the end of the
+host at once, even when another process still holds our stdin open.
 """
 
 from __future__ import annotations
@@ -24,38 +24,37 @@ if TYPE_CHECKING:
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.kernel import HostWatch
 
-# One read: what a pipe holds by default. More would take memory from the system for
-# every short message and give it back again.
+# The size of one read: what a pipe holds by default. A larger buffer would be allocated
+# and freed for every short message.
 CHUNK = 1 << 16
 
-# How many of a dead server's last lines its host is shown.
+# How many lines of a dead server's stderr are shown to its host.
 _LAST_LINES = 5
 
-# When to leave after a signal, whatever the guardian still has to do: Claude Code
-# kills after 500 ms, and an exit of our own keeps its log clean.
+# When to exit after a signal, even if the guardian is still busy: Claude Code kills after
+# 500 ms, and exiting before that keeps its log clean.
 _LEAVE_AFTER = 0.45
 
-# A server that goes on answering after the end of its input, to a host that still reads,
-# is not cut off in the middle of it; but not for ever.
+# How long a server may keep answering after the end of its input, if the host still reads.
 _GRACE_LIMIT = 30.0
 
 
-class Attendant:
-    """Wait for whatever happens next; one method for each thing that can."""
+class EventLoop:
+    """Waits for events, and calls the handler of each."""
 
     def __init__(self, guardian: Guardian, hosts: list[int], wake: int) -> None:
-        """Take the descriptors that tell of the hosts' ends, and of signals."""
+        """Take the descriptors that report the end of a host, and signals."""
         self.signalled = 0
         self.input_ended = False
-        self.is_out_of_time = False  # the server's input ended, and it did not
-        self.left_behind = 0  # processes, by all servers that have ended
+        self.is_out_of_time = False  # the server did not end after its input had
+        self.left_behind = 0  # processes left behind by all servers so far
         self._poll, self._second = _open_poll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._alarms: dict[str, tuple[float, Callable[[], None]]] = {}
         self._grace_limit = 0.0
         self._leave_at: float | None = None
-        self.rest: Callable[[], object] = list  # does what could wait until SIGALRM
-        self._is_stirred = False  # something happened that is more than bytes to carry
+        self.on_sigalrm: Callable[[], object] = list  # deferred work
+        self._needs_attention = False  # an event was more than bytes to relay
         self._hosts = hosts
         self._wake = wake
         self.attach(guardian)
@@ -66,8 +65,8 @@ class Attendant:
     def attach(self, guardian: Guardian) -> None:
         """Stay with this guardian's server from now on."""
         self.guardian = guardian
-        self.is_gone = False  # the guardian, and with it everything below it
-        self.drop_alarm("guardian")  # of the one before
+        self.is_gone = False  # the guardian and all processes below it
+        self.drop_alarm("guardian")  # the previous guardian's
         guardian.expect_end = self._expect_end
         self.watch(guardian.report, self._hear_guardian)
 
@@ -78,29 +77,29 @@ class Attendant:
         try:
             act(fd, events)
         except (PermissionError, FileNotFoundError):
-            pass  # a file: it is always ready, and never hangs up
+            pass  # a file: it is always ready, and never closes
 
     def unwatch(self, fd: int) -> None:
-        """Leave `fd` alone from now on."""
+        """Stop watching `fd`."""
         if self._handlers.pop(fd, None) is not None:
             try:
                 self._poll.unregister(fd)
             except FileNotFoundError:
                 pass  # a file, see above
 
-    def attend(self) -> None:
-        """Stay until there is nothing left to do."""
+    def run(self) -> None:
+        """Handle events until there is nothing left to do."""
         while not self.is_finished():
-            # When all is gone, only what is left in the pipes: look again after each read.
-            self._is_stirred = self.is_gone
-            self._carry_on(self._timeout())
-            self._mind_the_time()
+            # When the guardian is gone, check after each read whether the pipes are empty.
+            self._needs_attention = self.is_gone
+            self._handle_events(self._timeout())
+            self._run_due_alarms()
 
-    def _carry_on(self, timeout: float | None) -> None:
-        """Carry bytes until something else happens, or nothing does for so long.
+    def _handle_events(self, timeout: float | None) -> None:
+        """Handle events until one needs attention, or until the timeout.
 
-        Every message comes through this loop twice: it asks for the time, and whether all
-        is over, only when it was told to.
+        Every message passes through this loop twice, so it looks at the clock, and checks
+        whether to finish, only when an event asks for it.
         """
         handlers = self._handlers
         poll = self._poll.poll
@@ -108,33 +107,33 @@ class Attendant:
         while ready := poll(timeout):
             for fd, _ in ready:
                 handler = handlers.get(fd)
-                if handler is not None:  # a handler before it may have let go of it
+                if handler is not None:  # an earlier handler may have unwatched it
                     handler()
-            if self._is_stirred or is_timed:
+            if self._needs_attention or is_timed:
                 return
 
     def is_finished(self) -> bool:
-        """Tell whether to leave."""
+        """Return whether to leave the loop."""
         return self.is_gone or self.is_late()
 
     def end_input(self) -> None:
-        """Take note that the host has no more to say, and give the server time to finish."""
+        """Note the end of the host's input, and give the server time to finish."""
         if not self.input_ended:
             self.input_ended = True
             self._grace_limit = time.monotonic() + _GRACE_LIMIT
             self.extend_grace()
 
     def extend_grace(self) -> None:
-        """Count the server's time to finish from now: it is still at work, and is heard."""
+        """Restart the server's time to finish: it is still writing, and the host reads."""
         limit = self._grace_limit - time.monotonic()
         self.set_alarm("grace", min(guardian_process.INPUT_ENDED_GRACE, limit), self.end_grace)
 
     def has_grace_left(self) -> bool:
-        """Tell whether the server's time to finish can be extended."""
+        """Return whether the server's time to finish can be extended."""
         return time.monotonic() < self._grace_limit
 
     def end_grace(self) -> None:
-        """Have the server ended: its time to finish is over."""
+        """End the server: its time to finish is over."""
         self.is_out_of_time = True
         trace.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
         self.guardian.send(guardian_process.INPUT_ENDED)
@@ -144,18 +143,18 @@ class Attendant:
         return {"left_behind": self.left_behind, "outlasted_input": self.is_out_of_time}
 
     def leave_soon(self) -> None:
-        """Leave in a moment, whatever is still to do."""
-        self._is_stirred = True
+        """Leave the loop soon, even if work remains."""
+        self._needs_attention = True
         if self._leave_at is None:
             self._leave_at = time.monotonic() + _LEAVE_AFTER
 
     def set_alarm(self, name: str, seconds: float, action: Callable[[], None]) -> None:
-        """Do something after so long; one alarm of a name, the last that was set."""
-        self._is_stirred = True
+        """Run an action after some seconds; it replaces an alarm of the same name."""
+        self._needs_attention = True
         self._alarms[name] = (time.monotonic() + seconds, action)
 
     def drop_alarm(self, name: str) -> None:
-        """Let it be."""
+        """Cancel an alarm, if it is set."""
         self._alarms.pop(name, None)
 
     def _timeout(self) -> float | None:
@@ -165,7 +164,7 @@ class Attendant:
             return None
         return max(0.0, (min(moments) - time.monotonic()) * self._second)
 
-    def _mind_the_time(self) -> None:
+    def _run_due_alarms(self) -> None:
         if not self._alarms:
             return
         now = time.monotonic()
@@ -175,17 +174,17 @@ class Attendant:
                 action()
 
     def is_late(self) -> bool:
-        """Tell whether a signal leaves us no more time."""
+        """Return whether the time to leave has come."""
         return self._leave_at is not None and time.monotonic() >= self._leave_at
 
     def _hear_guardian(self) -> None:
         if not self.guardian.read_report():
             self.unwatch(self.guardian.report)
-            self.guardian.finish()  # at once: if it was killed, there is work to do
+            self.guardian.finish()  # at once: if it was killed, we must clean up
             self._lose_guardian()
 
     def _expect_end(self, seconds: float) -> None:
-        # The first counts: the guardian gains no time by being told again, either.
+        # The first deadline counts: a second order gives the guardian no more time, either.
         if "guardian" not in self._alarms:
             self.set_alarm("guardian", seconds, self._end_by_force)
 
@@ -199,12 +198,12 @@ class Attendant:
         self.left_behind += self.guardian.left_behind
         self.drop_alarm("guardian")
         self.is_gone = True
-        self._is_stirred = True
+        self._needs_attention = True
 
     def _hear_signal(self) -> None:
         for number in os.read(self._wake, 64):
             if number == kernel.SIGALRM:
-                self.rest()
+                self.on_sigalrm()
                 continue
             trace.note(f"signal {number}: passed on to the server")
             self.guardian.send(number)
@@ -212,7 +211,7 @@ class Attendant:
             self.leave_soon()
 
     def look_at(self, hosts: HostWatch) -> None:
-        """Look at the hosts of whose end no descriptor tells, now and again."""
+        """Poll the hosts whose end no descriptor reports."""
         if hosts.look():
             self._lose_host()
         else:
@@ -226,15 +225,15 @@ class Attendant:
         self.lose_host()
 
     def lose_host(self) -> None:
-        """Go on without the host, whoever else may hold our stdin open."""
+        """Go on without the host, even if another process holds our stdin open."""
         self.end_input()
 
 
 def _open_poll() -> tuple[Any, int]:
-    """Return what to wait with, and how it counts a second.
+    """Return a poll object, and one second in the unit of its timeout.
 
-    epoll costs the same however many descriptors are watched; poll looks at each of ours
-    for every message. But epoll takes no files, and stdin may be one.
+    epoll costs the same for any number of descriptors; poll checks each of them for every
+    message. But epoll rejects regular files, and stdin may be one.
     """
     mode = os.fstat(0).st_mode
     if hasattr(select, "epoll") and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
@@ -243,7 +242,7 @@ def _open_poll() -> tuple[Any, int]:
 
 
 def read(fd: int) -> bytes:
-    """Return what is there to read, nothing at the end."""
+    """Return the available data, or nothing at the end."""
     try:
         return os.read(fd, CHUNK)
     except OSError:
@@ -251,30 +250,30 @@ def read(fd: int) -> bytes:
 
 
 def wait_for_input(milliseconds: int, fd: int = 0) -> bool:
-    """Tell whether there is something to read, the end included."""
+    """Return whether there is data to read, or the end."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(milliseconds))
 
 
-def tell_end(code: int, when: str, last_words: bytes) -> str:
-    """Say how a server ended, and what it said last."""
-    how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
-    lines = last_words.decode(errors="replace").splitlines()[-_LAST_LINES:]
+def describe_end(code: int, when: str, stderr_end: bytes) -> str:
+    """Describe how a server ended, with the end of its stderr."""
+    how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+    lines = stderr_end.decode(errors="replace").splitlines()[-_LAST_LINES:]
     if not lines:
         return f"{how} {when}"
     from mcp_launch import masking
 
-    # The host hands it on to a model.
+    # The host passes this on to a model.
     said = masking.mask_text(" / ".join(line.strip() for line in lines))
-    return f"{how} {when}; its last words: {said}"
+    return f"{how} {when}; the end of its stderr: {said}"
 
 
-def explain_early_end(server: str, code: int, last_words: bytes = b"") -> ServerFailed:
-    """Say that the server ended before it answered, and what it said last."""
+def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
+    """Return the error for a server that ended before it answered."""
     return ServerFailed(
-        f"{server} {tell_end(code, 'before it answered', last_words)}",
-        fix=f"see all that it said and was given: mcp-launch logs {server}; "
+        f"{server} {describe_end(code, 'before it answered', stderr_end)}",
+        fix=f"see its output and how it was started: mcp-launch logs {server}; "
         "or run its command by itself in its directory",
         exit_code=code,
     )

@@ -111,7 +111,7 @@ def test_the_last_output_of_a_server_that_dies_is_reported(runner: LaunchRunner)
 
     message = launch.answer()["error"]["message"]
 
-    assert "its last words: MCP server requires a host session id" in message
+    assert "the end of its stderr: MCP server requires a host session id" in message
 
 
 def test_a_server_that_dies_after_the_host_asked_is_reported(runner: LaunchRunner) -> None:
@@ -199,7 +199,7 @@ def test_a_server_that_dies_in_either_era_is_reported(runner: LaunchRunner) -> N
     assert launch.answer()["error"]["code"] == -32601
     launch.send(request("initialize", 7))
 
-    assert "its last words: what is initialize?" in launch.answer()["error"]["message"]
+    assert "the end of its stderr: what is initialize?" in launch.answer()["error"]["message"]
     assert launch.finish()[0] == 1
 
 
@@ -212,7 +212,7 @@ def test_a_server_that_dies_on_ended_input_is_reported_too(runner: LaunchRunner)
 
     answers = [json.loads(line) for line in out.splitlines()]
     assert [answer["id"] for answer in answers] == [1, 2]
-    assert "its last words: no database" in answers[0]["error"]["message"]
+    assert "the end of its stderr: no database" in answers[0]["error"]["message"]
     assert b"[mcp-launch] " in err
     assert code == 1
 

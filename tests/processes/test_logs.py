@@ -312,7 +312,7 @@ def test_logs_can_be_narrowed_to_a_server_or_a_session(runner: LaunchRunner) -> 
         assert "of old age" in str(launch.answer())
         launch.finish()
 
-    assert show().stdout.count("of old age") == 4  # said, and told as its last words
+    assert show().stdout.count("of old age") == 4  # on stderr, and quoted in the error
     assert show("a").stdout.count("of old age") == 2
     assert show("--session", "session-of-b").stdout == show("b").stdout
     launch_id = re.findall(r"launch (\w+)", show("b").stdout)[0]

@@ -159,7 +159,9 @@ def test_a_call_of_another_thread_never_reaches_the_server(
     sight = host.call("look", 9, meta=of(A))
 
     assert refused["id"] == 7
-    assert f"this call is of thread {B}, but this server serves thread {A}" in read_refusal(refused)
+    assert f"this call belongs to thread {B}, but this server serves thread {A}" in read_refusal(
+        refused
+    )
     assert f"serves thread {A}" in read_refusal(resource)
     assert "error" in resource
     assert methods(sight) == ["initialize", "notifications/initialized", "tools/call", "tools/call"]
@@ -266,7 +268,7 @@ def test_a_changed_session_is_refused_if_asked(claude: Callable[..., Claude]) ->
 
     for _ in range(2):
         refused = read_refusal(session.host.answer())
-        assert "of session s-2, but this server serves session s-1" in refused
+        assert "belongs to session s-2, but this server serves session s-1" in refused
     assert "result" in session.host.answer()
 
 
@@ -474,9 +476,9 @@ def test_a_call_in_flight_is_answered_with_how_the_server_died(runner: LaunchRun
 
     assert died["id"] == 2
     assert read_refusal(died) == (
-        "[mcp-launch] docs ended with exit code 7 while it was at work; its last words: "
+        "[mcp-launch] docs ended with exit code 7 while it was at work; the end of its stderr: "
         "about to die / of old age; tools/call was not answered "
-        "— fix: ask again; what it did so far may have had its effect"
+        "— fix: ask again; it may already have taken effect"
     )
     assert alive["calls"] == 1
 
@@ -523,7 +525,10 @@ def test_a_server_that_cannot_be_started_again_ends_the_launch(
 
     last = launch.answer()
     assert last["id"] == 2
-    assert "ended with exit code 1 before it answered; its last words: it has" in read_refusal(last)
+    assert (
+        "ended with exit code 1 before it answered; the end of its stderr: it has"
+        in read_refusal(last)
+    )
     assert launch.wait() == 1
 
 
@@ -565,7 +570,7 @@ def test_a_server_that_dies_instead_of_finishing_is_replaced_all_the_same(
 
     kill(first["pid"])
 
-    assert "was ended by signal 9" in read_refusal(host.answer())
+    assert "was killed by signal 9" in read_refusal(host.answer())
     second = host.answer()["result"]
     assert second["env"]["SESSION"] == "s-2"
     # Longer than the old one would have had: nobody's patience ends with the new one.

@@ -165,7 +165,7 @@ def _record_reads(recorder: Recorder) -> None:
 
     relay._read = read  # noqa: SLF001
     add_after(streams, "read", note_errors)
-    add_before(loop.Attendant, "_hear_signal", lambda wire: wakes.add(wire._wake))  # noqa: SLF001
+    add_before(loop.EventLoop, "_hear_signal", lambda wire: wakes.add(wire._wake))  # noqa: SLF001
     wrap_os(loop, read=read_signals)
 
 
@@ -286,8 +286,8 @@ def _record_pauses(recorder: Recorder) -> None:
             recorder.ended |= {"host", "lost"}
             recorder.add(">>", "host", "lost")
 
-    add_before(loop.Attendant, "watch", watch)
-    add_before(loop.Attendant, "unwatch", unwatch)
+    add_before(loop.EventLoop, "watch", watch)
+    add_before(loop.EventLoop, "unwatch", unwatch)
     add_before(relay.Relay, "_lose_host", lose_host)  # it calls the other, as does the start
     add_before(relay.Relay, "lose_host", lose_host)
 
@@ -317,10 +317,10 @@ def _record_timers(recorder: Recorder) -> None:
         if seconds:
             recorder.add("<<", "timer", "set", ["lease", seconds])
 
-    add_before(loop.Attendant, "set_alarm", set_alarm)
-    add_after(loop.Attendant, "set_alarm", follow)
-    add_before(loop.Attendant, "drop_alarm", drop_alarm)
-    add_before(loop.Attendant, "leave_soon", leave_soon)
+    add_before(loop.EventLoop, "set_alarm", set_alarm)
+    add_after(loop.EventLoop, "set_alarm", follow)
+    add_before(loop.EventLoop, "drop_alarm", drop_alarm)
+    add_before(loop.EventLoop, "leave_soon", leave_soon)
     add_before(kernel, "wake_after", wake_after)
 
 

@@ -208,7 +208,7 @@ def test_a_misdelivered_call_is_refused_and_names_both() -> None:
     refused = admit(calls, {"threadId": "t-2", "sessionId": "s-2"})
 
     assert isinstance(refused, Refused)
-    assert "this call is of thread t-2, but this server serves thread t-1" in refused.reason
+    assert "this call belongs to thread t-2, but this server serves thread t-1" in refused.reason
     assert calls.refusals == 1
     assert context_of(admit(calls, CODEX_META))["threadId"] == "t-1"
 

@@ -158,7 +158,7 @@ def test_another_directory_is_noted_or_handled_as_chosen(on_change: str, action:
     [
         (Binding("confirmed", "s", "t", ""), "thread t"),
         (Binding("confirmed", "s", None, ""), "session s"),
-        (Binding("unbound", None, None, ""), "no session that is known"),
+        (Binding("unbound", None, None, ""), "an unknown session"),
     ],
 )
 def test_a_binding_can_be_described(whom: Binding, text: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from random_json import make_random_message
 
 from mcp_launch import protocol
-from mcp_launch.broker.calls import Familiar
+from mcp_launch.broker.calls import MetaPattern
 from mcp_launch.protocol import json_edit, json_text, server_lines
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ TELLING = ("threadId", "sessionId")
 @many_messages
 @given(random=st.randoms(use_true_random=True))
 def test_what_is_taken_for_the_same_meta_tells_the_same(random: Random) -> None:
-    familiar = Familiar()
+    pattern = MetaPattern()
     learned: dict[str, Any] = {}
     for _ in range(MESSAGES):
         line = make_call_like_codex(random)
         start = protocol.find_usual_meta(line)
         assert start, line
-        end = familiar.match(line, start)
+        end = pattern.match(line, start)
         read = protocol.read_usual_meta(line, start)
         if end:
             assert read is not None, line
@@ -127,9 +127,9 @@ def test_what_is_taken_for_the_same_meta_tells_the_same(random: Random) -> None:
                     assert meta[name] == value, line
                 assert type(meta[name]) is type(value), line
         elif read is not None:
-            before = familiar.match(line, start)
-            familiar.learn(line, start, read[0], TELLING)
-            if familiar.match(line, start) and not before:
+            before = pattern.match(line, start)
+            pattern.learn(line, start, read[0], TELLING)
+            if pattern.match(line, start) and not before:
                 learned = read[0]
 
 
@@ -139,10 +139,10 @@ def test_a_meta_is_known_again_by_all_but_its_labels() -> None:
         b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"callId":"%b",'
         b'"x-codex-turn-metadata":{"thread_id":"t"},"threadId":"%b","progressToken":%d},"name":"x"}}\n'
     )
-    familiar = Familiar()
+    pattern = MetaPattern()
     first = line % (1, b"call-1", b"t", 1)
     meta = json.loads(first)["params"]["_meta"]
-    familiar.learn(first, protocol.find_usual_meta(first), meta, TELLING)
+    pattern.learn(first, protocol.find_usual_meta(first), meta, TELLING)
 
     for second, is_known in [
         (line % (22, b"call-22", b"t", 22), True),
@@ -154,7 +154,7 @@ def test_a_meta_is_known_again_by_all_but_its_labels() -> None:
         (line.replace(b":%d}", b":1.%d}") % (1, b"call-1", b"t", 1), False),
     ]:
         start = protocol.find_usual_meta(second)
-        assert bool(familiar.match(second, start)) == is_known, second
+        assert bool(pattern.match(second, start)) == is_known, second
 
 
 def test_a_host_that_never_repeats_itself_is_not_studied_for_ever(
@@ -167,13 +167,13 @@ def test_a_host_that_never_repeats_itself_is_not_studied_for_ever(
         return []
 
     monkeypatch.setattr(json_edit, "list_members", study)
-    familiar = Familiar()
+    pattern = MetaPattern()
     for number in range(100):
         line = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"a%d":{}}}}\n'
         line %= number
         start = protocol.find_usual_meta(line)
-        assert not familiar.match(line, start)
-        familiar.learn(line, start, json.loads(line)["params"]["_meta"], TELLING)
+        assert not pattern.match(line, start)
+        pattern.learn(line, start, json.loads(line)["params"]["_meta"], TELLING)
 
     assert len(studied) == 7
 

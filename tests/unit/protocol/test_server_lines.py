@@ -136,11 +136,11 @@ def test_where_nothing_is_judged_nothing_is_lost_when_whole_lines_are_wanted(
 def test_a_later_servers_question_is_shown_whole_even_where_nothing_is_judged() -> None:
     seen: list[bytes] = []
 
-    def heed(line: bytes) -> bytes:
+    def note_message(line: bytes) -> bytes:
         seen.append(line)
         return b"changed\n"
 
-    guard = StdoutGuard(lambda _line: None, heed, is_off=True)
+    guard = StdoutGuard(lambda _line: None, note_message, is_off=True)
     guard.is_successors = True
 
     assert guard.feed(b'{"id":1,') == b""
@@ -151,11 +151,11 @@ def test_a_later_servers_question_is_shown_whole_even_where_nothing_is_judged() 
 def test_an_answer_that_was_shown_is_noticed_though_its_line_has_no_end() -> None:
     seen: list[bytes] = []
 
-    def heed(line: bytes) -> bytes:
+    def note_message(line: bytes) -> bytes:
         seen.append(line)
         return line
 
-    guard = StdoutGuard(lambda _line: None, heed, is_off=True)
+    guard = StdoutGuard(lambda _line: None, note_message, is_off=True)
 
     assert guard.feed(b'{"id":1,"result":{}}') + guard.close() == b'{"id":1,"result":{}}'
     assert seen == [b'{"id":1,"result":{}}']
