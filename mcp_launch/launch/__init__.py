@@ -86,8 +86,8 @@ def _launch(arguments: list[str], launch: str) -> int:
     starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
     guardian = starter.begin(decided, pipes)
     # First the exec, then the imports: they would compete for the processors with the three forks
-    # that lead to it (measured: a quarter of a Python start later). While the server boots, there
-    # is time enough.
+    # that lead to it (measured: a quarter of a Python start later). The boot of the server leaves
+    # enough time for them.
     wait_for(guardian, decided)
     from mcp_launch import runtime
 
@@ -252,7 +252,7 @@ def _trace_context(found: Context) -> None:
         trace.note(
             f"{name}: none ({'; '.join(searched)})"
             if searched
-            else f"{name} {fact.value} from {fact.origin}"
+            else f"{name} {fact.value} ({fact.origin})"
         )
 
 
@@ -269,11 +269,11 @@ def _trace_kept_back(decided: Plan, passed: str) -> None:
 
 
 def _trace_plan(wanted: Profile, decided: Plan) -> None:
-    trace.note(f"cwd {decided.cwd.value or '(deleted)'} from {decided.cwd.origin}")
+    trace.note(f"cwd {decided.cwd.value or '(deleted)'} ({decided.cwd.origin})")
     if decided.place_note:
         trace.note(f"the server's directory is {decided.place_note}, not a project")
     for name, origin in decided.set_variables.items():
-        trace.note(f"sets {name} from {origin}")
+        trace.note(f"sets {name} ({origin})")
     for name in decided.unset_variables:
         trace.note(f"removes {name}: it belongs to another session")
     _trace_kept_back(decided, ",".join(wanted.pass_env))

@@ -79,10 +79,13 @@ def look_at_server(server: str, only: list[str], words: list[str], here: Situati
     if server in in_profiles or "" in in_profiles:
         return here._replace(arguments=["--server", server, *words])
     known = [*(item.name for item in survey.items), *in_profiles]
-    who = f"none of {', '.join(only)} has" if only else "no host and no profile has"
+    where = f"the files of {', '.join(only)}" if only else "any host's files or a profile"
+    problem = f'no server named "{server}" in {where}'
+    if survey.refusals:  # it may well be in there
+        refused = survey.refusals[0].error
+        raise UsageError(f"{problem}; {refused.problem}", fix=refused.fix)
     raise UsageError(
-        f"{who} a server {server}",
-        fix=f"{suggest(server, known)}mcp-launch wrap --dry-run lists those of all hosts",
+        problem, fix=f"{suggest(server, known)}mcp-launch wrap --dry-run lists those of all hosts"
     )
 
 

@@ -106,9 +106,7 @@ def test_nothing_of_ours_is_written_into_a_servers_answer(
     claude: Callable[..., Claude], tmp_path: Path
 ) -> None:
     session = claude("--env", "SESSION=session")
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     host.send(call("ask", 2, at_once=True))  # a question that nobody answers
     assert host.answer()["method"] == "sampling/createMessage"
     assert host.answer()["id"] == 2
@@ -130,9 +128,7 @@ def test_a_call_that_took_too_long_is_not_answered_again_at_length(
     claude: Callable[..., Claude], tmp_path: Path
 ) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=0.2))
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     flag = tmp_path / "go"
     host.send(call("wait", 2, path=str(flag), size=200_000))
     assert host.answer()["method"] == "notifications/message"
@@ -152,9 +148,7 @@ def test_an_answer_that_has_begun_may_end_before_its_server_is_replaced(
 ) -> None:
     run = with_constants(DRAIN_LIMIT=0.01, _LINE_LIMIT=20.0)
     session = claude("--env", "SESSION=session", "--trace", run=run)
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     flag = tmp_path / "go"
     host.send(call("slowly", 2, path=str(flag)))
     host.wait_for_output(20_000)
@@ -174,9 +168,7 @@ def test_an_answer_that_does_not_end_in_time_is_cut_and_not_followed_by_its_end(
 ) -> None:
     run = with_constants(DRAIN_LIMIT=0.01, _LINE_LIMIT=0.01)
     session = claude("--env", "SESSION=session", run=run)
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     flag = tmp_path / "go"
     host.send(call("slowly", 2, path=str(flag)))
     host.wait_for_output(20_000)
@@ -195,9 +187,7 @@ def test_a_batch_that_waits_for_the_next_server_is_answered_once(
     claude: Callable[..., Claude], tmp_path: Path
 ) -> None:
     session = claude("--env", "SESSION=session")
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     flag = tmp_path / "go"
     host.send(call("wait", 2, path=str(flag)))
     assert host.answer()["method"] == "notifications/message"

@@ -362,9 +362,9 @@ def test_the_trace_shows_origins_and_no_secret(runner: LaunchRunner) -> None:
 
     trace = launch.finish()[2].decode()
 
-    assert f"sets TOKEN from {runner.project}/.env" in trace
-    assert "sets MINE from the launcher's environment" in trace
-    assert f"cwd {runner.project} from inherited" in trace
+    assert f"sets TOKEN ({runner.project}/.env)" in trace
+    assert "sets MINE (the launcher's environment)" in trace
+    assert f"cwd {runner.project} (inherited)" in trace
     assert "s3cret" not in trace
 
 

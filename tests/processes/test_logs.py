@@ -74,7 +74,7 @@ def test_a_log_holds_what_hosts_hide(runner: LaunchRunner, logs: Path) -> None:
     told = read(logs)
     assert re.search(r"^[\d.]+ e to stderr$", told, re.MULTILINE)
     assert re.search(r"^[\d.]+ n noise$", told, re.MULTILINE)
-    assert re.search(r"^[\d.]+ t cwd .* from inherited$", told, re.MULTILINE)
+    assert re.search(r"^[\d.]+ t cwd .* \(inherited\)$", told, re.MULTILINE)
     assert re.search(r"^[\d.]+ t the host has closed our stdin$", told, re.MULTILINE)
 
 

@@ -276,9 +276,7 @@ def test_calls_in_flight_finish_before_the_server_is_replaced(
     claude: Callable[..., Claude], tmp_path: Path
 ) -> None:
     session = claude("--env", "SESSION=session")
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     flag = tmp_path / "go"
 
     host.send(call("wait", 2, path=str(flag)))
@@ -299,9 +297,7 @@ def test_a_call_that_takes_too_long_is_answered_with_an_error(
     claude: Callable[..., Claude], tmp_path: Path
 ) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=0.2))
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
 
     host.send(call("wait", 2, path=str(tmp_path / "never")))
     assert host.answer()["method"] == "notifications/message"
@@ -316,9 +312,7 @@ def test_a_call_that_takes_too_long_is_answered_with_an_error(
 
 def test_what_the_server_still_asks_the_host_is_taken_back(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session", run=with_constants(DRAIN_LIMIT=0.2))
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     host.send(call("ask", 2))
     assert host.answer() == {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage"}
 
@@ -343,9 +337,7 @@ def test_what_the_server_still_asks_the_host_is_taken_back(claude: Callable[...,
 
 def test_the_host_answers_the_old_server_while_it_finishes(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session")
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     host.send(call("ask", 2))
     host.answer()
 
@@ -359,9 +351,7 @@ def test_the_host_answers_the_old_server_while_it_finishes(claude: Callable[...,
 
 def test_what_is_in_force_is_said_again(claude: Callable[..., Claude]) -> None:
     session = claude("--env", "SESSION=session")
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     for number, (method, params) in enumerate(
         [
             ("logging/setLevel", {"level": "debug"}),
@@ -583,9 +573,7 @@ def test_a_call_that_is_cancelled_is_not_waited_for(
     claude: Callable[..., Claude], tmp_path: Path
 ) -> None:
     session = claude("--env", "SESSION=session")
-    host = session.host
-    host.initialize()
-    host.call("look")
+    host = session.begin()
     host.send(call("wait", 2, path=str(tmp_path / "never")))
     host.answer()
     session.switch("s-2")

@@ -64,6 +64,12 @@ class Claude:
         self._record.parent.mkdir(parents=True, exist_ok=True)
         self.switch("s-1")
 
+    def begin(self) -> Launch:
+        """Greet the server and call it once, so that it serves the session; return the launch."""
+        self.host.initialize()
+        self.host.call("look")
+        return self.host
+
     def switch(self, session: str) -> None:
         """Do what `/clear` does."""
         stat = Path(f"/proc/{self.host.pid}/stat").read_text(encoding="utf-8")

@@ -663,9 +663,14 @@ def test_a_server_of_a_profile_alone_is_found(command: EnvCommand) -> None:
 
 # server, host, what is said
 UNKNOWN = {
-    "a slip": ("dosc", "", "no host and no profile has a server dosc", "did you mean docs?"),
-    "a slip in a profile's": ("mien", "", "no host and no profile", "did you mean mine?"),
-    "another host's": ("docs", "claude", "none of claude has a server docs", "lists those"),
+    "a slip": ("dosc", "", 'no server named "dosc" in any host', "did you mean docs?"),
+    "a slip in a profile's": ("mien", "", 'no server named "mien"', "did you mean mine?"),
+    "another host's": (
+        "docs",
+        "claude",
+        'no server named "docs" in the files of claude',
+        "lists those",
+    ),
     "no such host": ("docs", "codx", "there is no host codx", "did you mean codex?"),
     "one that is not started": ("far", "", "it is a remote server", "a command"),
 }
@@ -683,6 +688,15 @@ def test_a_name_that_means_nothing_is_reported_with_what_is_near(
 
     assert problem in refused.value.problem
     assert fix in refused.value.fix
+
+
+def test_a_server_that_may_be_in_an_unreadable_file_is_reported_with_that_file(
+    command: EnvCommand,
+) -> None:
+    command.write(".mcp.json", "{")
+
+    with pytest.raises(UsageError, match=r'no server named "docs".*; .*\.mcp\.json'):
+        command.tell(server="docs")
 
 
 def test_a_file_that_cannot_be_read_does_not_hide_the_others(command: EnvCommand) -> None:
