@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "documents": {"protocol"},
     "config_files": {"documents", "launch", "masking", "state"},
     # What is known of a host's files; what is known of its identity is on the launch path.
-    "hosts.configuration": {"config_files", "documents"},
+    "hosts.configuration": {"config_files", "documents", "hosts"},
     "machine": OFF_PATH,
     "doctor": OFF_PATH | {"machine"},
     "commands": OFF_PATH | {"doctor", "machine", "runtime"},

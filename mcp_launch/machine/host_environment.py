@@ -14,7 +14,7 @@ from mcp_launch import hosts, masking
 from mcp_launch.config_files.host_config import File
 from mcp_launch.errors import FileRefused
 from mcp_launch.launch import environment
-from mcp_launch.values import is_same_directory
+from mcp_launch.values import expand_home, is_same_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,7 +185,7 @@ def spell_out(survey: Survey, item: Item, words: list[str]) -> list[str]:
     if not item.host.quirks.texts.expands_tilde:
         return spelled
     home = survey.site.home
-    return [home + word[1:] if word.startswith("~/") else word for word in spelled]
+    return [expand_home(word, home) if word.startswith("~/") else word for word in spelled]
 
 
 def is_solved(item: Item, text: str) -> bool:

@@ -26,7 +26,7 @@ from mcp_launch.launch.plan import Dotenv
 from mcp_launch.launch.profile import Profile
 from mcp_launch.machine import host_environment, preview_inputs
 from mcp_launch.machine.preview_inputs import NO_COMMAND, split
-from mcp_launch.values import Found, Missing
+from mcp_launch.values import Found, Missing, expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,8 +109,9 @@ class Preview:
         if wanted == "project_root":
             roots = map(context.find_project_root, places)
             return [root.value for root in roots if isinstance(root, Found)]
-        if wanted == "~" or wanted.startswith("~/"):
-            return [self.found.home + wanted[1:]]
+        wanted = expand_home(wanted, self.found.home)
+        if os.path.isabs(wanted):
+            return [wanted]
         return [os.path.join(place, wanted) for place in places] or [wanted]
 
     @property

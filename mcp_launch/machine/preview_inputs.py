@@ -16,6 +16,7 @@ from mcp_launch.launch import context, options, profile, profile_reader
 from mcp_launch.launch.context import Lineage
 from mcp_launch.machine import host_environment, nearby_session
 from mcp_launch.machine.survey import Survey, check_hosts, make_site
+from mcp_launch.values import expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -179,8 +180,8 @@ def list_places(survey: Survey, item: Item) -> list[str]:
         cwd = host_environment.expand(survey, item, cwd)
         if item.host.quirks.cwd == "absolute" and not os.path.isabs(cwd):
             return []  # relative to the directory of its daemon, which is unknown
-        if item.host.quirks.texts.expands_tilde and cwd.startswith("~"):
-            cwd = site.home + cwd[1:]
+        if item.host.quirks.texts.expands_tilde:
+            cwd = expand_home(cwd, site.home)
         return [os.path.join(project, cwd)]
     # Some hosts start all servers in one directory, but do not document which.
     return ["/", site.home, project] if item.host.starts_anywhere else [project]

@@ -37,7 +37,10 @@ _TORN_READS = 20
 _TORN_READ_INTERVAL = 0.001
 
 # Where an organisation keeps its settings.
-_MANAGED = {"darwin": "/Library/Application Support/ClaudeCode"}
+_MANAGED = {
+    "darwin": "/Library/Application Support/ClaudeCode",
+    "win32": "C:\\Program Files\\ClaudeCode",
+}
 
 
 class _ClaudeCallers(Callers):
@@ -140,13 +143,18 @@ def _find_config_directory(sighting: Sighting) -> str:
     return moved or find_home_directory(sighting.environ) + "/.claude"
 
 
+def find_managed_directory(platform: str) -> str:
+    """Return the directory of an organisation's files."""
+    return _MANAGED.get(platform, "/etc/claude-code")
+
+
 def _list_settings(sighting: Sighting) -> tuple[str, ...]:
     """Return the files whose `env` Claude Code adds to its own environment."""
     moved = sighting.environ.get("CLAUDE_CONFIG_DIR")
     return (
         f"{moved or find_home_directory(sighting.environ)}/.claude.json",
         f"{_find_config_directory(sighting)}/settings.json",
-        f"{_MANAGED.get(sys.platform, '/etc/claude-code')}/managed-settings.json",
+        f"{find_managed_directory(sys.platform)}/managed-settings.json",
     )
 
 

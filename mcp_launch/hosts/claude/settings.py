@@ -21,16 +21,12 @@ from mcp_launch.config_files.host_config import (
 from mcp_launch.documents import jsonc
 from mcp_launch.documents.positions import Unreadable
 from mcp_launch.errors import FileRefused, LaunchError
+from mcp_launch.hosts.claude import find_managed_directory
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.host_config import Source, State
     from mcp_launch.config_files.site import Site
     from mcp_launch.documents.positions import Path
-
-_MANAGED = {
-    "darwin": "/Library/Application Support/ClaudeCode",
-    "win32": "C:\\Program Files\\ClaudeCode",
-}
 
 _REJECTED = "disabledMcpjsonServers"
 
@@ -44,7 +40,7 @@ def find_own(site: Site) -> File:
 
 def find_managed(site: Site) -> str:
     """Return the directory of an organisation's files."""
-    return _MANAGED.get(site.platform, "/etc/claude-code")
+    return find_managed_directory(site.platform)
 
 
 def list_managed_settings(site: Site) -> list[str]:
