@@ -1,10 +1,11 @@
 """Figures of the launcher beside a bare server, from one run, as ratios.
 
-    python tests/benchmark/run.py [--quick]
+    python tests/benchmark/run.py [--quick] [--before CHECKOUT]
 
 Installs this checkout, compiled, into a fresh virtual environment, so that what is
-measured is what a user runs. Prints medians; times on one machine mean nothing on
-another, so every figure is in units of something measured beside it.
+measured is what a user runs; and another checkout beside it, to compare with. Prints
+medians; times on one machine mean nothing on another, so every figure is in units of
+something measured beside it.
 
 Runs under the name of Codex, so that a call has an identity and is judged by it.
 """
@@ -35,6 +36,9 @@ RELAY = str(HERE / "minimal_relay.py")
 
 # What a result of "bulk" is long.
 BULK = 2 * (1 << 20)
+
+# What a long call is long.
+LONG = 100_000_000
 
 THREAD = "019a0000-0000-7000-8000-000000000000"
 
@@ -79,6 +83,11 @@ def make_call(meta: dict[str, object]) -> bytes:
 
 PING = make_line("ping")
 BULK_CALL = make_line("bulk")
+LONG_CALLS = {
+    "one string": b'"%b"' % (b"x" * LONG),
+    "one string with escapes": b'"%b"'
+    % (b'a \\"line\\" of a file that is long enough\\n' * (LONG // 40)),
+}
 ROUND_TRIPS = {
     "no call": PING,
     "a call with a short _meta": make_call(CLAUDE_META),
@@ -114,7 +123,9 @@ class Connection:
     def ask(self, line: bytes) -> bytes:
         """Return the answer's line."""
         stdin, stdout = _streams(self.process)
-        os.write(stdin.fileno(), line)
+        view = memoryview(line)
+        while view:
+            view = view[os.write(stdin.fileno(), view) :]
         answer = b""
         while not answer.endswith(b"\n"):
             part = os.read(stdout.fileno(), 1 << 20)
@@ -133,13 +144,13 @@ class Connection:
 class Bench:
     """Everything is started in one place, with one environment."""
 
-    def __init__(self, directory: Path, *, quick: bool) -> None:
+    def __init__(self, directory: Path, before: Path | None, *, quick: bool) -> None:
         self.directory = directory
         self.quick = quick
         self.project = directory / "project"
         (self.project / ".git").mkdir(parents=True)
         (self.project / ".env.mcp").touch()  # envmcp will not start without one
-        self.python = self._install()
+        self.python = self._install(ROOT, "venv")
         self.environ = {
             "PATH": f"{self.python.parent}:{os.environ['PATH']}",
             "HOME": str(directory / "home"),
@@ -152,6 +163,9 @@ class Bench:
             "direct": [launcher, "run", "--direct", "--"],
             "minimal relay": [str(self.python), "-S", "-E", RELAY],
         }
+        if before is not None:
+            other = str(self._install(before, "before").parent / "mcp-launch")
+            self.behind |= {"before": [other, "run", "--"]}
         path = self.environ["PATH"]
         self.behind |= {
             name: words for name, words in PEERS.items() if shutil.which(words[0], path=path)
@@ -169,13 +183,13 @@ class Bench:
         words = self.profiled if name == "profiled" else self.behind[name]
         return Connection([*words, *self.server], str(self.project), self.environ)
 
-    def _install(self) -> Path:
-        venv.create(self.directory / "venv", with_pip=True)
-        python = self.directory / "venv" / "bin" / "python"
+    def _install(self, checkout: Path, name: str) -> Path:
+        venv.create(self.directory / name, with_pip=True)
+        python = self.directory / name / "bin" / "python"
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         # A current pip, as pipx and uv have it: an old one writes a script that imports
         # `re` before it imports us, for two thirds of a Python start.
-        for what in (["--upgrade", "pip"], ["--compile", str(ROOT)]):
+        for what in (["--upgrade", "pip"], ["--compile", str(checkout)]):
             pip = [str(python), "-m", "pip", "install", "--quiet", *what]
             subprocess.run(pip, check=True, env=environ, stderr=subprocess.DEVNULL)
         return python
@@ -185,16 +199,18 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--before", type=Path, help="another checkout, measured in the same run")
     parser.add_argument("--as-codex", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.as_codex is None:
         run_as_codex()
     else:
-        bench = Bench(options.as_codex, quick=options.quick)
+        bench = Bench(options.as_codex, options.before, quick=options.quick)
         say(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores\n")
         measure_start(bench)
         measure_round_trip(bench)
         measure_bulk(bench)
+        measure_long_calls(bench)
         measure_memory(bench)
         measure_looking(bench)
 
@@ -305,10 +321,32 @@ def measure_bulk(bench: Bench) -> None:
             say(f"  {name:14} {middle['bare'] / middle[name]:5.2f} of bare")
 
 
+def measure_long_calls(bench: Bench) -> None:
+    """Time calls of 100 MB in one line, and look at the most memory that they took."""
+    rounds = 1 if bench.quick else 5
+    for kind, text in LONG_CALLS.items():
+        line = make_call(CODEX_META).replace(b'{"n":1}', b'{"text":%b}' % text)
+        say(f"\na call of {len(line) // 1_000_000} MB, {kind}")
+        for name in ("bare", "minimal relay", "guarded", "before"):
+            if name in bench.behind:
+                times = []
+                for _ in range(rounds):
+                    connection = bench.connect(name)
+                    connection.ask(make_line("initialize"))
+                    started = time.perf_counter()
+                    connection.ask(line)
+                    times.append(time.perf_counter() - started)
+                    most = _read_peak(connection.process.pid)
+                    connection.close()
+                say(f"  {name:14} {statistics.median(times):5.2f} s, {most / 1024:4.0f} MB")
+
+
 def measure_memory(bench: Bench) -> None:
     """Count what launcher, keeper and guardian have for themselves, and share with each other."""
     say("\nmemory of launcher, keeper and guardian together")
-    for name in ("guarded", "direct"):
+    for name in ("guarded", "direct", "before"):
+        if name not in bench.behind:
+            continue
         connection = bench.connect(name)
         for _ in range(1000):
             connection.ask(PING)
@@ -367,6 +405,11 @@ def _time_first_answer(bench: Bench, name: str) -> float:
     elapsed = time.perf_counter() - started
     connection.close()
     return elapsed
+
+
+def _read_peak(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0])  # KiB
 
 
 def _only_child(pid: int) -> int:
