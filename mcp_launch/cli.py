@@ -1,4 +1,4 @@
-"""The full command line: every command except `run`, which has its own path in `__main__`."""
+"""The full command line: every command except `run`, which `mcp_launch.main` starts itself."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _options(
 )
 def _run() -> None:
     """Start a server: mcp-launch run [OPTIONS] [--] COMMAND [ARGS...]."""
-    # __main__ handles every `run` itself, except on systems without fork.
+    # `mcp_launch.main` handles every `run` itself, except on systems without fork.
     raise LaunchError(
         "`mcp-launch run` cannot guarantee that a server's processes end on this system",
         fix="run it on Linux, on macOS or in WSL, or remove it from the entry on this machine",

@@ -23,7 +23,7 @@ TOO_HEAVY += ["hashlib", "tomllib", "dotenv", "packaging", "psutil", "rich", "to
 LAUNCH_AND_LIST_WHAT_IT_IMPORTED = """
 import sys
 before = set(sys.modules)
-from mcp_launch.__main__ import main
+from mcp_launch import main
 code = main(["run", *sys.argv[1:]])
 print(*set(sys.modules) - before, file=sys.stderr)
 sys.exit(code)
@@ -90,10 +90,11 @@ def test_launching_imports_the_launch_path(imported: set[str]) -> None:
 BUDGET = 36
 READ_BELOW_CODEX = {
     "mcp_launch",
-    "mcp_launch.__main__",
     "mcp_launch.broker",
-    "mcp_launch.broker.calls",
-    "mcp_launch.broker.replacement",
+    "mcp_launch.broker.backend",
+    "mcp_launch.broker.commands",
+    "mcp_launch.broker.connection",
+    "mcp_launch.broker.host_requests",
     "mcp_launch.broker.routing",
     "mcp_launch.broker.server_messages",
     "mcp_launch.errors",
@@ -109,10 +110,10 @@ READ_BELOW_CODEX = {
     "mcp_launch.protocol.json_edit",
     "mcp_launch.protocol.json_text",
     "mcp_launch.protocol.requests",
-    "mcp_launch.protocol.server_lines",
+    "mcp_launch.protocol.framing",
     "mcp_launch.runtime",
     "mcp_launch.runtime.loop",
-    "mcp_launch.runtime.relay",
+    "mcp_launch.runtime.supervisor",
     "mcp_launch.runtime.streams",
     "mcp_launch.state",
     "mcp_launch.state.launch_log",
@@ -123,7 +124,6 @@ READ_BELOW_CODEX = {
     "mcp_launch.system.kernel",
     "mcp_launch.system.linux",
     "mcp_launch.system.spawn",
-    "mcp_launch.trace",
     "mcp_launch.values",
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mcp_launch"
 
-MODULES = ["cli.py", "errors.py", "masking.py", "trace.py", "values.py"]
+MODULES = ["__init__.py", "__main__.py", "cli.py", "errors.py", "masking.py", "values.py"]
 PACKAGES = [
     "broker",
     "commands",

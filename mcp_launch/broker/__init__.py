@@ -1,301 +1,397 @@
-"""Pass messages between the host and the server, one at a time.
+"""Connects hosts to servers: events go in as method calls, commands come out; no I/O, no clock.
 
-A line from the host is held until it is complete, because its session decides whether it
-may pass. A line that is not a message passes unchanged, unless a server with another
-parser might find a message in it.
+A request takes one path: line → message → backend → caller → admission → policies → open
+requests. Its answer takes one path back. The runtime sets `now` before each event.
+
+`Broker` is one class in four modules, each on top of the one before: `connection` has the
+parties and what we send ourselves, `host_requests` the way to a server, `server_messages` the
+way back and the end, this one the events and the replacement of servers. It holds any number
+of hosts and servers; a launch has one of each so far.
 """
 
 from __future__ import annotations
 
-from mcp_launch import protocol, trace
-from mcp_launch.broker.calls import ACTING, KEY, Refused
-from mcp_launch.broker.replacement import Replacement
-from mcp_launch.broker.server_messages import Roots, ServerMessages
-from mcp_launch.protocol import json_edit
-from mcp_launch.protocol.requests import Ledger, Opening
-from mcp_launch.system import kernel
+from mcp_launch import protocol
+from mcp_launch.broker import commands as do
+from mcp_launch.broker.backend import Backend
+from mcp_launch.broker.commands import SendToHost
+from mcp_launch.broker.connection import HostConnection
+from mcp_launch.broker.host_requests import CALL
+from mcp_launch.broker.server_messages import ServerMessages
+from mcp_launch.errors import LaunchError, ServerFailed
+from mcp_launch.protocol.framing import StdoutGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from mcp_launch.broker.commands import Settings
+    from mcp_launch.broker.routing import Served
 
-    from mcp_launch.broker.calls import Calls
-    from mcp_launch.errors import LaunchError
-    from mcp_launch.launch.context import Context
-    from mcp_launch.launch.plan import Plan
-    from mcp_launch.protocol.json_text import Json, Message
-    from mcp_launch.runtime.relay import Relay
-    from mcp_launch.state.leases import Lease
-    from mcp_launch.system.guardian import Guardian
-    from mcp_launch.system.spawn import Pipes
+# How long to wait for the end of a server that has closed its stdin or stdout.
+_DYING = 0.5
 
-# How long to wait before writing the lease, so that one write covers several changes.
-_SOON = 0.25
+# How long a server may take to exit after the end of its input, counted from its last sign of
+# work. The specification asks for a wait but names no number; its SDKs wait this long.
+INPUT_ENDED_GRACE = 2.0
 
-# The first byte of a line that may be a message. The last one starts a byte order mark.
-_BEGINNINGS = {b"{", b"[", b"", b"\xef"}
+# How long a server may keep answering after the end of its input, if the host still reads.
+_GRACE_LIMIT = 30.0
 
-# The members of a message. Go's JSON parser ignores their case.
-_MEMBERS = {"jsonrpc", "id", "method", "params", "result", "error"}
+# When to exit after a signal, even if the guardian is still busy: Claude Code kills after
+# 500 ms, and exiting before that keeps its log clean.
+LEAVE_AFTER = 0.45
 
-# How many refused calls are remembered, in case the host cancels one.
-_REFUSED_LIMIT = 64
+# A server that dies more often than this within the span is not restarted.
+DEATHS_LIMIT = 3
+DEATHS_SPAN = 60.0
 
 
-class Connection:
-    """The connection from the host: receives its data and relays the messages that may pass."""
+class Broker(ServerMessages):
+    """The connections, the backends, and the events of both."""
 
-    def __init__(
-        self,
-        relay: Relay,
-        calls: Calls,
-        lease: Lease,
-        decide: Callable[[Context], Plan],
-        start: Callable[[Plan], tuple[Guardian, Pipes]],
-    ) -> None:
-        self.relay = relay
-        self.calls = calls
-        self.opening = Opening()
-        self.ledger = Ledger()
-        self.roots = Roots(self)
-        self.replacement = Replacement(self, decide, start)
-        self.server_messages = ServerMessages(self)
-        self._lease = lease
-        self._asked = self.ledger.asked
-        self._has_news = False
-        self._parts: list[bytes] = []  # the beginning of a line from the host
-        self._is_passing = False  # the beginning of a line that is not a message has passed
-        self._refused: dict[bytes, None] = {}
+    def __init__(self, settings: Settings, served: Served) -> None:
+        super().__init__(settings, served)
+        self._deaths: list[float] = []
+        self._is_strict = settings.stdout == "strict"
+        self._grace_limit = 0.0
 
-    def recognise(self, data: bytes) -> bytes:
-        """Return the bytes for the server if this is one complete call that needs no check.
+    def connect(self, name: str) -> None:
+        """Add a host."""
+        self.connections[name] = HostConnection(name)
 
-        Return nothing for anything else, which `take_data` must handle.
-        """
-        start = protocol.find_usual_meta(data)
-        if not start or self.replacement.is_away or self.roots.is_due:
-            return b""
-        if self._parts or self._is_passing:
-            return b""  # the end of another line
-        context = self.calls.recognise(data, start)
-        if not context:
-            return b""
-        key = protocol.read_usual_id(data, start)
-        self._asked[key] = ("tools/call", data)
-        if not self._has_news:
-            self.note_news()
-        return b"".join((data[: start + 1], KEY.quoted, context, b",", data[start + 1 :]))
-
-    def take_data(self, data: bytes) -> None:
-        """Handle data from the host, however it is split into chunks."""
-        if data.find(b"\n") == len(data) - 1 and not self._parts and not self._is_passing:
-            self.take(data)
-            return
-        start = 0
-        while (end := data.find(b"\n", start) + 1) > 0:
-            self._parts.append(data[start:end])
-            start = end
-            self.take_rest()
-        if start < len(data):
-            self._hold(data[start:])
-
-    def take_rest(self) -> None:
-        """Handle the line held so far: it is complete, or the host has closed its end."""
-        line, self._parts = b"".join(self._parts), []
-        was_passing, self._is_passing = self._is_passing, False
-        if was_passing and not protocol.may_hide_a_message(line):
-            self._pass(line)
-        elif line:
-            if was_passing:
-                self._pass(b"\n")  # end the part that has passed
-            self.take(line)
-
-    def take(self, line: bytes) -> None:
-        """Handle one line."""
-        if protocol.has_stray_return(line):
-            joined = json_edit.join_line(line)
-            line = joined if json_edit.list_values(joined) else line
-        # Without the word "method" there is none, unless one of its letters is escaped.
-        if protocol.has_no_method(line):
-            self._take_answer(line)
-            return
-        said = protocol.look(line)
-        if isinstance(said, dict) and _is_ambiguous(said):
-            text = "[mcp-launch] not delivered: members of this message are capitalised wrongly"
-            request_id = json_edit.read_raw(line, "id")
-            self.relay.say(protocol.make_error(request_id, protocol.INVALID_REQUEST, text))
-        elif not isinstance(said, dict) or not isinstance(said.get("method"), str):
-            self._take_oddity(said, line)
-        elif self.replacement.is_away:
-            self.replacement.take(said, line)
-        else:
-            self._take_request(said, line)
-
-    def _hold(self, part: bytes) -> None:
-        """Keep the beginning of a line, unless the line cannot be a message."""
-        if not self._parts and not self._is_passing:
-            self._is_passing = part.lstrip(b" \t\r")[:1] not in _BEGINNINGS
-        if self._is_passing and not self._parts and b"{" not in part:
-            self._pass(part)
-        else:
-            self._parts.append(part)
-
-    def _pass(self, data: bytes) -> None:
-        if self.replacement.is_away:
-            self.replacement.take(None, data)
-        else:
-            self.relay.deliver(data)
-
-    def _take_oddity(self, said: Json, line: bytes) -> None:
-        if isinstance(said, dict):
-            self._take_answer(line)
-            return
-        # A batch (2025-03-26), or several messages in one line, which some servers accept.
-        parts = json_edit.list_elements(line) if said is not None else json_edit.list_values(line)
-        messages = [protocol.look(part) for part in parts]
-        if not parts and protocol.may_hide_a_message(line):
-            text = "[mcp-launch] not delivered: this line cannot be read as JSON"
-            self.relay.say(protocol.make_error(b"null", protocol.PARSE_ERROR, text))
-            return
-        pairs = zip(messages, parts, strict=True)
-        is_judged = any(_concerns_us(one) or _is_unreadable(one, part) for one, part in pairs)
-        if is_judged or self.replacement.is_away:
-            for part in parts:
-                self.take(part)  # each call is checked, and waits if it must
-            return
-        for one, part in zip(messages, parts, strict=True):
-            if isinstance(one, dict) and protocol.is_request(one):
-                self.ledger.note_request(one, part)
-        self._pass(line)
-
-    def _take_request(self, said: Message, line: bytes) -> None:
-        is_call = said["method"] == "tools/call"
-        if is_call and self.roots.is_due and self.roots.hold_call(line):
-            return
-        verdict = self.calls.admit(said, line)
-        if isinstance(verdict, bytes):
-            if said.get("id") is None:
-                self._take_notification(said, verdict)
-                return
-            self.ledger.note_request(said, line)
-            if self.calls.has_changed:
-                self._publish_change()  # first: a launch below this one may read it at once
-            self.relay.deliver(verdict)
-            if is_call:
-                self.note_news()
-            elif said["method"] == "tools/list":
-                self.server_messages.wait_as_needed()
-            if not self.opening.is_over or said["method"] == "initialize":
-                self.opening.hear_host(said, line)
-            return
-        refused = verdict.reason if isinstance(verdict, Refused) else None
-        if not isinstance(verdict, Refused):
-            refused = self.replacement.replace(verdict, line)
-        if refused is not None:
-            self._refuse(said, line, refused)
-
-    def _publish_change(self) -> None:
-        self.calls.has_changed = False
-        self._has_news = True
-        self.write_lease()
-
-    def _refuse(self, said: Message, line: bytes, reason: str) -> None:
-        self.note_news()
-        request_id = said.get("id")
-        if request_id is None:
-            return  # a notification has no answer
-        self._refused[protocol.spell(request_id)] = None
-        if len(self._refused) > _REFUSED_LIMIT:
-            del self._refused[next(iter(self._refused))]
-        self.relay.say(protocol.make_refusal(line, f"[mcp-launch] {reason}"))
-
-    def _take_notification(self, said: Message, line: bytes) -> None:
-        method = said["method"]
-        if method == "notifications/cancelled":
-            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
-            if key in self._refused:
-                del self._refused[key]
-                return
-            was_asked = self.ledger.note_answer(key) is not None  # no answer will come
-            self.server_messages.wait_as_needed()
-            if self.replacement.generation and not was_asked:
-                return  # the server that got the request has answered, or is gone
-        self.relay.deliver(line)
-        if method == "notifications/initialized":
-            self.opening.initialized = line
-            self.roots.expect()
-        elif method == "notifications/roots/list_changed":
-            self.roots.expect()
-
-    def _take_answer(self, line: bytes) -> None:
-        replacement = self.replacement
-        if not (self.ledger.wanted or self.roots.is_asking or replacement.generation):
-            self._pass(line)
-            return
-        said = protocol.look(line)
-        if not isinstance(said, dict) or not protocol.is_answer(said):
-            self._pass(line)
-            return
-        key = protocol.spell(said["id"])
-        if self.roots.hear_own(key, said):
-            return
-        wanted = self.ledger.note_reply(key)
-        if wanted is None and replacement.generation and key:
-            trace.note("an answer to a server that is gone was dropped")
-            return
-        if wanted is not None:
-            method, raw_id, own = wanted
-            line = json_edit.replace(line, raw_id, "id") if own != key else line
-            if method == "roots/list":
-                self.roots.hear(said)
-        if replacement.is_away:
-            replacement.take(said, line)
-        else:
-            self.relay.deliver(line)
-
-    def note_news(self) -> None:
-        """Schedule a write of the lease; it covers everything that happens until then."""
-        if not self._has_news:
-            self._has_news = True
-            kernel.wake_after(_SOON)
-
-    def write_lease(self) -> None:
-        """Write the lease if anything has changed."""
-        if not self._has_news:
-            return
-        self._has_news = False
-        self._lease.write(
-            **self.calls.describe(),
-            opened_with=self.opening.era,
-            noise=self.relay.guard.noise_count,
-            restarts=self.replacement.generation,
-            roots=self.roots.paths,
+    def open_backend(self, name: str, served: Served) -> Backend:
+        """Add a backend, in which a server can run."""
+        backend = self.backends[name] = Backend(name, served, self.out)
+        backend.lines = StdoutGuard(
+            backend,
+            self._divert,
+            self._note_message,
+            self._note_long_message,
+            is_off=self.settings.stdout == "off",
         )
+        for each in self.backends.values():
+            each.has_neighbours = len(self.backends) > 1
+            each.wait_as_needed()
+        return backend
 
-    def leave_to(self, error: LaunchError) -> None:
-        """Store the unanswered requests and the beginning of a line in the error."""
-        unfinished = [line for _, line in self.ledger.list_unfinished()]
-        error.pending = unfinished + self.replacement.list_waiting()
-        error.unfinished = b"".join(self._parts)
+    def host_said(self, name: str, data: bytes) -> None:
+        """Handle data from a host, however it is split into chunks."""
+        connection = self.connections[name]
+        if not connection.lines.is_midway and self.failure is None:
+            # By far the most common: one line, whole, and most often a call like the last.
+            meta_at = connection.pattern.match(data)
+            if meta_at and len(self.backends) == 1:
+                self._take_request(connection, CALL, data, meta_at)
+                return
+            if data.find(b"\n") == len(data) - 1:
+                self.take_line(connection, data)
+                return
+        for is_judged, part in connection.lines.feed(data):
+            self._take_part(connection, part, is_judged=is_judged)
 
+    def host_closed(self, name: str) -> None:
+        """Note that a host has closed our stdin."""
+        connection = self.connections[name]
+        self.note("the host has closed our stdin")
+        for is_judged, part in connection.lines.close():
+            self._take_part(connection, part, is_judged=is_judged)
+        self._end_input(connection)
 
-def _concerns_us(said: Json) -> bool:
-    """Return whether a message has to be checked."""
-    if not isinstance(said, dict):
-        return False
-    has_meta = protocol.get_member(said, "params", "_meta") is not None
-    return str(said.get("method")) in ACTING or has_meta
+    def _take_part(self, connection: HostConnection, part: bytes, *, is_judged: bool) -> None:
+        if self.phase in {"failed", "finished"}:
+            self.answer_with_failure(connection, part)
+        elif is_judged:
+            self.take_line(connection, part)
+        else:
+            self.pass_on(connection, part)
 
+    def host_lost(self) -> None:
+        """Note that the host has ended, even if another process still holds our stdin open."""
+        self.note("the host has ended")
+        self._host_is_lost = True
+        self.enter("ending")
+        for connection in self.connections.values():
+            self._end_input(connection)
 
-def _is_ambiguous(said: Message) -> bool:
-    """Return whether a server that ignores case may read a member that we do not."""
-    if any(name not in _MEMBERS and name.casefold() in _MEMBERS for name in said):
+    def reader_lost(self, name: str) -> None:
+        """Note that a host has stopped reading."""
+        connection = self.connections[name]
+        self._lose_reader(connection)
+        for backend in self.backends.values():
+            if all(self.connections[host].reader_is_lost for host in backend.connections):
+                self.out.append(do.CloseOutput(backend.name))
+        if connection.input_is_lost:
+            self._end_input(connection)
+
+    def _lose_reader(self, connection: HostConnection) -> None:
+        connection.reader_is_lost = True
+        if all(one.reader_is_lost for one in self.connections.values()):
+            self.enter("ending")
+
+    def bytes_moved(self) -> None:
+        """Note that a slow reader has read something."""
+        if self._grace_limit:
+            self._extend_grace()
+
+    def signal_received(self, number: int) -> None:
+        """Pass a signal on to the servers, and leave soon."""
+        self.note(f"signal {number}: passed on to the server")
+        for backend in self.backends.values():
+            self.out.append(do.SignalServer(backend.name, number))
+        if not self.signalled:
+            self.signalled = number
+            self.enter("ending")
+            self.out.append(do.SetTimer("leave", LEAVE_AFTER))
+
+    def _end_input(self, connection: HostConnection) -> None:
+        connection.input_has_ended = True
+        if not self._grace_limit and (self.input_has_ended or self._host_is_lost):
+            self._grace_limit = self.now + _GRACE_LIMIT
+            self._extend_grace()
+        if self.phase == "failed":
+            self.finish()
+            return
+        for backend in self.backends.values():
+            if self._host_is_lost or (backend.is_ready and self.has_no_more_input(backend)):
+                self.out.append(do.CloseInput(backend.name))
+
+    def _extend_grace(self) -> None:
+        seconds = min(INPUT_ENDED_GRACE, self._grace_limit - self.now)
+        self.out.append(do.SetTimer("grace", max(0.0, seconds)))
+
+    def server_started(self, name: str) -> None:
+        """Note that a server runs."""
+        backend = self.backends[name]
+        handshake = self._first(backend).handshake
+        self._end_unfinished_line(backend)
+        backend.note_start(handshake, self.make_id)
+        if backend.generation:
+            self.schedule_lease_write()
+            if self._grace_limit:
+                self._extend_grace()
+            if not handshake.greeting:
+                self._complete_handover(backend)
+        else:
+            self._flush(backend)
+
+    def server_start_failed(self, name: str, error: LaunchError) -> None:
+        """Note that a server could not be started."""
+        backend = self.backends[name]
+        backend.state = "failed"
+        self.failure = error
+        self.leave(backend)
+
+    def server_said(self, name: str, data: bytes) -> None:
+        """Handle data from a server's stdout."""
+        backend = self.backends[name]
+        if self._grace_limit and not self._host_is_lost:
+            self._extend_grace()
+        self._is_reading = True
+        if self._is_strict or self.failure is not None:
+            passed = self._sort(backend, data)
+        else:
+            passed = backend.lines.feed(data)
+        self._is_reading = False
+        if passed:
+            self.out.append(SendToHost((backend.connections or [*self.connections])[0], passed))
+        if self._has_unsent:
+            self._send_unsent(backend)
+        if backend.state == "ready":
+            return
+        if backend.greeting_was_answered:
+            backend.greeting_was_answered = False
+            if backend.greeting_was_refused:
+                self._give_up(backend)
+            else:
+                self._complete_handover(backend)
+        if backend.state == "draining":
+            self.end_if_drained(backend)
+
+    def server_closed_output(self, name: str) -> None:
+        """Note that a server has closed its stdout."""
+        backend = self.backends[name]
+        connection = self._first(backend)
+        backend.output_has_ended = True
+        self._is_reading = True
+        rest = backend.lines.close()
+        self._is_reading = False
+        self.send_to_host(connection, rest)
+        if backend.lines.end_line() or (rest and not rest.endswith(b"\n")):
+            backend.owes_newline = True
+        self._send_unsent(backend)
+        if connection.handshake.is_over:
+            self.out.append(do.SetTimer(f"output {name}", _DYING))
+
+    def server_closed_input(self, name: str) -> None:
+        """Note that a server has closed its stdin.
+
+        If it is dying, the next server gets the rest. If not, the host notices as it would
+        without us. A server that has not answered yet is an exception: the host then gets
+        the reason.
+        """
+        backend = self.backends[name]
+        connection = self._first(backend)
+        backend.input_is_broken = True
+        if self.has_no_more_input(backend):
+            return
+        self.out.append(do.ResumeHost(connection.name))
+        if not connection.handshake.is_over:
+            return
+        if backend.state in {"ready", "holding"}:
+            backend.state = "lost"
+        self.out.append(do.SetTimer(f"input {name}", _DYING))
+
+    def server_exited(self, name: str, code: int) -> None:
+        """Note the exit code; processes that the server started may still run."""
+        self.backends[name].exit_code = code
+
+    def server_gone(self, name: str, unread: bytes, stderr_end: bytes) -> None:
+        """Note that all processes of a server are gone; start another server, or leave."""
+        backend = self.backends[name]
+        state = backend.state
+        what_happened = self.explain_end(backend, stderr_end)
+        backend.note_gone()
+        if self.phase in {"failed", "finished"}:
+            self.finish()
+        elif self.phase == "ending" or not self._follow_up(backend, state, what_happened, unread):
+            self.leave(backend, stderr_end, unread)
+
+    def _follow_up(self, backend: Backend, state: str, what_happened: str, unread: bytes) -> bool:
+        """Start the next server, now that the last one is gone; False if none is started."""
+        connection = self._first(backend)
+        if connection.input_is_lost:
+            self.requeue(backend, unread)
+            self._answer_everything(backend, what_happened)
+            return False  # the host's messages could not reach another server
+        is_planned = state in {"draining", "ending"}
+        if not connection.handshake.is_ready:
+            if not is_planned:
+                return self._fall_back_to_initialize(backend, what_happened, unread)
+            if backend.list_open():
+                return False
+        self.note(f"the server {what_happened}")
+        self.requeue(backend, unread)
+        self._close_open_requests(backend, what_happened)
+        has_ended_well = self.has_no_more_input(backend) and not backend.list_waiting()
+        if not is_planned and (has_ended_well or not self._may_restart()):
+            return False
+        self._start_next(backend)
         return True
-    params = said.get("params")
-    names = params if isinstance(params, dict) else ()
-    return any(name != "_meta" and name.casefold() == "_meta" for name in names)
+
+    def _fall_back_to_initialize(self, backend: Backend, what_happened: str, unread: bytes) -> bool:
+        """Refuse `server/discover` for a server that died of it; False if it did not."""
+        connection = self._first(backend)
+        if backend.generation or self.has_no_more_input(backend) or self.settings.restart == "off":
+            return False
+        self.requeue(backend, unread)  # what it has not read cannot have killed it
+        # Notifications mean nothing before `initialize`.
+        backend.queue = backend.list_waiting()
+        unread_keys = {protocol.read_key(line) or b"" for _, line in backend.queue}
+        refusals = connection.handshake.refuse_discovery(unread_keys)
+        if not refusals:
+            return False
+        self.note(f"the server {what_happened}: another one gets `initialize`")
+        backend.requests.close_all("server/discover")
+        for key, refusal in refusals.items():
+            self.answer(connection, key, refusal)
+        self._close_open_requests(backend, what_happened)
+        self._start_next(backend)
+        return True
+
+    def _may_restart(self) -> bool:
+        self._deaths = [death for death in self._deaths if self.now - death < DEATHS_SPAN]
+        self._deaths.append(self.now)
+        is_on = self.settings.restart == "on"
+        if is_on and len(self._deaths) <= DEATHS_LIMIT:
+            return True
+        if is_on:
+            times = f"{len(self._deaths)} times within a minute"
+            text = f"{self.settings.server} died {times}: it is not started again"
+            self.out.append(do.WriteStderr(text))
+        return False
+
+    def _start_next(self, backend: Backend) -> None:
+        if backend.next_served:
+            served, backend.next_served = backend.next_served, None
+        else:
+            served, problem = self._admission.plan_again(backend.served)
+            if problem:
+                self.note(f"started as the last one was: {problem}")
+            self._note_binding(backend.served.bound, served.bound)
+        backend.generation += 1
+        backend.start(served)
+
+    def _complete_handover(self, backend: Backend) -> None:
+        """Give a server that has answered the greeting the state of the last one, and go on."""
+        backend.restore_state(self._first(backend).handshake, self.make_id)
+        self._flush(backend)
+
+    def _flush(self, backend: Backend) -> None:
+        """Deliver the messages that have waited."""
+        backend.state = "ready"
+        while backend.queue and backend.is_ready:
+            name, line = backend.queue.pop(0)
+            self.take_line(self.connections[name], line)
+        for name in backend.connections:
+            connection = self.connections[name]
+            if not connection.input_has_ended and not connection.input_is_lost:
+                self.out.append(do.ResumeHost(name))
+        if self.has_no_more_input(backend) and backend.is_ready:
+            self.out.append(do.CloseInput(backend.name))
+            self._extend_grace()
+
+    def release(self, backend: Backend) -> None:
+        """Deliver the messages that were held back."""
+        if backend.state == "holding":
+            self._flush(backend)
+
+    def _give_up(self, backend: Backend) -> None:
+        self.failure = ServerFailed(
+            f"{self.settings.server} was started again, but did not complete the handshake",
+            fix="check its stderr, and whether it can be started twice in this directory; "
+            "with --restart off it is not restarted",
+            exit_code=1,
+        )
+        self.enter("ending")
+        backend.give_up()
+
+    def timer(self, name: str) -> None:
+        """Handle a timer that has run out."""
+        kind, _, owner = name.partition(" ")
+        if kind in {"leave", "linger"}:
+            self.finish()
+        elif kind == "grace":
+            self._end_grace()
+        elif kind == "roots":
+            self.handle_roots_timer(self.connections[owner])
+        else:
+            _TIMERS[kind](self, self.backends[owner])
+
+    def _give_up_input(self, backend: Backend) -> None:
+        if backend.exit_code is None and not backend.is_replacing and backend.input_is_broken:
+            connection = self._first(backend)
+            connection.input_is_lost = True
+            self.out.append(do.CloseHostInput(connection.name))
+
+    def _give_up_output(self, backend: Backend) -> None:
+        if backend.exit_code is None and backend.is_ready:
+            connection = self._first(backend)
+            self._lose_reader(connection)  # we close it, so no other server is started
+            self.out.append(do.CloseHostOutput(connection.name))
+
+    def _end_grace(self) -> None:
+        for backend in self.backends.values():
+            if not backend.is_ready and not self._host_is_lost and self.now < self._grace_limit:
+                self._extend_grace()  # requests still wait for a server
+            elif backend.state not in {"absent", "failed"}:
+                self.is_out_of_time = True
+                self.enter("ending")
+                self.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
+                self.out += [do.CutInput(backend.name), do.EndServer(backend.name, "input ended")]
 
 
-def _is_unreadable(said: Json, part: bytes) -> bool:
-    """Return whether we cannot parse this, but another parser may find a message in it."""
-    return said is None and protocol.may_hide_a_message(part)
+_TIMERS = {
+    "drain": Broker._end_drain,  # noqa: SLF001  # one of its own
+    "greeting": Broker._give_up,  # noqa: SLF001
+    "input": Broker._give_up_input,  # noqa: SLF001
+    "output": Broker._give_up_output,  # noqa: SLF001
+}

@@ -69,7 +69,7 @@ def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int
 def answer_host(error: LaunchError) -> int:
     """Return an error's exit code, after answering the host that started a faulty entry."""
     if not os.isatty(0) and hasattr(select, "poll"):
-        from mcp_launch.runtime import failed_launch
+        from mcp_launch import runtime
 
-        failed_launch.answer_host(error)
+        runtime.answer_failure(error)
     return error.exit_code

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import state, trace
+from mcp_launch import state
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
 from mcp_launch.launch import context, environment, options, plan, profile
 from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table
-from mcp_launch.system.guardian import Starter, wait_for
+from mcp_launch.system.guardian import Starter
 from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _NEEDED_GUARDED = 15
 _NEEDED_DIRECT = 9
 
+# How long to leave the processors to the forks that lead to the exec, in seconds.
+_EXEC_USUALLY_TAKES = 0.1
+
 # Reporting a failure opens a module, a module that it imports, and a log.
 _NEEDED_TO_FAIL = 3
 
@@ -45,9 +48,9 @@ def run(arguments: list[str]) -> int:
         return 0
     prepare_process()
     if options.is_on("--trace", arguments, os.environ):
-        trace.turn_on()
+        state.show_trace()
     if options.is_on("--no-log", arguments, os.environ):
-        trace.keep_nothing()
+        state.keep_no_trace()
     launch = context.make_launch_id()
     try:
         return _launch(arguments, launch)
@@ -58,15 +61,17 @@ def run(arguments: list[str]) -> int:
 def _launch(arguments: list[str], launch: str) -> int:
     parent = os.getppid()  # first: if it ends, this returns the process that adopts us
     table = open_table()
+    if not table.SEES_ALL:
+        state.note("no usable /proc here: cannot read other processes")
     undo_locale_coercion(table, os.environ)
     line = context.trace_back(table, os.getpid())
     _trace_lineage(line)
     sighting = context.look(table, line, os.environ)
     wanted = profile.load(arguments, os.environ, lambda: line.host.find_place(sighting).value)
     if wanted.trace:
-        trace.turn_on()  # a profile may set it, too
+        state.show_trace()  # a profile may set it, too
     if wanted.no_log:
-        trace.keep_nothing()
+        state.keep_no_trace()
     context.verify_lineage(table, line, strict=wanted.strict)
     sighting.list_confirmed_threads = lambda: list_taken_threads(table, line, wanted, os.environ)
     found = context.find_context(sighting, line, launch)
@@ -87,8 +92,8 @@ def _launch(arguments: list[str], launch: str) -> int:
     guardian = starter.begin(decided, pipes)
     # First the exec, then the imports: they would compete for the processors with the three forks
     # that lead to it (measured: a quarter of a Python start later). The boot of the server leaves
-    # enough time for them.
-    wait_for(guardian, decided)
+    # enough time for them. An exec that hangs is the loop's business, which hears the host, too.
+    guardian.wait_for_report(_EXEC_USUALLY_TAKES)
     from mcp_launch import runtime
 
     running = runtime.Running(
@@ -99,6 +104,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         guardian=guardian,
         starter=starter,
         decide=lambda changed: _plan(wanted, changed),
+        report=_report,
     )
     return runtime.carry(running, pipes, wake)
 
@@ -189,13 +195,13 @@ def _make_room() -> None:
     try:
         kernel.reserve_descriptors(_NEEDED_TO_FAIL)
     except OSError:
-        kernel.close_all(trace.list_descriptors())
+        kernel.close_all(state.list_trace_descriptors())
 
 
 def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
     kernel.stop_listening()
     _make_room()
-    from mcp_launch.runtime import failed_launch
+    from mcp_launch import runtime
 
     if isinstance(failure, LaunchError):
         error = failure
@@ -203,19 +209,25 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
         from mcp_launch.state import crash
 
         error = crash.describe(failure)
-    trace.record(f"the launch failed: {error.problem} — fix: {error.fix}")
+    if state.needs_log():
+        state.record(f"the launch failed: {error.problem} — fix: {error.fix}")
+        _log_failure(arguments, launch)
+    _report(error)
+    runtime.answer_failure(error)
+    return error.exit_code
+
+
+def _report(error: LaunchError) -> None:
+    """Say where a person may find it why there is no server."""
+    state.record(f"the launch failed: {error.problem} — fix: {error.fix}")
     if path := os.environ.get(state.OUTCOME):
         from mcp_launch.state import outcome
 
         outcome.append_failure(path, error)
-    if trace.needs_log():
-        _log_failure(arguments, launch)
     try:
-        code = tell(error, sys.stderr)
+        tell(error, sys.stderr)
     except OSError:
-        code = error.exit_code  # nobody reads our stderr; the host gets the answer below
-    failed_launch.answer_host(error)
-    return code
+        pass  # nobody reads our stderr; the host still gets the answer
 
 
 def _log_failure(arguments: list[str], launch: str) -> None:
@@ -232,24 +244,24 @@ def _log_failure(arguments: list[str], launch: str) -> None:
         "mark": leases.mark_command(words),
         "cwd": context.read_cwd({}),
     }
-    trace.write_to(launch_log.open_log(launch, facts))
+    state.keep_trace_in(launch_log.open_log(launch, facts))
     launch_log.prune(launch_log.find_directory(os.environ), state.find_leases(os.environ))
 
 
 def _trace_lineage(line: Lineage) -> None:
     process = line.process
     pid = process.identity.pid if process else "none"
-    trace.note(f"host {line.host.name}, process {pid}; stdin: {line.verdict} ({line.evidence})")
+    state.note(f"host {line.host.name}, process {pid}; stdin: {line.verdict} ({line.evidence})")
 
 
 def _trace_context(found: Context) -> None:
-    trace.note(f"launch {found.launch.value}")
+    state.note(f"launch {found.launch.value}")
     evidence = found.identity.evidence
-    trace.note(f"identity {found.identity.state}{f': {evidence}' if evidence else ''}")
+    state.note(f"identity {found.identity.state}{f': {evidence}' if evidence else ''}")
     for name in ("session", "thread", "project_root"):
         fact = getattr(found, name)
         searched = getattr(fact, "searched", None)
-        trace.note(
+        state.note(
             f"{name}: none ({'; '.join(searched)})"
             if searched
             else f"{name} {fact.value} ({fact.origin})"
@@ -262,19 +274,19 @@ def _trace_kept_back(decided: Plan, passed: str) -> None:
     }
     unnamed = [name for name, why in kept_back.items() if why == environment.NOT_NAMED]
     if unnamed:  # one line for all: there may be dozens
-        trace.note(f"withholds {', '.join(unnamed)}: not named in --pass-env {passed}")
+        state.note(f"withholds {', '.join(unnamed)}: not named in --pass-env {passed}")
     for name, why in kept_back.items():
         if why != environment.NOT_NAMED:
-            trace.note(f"withholds {name}: {why} (--pass-env {passed})")
+            state.note(f"withholds {name}: {why} (--pass-env {passed})")
 
 
 def _trace_plan(wanted: Profile, decided: Plan) -> None:
-    trace.note(f"cwd {decided.cwd.value or '(deleted)'} ({decided.cwd.origin})")
+    state.note(f"cwd {decided.cwd.value or '(deleted)'} ({decided.cwd.origin})")
     if decided.place_note:
-        trace.note(f"the server's directory is {decided.place_note}, not a project")
+        state.note(f"the server's directory is {decided.place_note}, not a project")
     for name, origin in decided.set_variables.items():
-        trace.note(f"sets {name} ({origin})")
+        state.note(f"sets {name} ({origin})")
     for name in decided.unset_variables:
-        trace.note(f"removes {name}: it belongs to another session")
+        state.note(f"removes {name}: it belongs to another session")
     _trace_kept_back(decided, ",".join(wanted.pass_env))
-    trace.note(f"starts {decided.program}, arguments: {len(decided.argv) - 1}")
+    state.note(f"starts {decided.program}, arguments: {len(decided.argv) - 1}")

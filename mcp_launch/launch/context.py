@@ -142,11 +142,20 @@ class Context:
         """Use this as the host's environment, for a preview that no host has started."""
         self._host_environ = {} if self.facts.adds_variables else environ
 
-    def move(self, place: Found) -> None:
-        """Change the session's directory."""
-        self.place = place
-        self.project_root = find_project_root(place.value)
-        self.contradiction = None  # the host has just named this directory itself
+    def for_session(self, session: Found | Missing, thread: Found | Missing) -> Context:
+        """Return the same for another session or thread."""
+        return self._change(session=session, thread=thread)
+
+    def at(self, place: Found) -> Context:
+        """Return the same in another directory, which the host has named."""
+        root = find_project_root(place.value)
+        return self._change(place=place, project_root=root, contradiction=None)
+
+    def _change(self, **fields: object) -> Context:
+        changed = Context.__new__(Context)
+        for name in self.__slots__:
+            setattr(changed, name, fields.get(name, getattr(self, name)))
+        return changed
 
     def name_home(self, directory: str) -> str:
         """Return what kind of home a directory is, or that it is `/`; empty for any other."""

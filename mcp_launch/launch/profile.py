@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch import trace
+from mcp_launch import state
 from mcp_launch.errors import ProfileRefused, ProfileUntrusted, UsageError, suggest
 from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project_root, is_inside
@@ -137,7 +137,7 @@ def load(
         wanted.cwd_origin = variable if variables.get("--cwd") else "the profile"
     if untrusted is not None:
         wanted.passed_over = untrusted.problem
-        trace.note(f"continues without the project's profile: {untrusted.problem}")
+        state.note(f"continues without the project's profile: {untrusted.problem}")
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""Read and write single lines of JSON-RPC.
+"""Reads and writes single lines of JSON-RPC.
 
 MCP's stdio transport has one message per line in both eras (`initialize`, up to 2025-11-25;
 `server/discover`, 2026-07-28). Messages are plain dictionaries.
@@ -22,23 +22,39 @@ METHOD_NOT_FOUND = -32601
 # connection, and Kimi Code then starts another launcher and repeats the call.
 NOT_SERVED = -31000
 
+# What is kept of a long request's `_meta`, if it is short.
+_KEPT_OF_META = ("progressToken", "io.modelcontextprotocol/protocolVersion")
+
 # Requests of the 2026 era name their protocol version; their results need a `resultType`.
 _MODERN = b'"io.modelcontextprotocol/protocolVersion"'
 
 # Some readers accept it, so it must not hide a call from us.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# Most messages begin like this, with the id next …
-_USUAL_BEGINNING = b'{"jsonrpc":"2.0","id":'
-_ID_AT = len(_USUAL_BEGINNING)
-_ID_DIGITS = 20
-_ZERO = ord("0")
-_USUAL_CALL = b',"method":"tools/call","params":{"_meta":{"'
-_TO_META = len(_USUAL_CALL) - 2
+# Most messages begin like this, followed by the id …
+USUAL_BEGINNING = b'{"jsonrpc":"2.0","id":'
+ID_AT = len(USUAL_BEGINNING)
 _OUTCOMES = (b'"result"', b'"error"')
 # … or have the id at the end, as the TypeScript SDK writes it.
 _OUTCOME_FIRST = (b'{"result":', b'{"error":')
 _ID_LAST = b',"id":'
+
+# A line longer than one read is checked without its long strings.
+LONG_LINE = 1 << 16
+_LONG_STRING = 1 << 14
+
+# How many strings to look at: a line of many short ones would not become much shorter.
+_STRINGS_LIMIT = 1 << 16
+
+# How many bytes before a quote to check for backslashes first; nearly always enough.
+_ESCAPES = 64
+_BACKSLASH = ord("\\")
+
+# The members of a message. Go's reader ignores how they are capitalised.
+_MEMBERS = {"jsonrpc", "id", "method", "params", "result", "error"}
+
+# The parameters of most requests; comparing the sets is faster than checking each name.
+_USUAL_PARAMETERS = {"_meta", "name", "arguments", "uri", "cursor"}
 
 
 def look(line: bytes) -> Json:
@@ -53,6 +69,97 @@ def look(line: bytes) -> Json:
         return json_edit.look_at_deep(line)
 
 
+class LongLine(bytes):
+    """A long call with a mark in place of each long string, so that it is cheap to check.
+
+    A mark is a number between zero bytes, which no valid JSON contains.
+    """
+
+    strings: list[memoryview]
+
+    @property
+    def whole_length(self) -> int:
+        """The length with the strings."""
+        return len(self) + sum(map(len, self.strings))
+
+    def restore(self, line: bytes) -> bytes:
+        """Return a line made from this one, with the strings put back."""
+        parts: list[bytes | memoryview] = [*line.split(b"\0")]
+        parts[1::2] = [self.strings[int(number)] for number in parts[1::2]]
+        return b"".join(parts)
+
+
+def shorten(line: bytes) -> bytes:
+    """Return a call as a `LongLine`, if it has long strings and none where we read."""
+    strings: list[memoryview] = []
+    parts: list[bytes] = []
+    done = end = -1
+    view = memoryview(line)
+    for _ in range(_STRINGS_LIMIT):
+        start = line.find(b'"', end + 1)
+        end = _find_closing_quote(line, start + 1)
+        if start < 0 or end < 0:
+            break
+        if end - start > _LONG_STRING:
+            parts += [line[done + 1 : start + 1], b"\0%d\0" % len(strings)]
+            strings.append(view[start + 1 : end])
+            done = end - 1
+    if not strings or b"\0" in line:
+        return line
+    from mcp_launch.protocol import json_edit
+
+    short = LongLine(b"".join((*parts, view[done + 1 :])))
+
+    said = look(short)
+    if get_member(said, "method") != "tools/call" or get_member(said, "id") is None:
+        return line
+    read = json_edit.read_raw(short, "id") + json_edit.read_raw(short, "params", "_meta")
+    short.strings = strings
+    return line if b"\0" in read else short
+
+
+def condense(line: bytes, said: Message) -> bytes:
+    """Return the part of a request that we need to refuse it; the rest cannot be restored."""
+    from mcp_launch.protocol import json_edit
+
+    # The two ends are searched first: to walk through a long line takes time.
+    written = b'"id":%b,' % spell(said["id"])
+    is_plain = said["id"].__class__ is int and (written in line[:512] or written in line[-512:])
+    raw_id = written[5:-1] if is_plain else json_edit.read_raw(line, "id")
+    kept = {name: get_member(said, "params", "_meta", name) for name in _KEPT_OF_META}
+    meta: Message = {k: one for k, one in kept.items() if isinstance(one, (str, int, float))}
+    params: Message = {"_meta": meta, "\0": 0}
+    text = json_text.encode({"method": said["method"], "params": params})
+    return b'{"jsonrpc":"2.0","id":%b,%b\n' % (raw_id, text[1:].encode().replace(b"\\u0000", b"\0"))
+
+
+def restore(short: bytes, sent: bytes) -> bytes:
+    """Return a request as the host wrote it, from its kept form and the line that was sent.
+
+    Empty if that is not possible.
+    """
+    if b"\0" not in short:
+        return short
+    strings = getattr(shorten(sent), "strings", [])
+    line = LongLine(short)
+    line.strings = strings
+    return line.restore(short) if len(strings) * 2 == short.count(b"\0") else b""
+
+
+def _find_closing_quote(line: bytes, at: int) -> int:
+    while (end := line.find(b'"', at)) >= 0:
+        if line[end - 1] != _BACKSLASH:
+            return end
+        if line[end - 2] == _BACKSLASH:  # an even number of them does not escape a quote
+            before = line[max(at, end - _ESCAPES) : end]
+            if len(before) == _ESCAPES and not before.strip(b"\\"):
+                before = line[at:end]
+            if (len(before) - len(before.rstrip(b"\\"))) % 2 == 0:
+                return end
+        at = end + 1  # this quote is escaped
+    return -1
+
+
 def spell(request_id: Json) -> bytes:
     """Return an id as bytes, such that 1 and "1" differ but 1 and 1.0 do not."""
     if request_id.__class__ is int:
@@ -64,6 +171,18 @@ def spell(request_id: Json) -> bytes:
     return json_text.encode(request_id).encode()
 
 
+def is_ambiguous(message: Message) -> bool:
+    """Return whether a lenient server may read a member that we ignore for its capitalisation."""
+    if not message.keys() <= _MEMBERS and any(
+        name not in _MEMBERS and name.casefold() in _MEMBERS for name in message
+    ):
+        return True
+    params = message.get("params")
+    if not isinstance(params, dict) or params.keys() <= _USUAL_PARAMETERS:
+        return False
+    return any(name != "_meta" and name.casefold() == "_meta" for name in params)
+
+
 def has_stray_return(line: bytes) -> bool:
     """Return whether a carriage return is in the line anywhere but in its line ending."""
     return 0 <= line.find(b"\r") < len(line) - 2
@@ -73,7 +192,7 @@ def has_no_method(line: bytes) -> bool:
     """Return whether no reader can find a method in a line, neither spelled out nor escaped."""
     if b'"method"' in line or b"\\" in line:
         return False
-    return b"method" not in _unify(line)
+    return b"method" not in _simplify(line)
 
 
 def may_hide_a_message(line: bytes) -> bool:
@@ -82,11 +201,11 @@ def may_hide_a_message(line: bytes) -> bool:
     Python's `strip` removes more whitespace than JSON allows, and some readers accept comments
     or a trailing comma. But every message has a brace and the name of a member.
     """
-    plain = _unify(line)
+    plain = _simplify(line)
     return b"{" in plain and (b"method" in plain or b"\\u" in plain)
 
 
-def _unify(line: bytes) -> bytes:
+def _simplify(line: bytes) -> bytes:
     """Return a line in lower case, without the zero bytes of UTF-16 and UTF-32."""
     # Python's `json` accepts both encodings.
     return line.replace(b"\0", b"").lower() if b"\0" in line else line.lower()
@@ -95,70 +214,22 @@ def _unify(line: bytes) -> bytes:
 def read_answered(line: bytes) -> bytes:
     """Return the spelt id that a line answers, if it has the usual form of an answer.
 
-    Empty for everything else, which has to be parsed. Of a long line, the first and last few
-    hundred bytes are enough.
+    Empty for everything else, which has to be parsed.
     """
-    if not line.endswith(b"}\n"):
-        return b""
-    if line.startswith(_USUAL_BEGINNING):
-        end = line.find(b",", _ID_AT)
-        return line[_ID_AT:end] if line.startswith(_OUTCOMES, end + 1) else b""
-    if line.startswith(_OUTCOME_FIRST):
+    if line.startswith(USUAL_BEGINNING):
+        end = line.find(b",", ID_AT)
+        is_usual = line.startswith(_OUTCOMES, end + 1) and line.endswith(b"}\n")
+        return line[ID_AT:end] if is_usual else b""
+    if line.startswith(_OUTCOME_FIRST) and line.endswith(b"}\n"):
         # The last brace closes the message, so the text before it is a member of the message.
         start = line.rfind(_ID_LAST) + len(_ID_LAST)
         return line[start:-2] if start >= len(_ID_LAST) else b""
     return b""
 
 
-def find_usual_meta(line: bytes) -> int:
-    """Return where the `_meta` of a call begins, if the line is one that Codex writes.
-
-    0 for everything else, which has to be parsed.
-    """
-    end = line.find(b",", _ID_AT, _ID_AT + _ID_DIGITS)
-    if end < 0 or not line.startswith(_USUAL_CALL, end) or not line.startswith(_USUAL_BEGINNING):
-        return 0
-    if line.find(b"\n") != len(line) - 1 or not line[_ID_AT:end].isdigit():
-        return 0
-    if line.find(b"\r") >= 0:
-        return 0
-    if line[_ID_AT] == _ZERO and end > _ID_AT + 1:
-        return 0  # 007 is not a JSON number
-    return end + _TO_META
-
-
-def read_usual_meta(line: bytes, start: int) -> tuple[Message, int] | None:
-    """Return the object at `start` and where it ends; None if it or the line is unusual."""
-    try:
-        value, end = json_text.scan(line.decode("ascii"), start)
-    except (StopIteration, SystemError, ValueError, RecursionError):
-        return None
-    return (value, end) if isinstance(value, dict) else None
-
-
-def is_settled(line: bytes, end: int) -> bool:
-    """Return whether the rest of a line after its `_meta` cannot change what was asked.
-
-    Only a duplicate of one of these names could, in whatever case.
-    """
-    rest = line[end:].lower()
-    return (
-        rest.find(b'"_meta"') < 0
-        and rest.find(b'"params"') < 0
-        and rest.find(b'"method"') < 0
-        and (rest.find(b"\\") < 0 or rest.find(b"\\u") < 0)
-        and rest.isascii()  # some letters beyond ASCII have ASCII lower case
-    )
-
-
-def read_usual_id(line: bytes, start: int) -> bytes:
-    """Return the spelt id of a usual call whose `_meta` begins at `start`."""
-    return line[_ID_AT : start - _TO_META]
-
-
 def is_request(message: Message) -> bool:
     """Return whether a message is a request, which needs an answer."""
-    return "method" in message and message.get("id") is not None
+    return isinstance(message.get("method"), str) and message.get("id") is not None
 
 
 def is_answer(message: Message) -> bool:
@@ -167,7 +238,7 @@ def is_answer(message: Message) -> bool:
 
 
 def get_member(message: Json, *names: str) -> Json:
-    """Return the value at the end of a path of names; None if there is none."""
+    """Return the value at a path of names; None if there is none."""
     for name in names:
         if not isinstance(message, dict):
             return None
@@ -226,3 +297,9 @@ def read_request(line: bytes) -> tuple[Json, str] | None:
         return None
     method = message["method"]
     return (message["id"], method) if isinstance(method, str) else None
+
+
+def read_key(line: bytes) -> bytes | None:
+    """Return the id of a request, as `spell` writes it; None for anything else."""
+    request = read_request(line)
+    return spell(request[0]) if request is not None else None

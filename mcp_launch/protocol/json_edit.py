@@ -34,15 +34,16 @@ class Name:
         self.quoted = json_text.encode(text).encode() + b":"
 
 
-def put_meta(line: bytes, params: Message, meta: Json, name: Name, value: bytes) -> bytes:
+def put_meta(line: bytes, params: Message, name: Name, value: bytes) -> bytes:
     """Return the line with a member added to the `_meta` of its `params`, created if missing.
 
     A member with the same name is replaced.
     """
+    meta = params.get("_meta")
     # Nearly always a search for bytes is enough: the parsed message has the name, so the line
     # has it, and if it occurs only once, this is the place. Unless a letter of it is written
     # as a `\u` escape.
-    if b"\\" not in line or b"\\u" not in line:
+    if line.find(b"\\") < 0 or line.find(b"\\u") < 0:
         if isinstance(meta, dict) and name.text not in meta:
             at = line.find(b'"_meta"') + 7
             if line.find(b'"_meta"', at) < 0:
@@ -196,19 +197,25 @@ def _splice(text: str, start: int, end: int, made: bytes) -> bytes:
 
 
 def _find_last(text: str, start: int, name: str) -> Member | None:
-    found = None
-    for member in list_members(text, start):
-        if member[0] == name:
-            found = member
-    return found
+    members: list[Member] = []
+    try:
+        _add_members(members, text, start)
+    except (ValueError, IndexError, StopIteration, SystemError):
+        pass  # the text is not JSON from here on
+    return next((member for member in reversed(members) if member[0] == name), None)
 
 
 def list_members(text: str, start: int) -> list[Member]:
     """Return the members of the object at `start`; none if it is not an object."""
     members: list[Member] = []
+    _add_members(members, text, start)
+    return members
+
+
+def _add_members(members: list[Member], text: str, start: int) -> None:
     at = skip_space(text, start)
     if text[at] != "{":
-        return members
+        return
     at = skip_space(text, at + 1)
     while text[at] != "}":
         name, at = json_text.read_string(text, at)
@@ -217,7 +224,6 @@ def list_members(text: str, start: int) -> list[Member]:
         members.append((name, at, end))
         at = skip_space(text, end)
         at = skip_space(text, at + 1) if text[at] == "," else at
-    return members
 
 
 def find_end(text: str, start: int) -> int:

@@ -1,175 +1,346 @@
-"""Open requests in both directions, the handshake, and the state a server was asked to keep.
+"""Keeps a server's open requests, its handshake and its settings, so that it can be replaced.
 
-This is what replacing a server needs: which requests still need an answer, which to withdraw,
-and what to repeat to the next server.
+They determine which requests still need an answer, which ones the next server gets, and what
+has to be repeated to it. If several hosts share a server, their requests get ids of our own,
+because two hosts may use the same id or progress token.
 """
 
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.protocol import json_edit
+from mcp_launch.protocol import ID_AT, json_edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mcp_launch.protocol.json_text import Json, Message
 
-    # A request from the host, as received: its method, the line.
-    Asked = tuple[str, bytes]
-
-    # A request from the server: its method, its id as written, its spelt id.
-    Wanted = tuple[str, bytes, bytes]
-
-# Notifications about requests to the last server, or that the next one is sent anyway.
-_FOR_THE_LAST_ONE = {
+# Notifications that the next server must not get: they concern a request of the last one, or
+# are repeated anyway.
+_FOR_LAST_SERVER = {
     "notifications/initialized",
     "notifications/cancelled",
     "notifications/progress",
 }
 
+# What follows the id in a call from Codex: `_meta` is its first parameter.
+_CALL_WITH_META = b',"method":"tools/call","params":{"_meta":{'
 
-class Ledger:
-    """Open requests in both directions, by their spelt ids."""
+_ZERO = ord("0")
+
+# What the rest of a call must not have, so that its beginning tells all.
+_NEVER_REPEATED = ("_meta", "params", "method", '"id"')
+
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+
+
+class Ticket:
+    """A request from a host that a server has to answer."""
+
+    __slots__ = ("connection", "id", "is_noted", "key", "line", "method", "token")
+
+    def __init__(
+        self, connection: str, key: bytes, method: str, line: bytes, *, is_noted: bool
+    ) -> None:
+        self.is_noted = is_noted  # the answer has to be read, so it is held until it is complete
+        self.connection = connection
+        self.key = key  # its id, spelt
+        self.method = method
+        self.line = line  # as the host sent it
+        self.id = b""  # as the host wrote it, if the server knows it by another
+        self.token = b""  # its progress token, if the server knows it by another
+
+
+class OpenRequests:
+    """The requests that one server has to answer, by the spelt ids that it knows."""
 
     __slots__ = (
-        "_own_ids",
-        "_pages",
-        "asked",
+        "_count",
+        "_noted",
+        "_tokens",
         "level",
         "listening",
+        "open",
         "subscriptions",
         "tools",
         "tools_request",
-        "wanted",
     )
 
     def __init__(self) -> None:
-        self.asked: dict[bytes, Asked] = {}  # from the host to the server
-        self.wanted: dict[bytes, Wanted] = {}  # from the server to the host
-        self._own_ids: dict[bytes, bytes] = {}  # of a replacement: its spelt id, the host's
-        self.level = b""  # the last line with `logging/setLevel`
-        self.subscriptions: dict[str, bytes] = {}  # the active `resources/subscribe`, by URI
+        self.open: dict[bytes, Ticket] = {}
+        self.level = b""  # the line with `logging/setLevel` in force
+        self.subscriptions: dict[str, bytes] = {}  # the lines in force, by URI
         self.listening: dict[bytes, bytes] = {}  # `subscriptions/listen`, which stays open
-        self.tools_request = b""  # the line that requested the tools
+        self.tools_request = b""  # the line that asked for the first page of tools
         self.tools: list[int] = []  # hashes of the pages that the host has
-        self._pages: set[bytes] = set()  # open requests for tools
+        self._noted: set[bytes] = set()  # requests whose answers have to be read
+        self._tokens: dict[bytes, Ticket] = {}  # by the progress token that the server knows
+        self._count = 0
 
-    def note_request(self, asked: Message, line: bytes) -> None:
-        """Record a request that goes to the server."""
-        request_id, method = asked["id"], str(asked["method"])
-        key = b"%d" % request_id if request_id.__class__ is int else protocol.spell(request_id)
-        self.asked[key] = (method, line)
+    def send(self, ticket: Ticket, said: Message, delivered: bytes, *, is_shared: bool) -> bytes:
+        """Note a request; return the line for the server.
+
+        `delivered` is the line after all policies.
+        """
+        known = ticket.key
+        if is_shared or known in self.open:
+            known, delivered = self._rename(ticket, delivered)
+        self.open[known] = ticket
+        method = ticket.method
+        if ticket.is_noted and method != "subscriptions/listen":  # answered only when it ends
+            self._noted.add(known)
         if method in _REMEMBERED:
-            _REMEMBERED[method](self, asked, key, line)
+            _REMEMBERED[method](self, said, known, delivered)
+        return delivered
 
-    def note_answer(self, key: bytes) -> Asked | None:
-        """Record that the server has answered; return the request, if it was open."""
-        asked = self.asked.pop(key, None)
-        if asked is not None:
-            self.listening.pop(key, None)
-            self._pages.discard(key)
-        return asked
+    def _rename(self, ticket: Ticket, line: bytes) -> tuple[bytes, bytes]:
+        """Give a request, and its progress token, an id that no other connection uses."""
+        self._count += 1
+        known = b'"mcp-launch/%d"' % self._count
+        ticket.id = json_edit.read_raw(ticket.line, "id")
+        line = json_edit.replace(line, known, "id")
+        path = ("params", "_meta", "progressToken")
+        ticket.token = json_edit.read_raw(ticket.line, *path)
+        if ticket.token:
+            self._tokens[known] = ticket
+            line = json_edit.replace(line, known, *path)
+        return known, line
 
-    def want(self, said: Message, line: bytes, key: bytes = b"") -> None:
-        """Record a request from the server; `key` is the host's id for it, if that differs."""
-        own = protocol.spell(said["id"])
-        self.wanted[key or own] = (str(said["method"]), json_edit.read_raw(line, "id"), own)
-        if key:
-            self._own_ids[own] = key
+    @property
+    def has_renamed(self) -> bool:
+        """Whether an answer may come whose id has to be changed for its host."""
+        return any(ticket.id for ticket in self.open.values())
 
-    def stop_wanting(self, own: bytes) -> bytes:
-        """Forget a request that the server has cancelled; return the host's id for it."""
-        key = self._own_ids.pop(own, own)
-        self.wanted.pop(key, None)
-        return key
+    def find(self, connection: str, key: bytes) -> bytes:
+        """Return the id that the server knows a host's open request by; empty if none is open."""
+        ticket = self.open.get(key)
+        if ticket is not None and ticket.connection == connection and not ticket.id:
+            return key
+        for known, one in self.open.items():
+            if one.connection == connection and one.key == key:
+                return known
+        return b""
 
-    def note_reply(self, key: bytes) -> Wanted | None:
-        """Record that the host has answered; return the request, if it was open."""
-        wanted = self.wanted.pop(key, None)
-        if wanted is not None:
-            self._own_ids.pop(wanted[2], None)
-        return wanted
+    def close(self, known: bytes) -> Ticket | None:
+        """Note that a request was answered or cancelled; return it."""
+        ticket = self.open.pop(known, None)
+        if ticket is not None:
+            self.listening.pop(known, None)
+            self._noted.discard(known)
+            if ticket.token:
+                self._tokens.pop(known, None)
+        return ticket
 
-    def take_wanted(self) -> list[bytes]:
-        """Forget all requests from the server; return the host's ids for them, as sent."""
-        known = [raw if key == own else key for key, (_, raw, own) in self.wanted.items()]
-        self.wanted.clear()
-        self._own_ids.clear()
-        return known
+    def close_all(self, method: str) -> None:
+        """Note that all requests with this method were answered."""
+        for known in [known for known, one in self.open.items() if one.method == method]:
+            self.close(known)
 
-    def take_back(self, said: Json, line: bytes) -> list[bytes]:
-        """Return the messages for the next server from a line that the last one did not read."""
+    def find_progress(self, said: Message) -> Ticket | None:
+        """Return the request that a progress notification is about."""
+        token = protocol.get_member(said, "params", "progressToken")
+        if ticket := self._tokens.get(protocol.spell(token)):
+            return ticket
+        path = ("params", "_meta", "progressToken")
+        for ticket in self.open.values():
+            if not ticket.id and protocol.get_member(protocol.look(ticket.line), *path) == token:
+                return ticket
+        return None
+
+    def find_recipient(self, said: Message, line: bytes) -> tuple[str, bytes]:
+        """Return the connection that a notification is for, and the line for its host.
+
+        The connection is empty if the notification does not belong to a request.
+        """
+        path: tuple[str, ...] = ("params", "_meta", SUBSCRIPTION_ID)
+        ticket = self.open.get(protocol.spell(protocol.get_member(said, *path)))
+        known = ticket.id if ticket is not None else b""
+        if said["method"] == "notifications/progress":
+            path = ("params", "progressToken")
+            ticket = self.find_progress(said)
+            known = ticket.token if ticket is not None else b""
+        if known:
+            line = json_edit.replace(line, known, *path)
+        return (ticket.connection if ticket is not None else ""), line
+
+    def take_back(self, said: Json, line: bytes) -> list[tuple[str, bytes]]:
+        """Return the messages for the next server from a line that the last one has not read."""
         if isinstance(said, list):
             parts = zip(said, json_edit.list_elements(line), strict=True)
             return [kept for one, part in parts for kept in self.take_back(one, part)]
         if not isinstance(said, dict) or "method" not in said:
             return []  # an answer to the last server
         if not protocol.is_request(said):
-            return [line] if said["method"] not in _FOR_THE_LAST_ONE else []
-        asked = self.note_answer(protocol.spell(said["id"]))
-        return [asked[1]] if asked is not None else []  # as received, not as delivered
+            return [("", line)] if said["method"] not in _FOR_LAST_SERVER else []
+        ticket = self.open.get(protocol.spell(said["id"]))
+        kept = protocol.restore(ticket.line, line) if ticket is not None else b""
+        if ticket is None or not kept:
+            return []
+        self.close(protocol.spell(said["id"]))
+        return [(ticket.connection, kept)]
+
+    def list_unfinished(self) -> list[Ticket]:
+        """Return the requests that the server still has to answer, without endless streams."""
+        return [ticket for known, ticket in self.open.items() if known not in self.listening]
+
+    def take_unfinished(self) -> list[Ticket]:
+        """Return the same requests, and forget them."""
+        unfinished = self.list_unfinished()
+        for known in [known for known in self.open if known not in self.listening]:
+            self.close(known)
+        return unfinished
 
     def note_tools(self, answer: Message, line: bytes) -> None:
-        """Record a page of tools that the host has received."""
+        """Note a page of tools that the host gets."""
         if "result" in answer:
             self.tools.append(hash_tools(line))
 
     @property
-    def awaits_tools(self) -> bool:
-        """Whether a request for tools is still open."""
-        return bool(self._pages)
+    def awaits_noted(self) -> bool:
+        """Whether an answer may come that has to be read."""
+        return bool(self._noted)
 
-    def list_unfinished(self) -> list[Asked]:
-        """Return the requests that the server still has to answer; streams never finish."""
-        return [asked for key, asked in self.asked.items() if key not in self.listening]
-
-    def take_unfinished(self) -> list[Asked]:
-        """Return the same requests, and forget them."""
-        unfinished = self.list_unfinished()
-        for key in [key for key in self.asked if key not in self.listening]:
-            del self.asked[key]
-        self._pages.clear()
-        return unfinished
-
-    def _remember_level(self, _asked: Message, _key: bytes, line: bytes) -> None:
+    def _remember_level(self, _request: Message, _key: bytes, line: bytes) -> None:
         self.level = line
 
-    def _remember_subscription(self, asked: Message, _key: bytes, line: bytes) -> None:
-        self.subscriptions[str(protocol.get_member(asked, "params", "uri"))] = line
+    def _remember_subscription(self, request: Message, _key: bytes, line: bytes) -> None:
+        self.subscriptions[str(protocol.get_member(request, "params", "uri"))] = line
 
-    def _forget_subscription(self, asked: Message, _key: bytes, _line: bytes) -> None:
-        self.subscriptions.pop(str(protocol.get_member(asked, "params", "uri")), None)
+    def _forget_subscription(self, request: Message, _key: bytes, _line: bytes) -> None:
+        self.subscriptions.pop(str(protocol.get_member(request, "params", "uri")), None)
 
-    def _remember_stream(self, _asked: Message, key: bytes, line: bytes) -> None:
+    def _remember_stream(self, _request: Message, key: bytes, line: bytes) -> None:
         self.listening[key] = line
 
-    def _remember_tools(self, asked: Message, key: bytes, line: bytes) -> None:
-        self._pages.add(key)
-        if not protocol.get_member(asked, "params", "cursor"):  # an empty cursor means none
+    def _remember_tools(self, request: Message, _key: bytes, line: bytes) -> None:
+        if not protocol.get_member(request, "params", "cursor"):  # an empty cursor counts as none
             self.tools_request = line
             self.tools = []
 
 
+def _has_escaped_letters(text: str) -> bool:
+    return "\\u" in text or "\\x" in text or "\\/" in text
+
+
 def hash_tools(line: bytes) -> int:
-    """Return a hash that differs between different pages of tools."""
+    """Return a hash of a page of tools, and of whether another page follows."""
     tools = json_edit.read_raw(line, "result", "tools")
     cursor = json_edit.read_raw(line, "result", "nextCursor")
     return hash((tools, cursor not in {b"", b"null", b'""'}))
 
 
 _REMEMBERED = {
-    "logging/setLevel": Ledger._remember_level,  # noqa: SLF001  # same module
-    "resources/subscribe": Ledger._remember_subscription,  # noqa: SLF001
-    "resources/unsubscribe": Ledger._forget_subscription,  # noqa: SLF001
-    "subscriptions/listen": Ledger._remember_stream,  # noqa: SLF001
-    "tools/list": Ledger._remember_tools,  # noqa: SLF001
+    "logging/setLevel": OpenRequests._remember_level,  # noqa: SLF001  # one of its own
+    "resources/subscribe": OpenRequests._remember_subscription,  # noqa: SLF001
+    "resources/unsubscribe": OpenRequests._forget_subscription,  # noqa: SLF001
+    "subscriptions/listen": OpenRequests._remember_stream,  # noqa: SLF001
+    "tools/list": OpenRequests._remember_tools,  # noqa: SLF001
 }
 
 
-class Opening:
-    """The handshake; over once a request was answered, `server/discover` with a result.
+class CallPattern:
+    """The beginning of a call, up to the last member of its `_meta` that names its caller.
 
-    From then on host and server agree on the protocol. The messages are kept: a replacement
-    server gets the same handshake.
+    A call that matches belongs to the same caller as the one that the pattern was learned
+    from, and need not be parsed to know it. The pattern has gaps for the id, and for strings
+    and numbers in `_meta` that do not name the caller.
+    """
+
+    __slots__ = ("_beginning", "_gaps", "_misses", "_names", "caller", "key", "meta")
+
+    def __init__(self) -> None:
+        self.caller: Any = None  # of the learned call
+        self.meta: Json = None  # of the learned call; the values in the gaps are outdated
+        self.key: bytes | None = None  # the spelt id of the last call that matched
+        self._beginning = b""  # from the id to the first gap; empty if nothing was learned
+        self._gaps: list[tuple[bytes, bytes]] = []  # the end of each, and the text up to the next
+        self._names: list[str] = []  # must not occur in the rest of a call
+        self._misses = 0
+
+    def match(self, data: bytes) -> int:  # noqa: PLR0911  # on the path of every call
+        """Return where the first member of `_meta` begins if this is one call that matches.
+
+        0 for anything else, which has to be parsed.
+        """
+        end = data.find(b",", ID_AT)
+        if not self._beginning or not data.startswith(self._beginning, end):
+            return 0
+        key = data[ID_AT:end]
+        if not key.isdigit() or not data.startswith(protocol.USUAL_BEGINNING) or key[0] == _ZERO:
+            return 0
+        at = end + len(self._beginning)
+        for sign, fixed in self._gaps:
+            # A string ends with a quote, a number where the fixed text begins.
+            close = data.find(sign, at)
+            if not data.startswith(fixed, close) or (sign != b'"' and not data[at:close].isdigit()):
+                return 0
+            at = close + len(fixed)
+        # An escaped quote does not end a string, and some readers end a line at a `\r`.
+        if (
+            data.find(b"\r") >= 0
+            or data.find(b"\n") != len(data) - 1
+            or data.find(b"\\", 0, at) >= 0
+        ):
+            return 0
+        # Nothing in the rest may name another caller or another method, even for a reader that
+        # ignores case or accepts more than JSON. Some letters beyond ASCII become ASCII in lower
+        # case. `at` may be behind the quote of a name.
+        rest = data[at - 1 :].decode("latin-1").lower()  # in a string, `in` is fast
+        for name in self._names:
+            if name in rest:
+                return 0
+        if not rest.isascii() or ("\\" in rest and _has_escaped_letters(rest)):
+            return 0
+        self.key = key
+        self._misses = 0
+        return end + len(_CALL_WITH_META)
+
+    def learn(
+        self, line: bytes, meta: Message, caller: object, identifying: tuple[str, ...], ours: str
+    ) -> None:
+        """Use this call as the pattern.
+
+        Calls of one caller agree in the `identifying` members of their `_meta`. A call that has
+        a member called `ours` has to be parsed.
+        """
+        self._misses += 1
+        # If nothing ever matches, learn less and less often: after 1, 2, 4, 8 … misses.
+        if self._misses & (self._misses - 1):
+            return
+        end = line.find(b",", ID_AT)
+        start = end + len(_CALL_WITH_META)
+        if not line.startswith(_CALL_WITH_META + b'"', end) or b"\\" in line or ours in meta:
+            return
+        if line.count(b'"_meta"') > 1 or line.count(b'"params"') > 1:
+            return  # `meta` may be another one than the first
+        text = line.decode("utf-8", "surrogateescape")
+        members = json_edit.list_members(text, start - 1) if text.isascii() else []
+        last = max((value_end for name, _, value_end in members if name in identifying), default=0)
+        fixed: list[bytes] = []
+        signs: list[bytes] = []
+        at = end
+        for name, value_at, value_end in members:
+            is_text = isinstance(meta[name], str)
+            is_label = is_text or text[value_at:value_end].isdigit()
+            if value_end < last and name not in identifying and is_label:
+                fixed.append(line[at : value_at + is_text])
+                signs.append(b'"' if is_text else line[value_end : value_end + 1])
+                at = value_end - is_text
+        fixed.append(line[at : last or start + 1])
+        self._beginning = fixed[0] if members else b""
+        self._gaps = list(zip(signs, fixed[1:], strict=True))
+        names = (*_NEVER_REPEATED, ours, *identifying)
+        self._names = [name.lower() for name in names]
+        self.meta, self.caller = meta, caller
+
+
+class Handshake:
+    """The start of a conversation between a host and a server.
+
+    It is over when any request was answered, `server/discover` with a result. From then on
+    host and server understand each other without us. The messages are kept, to be repeated to
+    a replacement server.
     """
 
     __slots__ = ("answer", "era", "greeting", "initialized", "is_over", "pending")
@@ -178,58 +349,45 @@ class Opening:
         self.pending: dict[bytes, tuple[str, bytes]] = {}  # method and line, by the spelt id
         self.is_over = False
         self.era: str | None = None  # the method that was answered
-        self.greeting = b""  # the accepted line with `initialize`
+        self.greeting = b""  # the line with `initialize` that was accepted
         self.initialized = b""  # the line with `notifications/initialized`
-        self.answer: Message = {}  # the server's answer that ended the handshake
+        self.answer: Message = {}  # the answer that completed it
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server is ready; one that refused `initialize` is not."""
+        """Whether the handshake has succeeded: the server did not refuse the greeting."""
         return self.is_over and (self.era != "initialize" or "result" in self.answer)
 
-    def hear_lines(self, data: bytes) -> bytes:
-        """Record the requests in the host's data; return the incomplete last line."""
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            heard = protocol.look(line)
-            if isinstance(heard, dict):
-                self.hear_host(heard, line + b"\n")
-        return rest
+    def note_request(self, said: Message, line: bytes) -> None:
+        """Note a request from the host."""
+        method = said.get("method")
+        if isinstance(method, str) and protocol.is_request(said):
+            self.pending[protocol.spell(said["id"])] = (method, line)
 
-    def hear_host(self, heard: Message, line: bytes) -> None:
-        """Record a request from the host."""
-        method = heard.get("method")
-        if isinstance(method, str) and protocol.is_request(heard):
-            self.pending[protocol.spell(heard["id"])] = (method, line)
-
-    def refuse_news(self, unread: set[bytes]) -> list[bytes]:
-        """Return errors for `server/discover`, if the server has read nothing else."""
-        asked = [one for key, one in self.pending.items() if key not in unread]
-        if any(method != "server/discover" for method, _ in asked):
-            return []
-        self.pending.clear()  # unread requests are sent again
-        code = protocol.METHOD_NOT_FOUND
-        ids = [json_edit.read_raw(line, "id") for _, line in asked]
-        return [protocol.make_error(one, code, "Method not found") for one in ids]
-
-    def list_pending(self) -> list[bytes]:
-        """Return the unanswered requests, as lines."""
-        return [line for _, line in self.pending.values()]
-
-    def hear_server(self, heard: Message) -> None:
-        """Record an answer from the server."""
-        if not protocol.is_answer(heard):
-            return
-        key = protocol.spell(heard["id"])
+    def note_answer(self, said: Message) -> None:
+        """Note an answer from the server; its id is the host's."""
+        key = protocol.spell(said["id"])
         method, line = self.pending.pop(key, ("", b""))
-        is_accepted = "result" in heard
+        is_accepted = "result" in said
         if method == "initialize" and is_accepted:
             self.greeting = line
         elif self.is_over or not method:
             return
-        # After a refused `server/discover` comes `initialize`; a host of the new era may skip
-        # both and send requests right away.
+        # After a refused `server/discover`, the host sends `initialize`. A host of the new era may
+        # send neither.
         if method != "server/discover" or is_accepted:
             self.is_over = True
             self.era = method
-            self.answer = heard
+            self.answer = said
+
+    def refuse_discovery(self, unread: set[bytes]) -> dict[bytes, bytes]:
+        """Return refusals of each `server/discover`, if the server has read nothing else."""
+        were_read = {key: one for key, one in self.pending.items() if key not in unread}
+        if any(method != "server/discover" for method, _ in were_read.values()):
+            return {}
+        self.pending.clear()  # unread requests are sent again
+        code = protocol.METHOD_NOT_FOUND
+        return {
+            key: protocol.make_error(json_edit.read_raw(line, "id"), code, "Method not found")
+            for key, (_, line) in were_read.items()
+        }

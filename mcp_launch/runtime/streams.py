@@ -1,4 +1,4 @@
-"""The relay's outputs: written without blocking, at once or when there is room again."""
+"""Writes to the host, to servers and to stderr without blocking, and explains a server's end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import os
 import select
 import stat
 
-from mcp_launch import trace
-from mcp_launch.errors import printable
-from mcp_launch.runtime import loop
+from mcp_launch import state
+from mcp_launch.errors import ServerFailed, printable
 from mcp_launch.runtime.loop import read
 from mcp_launch.system import kernel, linux
 
@@ -17,21 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcp_launch.runtime.loop import EventLoop
+    from mcp_launch.runtime.loop import Loop
     from mcp_launch.state.launch_log import Log
 
 
-class Outlet:
-    """One sink: written at once, or when it has room again; until then its source waits."""
+class Writer:
+    """Writes at once or, if there is no room, later; meanwhile its sources wait."""
 
     __slots__ = (
         "_closes",
         "_event_loop",
         "_fd",
+        "_is_broken",
         "_is_idle",
+        "_loop",
         "_on_broken",
-        "_resume",
-        "_source",
+        "_on_empty",
+        "_on_full",
+        "_on_moved",
         "_target",
         "_unread",
         "_write",
@@ -39,35 +41,32 @@ class Outlet:
         "pending",
     )
 
-    def __init__(  # each named at the call
+    def __init__(  # noqa: PLR0913  # each named at the call
         self,
-        event_loop: EventLoop,
+        loop: Loop,
         fd: int,
         *,
-        source: int,
-        resume: Callable[[], None],
+        on_full: Callable[[], None],
+        on_empty: Callable[[], None],
         on_broken: Callable[[], None],
+        on_moved: Callable[[], None],
     ) -> None:
-        self._event_loop = event_loop
+        self._loop = loop
         self._fd = fd
-        self._source = source
-        self._resume = resume
+        self._on_full = on_full
+        self._on_empty = on_empty
         self._on_broken = on_broken
+        self._on_moved = on_moved  # some pending data was written
         self._write, self._target = _open_without_blocking(fd)
-        self._closes = False
+        self._closes = False  # as soon as nothing is pending
         self._is_idle = True  # open, and nothing pending
-        self._unread = b""
+        self._unread = b""  # data that the reader will never read
+        self._is_broken = False  # the reader has closed its end
         self.pending = bytearray()
         self.is_closed = False
 
-    def serve(self, source: int) -> None:
-        """Switch to another source, which waits while data is pending."""
-        self._source = source
-        if not self.pending:
-            self._event_loop.watch(source, self._resume)
-
     def put(self, data: bytes) -> None:
-        """Write; keep what does not fit, and stop reading the source."""
+        """Write; keep what does not fit, and pause the sources."""
         if self._is_idle:
             try:
                 written = self._write(self._target, data)
@@ -79,14 +78,16 @@ class Outlet:
             if written == len(data):
                 return
             self._is_idle = False
-            self.pending = bytearray(data[written:])
-            self._event_loop.unwatch(self._source)
-            self._event_loop.watch(self._fd, self.flush, select.POLLOUT)
+            self.pending = bytearray(memoryview(data)[written:])
+            self._on_full()
+            self._loop.watch(self._fd, self.flush, select.POLLOUT)
         elif not self.is_closed:
             self.pending += data
+        elif self._is_broken:
+            self._unread += data  # sent before we knew; `recover` returns it in order
 
     def flush(self) -> None:
-        """Write pending data; read the source again when all is written."""
+        """Write pending data; resume the sources when nothing is left."""
         try:
             del self.pending[: self._write(self._target, self.pending)]
         except BlockingIOError:
@@ -94,23 +95,23 @@ class Outlet:
         except OSError:
             self._break(bytes(self.pending))
             return
-        if self._event_loop.input_ended:
-            self._event_loop.extend_grace()  # the reader is slow, but still reads
+        self._on_moved()
         if not self.pending:
             self._is_idle = True
-            self._event_loop.unwatch(self._fd)
+            self._loop.unwatch(self._fd)
             if self._closes:
                 self.close()
             else:
-                self._event_loop.watch(self._source, self._resume)
+                self._on_empty()
 
     def recover(self) -> bytes:
-        """Return what was written or pending, and will never be read."""
+        """Return the data that the reader has not read, written or pending."""
         return self._unread if self.is_closed else _read_back(self._fd) + bytes(self.pending)
 
     def _break(self, unsent: bytes) -> None:
         self._unread = _read_back(self._fd) + unsent
-        self.close()  # the reader is gone
+        self._is_broken = True
+        self.close()
         self._on_broken()
 
     def close_when_empty(self) -> None:
@@ -127,24 +128,24 @@ class Outlet:
         self.is_closed = True
         self._is_idle = False
         self.pending = bytearray()
-        self._event_loop.unwatch(self._fd)
-        if self._fd > 2:  # noqa: PLR2004  # a standard descriptor stays, so that nothing else gets it
+        self._loop.unwatch(self._fd)
+        if self._fd > 2:  # noqa: PLR2004  # the number of a standard descriptor must not be reused
             os.close(self._fd)
         else:
-            replace_by_nothing(self._fd)
+            replace_with_null(self._fd)
 
 
 def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], object]:
     """Return a write function that never blocks, and its target.
 
     O_NONBLOCK belongs to the open file, not to the descriptor. Other processes share the
-    open file of a terminal or an inherited pipe, and theirs must not change.
+    open file of a terminal or an inherited pipe, and must not be affected.
     """
     mode = os.fstat(fd).st_mode
     if stat.S_ISSOCK(mode):
         return kernel.open_socket(fd)
     if stat.S_ISFIFO(mode):
-        if fd > 2:  # noqa: PLR2004  # made by us, for us
+        if fd > 2:  # noqa: PLR2004  # our own pipe
             os.set_blocking(fd, False)
         else:
             _reopen(fd)
@@ -156,7 +157,7 @@ def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], 
 def _read_back(fd: int) -> bytes:
     """Return the unread data in a pipe of ours that has lost its reader.
 
-    The data stays there while our end is open. Without /proc it cannot be read.
+    The data stays there while our end is open. Reading it needs /proc.
     """
     if fd <= 2:  # noqa: PLR2004  # the host's, not ours
         return b""
@@ -180,49 +181,55 @@ def _reopen(fd: int) -> None:
         own = linux.reopen("self", fd, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         if not os.isatty(fd):
-            os.set_blocking(fd, False)  # no /proc: it changes for other processes, too
+            os.set_blocking(fd, False)  # no /proc: this affects other processes, too
         return
     os.dup2(own, fd)
     os.close(own)
 
 
-def replace_by_nothing(fd: int) -> None:
+def replace_with_null(fd: int) -> None:
     """Close a standard descriptor without freeing its number."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, fd)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, fd)
+    os.close(null)
 
 
-# How many bytes of noise wait for a host that does not read our stderr. More is dropped,
-# so that messages need not wait for it.
+# How many bytes may wait for a host that does not read our stderr before noise is dropped:
+# messages must not wait for it.
 _NOISE_LIMIT = 1 << 18
 
-# How many lines of noise are kept for the launch's outcome, and how much of each.
+# How many lines of noise the outcome of the launch shows, and how many characters of each.
 _FIRST_NOISE = 3
 _NOISE_WIDTH = 3000
 
-# The end of the server's stderr, kept for the error that says why it died.
+# How many bytes from the end of a server's stderr are kept, to explain its end.
 _STDERR_END_SIZE = 2048
 
 
-class StderrRelay:
-    """Relays the server's stderr to our own, and keeps its end."""
+class ServerErrors:
+    """Passes a server's stderr on to ours, and keeps the end of it."""
 
-    def __init__(self, event_loop: EventLoop, server: str, log: Log) -> None:
+    def __init__(self, loop: Loop, server: str, log: Log, on_empty: Callable[[], None]) -> None:
+        self._on_empty = on_empty  # everything was written
         self.stderr_end = b""
         self.first_noise: list[str] = []
         self.source = -1
-        self._event_loop = event_loop
+        self._loop = loop
         self._server = server
         self._log = log
-        self._outlet = Outlet(
-            event_loop, 2, source=-1, resume=self._read, on_broken=self._close_source
+        self._writer = Writer(
+            loop,
+            2,
+            on_full=self._pause,
+            on_empty=self._resume,
+            on_broken=self._close_source,
+            on_moved=_do_nothing,
         )
 
     @property
     def is_pending(self) -> bool:
-        """Whether the host has not read all of it."""
-        return bool(self._outlet.pending)
+        """Whether something was not written yet."""
+        return bool(self._writer.pending)
 
     def connect(self, source: int) -> None:
         """Switch to the stderr of another server."""
@@ -230,39 +237,73 @@ class StderrRelay:
         self._close_source()
         self.source = source
         self.stderr_end = b""
-        self._outlet.serve(source)
+        if not self._writer.pending:
+            self._resume()
 
-    def report(self, text: str) -> None:
-        """Write a line of our own."""
-        trace.record(text)
-        self._outlet.put(f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
-
-    def describe_end(self, code: int, *, is_over: bool) -> str:
-        """Describe how the server ended, without its stderr if it ended as expected."""
-        if is_over and not code:
-            return loop.describe_end(code, "after the end of its input", b"")
-        return loop.describe_end(code, "while it was at work", self.stderr_end)
+    def print(self, text: str) -> None:
+        """Print a message of our own."""
+        state.record(text)
+        self._writer.put(f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
 
     def report_noise(self, line: bytes) -> None:
         """Report a line of the server's stdout that is not a message."""
         self._log.add_noise(line)
-        if len(self._outlet.pending) < _NOISE_LIMIT:
+        if len(self._writer.pending) < _NOISE_LIMIT:
             said = line.rstrip(b"\r\n").decode(errors="backslashreplace").expandtabs()
             if len(self.first_noise) < _FIRST_NOISE:
                 self.first_noise.append(said[:_NOISE_WIDTH])
-            told = f"{self._server} printed a line to stdout that is not a message: {said}"
-            self._outlet.put(f"[mcp-launch] {printable(told)}\n".encode())
+            text = f"{self._server} printed a line to stdout that is not a message: {said}"
+            self._writer.put(f"[mcp-launch] {printable(text)}\n".encode())
 
     def _read(self) -> None:
         if data := read(self.source):
             self.stderr_end = (self.stderr_end + data)[-_STDERR_END_SIZE:]
             self._log.add_stderr(data)
-            self._outlet.put(data)
+            self._writer.put(data)
         else:
-            self._event_loop.unwatch(self.source)
+            self._loop.unwatch(self.source)
+
+    def _pause(self) -> None:
+        self._loop.unwatch(self.source)
+
+    def _resume(self) -> None:
+        if self.source >= 0:
+            self._loop.watch(self.source, self._read)
+        self._on_empty()
 
     def _close_source(self) -> None:
         if self.source >= 0:
-            self._event_loop.unwatch(self.source)
+            self._loop.unwatch(self.source)
             os.close(self.source)
             self.source = -1
+
+
+def _do_nothing() -> None:
+    """Ignore an event."""
+
+
+# How many of the last lines of a server's stderr are shown to its host.
+_LAST_LINES = 5
+
+
+def explain_end(code: int, when: str, stderr_end: bytes) -> str:
+    """Describe how a server ended, with the last lines of its stderr."""
+    how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+    lines = stderr_end.decode(errors="replace").splitlines()[-_LAST_LINES:]
+    if not lines:
+        return f"{how} {when}"
+    from mcp_launch import masking
+
+    # The host passes this text on to a model.
+    said = masking.mask_text(" / ".join(line.strip() for line in lines))
+    return f"{how} {when}; the end of its stderr: {said}"
+
+
+def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
+    """Return the error for a server that ended before it answered."""
+    return ServerFailed(
+        f"{server} {explain_end(code, 'before it answered', stderr_end)}",
+        fix=f"see its output and how it was started: mcp-launch logs {server}; "
+        "or run its command by itself in its directory",
+        exit_code=code,
+    )

@@ -1,4 +1,4 @@
-"""The state directory: where our files are, and how they are written and read safely.
+"""Our files: where they are, how they are written and read safely; the trace of decisions.
 
 A file that another user could have written is never believed: for what these files say servers
 are ended, calls are routed and commands are run.
@@ -8,12 +8,26 @@ from __future__ import annotations
 
 import os
 from stat import S_ISREG
+from time import time as _now
 
+from mcp_launch.errors import printable
 from mcp_launch.values import expand_home, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Protocol
+
+    class Log(Protocol):
+        """A place where decisions are recorded."""
+
+        @property
+        def descriptor(self) -> int:
+            """Return the file descriptor of the log, or -1."""
+
+        def note(self, text: str, moment: float | None = None) -> None:
+            """Record one decision."""
+
 
 # The variable that names a file for a launch's outcome, set by a program that wants to read it.
 OUTCOME = "MCP_LAUNCH_OUTCOME"
@@ -166,3 +180,59 @@ def is_own(status: os.stat_result) -> bool:
 def is_users(status: os.stat_result) -> bool:
     """Return whether a file belongs to this user; always True on Windows."""
     return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+
+
+_is_on = False
+_is_kept = True
+_log: Log | None = None
+_kept: list[tuple[str, float]] = []  # until the log is opened, while the server boots
+
+
+def show_trace() -> None:
+    """Print every decision from now on to stderr."""
+    global _is_on  # noqa: PLW0603  # one process, one launch, one switch
+    _is_on = True
+
+
+def note(text: str) -> None:
+    """Record one decision with its origin, and print it if tracing is on."""
+    record(text)
+    if _is_on:
+        try:
+            os.write(2, f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
+        except OSError:
+            pass  # stderr is closed; the launch does not depend on it
+
+
+def record(text: str) -> None:
+    """Record a line in the log without printing it."""
+    if _log is not None:
+        _log.note(text)
+    elif _is_kept:
+        _kept.append((text, _now()))
+
+
+def keep_no_trace() -> None:
+    """Drop the lines kept so far, and keep no later ones."""
+    global _is_kept  # noqa: PLW0603  # see above
+    _is_kept = False
+    _kept.clear()
+
+
+def list_trace_descriptors() -> list[int]:
+    """Return the file descriptors that logging needs."""
+    return [_log.descriptor] if _log is not None and _log.descriptor >= 0 else []
+
+
+def needs_log() -> bool:
+    """Return whether lines are to be logged and no log is open yet."""
+    return _is_kept and _log is None
+
+
+def keep_trace_in(log: Log) -> None:
+    """Write all lines to this log, including those kept so far."""
+    global _log  # noqa: PLW0603  # one process, one launch, one log
+    for text, moment in _kept:
+        log.note(text, moment)
+    _kept.clear()
+    _log = log

@@ -37,7 +37,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch import state, trace
+from mcp_launch import state
 from mcp_launch.protocol import json_text
 from mcp_launch.system import read_namespace
 from mcp_launch.values import Found, ProcessIdentity, compare
@@ -76,7 +76,7 @@ class Lease:
             state.make_private(os.path.dirname(self.path))
             state.write_whole(self.path, json_text.encode(self.record).encode() + b"\n")
         except OSError as error:
-            trace.note(f"no lease: {self.path}: {error.strerror}")
+            state.note(f"no lease: {self.path}: {error.strerror}")
 
     def remove(self) -> None:
         """Remove the file."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_launch import trace
 from mcp_launch.values import SHELLS
 
 TYPE_CHECKING = False
@@ -77,17 +76,14 @@ def open_table() -> ProcessTable:
         return portable
     try:
         is_ours = os.readlink("/proc/self") == str(os.getpid())
-        why = "/proc belongs to another pid namespace"
     except OSError:
-        is_ours = False
-        why = "/proc is not mounted"
+        is_ours = False  # it is not mounted
     if is_ours:
         from mcp_launch.system import linux
 
         return linux
     from mcp_launch.system import without_proc
 
-    trace.note(f"{why}: cannot read other processes")
     return without_proc
 
 

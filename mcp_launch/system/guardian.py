@@ -31,11 +31,9 @@ import select
 import time
 from errno import E2BIG, EINVAL, ENOENT, ENOEXEC, ETIMEDOUT
 
-from mcp_launch import trace
 from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused
 from mcp_launch.system import guardian_process, kernel
 from mcp_launch.system.guardian_process import GuardianTask
-from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.guardian_process import Tidy
-    from mcp_launch.system.spawn import ServerPlan
+    from mcp_launch.system.spawn import Pipes, ServerPlan
 
 # How far behind its own schedule a guardian may be on a busy machine.
 _LATENESS = 1.0
@@ -104,17 +102,16 @@ class Guardian:
         self.left_behind = 0  # processes that outlived the server
         self._unfinished = b""  # the beginning of the next report
 
-    def wait_for_start(self) -> None:
-        """Return once the server has started or failed to start."""
+    def wait_for_report(self, seconds: float) -> None:
+        """Wait until there is a report to read, but not longer than this."""
         poll = select.poll()
         poll.register(self.report, select.POLLIN)
-        deadline = time.monotonic() + START_LIMIT
-        while self.server is None and self.failure is None:
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                self.failure = ("time", ETIMEDOUT)
-                self.end_by_force()
-            elif not self.read_report():
-                return
+        poll.poll(seconds * 1000)
+
+    def give_up_start(self) -> None:
+        """End a guardian that has not started its server in time."""
+        self.failure = ("time", ETIMEDOUT)
+        self.end_by_force()
 
     def send(self, instruction: int) -> None:
         """Have the guardian forward a signal, or end the server (INPUT_ENDED, REPLACED)."""
@@ -141,9 +138,7 @@ class Guardian:
                 self.exit_code = int(numbers[0])
                 self._expect_end(guardian_process.LEFT_BEHIND_GRACE)
             elif word == b"left":
-                count = int(numbers[0])
-                self.left_behind += count
-                trace.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
+                self.left_behind += int(numbers[0])
             else:
                 self.failure = (word.decode(), int(numbers[0]))
         return bool(data)
@@ -271,54 +266,29 @@ class Starter:
         )
         return fork(task, self.table)
 
-    def start(self, plan: ServerPlan) -> tuple[Guardian, Pipes]:
-        """Start a server on pipes of ours; return its guardian and the pipes.
 
-        Raises:
-            LaunchError: It cannot be started.
-
-        """
-        pipes = Pipes()
-        started = self.begin(plan, pipes)
-        pipes.close_servers()
-        try:
-            wait_for(started, plan)
-        except LaunchError:
-            pipes.close_ours()
-            raise
-        return started, pipes
-
-
-def wait_for(started: Guardian, plan: ServerPlan) -> None:
-    """Return once the server has started.
-
-    Raises:
-        LaunchError: It cannot be started.
-
-    """
-    started.wait_for_start()
-    if started.server is not None:
-        return
+def explain_failure(started: Guardian, plan: ServerPlan) -> LaunchError:
+    """Return why a server was not started, once its guardian has given up."""
     step, number = started.failure or ("guardian", 0)
     reason = os.strerror(number)
     started.failure = (step, number)
     started.finish()
     if step == "chdir":
-        raise PlaceRefused(
+        return PlaceRefused(
             f"cannot change to the server's directory {plan.cwd.value}: {reason}",
             fix="allow access to it (chmod u+x), or name another directory: --cwd DIR",
         )
     if step == "exec":
-        raise NotExecutable(
+        return NotExecutable(
             f"{plan.program} cannot be started: {reason}",
             fix=_explain_exec(plan.program, number),
         )
     if step == "time":
-        raise LaunchError(
+        return LaunchError(
             f"{plan.program} did not start within {START_LIMIT:.0f} s",
             fix="check whether it or its directory is on a network file system that hangs",
         )
-    raise LaunchError(
+    return LaunchError(
         f"the guardian of {plan.program} ended before the server started",
         fix="check the limits on processes and memory (ulimit -a)",
     )

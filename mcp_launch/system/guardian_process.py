@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     # When (monotonic), which signal, and whether to everything below us or to the server's group.
     Step = tuple[float, int, bool]
 
-# How long a server may take to exit by itself once its input has ended. The
-# specification asks for a wait without giving a number; its own SDKs wait this long.
-INPUT_ENDED_GRACE = 2.0
-
-# How much longer after SIGTERM, before SIGKILL. Also from the SDKs.
+# How long a server may take after SIGTERM, before SIGKILL. The SDKs wait this long.
 TERMINATED_GRACE = 2.0
 
 # After a signal to the launcher everything must be over before Claude Code's SIGKILL, 500 ms

@@ -182,7 +182,7 @@ SCRIPT = """
 import sys
 import threading
 import time
-from mcp_launch.__main__ import main
+from mcp_launch import main
 sys.exit(main())
 """
 
@@ -312,7 +312,7 @@ def test_a_server_that_never_starts_is_given_up(
     report, silent = os.pipe()
     started = guardian.Guardian(keeper.pid, control, report, Table())
     try:
-        started.wait_for_start()
+        started.give_up_start()
     finally:
         os.close(read_control)
         os.close(silent)

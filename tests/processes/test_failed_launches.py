@@ -277,7 +277,7 @@ def test_a_fault_of_our_own_is_one_line_and_a_report(runner: LaunchRunner, tmp_p
         "import sys\n"
         "from mcp_launch.launch import context\n"
         "context.trace_back = lambda *_: 1 / 0\n"
-        "from mcp_launch.__main__ import main\n"
+        "from mcp_launch import main\n"
         "sys.exit(main(['run', '--', 'cat', '--token=s3cret']))\n"
     )
     launch = runner.start(python(sabotage))

@@ -286,9 +286,7 @@ def test_a_lease_is_not_stale_because_nothing_can_be_looked_at(tmp_path: Path) -
 
 # Without site: what an editable install imports takes descriptors of its own.
 LAUNCH = (
-    f"import sys; sys.path.insert(0, {PACKAGES!r})\n"
-    "from mcp_launch.__main__ import main\n"
-    "sys.exit(main())\n"
+    f"import sys; sys.path.insert(0, {PACKAGES!r})\nfrom mcp_launch import main\nsys.exit(main())\n"
 )
 
 

@@ -189,7 +189,7 @@ def test_nothing_is_left_when_the_guardian_is_killed(
 WITHOUT_PROC = """
 import sys
 from mcp_launch.system import kernel
-from mcp_launch.__main__ import main
+from mcp_launch import main
 from mcp_launch.system import portable
 from mcp_launch import launch
 launch.open_table = lambda: portable

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from launches import HERE, LIMIT, RUN, LaunchRunner, python, request
 
@@ -71,6 +71,7 @@ def read_all(launch: Launch, chunk: int) -> bytes:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(chunks=st.lists(st.binary(min_size=1, max_size=3000), max_size=8))
+@example(chunks=[b"0", b"\r\0\0"])  # a value, but not a message
 def test_any_bytes_in_any_chunks_arrive_as_they_were_sent(
     chunks: list[bytes], runner: LaunchRunner
 ) -> None:

@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from record_playbooks import inject
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,9 +20,6 @@ HERE = Path(__file__).parent
 
 # The limit of every wait in a test; reaching it is a failure.
 LIMIT = 20.0
-
-# Where launches are recorded, if they are; read before a test takes our variables away.
-RECORDINGS = os.environ.get("MCP_LAUNCH_RECORD", "")
 
 RUN = [sys.executable, "-m", "mcp_launch", "run"]
 ENVIRONMENT_SERVER = [sys.executable, str(HERE / "scripts" / "environment_server.py")]
@@ -126,6 +121,12 @@ class Launch:
         assert isinstance(message, dict)
         return message
 
+    def answer_to_batch(self) -> list[dict[str, Any]]:
+        """Return the messages of the next line, which is an array."""
+        messages = json.loads(self.read_line())
+        assert isinstance(messages, list)
+        return messages
+
     def ask(self, method: str, **params: object) -> dict[str, Any]:
         """Ask and return the result."""
         self.send(request(method, **params))
@@ -199,8 +200,6 @@ class LaunchRunner:
             "stderr": subprocess.PIPE,
         }
         settings.update(options)
-        if RECORDINGS:
-            command = inject.inject(command, RECORDINGS)
         process = subprocess.Popen(command, **settings)
         self._started.append(process)
         return Launch(process)

@@ -101,7 +101,7 @@ def methods(sight: dict[str, Any]) -> list[str]:
     return [message.get("method") for message in sight["heard"]]
 
 
-def with_constants(*, module: str = "broker.replacement", **constants: float) -> list[str]:
+def with_constants(*, module: str = "broker.backend", **constants: float) -> list[str]:
     """Return the command of a launcher with other time limits."""
     lines = [f"module.{name} = {value}" for name, value in constants.items()]
     code = "; ".join(
@@ -109,7 +109,7 @@ def with_constants(*, module: str = "broker.replacement", **constants: float) ->
             "import sys",
             f"import mcp_launch.{module} as module",
             *lines,
-            "from mcp_launch.__main__ import main",
+            "from mcp_launch import main",
             "sys.exit(main(['run', *sys.argv[1:]]))",
         ]
     )

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from pathlib import Path
 
 import playbooks
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from launches import RUN
 from playbooks import Playbook, Step
-from record_playbooks import keep
-from record_playbooks.inject import inject, name_recording
 
-RECORDED = Path(__file__).parents[1] / "playbooks" / "recorded"
+REPOSITORY = Path(__file__).parents[2]
+RECORDED = REPOSITORY / "tests" / "playbooks" / "recorded"
 RECORDINGS = sorted(RECORDED.glob("*/*.playbook"))
 
 # The values that a step may have; no value is another thing than a value that is null.
@@ -92,56 +88,4 @@ def test_no_recording_shows_where_it_was_made() -> None:
         text = path.read_text(encoding="ascii")
 
         assert not re.search(r"pytest-of-|PYTEST_|record_playbooks|popen-gw", text), path
-        assert str(keep.REPOSITORY) not in text, path
-
-
-def test_what_differs_from_run_to_run_is_replaced() -> None:
-    launch, place = "0199a0b1c2d3e4f5a6b7c8", "/tmp/pytest-of-me/pytest-7/popen-gw1/test_x0"  # noqa: S108
-    head = {
-        "context": {"launch": [launch, "made"], "place": [f"{place}/project", "inherited"]},
-        "pids": {"launcher": 500, "parent": 600, "host": 600},
-    }
-    said = json.dumps({"id": f"mcp-launch/{launch}/1", "pid": 700, "n": 7000, "x": 1.500})
-    recorded = Playbook(
-        head,
-        [
-            Step(504, True, "server-1", "started", {"server": 700, "guardian": 701}),  # noqa: FBT003
-            Step(519, True, "server-1", "data", said.encode()),  # noqa: FBT003
-        ],
-    )
-
-    assert keep.normalise(playbooks.format_playbook(recorded)) == (
-        "playbook 1\n"
-        'context: {"launch": ["launch-1", "made"], "place": ["/tmp/test/project", "inherited"]}\n'
-        "\n"
-        '    500 >> server-1 started {"server": 2001, "guardian": 3001}\n'
-        "    510 >> server-1 data "
-        'b\'{"id": "mcp-launch/launch-1/1", "pid": 2001, "n": 7000, "x": 1.5}\'\n'
-    )
-
-
-def test_every_launcher_in_a_command_is_recorded(tmp_path: Path) -> None:
-    limits = "import mcp_launch.__main__ as entry; entry.main()"
-    command = ["host", "--", *RUN, "--", sys.executable, "-c", limits, "--", "python", "-c", "pass"]
-
-    injected = inject(command, str(tmp_path))
-
-    recorded = next(word for word in injected if word.endswith("launcher.py"))
-    at = injected.index(recorded)
-    assert injected[at + 1].endswith("test_every_launcher_in_a_command_is_recorded")
-    assert injected[at + 3] == "run"
-    assert injected[at + 7].endswith(limits)
-    assert injected[at + 7] != limits
-    assert injected[-3:] == ["python", "-c", "pass"]
-
-
-def test_a_recording_has_the_name_of_its_test() -> None:
-    name = name_recording("tests/processes/test_relay.py::test_a_message[no end of line]", "/r")
-
-    assert name == Path("/r/test_relay/test_a_message-no-end-of-line")
-
-
-def test_two_tests_have_two_recordings_however_alike_their_names_are() -> None:
-    names = {name_recording(f"test_relay.py::test_a_message[{odd}]", "/r") for odd in ("{}", "[]")}
-
-    assert len(names) == 2
+        assert str(REPOSITORY) not in text, path

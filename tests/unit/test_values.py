@@ -11,8 +11,8 @@ import pytest
 from fakes import FakeProcessTable, make_sighting
 
 from mcp_launch import state, values
-from mcp_launch.broker import outer_launch
 from mcp_launch.hosts import load
+from mcp_launch.runtime import outer_launch
 from mcp_launch.values import expand_home, walk_upward
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _GooseCallers(Callers):
-    telling = ("agent-session-id", "agent-working-dir")
+    identifying = ("agent-session-id", "agent-working-dir")
     origins = (
         'the call\'s _meta["agent-session-id"]',
         "",

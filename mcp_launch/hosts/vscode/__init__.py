@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _VSCodeCallers(Callers):
-    telling = ("vscode.conversationId",)
+    identifying = ("vscode.conversationId",)
     origins = ('the call\'s _meta["vscode.conversationId"]', "", "")
 
     def read(self, meta: dict[str, Json]) -> Caller | None:

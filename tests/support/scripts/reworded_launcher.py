@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mcp_launch import errors, launch, protocol, trace
-from mcp_launch.__main__ import main
+from mcp_launch import errors, launch, main, protocol, state
 from mcp_launch.runtime import streams
 
 make_refusal = protocol.make_refusal
@@ -36,7 +35,7 @@ def replace(owner: Any, name: str, value: object) -> None:
     setattr(owner, name, value)
 
 
-replace(trace, "printable", reword)
+replace(state, "printable", reword)
 replace(streams, "printable", reword)
 replace(launch, "tell", tell)
 replace(protocol, "make_refusal", reword_refusal)

@@ -1,4 +1,4 @@
-"""Whom a call is for, and what the server is told of it."""
+"""The caller of a call, and the context that the server gets with it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fakes import FakeProcessTable, make_context, make_sighting
 
-from mcp_launch import hosts, protocol
-from mcp_launch.broker.calls import KEY, Calls, Misplaced, Refused
-from mcp_launch.launch import profile
+from mcp_launch import hosts
+from mcp_launch.broker import Broker
+from mcp_launch.broker.commands import SendToHost, SendToServer, Settings
+from mcp_launch.broker.routing import KEY, Served, bind_at_start
+from mcp_launch.launch.context import is_inside
 from mcp_launch.launch.plan import Plan
+from mcp_launch.runtime import describe_context
+from mcp_launch.runtime.streams import explain_early_end, explain_end
 from mcp_launch.values import Found, Missing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcp_launch.broker.routing import Binding
     from mcp_launch.launch.context import Context
     from mcp_launch.protocol.json_text import Json
 
@@ -29,9 +34,46 @@ CODEX_META: dict[str, Json] = {
 }
 
 
-def make_calls(context: Context, *words: str, outer: Any = None) -> Calls:
-    decided = Plan(["srv"], Found("/work/app", "inherited"), {})
-    return Calls(profile.load([*words, "--", "srv"], {"HOME": "/nowhere"}), context, decided, outer)
+def make_broker(context: Context, *, outer: Json = None, **settings: Any) -> Broker:
+    """Return a broker whose one server is ready for calls."""
+    plan = Plan(["srv"], Found("/work/app", "inherited"), {})
+    served = Served(context, bind_at_start(context.identity), plan)
+    broker = Broker(
+        Settings(
+            server="srv",
+            launch=context.launch.value,
+            carries=context.facts.carries,
+            callers=context.follow_callers(),
+            plan_for=lambda changed, _place: (changed, plan),
+            is_inside=is_inside,
+            describe=describe_context,
+            explain_end=explain_end,
+            explain_early_end=lambda code, words: explain_early_end("srv", code, words),
+            read_outer=lambda: outer,
+            **settings,
+        ),
+        served,
+    )
+    broker.connect("host")
+    broker.open_backend("server", served).state = "starting"
+    broker.server_started("server")
+    broker.take_commands()
+    return broker
+
+
+def get_bound(broker: Broker) -> Binding:
+    return broker.backends["server"].served.bound
+
+
+class Refused:
+    """A request that no server gets, with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Misplaced:
+    """A request that another server gets."""
 
 
 def below(host: str, **facts: Any) -> Context:
@@ -46,14 +88,29 @@ def below(host: str, **facts: Any) -> Context:
     )
 
 
-def admit(calls: Calls, meta: Json = None, method: str = "tools/call", **more: Json) -> Any:
-    """Return what becomes of a request: the message as the server gets it, or why not."""
+def admit(broker: Broker, meta: Json = None, method: str = "tools/call", **more: Json) -> Any:
+    """Return the message as the server gets it, or why it does not get it."""
     params: dict[str, Json] = {"name": "x", "arguments": {"threadId": "t-argument"}, **more}
     if meta is not None:
         params["_meta"] = meta
     said: dict[str, Json] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    verdict = calls.admit(said, json.dumps(said).encode() + b"\n")
-    return json.loads(verdict) if isinstance(verdict, bytes) else verdict
+    send(broker, said)
+    commands = broker.take_commands()
+    answers = [one.data for one in commands if isinstance(one, SendToHost)]
+    sent = [one.data for one in commands if isinstance(one, SendToServer)]
+    if answers:
+        assert not sent
+        return Refused(answers[0].decode())
+    if not sent:
+        assert broker.backends["server"].is_replacing
+        return Misplaced()
+    broker.server_said("server", b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
+    broker.take_commands()
+    return json.loads(sent[0])
+
+
+def send(broker: Broker, said: dict[str, Json]) -> None:
+    broker.host_said("host", json.dumps(said).encode() + b"\n")
 
 
 def context_of(said: Any) -> Any:
@@ -61,9 +118,9 @@ def context_of(said: Any) -> Any:
 
 
 def test_the_server_gets_every_fact_with_its_origin() -> None:
-    told = context_of(admit(make_calls(below("codex")), CODEX_META))
+    context = context_of(admit(make_broker(below("codex")), CODEX_META))
 
-    assert told == {
+    assert context == {
         "host": "codex",
         "sessionId": "s-1",
         "threadId": "t-1",
@@ -83,25 +140,26 @@ def test_the_server_gets_every_fact_with_its_origin() -> None:
 
 
 @pytest.mark.parametrize("meta", [None, {"progressToken": 1}], ids=["none", "another"])
-def test_what_is_not_known_is_left_out(meta: Json) -> None:
+def test_unknown_facts_are_left_out(meta: Json) -> None:
     context = below("cursor", project_root=Missing(["no .git"]))
 
-    told = context_of(admit(make_calls(context), meta))
+    context = context_of(admit(make_broker(context), meta))
 
-    assert sorted(told) == ["binding", "cwd", "host", "launchId", "origin"]
-    assert told["binding"] == "unbound"
+    assert sorted(context) == ["binding", "cwd", "host", "launchId", "origin"]
+    assert context["binding"] == "unbound"
 
 
-def test_what_else_stands_in_meta_stays() -> None:
-    said = admit(make_calls(below("codex")), {"progressToken": 7, **CODEX_META})
+def test_other_members_of_meta_are_kept() -> None:
+    said = admit(make_broker(below("codex")), {"progressToken": 7, **CODEX_META})
 
     rest = {name: value for name, value in said["params"]["_meta"].items() if name != KEY.text}
     assert rest == {"progressToken": 7, **CODEX_META}
 
 
-def test_meta_is_unchanged_if_asked() -> None:
+def test_meta_is_unchanged_with_no_meta() -> None:
     assert (
-        admit(make_calls(below("codex"), "--no-meta"), CODEX_META)["params"]["_meta"] == CODEX_META
+        admit(make_broker(below("codex"), no_meta=True), CODEX_META)["params"]["_meta"]
+        == CODEX_META
     )
 
 
@@ -130,140 +188,136 @@ def test_meta_is_unchanged_if_asked() -> None:
         ("unknown", CODEX_META, None, None),
     ],
 )
-def test_each_host_tells_it_in_its_own_way(
+def test_the_caller_is_read_from_each_hosts_own_meta(
     host: str, meta: Json, session: str | None, thread: str | None
 ) -> None:
-    told = context_of(admit(make_calls(below(host)), meta))
+    context = context_of(admit(make_broker(below(host)), meta))
 
-    assert (told.get("sessionId"), told.get("threadId")) == (session, thread)
+    assert (context.get("sessionId"), context.get("threadId")) == (session, thread)
 
 
 def test_the_server_gets_the_directory_of_a_call() -> None:
     meta: Json = {"agent-session-id": "g-1", "agent-working-dir": "/elsewhere"}
-    told = context_of(admit(make_calls(below("goose")), meta))
+    context = context_of(admit(make_broker(below("goose")), meta))
 
-    assert told["cwd"] == "/elsewhere"
-    assert told["origin"]["cwd"] == 'the call\'s _meta["agent-working-dir"]'
+    assert context["cwd"] == "/elsewhere"
+    assert context["origin"]["cwd"] == 'the call\'s _meta["agent-working-dir"]'
 
 
 @pytest.mark.parametrize(
     ("on_change", "kind"), [("refuse", Refused), ("restart", Misplaced), ("follow", dict)]
 )
-def test_another_directory_is_an_identity_change(on_change: str, kind: type) -> None:
-    calls = make_calls(below("goose"), "--on-change", on_change)
+def test_on_change_applies_to_another_directory_too(on_change: str, kind: type) -> None:
+    broker = make_broker(below("goose"), on_change=on_change)
     meta: Json = {"agent-session-id": "g-1", "agent-working-dir": "/elsewhere"}
 
-    assert isinstance(admit(calls, meta), kind)
+    assert isinstance(admit(broker, meta), kind)
 
 
-def test_a_contradiction_that_was_cleared_up_is_forgotten() -> None:
-    calls = make_calls(below("codex"))
-    calls.contradict(Found("/elsewhere", "the host's roots/list"))
-    elsewhere = context_of(admit(calls, CODEX_META))
-    calls.contradict(None)
-    here = context_of(admit(calls, CODEX_META))
+def test_roots_that_match_again_end_a_contradiction() -> None:
+    broker = make_broker(below("codex"))
+
+    def answer_roots(place: str) -> None:
+        broker.server_said("server", b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n')
+        send(broker, {"id": 1, "result": {"roots": [{"uri": f"file://{place}"}]}})
+        broker.take_commands()
+
+    answer_roots("/elsewhere")
+    elsewhere = context_of(admit(broker, CODEX_META))
+    answer_roots("/work")
+    here = context_of(admit(broker, CODEX_META))
 
     assert (elsewhere["cwd"], here["cwd"]) == ("/elsewhere", "/work/app")
 
 
-def test_a_client_cannot_forge_it() -> None:
+def test_a_client_cannot_forge_the_context() -> None:
     forged: dict[str, Json] = {"host": "codex", "threadId": "t-forged", "sessionId": "s-forged"}
-    calls = make_calls(below("codex"))
+    broker = make_broker(below("codex"))
 
-    told = context_of(admit(calls, {KEY.text: forged, "threadId": "t-1", "sessionId": "s-1"}))
-    alone = context_of(admit(make_calls(below("codex")), {KEY.text: forged}))
+    context = context_of(admit(broker, {KEY.text: forged, "threadId": "t-1", "sessionId": "s-1"}))
+    alone = context_of(admit(make_broker(below("codex")), {KEY.text: forged}))
 
-    assert (told["threadId"], told["binding"], told["outer"]) == ("t-1", "confirmed", forged)
+    assert (context["threadId"], context["binding"], context["outer"]) == (
+        "t-1",
+        "confirmed",
+        forged,
+    )
     assert (alone.get("threadId"), alone["binding"]) == (None, "unbound")
-    assert calls.bound.thread == "t-1"
+    assert get_bound(broker).thread == "t-1"
 
 
-def test_what_is_forged_and_no_object_is_dropped() -> None:
-    told = context_of(admit(make_calls(below("codex")), {KEY.text: "t-forged", **CODEX_META}))
+def test_a_forged_context_that_is_not_an_object_is_dropped() -> None:
+    context = context_of(admit(make_broker(below("codex")), {KEY.text: "t-forged", **CODEX_META}))
 
-    assert told["threadId"] == "t-1"
-    assert "outer" not in told
-
-
-class Around:
-    """A launch around this one."""
-
-    def read(self) -> Json:
-        return {"host": "claude", "outer": {"host": "vscode"}}
+    assert context["threadId"] == "t-1"
+    assert "outer" not in context
 
 
 def test_the_server_gets_the_whole_chain_of_launches() -> None:
-    calls = make_calls(below("codex"), outer=Around())
+    around: Json = {"host": "claude", "outer": {"host": "vscode"}}
+    broker = make_broker(below("codex"), outer=around)
 
     for _ in range(2):
-        told = context_of(admit(calls, CODEX_META))
-        assert told["threadId"] == "t-1"
-        assert told["outer"] == {"host": "claude", "outer": {"host": "vscode"}}
+        context = context_of(admit(broker, CODEX_META))
+        assert context["threadId"] == "t-1"
+        assert context["outer"] == around
 
 
-def test_a_misdelivered_call_is_refused_and_names_both() -> None:
-    calls = make_calls(below("codex"))
-    admit(calls, {"threadId": "t-1", "sessionId": "s-1"})
+def test_a_misdelivered_call_is_refused_and_the_error_names_both_threads() -> None:
+    broker = make_broker(below("codex"))
+    admit(broker, {"threadId": "t-1", "sessionId": "s-1"})
 
-    refused = admit(calls, {"threadId": "t-2", "sessionId": "s-2"})
+    refused = admit(broker, {"threadId": "t-2", "sessionId": "s-2"})
 
     assert isinstance(refused, Refused)
     assert "this call belongs to thread t-2, but this server serves thread t-1" in refused.reason
-    assert calls.refusals == 1
-    assert context_of(admit(calls, CODEX_META))["threadId"] == "t-1"
+    assert broker.refusals == 1
+    assert context_of(admit(broker, CODEX_META))["threadId"] == "t-1"
 
 
 @pytest.mark.parametrize(
     "method", ["resources/read", "prompts/get", "notifications/x", "tasks/get"]
 )
-def test_whatever_says_whose_it_is_follows_the_same_rule(method: str) -> None:
-    calls = make_calls(below("codex"))
-    admit(calls, CODEX_META)
+def test_every_request_that_names_its_caller_follows_the_same_rule(method: str) -> None:
+    broker = make_broker(below("codex"))
+    admit(broker, CODEX_META)
 
-    assert isinstance(admit(calls, {"threadId": "t-2"}, method), Refused)
-    assert "_meta" not in admit(calls, None, method)["params"]  # nor is anything put into it
-
-
-def test_a_call_that_tells_nobody_is_of_whom_the_connection_is() -> None:
-    calls = make_calls(below("codex"))
-    admit(calls, CODEX_META)
-
-    assert context_of(admit(calls, {"progressToken": 1}))["threadId"] == "t-1"
+    assert isinstance(admit(broker, {"threadId": "t-2"}, method), Refused)
+    assert "_meta" not in admit(broker, None, method)["params"]  # nothing is added to it
 
 
-def test_where_many_share_a_connection_a_call_that_tells_nobody_is_nobodys() -> None:
-    calls = make_calls(below("vscode"))
-    first = context_of(admit(calls, {"vscode.conversationId": "c-1"}))
-    nobodys = context_of(admit(calls, {}))
-    second = context_of(admit(calls, {"vscode.conversationId": "c-2"}))
+def test_a_call_that_names_no_caller_belongs_to_the_connections_caller() -> None:
+    broker = make_broker(below("codex"))
+    admit(broker, CODEX_META)
+
+    assert context_of(admit(broker, {"progressToken": 1}))["threadId"] == "t-1"
+
+
+def test_a_call_that_names_no_caller_on_a_shared_connection_gets_no_session() -> None:
+    broker = make_broker(below("vscode"))
+    first = context_of(admit(broker, {"vscode.conversationId": "c-1"}))
+    unknown = context_of(admit(broker, {}))
+    second = context_of(admit(broker, {"vscode.conversationId": "c-2"}))
 
     assert (first["sessionId"], second["sessionId"]) == ("c-1", "c-2")
-    assert "sessionId" not in nobodys
-    assert nobodys["binding"] == "unbound"
+    assert "sessionId" not in unknown
+    assert unknown["binding"] == "unbound"
 
 
-def test_usual_calls_are_recognised_only_if_nothing_has_changed() -> None:
-    calls = make_calls(below("codex"))
-
-    def recognise(meta: dict[str, Json]) -> bytes:
-        said = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"_meta": meta}}
-        line = json.dumps(said, separators=(",", ":")).encode() + b"\n"
-        return calls.recognise(line, protocol.find_usual_meta(line))
-
-    assert recognise(CODEX_META) == b""  # the first one is judged
-    told = context_of(admit(calls, CODEX_META))
+def test_every_call_is_counted_and_the_same_caller_gets_the_same_context() -> None:
+    broker = make_broker(below("codex"))
+    context = context_of(admit(broker, CODEX_META))
 
     for number in range(3):
-        assert json.loads(recognise({**CODEX_META, "callId": f"call-{number}"})) == told
-    assert recognise({**CODEX_META, "threadId": "t-2"}) == b""
-    assert recognise({**CODEX_META, "sessionId": "s-2"}) == b""
-    assert recognise({KEY.text: {}, **CODEX_META}) == b""
-    assert json.loads(recognise(CODEX_META)) == told
-    assert calls.count == 5
+        assert context_of(admit(broker, {**CODEX_META, "callId": f"call-{number}"})) == context
+    assert isinstance(admit(broker, {**CODEX_META, "threadId": "t-2"}), Refused)
+    assert context_of(admit(broker, {**CODEX_META, "sessionId": "s-2"})) != context
+    assert context_of(admit(broker, CODEX_META)) == context
+    assert broker.backends["server"].calls == 6
 
 
 class Record:
-    """Claude Code's file of the process that is our host."""
+    """Claude Code's record of the process that is our host."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / ".claude" / "sessions" / "10.json"
@@ -280,12 +334,12 @@ def record(tmp_path: Path) -> Record:
 
 
 @pytest.fixture
-def calls_of_claude(tmp_path: Path, record: Record) -> Calls:
+def broker_of_claude(tmp_path: Path, record: Record) -> Broker:
     assert record
     table = FakeProcessTable()
     table.add(10, "claude")
     sighting = make_sighting(table, 10, environ={"HOME": str(tmp_path)})
-    return make_calls(
+    return make_broker(
         make_context(
             host=Found("claude", "above us"),
             facts=hosts.load("claude"),
@@ -294,54 +348,56 @@ def calls_of_claude(tmp_path: Path, record: Record) -> Calls:
     )
 
 
-def test_claudes_session_is_the_one_of_the_moment(calls_of_claude: Calls, record: Record) -> None:
+def test_claudes_session_is_read_at_the_moment_of_the_call(
+    broker_of_claude: Broker, record: Record
+) -> None:
     sessions = []
-    for session in ("s-1", "s-2", "s-3", "s-3"):  # of one length, within one tick of a clock
+    for session in ("s-1", "s-2", "s-3", "s-3"):  # of equal length, within one clock tick
         record.write(session)
-        sessions.append(context_of(admit(calls_of_claude))["sessionId"])
+        sessions.append(context_of(admit(broker_of_claude))["sessionId"])
 
     assert sessions == ["s-1", "s-2", "s-3", "s-3"]
 
 
 def test_a_record_that_has_not_changed_is_not_read_again(
-    calls_of_claude: Calls, record: Record, monkeypatch: pytest.MonkeyPatch
+    broker_of_claude: Broker, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record.write("s-1")
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    admit(calls_of_claude)
+    admit(broker_of_claude)
     clock[0] += 60
-    admit(calls_of_claude)
+    admit(broker_of_claude)
     monkeypatch.setattr("builtins.open", None)
 
-    assert context_of(admit(calls_of_claude))["sessionId"] == "s-1"
+    assert context_of(admit(broker_of_claude))["sessionId"] == "s-1"
 
 
-def test_what_was_known_holds_while_there_is_no_record(
-    calls_of_claude: Calls, record: Record
+def test_the_last_known_session_is_kept_while_there_is_no_record(
+    broker_of_claude: Broker, record: Record
 ) -> None:
     record.write("s-1")
-    admit(calls_of_claude)
+    admit(broker_of_claude)
     record.path.unlink()
 
-    assert context_of(admit(calls_of_claude))["sessionId"] == "s-1"
+    assert context_of(admit(broker_of_claude))["sessionId"] == "s-1"
 
 
-def test_the_record_of_an_earlier_process_tells_nothing(
-    calls_of_claude: Calls, record: Record
+def test_the_record_of_an_earlier_process_is_ignored(
+    broker_of_claude: Broker, record: Record
 ) -> None:
     record.write("s-1", start="4")
 
-    assert "sessionId" not in context_of(admit(calls_of_claude))
+    assert "sessionId" not in context_of(admit(broker_of_claude))
 
 
-def test_lists_are_nobodys_where_only_a_record_tells(
-    calls_of_claude: Calls, record: Record
+def test_lists_do_not_bind_if_only_a_record_names_the_session(
+    broker_of_claude: Broker, record: Record
 ) -> None:
-    """Claude Code asks for them at the start, for a session that `--resume` may change."""
+    """Claude Code requests them at the start, for a session that `--resume` may change."""
     record.write("s-1")
-    admit(calls_of_claude, None, "resources/list")
-    assert calls_of_claude.bound.state == "unbound"
+    admit(broker_of_claude, None, "resources/list")
+    assert get_bound(broker_of_claude).state == "unbound"
 
-    admit(calls_of_claude, None, "resources/read")
-    assert calls_of_claude.bound.session == "s-1"
+    admit(broker_of_claude, None, "resources/read")
+    assert get_bound(broker_of_claude).session == "s-1"

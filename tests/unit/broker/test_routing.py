@@ -1,4 +1,4 @@
-"""Whose call is it, and what becomes of it: the table, row by row."""
+"""Which session a call belongs to, and what to do with it: the table, row by row."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
+from fakes import make_context
 
 from mcp_launch.broker import routing
-from mcp_launch.broker.routing import Binding
-from mcp_launch.launch.plan import IdentityInEnvironment
+from mcp_launch.broker.routing import Binding, Rule, Served
+from mcp_launch.launch.plan import IdentityInEnvironment, Plan
+from mcp_launch.values import Found
 
 if TYPE_CHECKING:
     from mcp_launch.hosts import Carries, State
@@ -20,7 +22,7 @@ MANY: Carries = "many sessions"
 ALL: list[Carries] = [ONE_THREAD, ONE_AT_A_TIME, MANY]
 NOT_CONFIRMED: list[State] = ["unbound", "tentative"]
 
-TOLD = Binding("confirmed", "s-new", "t-new", "the call")
+CLAIMED = Binding("confirmed", "s-new", "t-new", "the call")
 
 
 def bound(state: State, session: str | None = "s-old", thread: str | None = "t-old") -> Binding:
@@ -28,7 +30,7 @@ def bound(state: State, session: str | None = "s-old", thread: str | None = "t-o
 
 
 def held(kind: str) -> IdentityInEnvironment:
-    """Return what an environment holds: nothing, what is right, or what is not."""
+    """Return what an environment holds: nothing, the right values, or wrong ones."""
     values = IdentityInEnvironment()
     if kind == "right":
         values.add("thread", "t-new", is_requested=True)
@@ -39,28 +41,34 @@ def held(kind: str) -> IdentityInEnvironment:
     return values
 
 
+class Server:
+    """A server that may get a request."""
+
+    def __init__(self, before: Binding, environment: str, *, was_never_called: bool) -> None:
+        plan = Plan(["srv"], Found("/work/app", "inherited"), {})
+        plan.held = held(environment)
+        self.served = Served(make_context(), before, plan)
+        self.was_never_called = was_never_called
+
+
 def judge(
     before: Binding,
     carries: Carries,
     environment: str,
     *,
-    is_fresh: bool,
+    was_never_called: bool,
     on_change: str = "",
 ) -> str:
-    return routing.judge(
-        before,
-        TOLD,
-        carries=carries,
-        held=held(environment),
-        is_fresh=is_fresh,
-        on_change=on_change,
-    )
+    server = Server(before, environment, was_never_called=was_never_called)
+    action, chosen = routing.route(CLAIMED, [server], Rule(carries, on_change))
+    assert chosen is server
+    return action
 
 
 @pytest.mark.parametrize("on_change", ["", "follow", "restart", "refuse"])
 @pytest.mark.parametrize("carries", ALL)
 @pytest.mark.parametrize("state", NOT_CONFIRMED)
-def test_before_the_first_call_only_a_wrong_environment_needs_another_server(
+def test_before_the_first_call_only_a_wrong_environment_requires_another_server(
     state: State, carries: Carries, on_change: str
 ) -> None:
     for environment, action in [
@@ -69,14 +77,19 @@ def test_before_the_first_call_only_a_wrong_environment_needs_another_server(
         ("default", "restart"),
         ("requested", "restart"),
     ]:
-        verdict = judge(bound(state), carries, environment, is_fresh=True, on_change=on_change)
+        verdict = judge(
+            bound(state), carries, environment, was_never_called=True, on_change=on_change
+        )
         assert verdict == action, environment
 
 
 @pytest.mark.parametrize("environment", ["nothing", "right", "default", "requested"])
 def test_a_call_of_another_thread_on_one_threads_connection_is_refused(environment: str) -> None:
-    for is_fresh in (True, False):
-        assert judge(bound("confirmed"), ONE_THREAD, environment, is_fresh=is_fresh) == "refuse"
+    for was_never_called in (True, False):
+        assert (
+            judge(bound("confirmed"), ONE_THREAD, environment, was_never_called=was_never_called)
+            == "refuse"
+        )
 
 
 @pytest.mark.parametrize("carries", [ONE_AT_A_TIME, MANY])
@@ -92,74 +105,79 @@ def test_a_call_of_another_thread_on_one_threads_connection_is_refused(environme
 def test_a_changed_session_is_followed_unless_its_variable_was_asked_for(
     carries: Carries, environment: str, action: str
 ) -> None:
-    assert judge(bound("confirmed"), carries, environment, is_fresh=False) == action
+    assert judge(bound("confirmed"), carries, environment, was_never_called=False) == action
 
 
 @pytest.mark.parametrize(
     ("on_change", "action"),
     [("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
 )
-def test_what_was_chosen_for_a_change_is_done(on_change: str, action: str) -> None:
+def test_on_change_decides_about_a_call_of_another_session(on_change: str, action: str) -> None:
     for carries, environment in itertools.product(ALL, ["nothing", "default", "requested"]):
         before = bound("confirmed")
-        verdict = judge(before, carries, environment, is_fresh=False, on_change=on_change)
+        verdict = judge(before, carries, environment, was_never_called=False, on_change=on_change)
         assert verdict == action
 
 
 @pytest.mark.parametrize("on_change", ["", "follow", "restart", "refuse"])
 @pytest.mark.parametrize("carries", ALL)
-def test_what_has_not_changed_is_delivered(carries: Carries, on_change: str) -> None:
+def test_a_call_of_the_same_session_is_delivered(carries: Carries, on_change: str) -> None:
     for environment in ("nothing", "right"):
         same = bound("confirmed", "s-new", "t-new")
-        assert judge(same, carries, environment, is_fresh=False, on_change=on_change) == "deliver"
+        assert (
+            judge(same, carries, environment, was_never_called=False, on_change=on_change)
+            == "deliver"
+        )
 
 
 @pytest.mark.parametrize("carries", [ONE_AT_A_TIME, MANY])
-def test_a_server_in_anothers_place_has_no_state_before_its_first_call(carries: Carries) -> None:
+def test_a_replacement_server_has_no_state_to_lose_before_its_first_call(carries: Carries) -> None:
     for environment, action in [("nothing", "deliver"), ("default", "restart")]:
-        assert judge(bound("confirmed"), carries, environment, is_fresh=True) == action
-        refused = judge(bound("confirmed"), carries, environment, is_fresh=True, on_change="refuse")
+        assert judge(bound("confirmed"), carries, environment, was_never_called=True) == action
+        refused = judge(
+            bound("confirmed"), carries, environment, was_never_called=True, on_change="refuse"
+        )
         assert refused == "refuse"
 
 
-def test_another_session_of_the_same_thread_is_no_misdelivery() -> None:
+def test_another_session_of_the_same_thread_is_not_a_misdelivery() -> None:
     before = bound("confirmed", "s-old", "t-new")
 
-    assert judge(before, ONE_THREAD, "nothing", is_fresh=False) == "deliver"
+    assert judge(before, ONE_THREAD, "nothing", was_never_called=False) == "deliver"
 
 
 @pytest.mark.parametrize("carries", ALL)
-def test_calls_that_named_nobody_do_not_bind(carries: Carries) -> None:
-    """A server that has worked keeps its state, unless it asked for an identity."""
+def test_calls_that_name_no_caller_do_not_bind(carries: Carries) -> None:
+    """A server that was called keeps its state, unless an identity variable was requested."""
     for environment, action in [("default", "deliver"), ("requested", "restart")]:
-        verdict = judge(bound("tentative"), carries, environment, is_fresh=False)
+        verdict = judge(bound("tentative"), carries, environment, was_never_called=False)
         assert verdict == action
 
 
-def test_a_call_that_tells_only_its_thread_keeps_the_session() -> None:
-    told = routing.bind_by_call(bound("tentative"), (None, "t-old", None), "the call")
-    assert (told.state, told.session, told.thread) == ("confirmed", "s-old", "t-old")
+def test_a_call_that_names_only_its_thread_keeps_the_session() -> None:
+    claimed = routing.bind_by_call(bound("tentative"), (None, "t-old", None), "the call")
+    assert (claimed.state, claimed.session, claimed.thread) == ("confirmed", "s-old", "t-old")
 
-    told = routing.bind_by_call(bound("tentative"), (None, "t-new", None), "the call")
-    assert (told.state, told.session, told.thread) == ("confirmed", None, "t-new")
+    claimed = routing.bind_by_call(bound("tentative"), (None, "t-new", None), "the call")
+    assert (claimed.state, claimed.session, claimed.thread) == ("confirmed", None, "t-new")
 
 
 @pytest.mark.parametrize(
     ("on_change", "action"),
     [("", "deliver"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
 )
-def test_another_directory_is_noted_or_handled_as_chosen(on_change: str, action: str) -> None:
-    assert routing.judge_place(is_elsewhere=True, on_change=on_change) == action
-    assert routing.judge_place(is_elsewhere=False, on_change=on_change) == "deliver"
+def test_on_change_decides_about_a_call_from_another_directory(on_change: str, action: str) -> None:
+    assert routing.route_place(is_elsewhere=True, on_change=on_change) == action
+    assert routing.route_place(is_elsewhere=False, on_change=on_change) == "deliver"
 
 
 @pytest.mark.parametrize(
-    ("whom", "text"),
+    ("binding", "text"),
     [
         (Binding("confirmed", "s", "t", ""), "thread t"),
         (Binding("confirmed", "s", None, ""), "session s"),
         (Binding("unbound", None, None, ""), "an unknown session"),
     ],
 )
-def test_a_binding_can_be_described(whom: Binding, text: str) -> None:
-    assert str(whom) == text
+def test_a_binding_can_be_described(binding: Binding, text: str) -> None:
+    assert str(binding) == text

@@ -37,7 +37,8 @@ def test_a_request_names_its_session(
     callers = host.follow_callers(SIGHTING)
 
     assert callers.read(meta) == caller
-    assert set(meta) <= set(callers.telling)
+    assert callers.identifying is not None
+    assert set(meta) <= set(callers.identifying)
 
 
 def test_goose_gives_a_server_its_first_session() -> None:

@@ -19,8 +19,9 @@ NAMES = {*HOSTS, *hosts.IDENTITY_VARIABLES}
 
 # Members of the protocol that happen to be called like a host.
 NO_HOSTS = {
-    ("broker/server_messages.py", "cursor"),
+    ("broker/backend.py", "cursor"),
     ("doctor/live/client.py", "cursor"),
+    ("protocol/__init__.py", "cursor"),
     ("protocol/requests.py", "cursor"),
 }
 

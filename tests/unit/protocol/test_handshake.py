@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_launch.protocol.requests import Opening
+from mcp_launch import protocol
+from mcp_launch.protocol.requests import Handshake
 
 
 def spell(**message: Any) -> bytes:
@@ -19,14 +20,21 @@ DISCOVER = spell(id="probe", method="server/discover")
 LIST = spell(id=2, method="tools/list")
 
 
-def open_with(*lines: bytes) -> Opening:
-    opening = Opening()
-    assert opening.hear_lines(b"".join(lines)) == b""
-    return opening
+def open_with(*lines: bytes) -> Handshake:
+    handshake = Handshake()
+    for line in lines:
+        said = protocol.look(line)
+        assert isinstance(said, dict)
+        handshake.note_request(said, line)
+    return handshake
 
 
-def answer(opening: Opening, request_id: object, **more: Any) -> None:
-    opening.hear_server({"jsonrpc": "2.0", "id": request_id, **(more or {"result": {}})})  # type: ignore[dict-item]
+def answer(handshake: Handshake, request_id: object, **more: Any) -> None:
+    handshake.note_answer({"jsonrpc": "2.0", "id": request_id, **(more or {"result": {}})})  # type: ignore[dict-item]
+
+
+def list_pending(handshake: Handshake) -> list[bytes]:
+    return [line for _, line in handshake.pending.values()]
 
 
 @pytest.mark.parametrize(
@@ -53,65 +61,56 @@ def answer(opening: Opening, request_id: object, **more: Any) -> None:
 def test_a_connection_is_open_when_a_request_was_answered(
     line: bytes, request_id: object, said: dict[str, Any], is_over: bool, is_ready: bool
 ) -> None:
-    opening = open_with(line)
+    handshake = open_with(line)
 
-    answer(opening, request_id, **said)
+    answer(handshake, request_id, **said)
 
-    assert (opening.is_over, opening.is_ready) == (is_over, is_ready)
+    assert (handshake.is_over, handshake.is_ready) == (is_over, is_ready)
 
 
 def test_the_greeting_is_kept_word_for_word() -> None:
-    opening = open_with(DISCOVER, INITIALIZE)
+    handshake = open_with(DISCOVER, INITIALIZE)
 
-    answer(opening, "probe", error={"code": -32601})
-    answer(opening, 0, result={"serverInfo": {}})
+    answer(handshake, "probe", error={"code": -32601})
+    answer(handshake, 0, result={"serverInfo": {}})
 
-    assert opening.greeting == INITIALIZE
-    assert opening.era == "initialize"
-    assert opening.answer["result"] == {"serverInfo": {}}
-    assert opening.list_pending() == []
+    assert handshake.greeting == INITIALIZE
+    assert handshake.era == "initialize"
+    assert handshake.answer["result"] == {"serverInfo": {}}
+    assert list_pending(handshake) == []
 
 
 def test_what_is_answered_later_does_not_change_the_era() -> None:
-    opening = open_with(INITIALIZE, LIST)
+    handshake = open_with(INITIALIZE, LIST)
 
-    answer(opening, 0)
-    answer(opening, 2)
+    answer(handshake, 0)
+    answer(handshake, 2)
 
-    assert opening.era == "initialize"
-
-
-def test_half_a_line_is_left_for_later() -> None:
-    opening = Opening()
-
-    rest = opening.hear_lines(INITIALIZE + LIST[:10])
-    assert opening.hear_lines(rest + LIST[10:]) == b""
-
-    assert opening.list_pending() == [INITIALIZE, LIST]
+    assert handshake.era == "initialize"
 
 
-def test_notifications_and_noise_are_not_requests() -> None:
-    assert open_with(b"hello\n", spell(method="notifications/initialized")).pending == {}
+def test_notifications_are_not_requests() -> None:
+    assert open_with(spell(method="notifications/initialized")).pending == {}
 
 
 def test_a_server_that_died_of_the_news_is_asked_in_the_old_way() -> None:
-    opening = open_with(DISCOVER)
+    handshake = open_with(DISCOVER)
 
-    [refusal] = opening.refuse_news(set())
+    [refusal] = handshake.refuse_discovery(set()).values()
 
     said = json.loads(refusal)
     assert (said["id"], said["error"]["code"]) == ("probe", -32601)
-    assert opening.list_pending() == []
+    assert list_pending(handshake) == []
 
 
 def test_nothing_is_refused_for_a_server_that_has_read_more() -> None:
-    opening = open_with(DISCOVER, INITIALIZE)
+    handshake = open_with(DISCOVER, INITIALIZE)
 
-    assert opening.refuse_news(set()) == []
-    assert opening.list_pending() == [DISCOVER, INITIALIZE]
+    assert handshake.refuse_discovery(set()) == {}
+    assert list_pending(handshake) == [DISCOVER, INITIALIZE]
 
 
 def test_what_the_server_has_not_read_is_no_reason_against_it() -> None:
-    opening = open_with(DISCOVER, INITIALIZE)
+    handshake = open_with(DISCOVER, INITIALIZE)
 
-    assert len(opening.refuse_news({b"0"})) == 1
+    assert len(handshake.refuse_discovery({b"0"})) == 1

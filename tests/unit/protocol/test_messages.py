@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from random_json import make_random_message
 
 from mcp_launch import protocol
-from mcp_launch.broker.calls import MetaPattern
-from mcp_launch.protocol import json_edit, json_text, server_lines
+from mcp_launch.protocol import framing, json_edit, json_text
 
 if TYPE_CHECKING:
     from random import Random
@@ -44,7 +43,7 @@ def put(line: bytes) -> bytes:
     params = said.get("params")
     if not isinstance(params, dict):
         return line
-    return json_edit.put_meta(line, params, params.get("_meta"), NAME, VALUE)
+    return json_edit.put_meta(line, params, NAME, VALUE)
 
 
 def expect(line: bytes) -> Any:
@@ -73,7 +72,6 @@ def test_any_spelling_of_a_message_gets_the_same_verdict(random: Random) -> None
         edited = put(line)
         assert read(edited) == expect(line), line
         check_only_our_bytes_are_new(line, edited)
-        check_usual_call(line, said)
 
 
 def check_only_our_bytes_are_new(line: bytes, edited: bytes) -> None:
@@ -86,114 +84,6 @@ def check_only_our_bytes_are_new(line: bytes, edited: bytes) -> None:
     assert line.startswith(before.removesuffix(b"{").removesuffix(b'"_meta":'))
     after = edited[end:]
     assert line.endswith(after.removeprefix(b"}").removeprefix(b","))
-
-
-def check_usual_call(line: bytes, said: Any) -> None:
-    """See that what is taken for granted is so."""
-    start = protocol.find_usual_meta(line)
-    usual = protocol.read_usual_meta(line, start) if start else None
-    if usual is None or not protocol.is_settled(line, usual[1]):
-        return
-    meta, end = usual
-    assert said["method"] == "tools/call", line
-    assert said["params"]["_meta"] == meta == json.loads(line[start:end]), line
-    assert protocol.read_usual_id(line, start).isdigit()
-    if NAME.text not in meta:
-        short = line[: start + 1] + NAME.quoted + VALUE + b"," + line[start + 1 :]
-        assert short == put(line), line
-
-
-TELLING = ("threadId", "sessionId")
-
-
-@many_messages
-@given(random=st.randoms(use_true_random=True))
-def test_what_is_taken_for_the_same_meta_tells_the_same(random: Random) -> None:
-    pattern = MetaPattern()
-    learned: dict[str, Any] = {}
-    for _ in range(MESSAGES):
-        line = make_call_like_codex(random)
-        start = protocol.find_usual_meta(line)
-        assert start, line
-        end = pattern.match(line, start)
-        read = protocol.read_usual_meta(line, start)
-        if end:
-            assert read is not None, line
-            meta = read[0]
-            assert end == read[1], line
-            assert list(meta) == list(learned), line
-            for name, value in learned.items():
-                if name in TELLING or not isinstance(value, (str, int)):
-                    assert meta[name] == value, line
-                assert type(meta[name]) is type(value), line
-        elif read is not None:
-            before = pattern.match(line, start)
-            pattern.learn(line, start, read[0], TELLING)
-            if pattern.match(line, start) and not before:
-                learned = read[0]
-
-
-def test_a_meta_is_known_again_by_all_but_its_labels() -> None:
-    """As Codex writes it, with another call's numbers."""
-    line = (
-        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"callId":"%b",'
-        b'"x-codex-turn-metadata":{"thread_id":"t"},"threadId":"%b","progressToken":%d},"name":"x"}}\n'
-    )
-    pattern = MetaPattern()
-    first = line % (1, b"call-1", b"t", 1)
-    meta = json.loads(first)["params"]["_meta"]
-    pattern.learn(first, protocol.find_usual_meta(first), meta, TELLING)
-
-    for second, is_known in [
-        (line % (22, b"call-22", b"t", 22), True),
-        (line % (22, b"", b"t", 22), True),
-        (line % (22, b"call-22", b"other", 22), False),
-        (line % (22, b'a","b":"c', b"t", 22), False),
-        (line % (22, b'a\\","callId":"', b"t", 22), False),
-        (line.replace(b'"thread_id":"t"', b'"thread_id":"u"') % (1, b"call-1", b"t", 1), False),
-        (line.replace(b":%d}", b":1.%d}") % (1, b"call-1", b"t", 1), False),
-    ]:
-        start = protocol.find_usual_meta(second)
-        assert bool(pattern.match(second, start)) == is_known, second
-
-
-def test_a_host_that_never_repeats_itself_is_not_studied_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    studied: list[object] = []
-
-    def study(*what: object) -> list[object]:
-        studied.append(what)
-        return []
-
-    monkeypatch.setattr(json_edit, "list_members", study)
-    pattern = MetaPattern()
-    for number in range(100):
-        line = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"a%d":{}}}}\n'
-        line %= number
-        start = protocol.find_usual_meta(line)
-        assert not pattern.match(line, start)
-        pattern.learn(line, start, json.loads(line)["params"]["_meta"], TELLING)
-
-    assert len(studied) == 7
-
-
-def make_call_like_codex(random: Random) -> bytes:
-    """Return one of few usual calls that differ in a little."""
-    labels = [b"1", b"22", b"", b'x","y":"z', b"a\\", b'a\\"b', b"\\u0041"]
-    text = random.choice(labels)
-    number = random.choice([b"1", b"22", b"-1", b"1.5", b"1e3", b"true", b'"1"'])
-    thread = random.choice([b"t", b"t", b"u"])
-    turn = random.choice([b'{"a":1}', b'{"a":1}', b"[]", b'{"a":2}'])
-    parts = [b'"callId":"%b"' % text, b'"turn":%b' % turn, b'"threadId":"%b"' % thread]
-    parts += [b'"progressToken":%b' % number]
-    if random.random() < 0.1:
-        random.shuffle(parts)
-    return (
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{'
-        + b",".join(parts)
-        + b'},"name":"x"}}\n'
-    )
 
 
 @many_messages
@@ -321,11 +211,11 @@ def test_an_answer_is_known_by_its_ends(random: Random) -> None:
         if not isinstance(said, dict):
             continue
         short = random.randrange(1, len(line) + 1)
-        key = server_lines.read_answered(line[:short], line[-short:])
+        key = framing.read_answered(line[:short], line[-short:])
         if key and len(list_names(line)) == len(said):  # names that come twice are another matter
             assert key == protocol.spell(said.get("id")), (line, short)
-        kind = server_lines.tell_kind(line[:short])
-        assert kind != "question" or "method" in said, line
+        kind = framing.read_kind(line[:short])
+        assert kind != "request" or "method" in said, line
         assert kind != "answer" or "result" in said or "error" in said, line
 
 
@@ -341,7 +231,7 @@ def list_names(line: bytes) -> list[str]:
         (b'{"error":{"a":[%b]},"jsonrpc":"2.0", "id" : "x" }\r\n', b'"x"', "answer"),
         (b'{"id":5,"params":{"a":[%b]},"method":"m"}\n', b"5", ""),
         (b'{"params":{"a":[%b]},"id":5,"method":"m"}\n', b"", ""),
-        (b'{"method":"m","params":{"a":[%b]},"id":5}\n', b"", "question"),
+        (b'{"method":"m","params":{"a":[%b]},"id":5}\n', b"", "request"),
         (b'{"params":{"a":[%b]},"method":"m","id":5}\n', b"", ""),
         (b'{"result":{"a":[%b],"id":5}}\n', b"", "answer"),
         (b'{"result":"\\"id\\":5 %b"}\n', b"", "answer"),
@@ -350,8 +240,8 @@ def list_names(line: bytes) -> list[str]:
 def test_a_long_line_tells_at_its_ends_what_it_is(line: bytes, answered: bytes, kind: str) -> None:
     line %= b'"\\"id\\":1,",' * 1000 + b"0" if b"[%b]" in line else b"x" * 9999
 
-    assert server_lines.read_answered(line[:512], line[-512:]) == answered
-    assert server_lines.tell_kind(line[:512]) == kind
+    assert framing.read_answered(line[:512], line[-512:]) == answered
+    assert framing.read_kind(line[:512]) == kind
 
 
 def test_a_path_that_leads_nowhere_changes_nothing() -> None:

@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_launch.protocol.server_lines import StdoutGuard
+from mcp_launch.protocol.framing import StdoutGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def make_guard(
+    diverted: list[bytes] | None = None,
+    note_message: Callable[[bytes], bytes] = bytes,
+    *,
+    is_off: bool = False,
+) -> StdoutGuard:
+    """Return a guard that diverts noise into a list."""
+    noise = [] if diverted is None else diverted
+
+    def divert(_owner: None, line: bytes) -> None:
+        noise.append(line)
+
+    def note(_owner: None, line: bytes, _answered: bytes = b"") -> bytes:
+        return note_message(line)
+
+    def note_long(_owner: None, _head: bytes, _tail: bytes) -> None:
+        """Long lines are not looked at here."""
+
+    return StdoutGuard(None, divert, note, note_long, is_off=is_off)
+
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -56,7 +82,7 @@ def test_messages_pass_and_noise_does_not_however_it_is_cut(
 ) -> None:
     lines, chunks = output
     diverted: list[bytes] = []
-    guard = StdoutGuard(diverted.append)
+    guard = make_guard(diverted)
 
     passed = b"".join(guard.feed(chunk) for chunk in chunks if chunk) + guard.close()
 
@@ -78,7 +104,7 @@ def test_a_line_around_the_limit_is_whole_on_one_side(
     line = (b'{"x":"' if is_message else b"log: x ") + b"y" * size + b'"}\n'
     bounds = sorted({0, len(line), *(cut for cut in cuts if cut < len(line))})
     diverted: list[bytes] = []
-    guard = StdoutGuard(diverted.append)
+    guard = make_guard(diverted)
 
     passed = b"".join(guard.feed(line[a:b]) for a, b in itertools.pairwise(bounds))
 
@@ -102,7 +128,7 @@ def test_a_line_around_the_limit_is_whole_on_one_side(
 )
 def test_noise(line: bytes) -> None:
     diverted: list[bytes] = []
-    guard = StdoutGuard(diverted.append)
+    guard = make_guard(diverted)
 
     assert guard.feed(line) == b""
     assert diverted == [line]
@@ -111,7 +137,7 @@ def test_noise(line: bytes) -> None:
 
 def test_noise_glued_to_a_message_is_cut_off() -> None:
     diverted: list[bytes] = []
-    guard = StdoutGuard(diverted.append)
+    guard = make_guard(diverted)
 
     assert guard.feed(b'loading... {"jsonrpc":"2.0","id":1,"result":{}}\n') == (
         b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
@@ -123,7 +149,7 @@ def test_noise_glued_to_a_message_is_cut_off() -> None:
 def test_where_nothing_is_judged_nothing_is_lost_when_whole_lines_are_wanted(
     waits_first: bool,
 ) -> None:
-    guard = StdoutGuard(lambda _line: None, is_off=True)
+    guard = make_guard(is_off=True)
     line = b'{"jsonrpc":"2.0","id":1,"result":"abcdef"}\n'
     passed = b""
     for number, at in enumerate(range(0, len(line), 10)):
@@ -140,8 +166,8 @@ def test_a_later_servers_question_is_shown_whole_even_where_nothing_is_judged() 
         seen.append(line)
         return b"changed\n"
 
-    guard = StdoutGuard(lambda _line: None, note_message, is_off=True)
-    guard.is_successors = True
+    guard = make_guard(None, note_message, is_off=True)
+    guard.is_replacement = True
 
     assert guard.feed(b'{"id":1,') == b""
     assert guard.feed(b'"method":"m"}\n') == b"changed\n"
@@ -155,7 +181,7 @@ def test_an_answer_that_was_shown_is_noticed_though_its_line_has_no_end() -> Non
         seen.append(line)
         return line
 
-    guard = StdoutGuard(lambda _line: None, note_message, is_off=True)
+    guard = make_guard(None, note_message, is_off=True)
 
     assert guard.feed(b'{"id":1,"result":{}}') + guard.close() == b'{"id":1,"result":{}}'
     assert seen == [b'{"id":1,"result":{}}']
@@ -163,7 +189,7 @@ def test_an_answer_that_was_shown_is_noticed_though_its_line_has_no_end() -> Non
 
 @pytest.mark.parametrize("is_off", [True, False])
 def test_a_long_line_that_was_cut_off_cannot_be_taken_for_an_answer(is_off: bool) -> None:
-    guard = StdoutGuard(lambda _line: None, is_off=is_off)
+    guard = make_guard(is_off=is_off)
     line = b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * 20_000 + b'"}}'
 
     passed = guard.feed(line[:18_000]) + guard.feed(line[18_000:]) + guard.close()
@@ -173,7 +199,7 @@ def test_a_long_line_that_was_cut_off_cannot_be_taken_for_an_answer(is_off: bool
 
 def test_where_nothing_is_judged_a_prompt_is_not_held_back_or_lost() -> None:
     diverted: list[bytes] = []
-    guard = StdoutGuard(diverted.append, is_off=True)
+    guard = make_guard(diverted, is_off=True)
     guard.waits_for_whole_lines = True
 
     assert guard.feed(b"Password: ") == b"Password: "
@@ -182,7 +208,7 @@ def test_where_nothing_is_judged_a_prompt_is_not_held_back_or_lost() -> None:
 
 
 def test_the_rest_of_a_line_that_was_cut_is_dropped() -> None:
-    guard = StdoutGuard(lambda _line: None)
+    guard = make_guard()
     long = b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * 20_000
 
     assert guard.feed(long) == long

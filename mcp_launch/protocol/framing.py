@@ -1,4 +1,4 @@
-"""Keep everything but messages out of the host's input, and hand each message to a callback.
+"""Splits a host's input into lines, and a server's stdout into messages and noise.
 
 Servers print banners, logs and warnings to stdout, which makes hosts drop the connection. A
 line that is not a JSON object or array is noise and goes to stderr. A line passes unchanged or
@@ -14,28 +14,82 @@ from mcp_launch.protocol import json_edit, json_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
+    from typing import Any, Literal
 
     from mcp_launch.protocol.json_text import Json
 
-    Kind = Literal["answer", "question", ""]
+    Kind = Literal["answer", "request", ""]
+
+    # Gets a message, and the spelt id that it answers, if that is already known.
+    NoteMessage = Callable[..., bytes]
 
 # A longer line is judged by its beginning, so that it is neither delayed nor held in memory;
 # no server logs lines this long that begin like an object.
 _WHOLE_LINE_LIMIT = 1 << 14
 
-# How much is kept of both ends of a longer line: an answer has its id at one of them.
+# How much of each end of a longer line is kept: an answer has its id at one of them.
 _EDGE = 512
 
 # The states of a line: short ones are held, and so are long ones that are needed whole; other
 # long lines pass or are diverted as they arrive; the rest of a line that was cut is dropped.
 _HELD, _WHOLE, _PASSING, _DIVERTING, _DROPPING = range(5)
 
-
 # Ends a line that was cut off, so that it cannot be parsed as JSON.
 _CUT_OFF = b" [cut off]"
 
 _SPACE = b" \t\r"
+
+# The first byte of a line that may be a message; the last one begins a byte order mark.
+_BEGINNINGS = {b"{", b"[", b"", b"\xef"}
+
+
+class HostLines:
+    """Splits a host's input into lines, however it is split into chunks.
+
+    A line is held until it is complete, because it has to be judged before it may pass. Text
+    that cannot be a message passes as it arrives.
+    """
+
+    __slots__ = ("_held", "_is_passing", "is_midway")
+
+    def __init__(self) -> None:
+        self.is_midway = False  # in an incomplete line
+        # The beginning of a line. Not a list: joining it would need the memory twice.
+        self._held = bytearray()
+        self._is_passing = False  # the beginning of a line that is not a message has passed
+
+    def feed(self, data: bytes) -> list[tuple[bool, bytes]]:
+        """Return the parts that are ready, each with whether it is a line to be judged."""
+        ready: list[tuple[bool, bytes]] = []
+        start = 0
+        while (end := data.find(b"\n", start) + 1) > 0:
+            self._held += data[start:end]
+            start = end
+            ready += self.close()
+        self.is_midway = start < len(data)
+        if self.is_midway:
+            ready += self._hold(data[start:])
+        return ready
+
+    def close(self) -> list[tuple[bool, bytes]]:
+        """Return the held line: it is complete, or its end will not come."""
+        line, self._held = bytes(self._held), bytearray()
+        was_passing, self._is_passing = self._is_passing, False
+        self.is_midway = False
+        if was_passing and not protocol.may_hide_a_message(line):
+            return [(False, line)]
+        if not line:
+            return []
+        # What has already passed becomes a line of its own.
+        return [(False, b"\n"), (True, line)] if was_passing else [(True, line)]
+
+    def _hold(self, part: bytes) -> list[tuple[bool, bytes]]:
+        if not self._held and not self._is_passing:
+            self._is_passing = part.lstrip(_SPACE)[:1] not in _BEGINNINGS
+        if self._is_passing and not self._held and b"{" not in part:
+            return [(False, part)]
+        self._held += part
+        return []
 
 
 class StdoutGuard:
@@ -46,34 +100,37 @@ class StdoutGuard:
     """
 
     __slots__ = (
+        "_divert",
         "_head",
         "_held",
         "_is_shown",
         "_length",
         "_note_long_message",
         "_note_message",
+        "_owner",
         "_state",
         "_tail",
-        "divert",
         "is_midway",
         "is_off",
-        "is_successors",
+        "is_replacement",
         "noise_count",
         "waits_for_whole_lines",
     )
 
     def __init__(
         self,
-        divert: Callable[[bytes], None],
-        note_message: Callable[[bytes], bytes] = bytes,
-        note_long_message: Callable[[bytes, bytes], None] | None = None,
+        owner: Any,  # noqa: ANN401  # passed through to the callbacks
+        divert: Callable[[Any, bytes], None],
+        note_message: NoteMessage,
+        note_long_message: Callable[[Any, bytes, bytes], None],
         *,
         is_off: bool = False,
     ) -> None:
-        self.divert = divert
+        self._owner = owner  # the first argument of each callback
+        self._divert = divert
         self.noise_count = 0
         self.is_off = is_off  # everything passes at once
-        self.is_successors = False  # a replacement: we must see every request, to change its id
+        self.is_replacement = False  # of another server: we must change the ids of its requests
         self.waits_for_whole_lines = False  # hold long lines too: one may have to be withheld
         self.is_midway = False  # in an incomplete line
         self._note_message = note_message
@@ -91,16 +148,13 @@ class StdoutGuard:
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that may go to the host now."""
-        # By far the most common read: one complete message. It contains "jsonrpc", so it is
-        # meant as one; if it is broken, the host must still see it: it waits for an answer.
-        if (
-            data.endswith(b"}\n")
-            and data.startswith(b'{"')
-            and b'"jsonrpc"' in data
-            and data.find(b"\n") == len(data) - 1
-            and not self.is_midway
-        ):
-            return self._note_message(data)
+        if not self.is_midway and data.find(b"\n") == len(data) - 1:
+            # By far the most common: one complete answer in the usual form.
+            key = protocol.read_answered(data)
+            if key:
+                return self._note_message(self._owner, data, key)
+            if _is_meant_as_message(data):
+                return self._note_message(self._owner, data)
         passed = []
         start = 0
         while (end := data.find(b"\n", start) + 1) > 0:
@@ -126,17 +180,14 @@ class StdoutGuard:
             # We treat this line as incomplete and answer the request ourselves. The host must
             # not read it as an answer, so a line that may be complete is made invalid.
             return _CUT_OFF if self._tail.rstrip(_SPACE).endswith((b"}", b"]")) else b""
+        if not self.is_off:
+            return self._judge(held) if held else b""
+        is_message = _begins_like_a_message(held) and _is_json(held)
         if self._is_shown:
-            if _begins_like_a_message(held) and _is_json(held):
-                self._note_message(held)  # only its newline is missing, and will be added
+            if is_message:  # only its newline is missing, and will be added
+                self._note_message(self._owner, held)
             return b""
-        if self.is_off:
-            return (
-                self._note_message(held)
-                if _begins_like_a_message(held) and _is_json(held)
-                else held
-            )
-        return self._judge(held) if held else b""
+        return self._pass_message(held) if is_message else held
 
     def end_line(self) -> bool:
         """Forget a line that will not be completed; return whether the host has its beginning."""
@@ -147,25 +198,24 @@ class StdoutGuard:
     def _finish_line(self, end: bytes) -> bytes:
         if self._state == _PASSING:
             self._state = _HELD
-            if self._note_long_message is not None:
-                self._note_long_message(self._head, (self._tail + end)[-_EDGE:])
+            self._note_long_message(self._owner, self._head, (self._tail + end)[-_EDGE:])
             return end
         if self._state in {_DIVERTING, _DROPPING}:
             if self._state == _DIVERTING:
-                self.divert(end)
+                self._divert(self._owner, end)
             self._state = _HELD
             return b""
         line, self._held, self._length = b"".join((*self._held, end)), [], 0
         self._state = _HELD
         if self.is_off:
-            passed = self._note_message(line) if _begins_like_a_message(line) else line
+            passed = self._pass_message(line) if _begins_like_a_message(line) else line
             is_shown, self._is_shown = self._is_shown, False
             return end if is_shown else passed
         if len(line) <= _WHOLE_LINE_LIMIT:
             return self._judge(line)
         if _begins_like_a_message(line):
-            return self._note_message(line)
-        self._count(line)
+            return self._pass_message(line)
+        self._divert_noise(line)
         return b""
 
     def _hold(self, part: bytes) -> bytes:
@@ -174,7 +224,7 @@ class StdoutGuard:
             return part
         if self._state in {_DIVERTING, _DROPPING}:
             if self._state == _DIVERTING:
-                self.divert(part)
+                self._divert(self._owner, part)
             return b""
         self._held.append(part)
         self._length += len(part)
@@ -185,69 +235,83 @@ class StdoutGuard:
         if self._length > _WHOLE_LINE_LIMIT and self._state == _HELD:
             self._state = self._sort_long_line(b"".join(self._held))
             if self._state != _WHOLE:
-                return self._let_go(part)
+                return self._release_held(part)
         return part if self._is_shown else b""
 
     def _is_held_back(self) -> bool:
         """Return whether a line must be held until it is complete although sorting is off."""
-        if not self.waits_for_whole_lines and not self.is_successors:
+        if not self.waits_for_whole_lines and not self.is_replacement:
             return False
-        return b"".join(self._held).lstrip(_SPACE)[:1] in {b"", b"{", b"["}
+        for part in self._held:
+            if start := part.lstrip(_SPACE)[:1]:
+                return start in {b"{", b"["}
+        return True
 
     def _sort_long_line(self, held: bytes) -> int:
         if self.waits_for_whole_lines or self._is_needed_whole(held[:_EDGE]):
             return _WHOLE
         return _PASSING if self.is_off or _begins_like_a_message(held) else _DIVERTING
 
-    def _let_go(self, part: bytes) -> bytes:
+    def _release_held(self, part: bytes) -> bytes:
         """Pass or divert the held part of a line that is too long to hold."""
         held, self._held, self._length = b"".join(self._held), [], 0
         is_shown, self._is_shown = self._is_shown, False
         if self._state == _DIVERTING:
-            self._count(held)
+            self._divert_noise(held)
             return b""
         self._head, self._tail = held[:_EDGE], held[-_EDGE:]
         return part if is_shown else held
 
     def _is_needed_whole(self, head: bytes) -> bool:
-        """Return whether it is a request from the server, which may have to be changed."""
-        kind = tell_kind(head) if _begins_like_a_message(head) else "answer"
-        return kind == "question" or (kind == "" and self.is_successors)
+        """Return whether it is a request, which may have to be changed, or a batch of answers."""
+        if head.lstrip(_SPACE).startswith(b"["):
+            return True  # its ends do not show what it answers
+        kind = read_kind(head) if _begins_like_a_message(head) else "answer"
+        return kind == "request" or (kind == "" and self.is_replacement)
 
     def _judge(self, line: bytes) -> bytes:
         try:
             message = json_text.parse(line)
         except ValueError:
-            return self._salvage(line)
+            return self._pass_message(line) if _is_meant_as_message(line) else self._salvage(line)
         except RecursionError:
-            return self._note_message(line)  # too deep for Python's parser, but JSON up to there
+            # Too deep for Python's parser, but JSON up to there.
+            return self._note_message(self._owner, line)
         if not isinstance(message, (dict, list)):
-            self._count(line)
+            self._divert_noise(line)
             return b""
-        return self._note_message(line)
+        return self._pass_message(line)
 
     def _salvage(self, line: bytes) -> bytes:
         start = line.find(b'{"jsonrpc"')
         if start <= 0:
-            self._count(line)
+            self._divert_noise(line)
             return b""
         noise, rest = line[:start], line[start:]
         try:
             json_text.parse(rest)
         except (ValueError, RecursionError):
-            self._count(line)
+            self._divert_noise(line)
             return b""
-        self._count(noise + b"\n")
+        self._divert_noise(noise + b"\n")
         return self._judge(rest)
 
-    def _count(self, line: bytes) -> None:
+    def _pass_message(self, line: bytes) -> bytes:
+        return self._note_message(self._owner, line, protocol.read_answered(line))
+
+    def _divert_noise(self, line: bytes) -> None:
         self.noise_count += 1
-        self.divert(line)
+        self._divert(self._owner, line)
+
+
+def _is_meant_as_message(line: bytes) -> bool:
+    """Return whether the host must see a line even if it is broken: it waits for an answer."""
+    return line.startswith(b'{"') and line.endswith(b"}\n") and b'"jsonrpc"' in line
 
 
 def _begins_like_a_message(line: bytes) -> bool:
-    start = line[:64].lstrip(b" \t\r")
-    opener, inside = start[:1], start[1:].lstrip(b" \t\r")[:1]
+    start = line[:64].lstrip(_SPACE)
+    opener, inside = start[:1], start[1:].lstrip(_SPACE)[:1]
     return (opener == b"{" and inside == b'"') or (opener == b"[" and inside == b"{")
 
 
@@ -261,11 +325,11 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def tell_kind(head: bytes) -> Kind:
+def read_kind(head: bytes) -> Kind:
     """Return the kind of a line, judged by its beginning; empty if that is not enough."""
     names = _read_beginning(head)
     if "method" in names:
-        return "question"
+        return "request"
     return "answer" if "result" in names or "error" in names else ""
 
 
@@ -290,7 +354,7 @@ def read_answered(head: bytes, tail: bytes) -> bytes:
 
 
 def _read_beginning(head: bytes) -> dict[str, Json]:
-    """Return the members up to the first object or array, whose value is given as None."""
+    """Return the members up to the first object or array, which gets the value None."""
     members: dict[str, Json] = {}
     text = head.decode("utf-8", "surrogateescape").lstrip(json_text.WHITESPACE)
     at = 1

@@ -1,0 +1,353 @@
+"""A backend: the life of one server after the other, its open requests, and its queue.
+
+| state | event | then |
+| --- | --- | --- |
+| absent | start | StartServer → starting |
+| starting | started | the first → ready; a later one: replay the handshake → greeting |
+| starting | start failed | → failed |
+| greeting | answered | restore the state → ready |
+| greeting | refused, or the timer | EndServer → failed |
+| ready | hold | → holding |
+| holding | release | → ready |
+| ready, holding | input broken | → lost |
+| ready | restart for another | SetTimer(drain) → draining; nothing open: as below |
+| draining | last answer, or the timer | answer what is left, EndServer(replaced) → ending |
+| any | gone | → absent |
+
+While the server is not ready, messages from the host wait in a queue. The broker decides
+when to deliver them, and whether to start another server.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker.commands import (
+    CancelTimer,
+    CloseInput,
+    Divert,
+    EndServer,
+    Note,
+    PauseHost,
+    SendToServer,
+    SetTimer,
+    StartServer,
+)
+from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests, hash_tools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    from mcp_launch.broker.commands import Command
+    from mcp_launch.broker.routing import Served
+    from mcp_launch.protocol.framing import StdoutGuard
+    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.requests import Handshake, Ticket
+
+    State = Literal[
+        "absent", "starting", "greeting", "ready", "holding", "draining", "ending", "lost", "failed"
+    ]
+    MakeId = Callable[[], str]
+
+    # Our own requests: the greeting, a setting or subscription of the host, the list of tools.
+    OwnRequest = Literal["greeting", "state", "tools"]
+
+# How long a server that will be replaced may take to finish its requests.
+DRAIN_LIMIT = 10.0
+
+# How much longer, if it is writing an answer at that moment.
+LINE_LIMIT = 2.0
+
+# How long a new server may take to answer the greeting: Codex's own limit for a start.
+GREETING_LIMIT = 30.0
+
+# How many bytes and messages are kept for the next server before we stop reading from the host.
+QUEUE_LIMIT = 1 << 20
+QUEUE_COUNT_LIMIT = 1000
+
+
+class Backend:
+    """One server at a time, and everything that outlives it."""
+
+    lines: StdoutGuard
+
+    def __init__(self, name: str, served: Served, out: list[Command]) -> None:
+        self.name = name
+        self.served = served
+        self.state: State = "absent"
+        self.requests = OpenRequests()
+        self.queue: list[tuple[str, bytes]] = []  # connection and line, for when it is ready
+        self.connections: list[str] = []  # the hosts that have sent it something
+        self.generation = 0  # how many servers ran here before this one
+        self.exit_code: int | None = None
+        self.input_is_broken = False
+        self.output_has_ended = False
+        self.has_neighbours = False  # there are other backends, which may have the same hosts
+        self.is_overdue = False  # the old server's time is up, but it is writing a line
+        self.owes_newline = False  # its last line had no end
+        self.next_served: Served | None = None  # of the next server, if it is decided
+        self.greeting_was_answered = False  # since the broker last looked
+        self.greeting_was_refused = False  # the answer was an error
+        self.own_requests: dict[bytes, OwnRequest] = {}  # by their spelt ids
+        self._pages: list[int] = []  # hashes of the new server's tools, page by page
+        self._keys: dict[bytes, bytes | None] = {}  # of waiting lines, while one is cancelled
+        self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
+        self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
+        self._calls_at_start = 0
+        self.calls = 0
+        self._out = out
+
+    # State
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server takes requests now."""
+        return self.state == "ready"
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the first server is being started."""
+        return self.state == "starting" and not self.generation
+
+    @property
+    def is_replacing(self) -> bool:
+        """Whether the server is being replaced on purpose."""
+        return self.state in {"draining", "ending"}
+
+    @property
+    def was_never_called(self) -> bool:
+        """Whether no call was delivered to this server yet."""
+        return self.calls == self._calls_at_start
+
+    # Start and end
+
+    def start(self, served: Served) -> None:
+        """Have a server started for this context and session."""
+        self.served = served
+        self.state = "starting"
+        self._out.append(StartServer(self.name, served.plan))
+
+    def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
+        """Note that the server runs; a later one gets the host's greeting again."""
+        self._keys.clear()
+        self.exit_code = None
+        self.input_is_broken = False
+        self.output_has_ended = False
+        self._calls_at_start = self.calls
+        if not self.generation:
+            self.state = "ready"
+            return
+        self.lines.is_replacement = True
+        self.state = "greeting"
+        if handshake.greeting:
+            self._out.append(SetTimer(f"greeting {self.name}", GREETING_LIMIT))
+            self.ask("greeting", handshake.greeting, make_id)
+
+    def note_gone(self) -> None:
+        """Note that all processes of the server are gone."""
+        self.state = "absent"
+        self.own_requests.clear()
+        for name in ("drain", "greeting", "input", "output"):
+            self._out.append(CancelTimer(f"{name} {self.name}"))
+
+    # Sending
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the server."""
+        if data:
+            self._out.append(SendToServer(self.name, data))
+
+    def ask(self, kind: OwnRequest, line: bytes, make_id: MakeId) -> None:
+        """Repeat a host request under our own id."""
+        key = protocol.spell(make_id())
+        self.own_requests[key] = kind
+        self.send(json_edit.replace(line, key, "id"))
+        self.wait_as_needed()
+
+    def wait_as_needed(self) -> None:
+        """Have lines held until they are complete, if one of them may have to be read."""
+        requests = self.requests
+        self.lines.waits_for_whole_lines = (
+            bool(self.own_requests)
+            or requests.awaits_noted
+            # While a server is being ended, we have already answered its requests ourselves.
+            or self.state == "ending"
+            or len(self.connections) > 1
+            or self.has_neighbours
+            or requests.has_renamed
+        )
+
+    # The queue
+
+    def keep(self, connection: str, said: Json, line: bytes) -> None:
+        """Keep a message for later, unless it concerns only the current server."""
+        if isinstance(said, dict) and "method" not in said:
+            # A server may send a request, such as a ping, before it has answered the greeting.
+            if self.state in {"draining", "holding", "greeting"}:
+                self.send(line)
+        elif isinstance(said, dict) and said["method"] == "notifications/cancelled":
+            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+            self._cancel(connection, key, line)
+        else:
+            self.queue.append((connection, line))
+            sizes = (getattr(one, "whole_length", len(one)) for _, one in self.queue)
+            if len(self.queue) > QUEUE_COUNT_LIMIT or sum(sizes) > QUEUE_LIMIT:
+                self._out.append(PauseHost(connection))
+
+    def _cancel(self, connection: str, key: bytes, line: bytes) -> None:
+        for waiting in self.queue:
+            if waiting[0] == connection and self._read_key(waiting[1]) == key:
+                self.queue.remove(waiting)
+                return
+        # No answer will come. If the old server has not read the request, no server gets it.
+        known = self.requests.find(connection, key)
+        if self.requests.close(known) is not None and self.state in {"draining", "holding"}:
+            self.send(rename_cancelled(line, key, known))
+
+    def _read_key(self, line: bytes) -> bytes | None:
+        """Return the key of a waiting request; each is parsed once, however many are cancelled."""
+        if line not in self._keys:
+            self._keys[line] = protocol.read_key(line)
+        return self._keys[line]
+
+    def requeue(self, unread: bytes) -> None:
+        """Keep unread requests for the next server: the last one cannot have acted on them."""
+        kept = []
+        # The first may be the rest of a line that the server had begun to read: it cannot be
+        # parsed. The last has no end yet.
+        for line in unread.split(b"\n")[:-1]:
+            kept += self.requests.take_back(protocol.look(line), line + b"\n")
+        first = self.connections[0] if self.connections else ""
+        self.queue[:0] = [(connection or first, line) for connection, line in kept]
+
+    def list_waiting(self) -> list[tuple[str, bytes]]:
+        """Return the requests that wait for a server."""
+        return [waiting for waiting in self.queue if protocol.read_key(waiting[1]) is not None]
+
+    # Replacement
+
+    def drain(self, served: Served, connection: str, line: bytes) -> None:
+        """Let the server finish its requests; then a new one starts, and gets this one first."""
+        self.next_served = served
+        self.queue.insert(0, (connection, line))
+        self.state = "draining"
+        self.is_overdue = False
+        self._out.append(SetTimer(f"drain {self.name}", DRAIN_LIMIT))
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether a server that will be replaced has finished its requests.
+
+        Not while the host has only the beginning of a line: it must get the end, too.
+        """
+        if self.state != "draining" or self.lines.is_within_a_line:
+            return False
+        return self.is_overdue or not self.requests.list_unfinished()
+
+    def give_up(self) -> None:
+        """End a server that did not complete the handshake."""
+        self.state = "failed"
+        self._out.append(EndServer(self.name, "input ended"))
+
+    def end(self) -> None:
+        """End the server: another one replaces it."""
+        self.state = "ending"
+        self._out += [
+            CancelTimer(f"drain {self.name}"),
+            CloseInput(self.name),
+            EndServer(self.name, "replaced"),
+        ]
+        self.wait_as_needed()
+
+    # Messages from the server
+
+    def take_own_answer(
+        self, key: bytes, answer: Message, line: bytes, make_id: MakeId
+    ) -> OwnRequest | None:
+        """Take the answer to our own request; None if the answer is for the host."""
+        kind = self.own_requests.pop(key, None)
+        if kind == "greeting":
+            self._out.append(CancelTimer(f"greeting {self.name}"))
+        elif kind == "tools":
+            self._compare_tools(answer, line, make_id)
+        if kind is not None:
+            self.wait_as_needed()
+        return kind
+
+    def restore_state(self, handshake: Handshake, make_id: MakeId) -> None:
+        """Repeat settings and subscriptions, and check whether the tools are the same."""
+        requests = self.requests
+        self.send(handshake.initialized)
+        for line in (requests.level, *requests.subscriptions.values()):
+            if line:
+                self.ask("state", line, make_id)
+        self._unacknowledged = self._acknowledged & requests.listening.keys()
+        for line in requests.listening.values():
+            self.send(line)
+        self._pages = []
+        if requests.tools and requests.tools_request:
+            self.ask("tools", requests.tools_request, make_id)
+
+    def take_acknowledgement(self, said: Message) -> bool:
+        """Return whether this confirms a stream that was already confirmed to the host."""
+        key = protocol.spell(protocol.get_member(said, "params", "_meta", SUBSCRIPTION_ID))
+        self._acknowledged &= self.requests.listening.keys()
+        self._acknowledged.add(key)
+        if key not in self._unacknowledged:
+            return False
+        self._unacknowledged.discard(key)
+        return True
+
+    def _compare_tools(self, answer: Message, line: bytes, make_id: MakeId) -> None:
+        requests = self.requests
+        self._pages.append(hash_tools(line))
+        has_more = bool(protocol.get_member(answer, "result", "nextCursor"))
+        if has_more and len(self._pages) < len(requests.tools):
+            cursor = json_edit.read_raw(line, "result", "nextCursor")
+            next_page = json_edit.put(requests.tools_request, cursor, "params", "cursor")
+            self.ask("tools", next_page, make_id)
+        elif self._pages != requests.tools and "result" in answer:
+            requests.tools = self._pages
+            self.tools_have_changed = True
+
+    tools_have_changed = False  # and the host was not notified yet
+
+    def divert(self, line: bytes) -> None:
+        """Withhold a line that is not a message from the host; it goes to stderr."""
+        self._out.append(Divert(self.name, line))
+
+    def note(self, text: str) -> None:
+        """Log a decision."""
+        self._out.append(Note(text))
+
+    @property
+    def is_one_of_many(self) -> bool:
+        """Whether another server or another host may have used the same ids."""
+        return bool(self.generation) or self.has_neighbours or len(self.connections) > 1
+
+    def may_get_batch(self, messages: list[Json]) -> bool:
+        """Return whether a batch may pass as it is: its ids, and those it answers, are known."""
+        dicts = [one for one in messages if isinstance(one, dict)]
+        requests = [one for one in dicts if protocol.is_request(one)]
+        keys = {protocol.spell(one["id"]) for one in requests}
+        is_unique = len(keys) == len(requests) and keys.isdisjoint(self.requests.open)
+        has_answers = self.is_one_of_many and any(protocol.is_answer(one) for one in dicts)
+        return is_unique and not has_answers and len(self.connections) <= 1
+
+    def has_request(self, connection: str, key: bytes) -> bool:
+        """Return whether a host's request is open here, or waits in the queue."""
+        is_waiting = any(
+            host == connection and protocol.read_key(line) == key for host, line in self.queue
+        )
+        return is_waiting or bool(self.requests.find(connection, key))
+
+    def list_open(self) -> list[Ticket]:
+        """Return the requests that the server still has to answer."""
+        return self.requests.list_unfinished()
+
+
+def rename_cancelled(line: bytes, key: bytes, known: bytes) -> bytes:
+    """Return a cancellation with the id that the server knows."""
+    return line if known == key else json_edit.replace(line, known, "params", "requestId")

@@ -1,0 +1,269 @@
+"""The broker's commands, which the runtime carries out in order, and the broker's settings.
+
+Each command is one action on the outside world. Commands compare by value, so that a test
+can write down what it expects.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from mcp_launch.broker.routing import PlanFor
+    from mcp_launch.errors import LaunchError
+    from mcp_launch.launch.plan import Plan
+
+    # Why a server is ended: it did not exit after the end of its input, or another replaces it.
+    EndReason = Literal["input ended", "replaced"]
+    from collections.abc import Callable
+
+    from mcp_launch.broker.routing import Policy, Served
+    from mcp_launch.hosts import Callers, Carries
+    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.values import Found
+
+
+class Command:
+    """One action for the runtime."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by value."""
+        return type(self) is type(other) and self._list_values() == other._list_values()
+
+    def __hash__(self) -> int:
+        """Return the same hash for the same values."""
+        return hash((type(self), *self._list_values()))
+
+    def __repr__(self) -> str:
+        """Return the command as a test would write it."""
+        return f"{type(self).__name__}({', '.join(map(repr, self._list_values()))})"
+
+    def _list_values(self) -> list[object]:
+        return [getattr(self, name) for name in self.__slots__]
+
+
+class SendToHost(Command):
+    """Write data to a host."""
+
+    __slots__ = ("connection", "data")
+
+    def __init__(self, connection: str, data: bytes) -> None:
+        self.connection = connection
+        self.data = data
+
+
+class SendToServer(Command):
+    """Write data to a server's stdin."""
+
+    __slots__ = ("backend", "data")
+
+    def __init__(self, backend: str, data: bytes) -> None:
+        self.backend = backend
+        self.data = data
+
+
+class _BackendCommand(Command):
+    __slots__ = ("backend",)
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+
+
+class _ConnectionCommand(Command):
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: str) -> None:
+        self.connection = connection
+
+
+class CloseInput(_BackendCommand):
+    """Close a server's stdin after everything that was sent before."""
+
+    __slots__ = ()
+
+
+class CutInput(_BackendCommand):
+    """Close a server's stdin at once, and drop what it has not read."""
+
+    __slots__ = ()
+
+
+class CloseOutput(_BackendCommand):
+    """Close our stdout and our end of a server's: its next write fails, as it would without us."""
+
+    __slots__ = ()
+
+
+class PauseHost(_ConnectionCommand):
+    """Stop reading from a host."""
+
+    __slots__ = ()
+
+
+class ResumeHost(_ConnectionCommand):
+    """Read from a host again."""
+
+    __slots__ = ()
+
+
+class CloseHostInput(_ConnectionCommand):
+    """Close our stdin, so that the host sees that nobody reads it."""
+
+    __slots__ = ()
+
+
+class CloseHostOutput(_ConnectionCommand):
+    """Close our stdout, after everything that was sent before."""
+
+    __slots__ = ()
+
+
+class StartServer(Command):
+    """Start a server; the runtime answers `server_started` or `server_start_failed`."""
+
+    __slots__ = ("backend", "plan")
+
+    def __init__(self, backend: str, plan: Plan) -> None:
+        self.backend = backend
+        self.plan = plan
+
+
+class EndServer(Command):
+    """Have the guardian end a server and all processes below it."""
+
+    __slots__ = ("backend", "reason")
+
+    def __init__(self, backend: str, reason: EndReason) -> None:
+        self.backend = backend
+        self.reason = reason
+
+
+class SignalServer(Command):
+    """Have the guardian pass a signal on, and soon after end the processes that are left."""
+
+    __slots__ = ("backend", "number")
+
+    def __init__(self, backend: str, number: int) -> None:
+        self.backend = backend
+        self.number = number
+
+
+class SetTimer(Command):
+    """Call `Broker.timer` with this name after some seconds; replaces a timer of the same name."""
+
+    __slots__ = ("name", "seconds")
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self.name = name
+        self.seconds = seconds
+
+
+class CancelTimer(Command):
+    """Cancel a timer, if it is set."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _TextCommand(Command):
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class Note(_TextCommand):
+    """Log a decision."""
+
+    __slots__ = ()
+
+
+class WriteStderr(_TextCommand):
+    """Print a message on our own stderr."""
+
+    __slots__ = ()
+
+
+class Divert(Command):
+    """Print a line from a server's stdout on stderr, because it is not a message."""
+
+    __slots__ = ("backend", "line")
+
+    def __init__(self, backend: str, line: bytes) -> None:
+        self.backend = backend
+        self.line = line
+
+
+class WriteLease(Command):
+    """Write the lease: at once if urgent, else soon, so that one write covers several changes."""
+
+    __slots__ = ("is_urgent",)
+
+    def __init__(self, *, is_urgent: bool = False) -> None:
+        self.is_urgent = is_urgent
+
+
+class Fail(Command):
+    """Report why there is no server; the broker goes on answering requests with the reason."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: LaunchError) -> None:
+        self.error = error
+
+
+class Finish(Command):
+    """Exit, after everything that was sent to the hosts."""
+
+    __slots__ = ("exit_code",)
+
+    def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+
+
+class Settings:
+    """What the profile and the host decide, and callables for everything that is not pure."""
+
+    def __init__(  # noqa: PLR0913  # a record, always built by keyword
+        self,
+        *,
+        server: str,
+        launch: str,
+        carries: Carries,
+        callers: Callers,
+        plan_for: PlanFor,
+        is_inside: Callable[[str, list[str]], bool],
+        describe: Callable[[Served, Found | None], Message],
+        explain_end: Callable[[int, str, bytes], str],
+        explain_early_end: Callable[[int, bytes], LaunchError],
+        read_outer: Callable[[], Json] | None = None,
+        on_change: str = "",
+        restart: str = "on",
+        stdout: str = "auto",
+        cwd: str = "session",
+        moves_unannounced: bool = False,
+        no_meta: bool = False,
+        policies: tuple[Policy, ...] = (),
+    ) -> None:
+        self.server = server
+        self.launch = launch
+        self.carries = carries
+        self.callers = callers
+        self.plan_for = plan_for
+        self.is_inside = is_inside
+        self.describe = describe
+        self.explain_end = explain_end
+        self.explain_early_end = explain_early_end
+        self.read_outer = read_outer
+        self.on_change = on_change
+        self.restart = restart
+        self.stdout = stdout
+        self.cwd = cwd
+        self.moves_unannounced = moves_unannounced
+        self.no_meta = no_meta
+        self.policies = policies  # applied after the identity stamp

@@ -1,0 +1,275 @@
+"""Holds the state of each host connection, and sends messages to hosts."""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker.commands import Note, SendToHost, WriteLease
+from mcp_launch.broker.routing import ACTING
+from mcp_launch.protocol.framing import HostLines
+from mcp_launch.protocol.requests import CallPattern, Handshake
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.commands import Command, Settings
+    from mcp_launch.protocol.json_text import Json, Message
+
+# How many refused calls to remember, in case the host cancels one.
+_REFUSED_LIMIT = 64
+
+_SCHEME = "file://"
+
+
+class Batch:
+    """Requests that a host sent as one array, so that it gets one array of answers."""
+
+    __slots__ = ("_answers", "is_whole", "keys")
+
+    def __init__(self, keys: set[bytes], *, is_whole: bool) -> None:
+        self.keys = keys  # of the requests that were not answered yet
+        self.is_whole = is_whole  # a server got the array, and is expected to answer with one
+        self._answers: list[bytes] = []
+
+    def add(self, key: bytes, answer: bytes) -> bytes:
+        """Note an answer, or that there will be none; return all of them with the last."""
+        self.keys.discard(key)
+        if answer:
+            self._answers.append(answer.strip())
+        is_complete = self._answers and not self.keys
+        return b"[%b]\n" % b",".join(self._answers) if is_complete else b""
+
+
+class ServerRequest:
+    """A request from a server that a host has to answer."""
+
+    __slots__ = ("backend", "key", "method", "raw_id", "raw_token")
+
+    def __init__(self, backend: str, said: Message, raw_id: bytes, raw_token: bytes) -> None:
+        self.backend = backend
+        self.method = str(said["method"])
+        self.key = protocol.spell(said["id"])  # the host may know it by another
+        self.raw_id = raw_id  # as the server wrote it
+        self.raw_token = raw_token  # its progress token, if the host knows it by another
+
+
+class HostConnection:
+    """The state of one connection to a host."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines = HostLines()
+        self.pattern = CallPattern()
+        self.handshake = Handshake()
+        self.backend = ""  # gets what names no caller; empty until the host has sent something
+        self.server_requests: dict[bytes, ServerRequest] = {}  # by the spelt id the host knows
+        self.roots: list[str] = []  # the directories that the host named
+        self.roots_are_due = False  # the next call may have to wait for them
+        self.roots_were_asked = False  # by the server, or by us
+        self.roots_key = b""  # the spelt id of our own request for them, while it is open
+        self.unsent = b""  # our own lines, until the server's current line ends
+        self.input_has_ended = False
+        self.input_is_lost = False  # the server no longer reads it
+        self.reader_is_lost = False
+        self.batches: dict[bytes, Batch] = {}  # by the spelt ids of their open requests
+        self._refused: dict[bytes, None] = {}
+
+    def open_batch(self, messages: list[Json], *, is_whole: bool) -> None:
+        """Note that these were sent as one array."""
+        requests = [one for one in messages if isinstance(one, dict) and protocol.is_request(one)]
+        keys = {protocol.spell(one["id"]) for one in requests} - self.batches.keys()
+        self.batches |= dict.fromkeys(keys, Batch(keys, is_whole=is_whole))
+
+    def collect(self, key: bytes, answer: bytes) -> bytes:
+        """Return what to send now: an answer in a batch waits for the others."""
+        batch = self.batches.pop(key, None)
+        return answer if batch is None else batch.add(key, answer)
+
+    def collect_from_server(self, key: bytes, answer: bytes) -> bytes:
+        """Return the same for an answer of a server, which may answer an array one by one."""
+        if key in self.batches and self.batches[key].is_whole:
+            self.close_batch(key)
+        return self.collect(key, answer)
+
+    def close_batch(self, key: bytes) -> None:
+        """Note that a server answers a batch itself."""
+        for one in [*self.batches[key].keys] if key in self.batches else []:
+            del self.batches[one]
+
+    def remember_refusal(self, key: bytes) -> None:
+        """Remember a refused call: the host may still cancel it."""
+        self._refused[key] = None
+        if len(self._refused) > _REFUSED_LIMIT:
+            del self._refused[next(iter(self._refused))]
+
+    def forget_refusal(self, key: bytes) -> bool:
+        """Return whether a call was refused, and forget it."""
+        return key in self._refused and self._refused.pop(key) is None
+
+    def note_server_request(
+        self, backend: str, said: Message, raw_id: bytes, key: bytes, token: bytes = b""
+    ) -> None:
+        """Note a request from a server, and the id that the host knows it by."""
+        self.server_requests[key] = ServerRequest(backend, said, raw_id, token)
+
+    def find_server_request(self, backend: str, own: bytes) -> bytes | None:
+        """Return the id that the host knows a server's request by."""
+        for key, request in self.server_requests.items():
+            if request.backend == backend and request.key == own:
+                return key
+        return None
+
+    def take_server_requests(self, backend: str) -> list[bytes]:
+        """Forget a server's requests; return their ids as they were written to the host."""
+        taken = [(key, one) for key, one in self.server_requests.items() if one.backend == backend]
+        for key, _ in taken:
+            del self.server_requests[key]
+        return [one.raw_id if key == one.key else key for key, one in taken]
+
+    @property
+    def supports_roots(self) -> bool:
+        """Whether the host has announced that it answers `roots/list`."""
+        greeting = protocol.look(self.handshake.greeting)
+        roots = protocol.get_member(greeting, "params", "capabilities", "roots")
+        return self.handshake.era == "initialize" and roots is not None
+
+    def find_asker(self, said: Message) -> tuple[str, bytes]:
+        """Return the server that a progress notification is for, and the token it knows."""
+        token = protocol.spell(protocol.get_member(said, "params", "progressToken"))
+        request = self.server_requests.get(token)
+        return (request.backend, request.raw_token) if request else ("", b"")
+
+    def read_roots(self, answer: Message) -> None:
+        """Note the directories in an answer to `roots/list`."""
+        listed = protocol.get_member(answer, "result", "roots")
+        roots = listed if isinstance(listed, list) else []
+        uris = [protocol.get_member(root, "uri") for root in roots]
+        self.roots = [
+            _decode_path(uri[len(_SCHEME) :])
+            for uri in uris
+            if isinstance(uri, str) and uri.startswith(_SCHEME)
+        ]
+
+
+def must_be_judged(said: Json) -> bool:
+    """Return whether a message acts for a session, so that it must not pass unchecked."""
+    if not isinstance(said, dict):
+        return False
+    has_meta = protocol.get_member(said, "params", "_meta") is not None
+    return str(said.get("method")) in ACTING or has_meta
+
+
+def is_unreadable(said: Json, part: bytes) -> bool:
+    """Return whether another reader may find a message in a part that is none to us."""
+    return (said is None or isinstance(said, list)) and protocol.may_hide_a_message(part)
+
+
+def _decode_path(path: str) -> str:
+    # Not `urllib.parse`: its import takes milliseconds.
+    first, *rest = path.encode().split(b"%")
+    try:
+        parts = [bytes.fromhex(part[:2].decode()) + part[2:] for part in rest]
+    except ValueError:
+        return path  # it has a bare percent sign
+    return b"".join([first, *parts]).decode("utf-8", "surrogateescape")
+
+
+class Parties:
+    """The hosts and servers that a broker connects, and its commands for the runtime."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.now = 0.0
+        self.out: list[Command] = []
+        self.connections: dict[str, HostConnection] = {}
+        self.backends: dict[str, Backend] = {}
+        self.lease_is_due = False  # a write is scheduled
+        self.own_ids = protocol.spell(f"mcp-launch/{settings.launch}/")[:-1]  # how ours begin
+        self._ids = 0
+        self._has_unsent = False  # our own lines wait for the end of a server's line
+        self._is_reading = False  # data from a server is being checked, and not passed on yet
+
+    def take_commands(self) -> list[Command]:
+        """Return the commands so far, and forget them."""
+        commands, self.out[:] = self.out.copy(), []
+        return commands
+
+    def note(self, text: str) -> None:
+        """Log a decision."""
+        self.out.append(Note(text))
+
+    def schedule_lease_write(self) -> None:
+        """Have the lease written soon; one write covers everything until then."""
+        if not self.lease_is_due:
+            self.lease_is_due = True
+            self.out.append(WriteLease())
+
+    def make_id(self) -> str:
+        """Return a unique id for a request of our own."""
+        self._ids += 1
+        return f"mcp-launch/{self.settings.launch}/{self._ids}"
+
+    def add_connection(self, backend: Backend, connection: HostConnection) -> None:
+        """Note that a host uses a backend."""
+        connection.backend = connection.backend or backend.name
+        if connection.name not in backend.connections:
+            backend.connections.append(connection.name)
+            backend.wait_as_needed()
+
+    def requeue(self, backend: Backend, unread: bytes) -> None:
+        """Keep what a server has not read for the next one, which gets a batch in parts."""
+        backend.requeue(unread)
+        for batches in [one.batches for one in self.connections.values()]:
+            for _, line in backend.queue if batches else []:
+                if batch := batches.get(protocol.read_key(line) or b""):
+                    batch.is_whole = False
+
+    def send_to_host(self, connection: HostConnection, data: bytes) -> None:
+        """Send bytes to a host."""
+        if data:
+            self.out.append(SendToHost(connection.name, data))
+
+    def _first(self, backend: Backend) -> HostConnection:
+        """Return the connection whose handshake is replayed to a replacement server."""
+        if backend.connections:
+            return self.connections[backend.connections[0]]
+        return next(iter(self.connections.values()))
+
+    def _find_backend(self, connection: HostConnection) -> Backend:
+        """Return the backend for messages that name no caller."""
+        if connection.backend:
+            return self.backends[connection.backend]
+        return next(iter(self.backends.values()))
+
+    def answer(self, connection: HostConnection, key: bytes, line: bytes) -> None:
+        """Answer a request ourselves; an empty line: it gets no answer."""
+        self.send_own(connection, connection.collect(key, line))
+
+    def send_own(self, connection: HostConnection, line: bytes) -> None:
+        """Send a host a line of our own, but not in the middle of a server's line."""
+        if not line:
+            return
+        connection.unsent += line
+        self._has_unsent = True
+        if not self._is_reading:
+            for backend in self.backends.values():
+                if backend.lines.is_within_a_line:
+                    return
+            self._send_unsent_to(connection)
+
+    def _send_unsent(self, backend: Backend) -> None:
+        if self._has_unsent and not backend.lines.is_within_a_line:
+            self._has_unsent = False
+            for connection in self.connections.values():
+                self._send_unsent_to(connection)
+
+    def _send_unsent_to(self, connection: HostConnection) -> None:
+        if connection.unsent:
+            for backend in self.backends.values():
+                self._end_unfinished_line(backend)
+            unsent, connection.unsent = connection.unsent, b""
+            self.send_to_host(connection, unsent)
+
+    def _end_unfinished_line(self, backend: Backend) -> None:
+        if backend.owes_newline:
+            backend.owes_newline = False
+            self.send_to_host(self._first(backend), b"\n")

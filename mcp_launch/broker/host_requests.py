@@ -1,0 +1,395 @@
+"""Lines from a host: which session each belongs to, whether it passes, and which server gets it.
+
+What a single call names takes precedence over everything that was found at the start. A line
+that is not a message passes unchanged, unless another reader may find a message in it.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker.backend import rename_cancelled
+from mcp_launch.broker.commands import CancelTimer, SendToServer, SetTimer, WriteLease
+from mcp_launch.broker.connection import Parties, is_unreadable, must_be_judged
+from mcp_launch.broker.routing import KEY, Admission, Call, NotAdmitted, Rule, StampIdentity
+from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.requests import Ticket
+from mcp_launch.values import Found
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.commands import Settings
+    from mcp_launch.broker.connection import HostConnection
+    from mcp_launch.broker.routing import Binding, Policy, Served
+    from mcp_launch.hosts import Caller
+    from mcp_launch.protocol.json_text import Json, Message
+
+# How long to wait for the server to ask for the host's roots, or for a call, before we ask …
+_ASK_AFTER = 0.1
+# … and how long a call waits for the answer, if its routing depends on it.
+_ANSWER_LIMIT = 2.0
+
+# Requests that are repeated for a replacement server, or whose answers are read.
+_NOTEWORTHY = {
+    "tools/list",
+    "subscriptions/listen",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+}
+
+# Stands for a call that matches the pattern of an earlier one, and need not be parsed.
+CALL: Message = {"method": "tools/call"}
+
+
+class HostRequests(Parties):
+    """Checks what hosts send, and delivers it to their servers."""
+
+    def __init__(self, settings: Settings, served: Served) -> None:
+        super().__init__(settings)
+        self.refusals = 0
+        self.last_call: float | None = None
+        rule = Rule(settings.carries, settings.on_change)
+        self._admission = Admission(rule, settings.callers, settings.plan_for, settings.is_inside)
+        is_shared = settings.carries == "many sessions"
+        stamp = StampIdentity(settings.describe, served, settings.read_outer, is_shared=is_shared)
+        own: tuple[Policy, ...] = () if settings.no_meta else (stamp,)
+        self._policies = own + settings.policies
+        self._binding_has_changed = False  # since the lease was written
+
+    def end_if_drained(self, backend: Backend) -> None:
+        """End a server that will be replaced, if it has finished its requests."""
+        raise NotImplementedError
+
+    def release(self, backend: Backend) -> None:
+        """Deliver the messages that were held back."""
+        raise NotImplementedError
+
+    def _choose_backend(
+        self, connection: HostConnection, said: Message, line: bytes
+    ) -> tuple[Backend, bytes]:
+        """Return the backend that a message is for, and the message with the ids it knows."""
+        mine = [one for one in self.backends.values() if connection.name in one.connections]
+        if said["method"] == "notifications/cancelled":
+            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+            mine = [one for one in mine if one.has_request(connection.name, key)] or mine
+        elif said["method"] == "notifications/progress":
+            asker, token = connection.find_asker(said)
+            if token:
+                line = json_edit.replace(line, token, "params", "progressToken")
+            mine = [one for one in mine if one.name == asker] or mine
+        elif len(mine) > 1:
+            mine = [self._admission.choose_backend(mine, said)]
+        return (mine[0] if mine else self._find_backend(connection)), line
+
+    # A line
+
+    def take_line(self, connection: HostConnection, line: bytes) -> None:
+        """Handle a complete line from a host."""
+        if line.__class__ is not protocol.LongLine:  # else it has waited, and was prepared before
+            is_split = line.find(b"\r") >= 0 and protocol.has_stray_return(line)
+            if is_split and protocol.may_hide_a_message(line):
+                joined = json_edit.join_line(line)
+                line = joined if json_edit.list_values(joined) else line
+            if len(line) > protocol.LONG_LINE:
+                line = protocol.shorten(line)
+        # Without this word there is no method, unless a letter of it is escaped.
+        if line.find(b'"method"') < 0 and protocol.has_no_method(line):
+            self._take_answer(connection, line)
+            return
+        said = protocol.look(line)
+        if isinstance(said, dict) and protocol.is_ambiguous(said):
+            text = "[mcp-launch] not delivered: members of this message are capitalised wrongly"
+            raw_id = json_edit.read_raw(line, "id")
+            error = protocol.make_error(raw_id, protocol.INVALID_REQUEST, text)
+            self.answer(connection, protocol.spell(said.get("id")), error)
+        elif not isinstance(said, dict):
+            self._take_batch(connection, said, line)
+        elif isinstance(said.get("method"), str):
+            self._take_request(connection, said, line)
+        else:
+            self._take_answer(connection, line)
+
+    def pass_on(self, connection: HostConnection, data: bytes) -> None:
+        """Send a server data that is not a message, unchanged."""
+        backend = self._find_backend(connection)
+        if not connection.backend:
+            self.add_connection(backend, connection)
+        if backend.is_ready:
+            backend.send(data)
+        else:
+            backend.keep(connection.name, None, data)
+
+    def _take_batch(self, connection: HostConnection, said: Json, line: bytes) -> None:
+        """Handle a batch (2025-03-26), several messages on one line, or no message at all."""
+        parts = json_edit.list_elements(line) if said is not None else json_edit.list_values(line)
+        messages = [protocol.look(part) for part in parts]
+        if not parts and protocol.may_hide_a_message(line):
+            text = "[mcp-launch] not delivered: this line cannot be read as JSON"
+            self.send_own(connection, protocol.make_error(b"null", protocol.PARSE_ERROR, text))
+            return
+        backend = self._find_backend(connection)
+        self.add_connection(backend, connection)
+        pairs = list(zip(messages, parts, strict=True))
+        is_judged = any(must_be_judged(one) or is_unreadable(one, part) for one, part in pairs)
+        is_judged |= not backend.may_get_batch(messages)
+        if not is_judged and backend.is_starting:
+            self.pass_on(connection, line)
+        elif is_judged or not backend.is_ready:
+            if isinstance(said, list):
+                connection.open_batch(messages, is_whole=False)
+            for one, part in pairs:
+                if isinstance(one, list) and protocol.may_hide_a_message(part):
+                    text = "[mcp-launch] not delivered: a batch cannot contain another one"
+                    error = protocol.make_error(b"null", protocol.INVALID_REQUEST, text)
+                    self.send_own(connection, error)
+                else:
+                    self.take_line(connection, part)  # a call is judged, and waits, as usual
+            if not parts:
+                self.pass_on(connection, line)
+        else:
+            connection.open_batch(messages, is_whole=True)
+            for one, part in pairs:
+                if isinstance(one, dict) and protocol.is_request(one):
+                    key = protocol.spell(one["id"])
+                    ticket = Ticket(connection.name, key, str(one["method"]), part, is_noted=True)
+                    backend.requests.send(ticket, one, part, is_shared=False)
+            self.pass_on(connection, line)
+
+    def _take_answer(self, connection: HostConnection, line: bytes) -> None:
+        backend = self._find_backend(connection)
+        is_awaited = connection.server_requests or connection.roots_key or backend.is_one_of_many
+        # It may answer a request of ours that is no longer open.
+        said = protocol.look(line) if is_awaited or b'"mcp-launch/' in line else None
+        if not isinstance(said, dict) or not protocol.is_answer(said):
+            self.pass_on(connection, line)
+            return
+        key = protocol.spell(said["id"])
+        if connection.roots_key and key == connection.roots_key:
+            connection.roots_key = b""
+            self._note_roots(connection, said)
+            return
+        request = connection.server_requests.pop(key, None)
+        if request is None and key and (backend.is_one_of_many or key.startswith(self.own_ids)):
+            self.note("an answer that nobody is waiting for was dropped")
+            return
+        if request is not None:
+            backend = self.backends[request.backend]
+            line = json_edit.replace(line, request.raw_id, "id") if request.key != key else line
+            if request.method == "roots/list":
+                self._note_roots(connection, said)
+        if backend.is_ready:
+            backend.send(line)
+        else:
+            backend.keep(connection.name, said, line)
+
+    # A request or a notification
+
+    def _take_request(
+        self, connection: HostConnection, said: Message, line: bytes, meta_at: int = 0
+    ) -> None:
+        """Handle a message with a method; with `meta_at`, a call that matches the pattern."""
+        if connection.backend and len(self.backends) == 1:
+            backend = self.backends[connection.backend]
+        else:
+            backend, line = self._choose_backend(connection, said, line)
+            self.add_connection(backend, connection)
+        if backend.state != "ready":
+            self._keep(connection, backend, said, line)
+            return
+        is_call = said["method"] == "tools/call"
+        if is_call and connection.roots_are_due and self._hold_call(connection, backend, line):
+            return
+        admission, pattern = self._admission, connection.pattern
+        if meta_at:
+            key, meta, caller = pattern.key, pattern.meta, pattern.caller
+        else:
+            request_id, params = said.get("id"), said.get("params")
+            key = None if request_id is None else protocol.spell(request_id)
+            meta = params.get("_meta") if isinstance(params, dict) else None
+            caller = admission.read_caller(said["method"], meta)
+        # A request from the same caller as the last one need not be judged again.
+        is_new = caller is not None and caller != admission.known
+        is_away = admission.root is not None and (is_call or caller is not None)
+        if (is_new or is_away) and not self._admit(connection, backend, caller, key, line):
+            return
+        delivered = line
+        if is_call:
+            backend.calls += 1
+            self.last_call = self.now
+            call = Call(line, said, meta, meta_at, caller, backend.served, admission.place)
+            for policy in self._policies:
+                delivered = call.line = policy.review(call)
+            if not meta_at and admission.identifying is not None and isinstance(meta, dict):
+                pattern.learn(line, meta, caller, admission.identifying, KEY.text)
+        if key is None:
+            self._take_notification(connection, backend, said, delivered)
+        else:
+            self._deliver(connection, backend, key, said, line, delivered)
+
+    def _deliver(  # noqa: PLR0913, PLR0917  # on the path of every request
+        self,
+        connection: HostConnection,
+        backend: Backend,
+        key: bytes,
+        said: Message,
+        line: bytes,
+        delivered: bytes,
+    ) -> None:
+        method: str = said["method"]  # type: ignore[assignment]  # checked in `take_line`
+        handshake = connection.handshake
+        is_greeting = not handshake.is_over or method == "initialize"
+        is_noted = is_greeting or method in _NOTEWORTHY or key in connection.batches
+        ticket = Ticket(connection.name, key, method, line, is_noted=is_noted)
+        is_shared = len(backend.connections) > 1
+        if is_shared or is_noted or key in backend.requests.open:
+            sent = backend.requests.send(ticket, said, delivered, is_shared=is_shared)
+        else:
+            backend.requests.open[key] = ticket
+            sent = delivered
+        if self._binding_has_changed:
+            # Before the request: a launch below this server may read the lease at once.
+            self._binding_has_changed = False
+            self.out.append(WriteLease(is_urgent=True))
+        if line.__class__ is protocol.LongLine:
+            sent = line.restore(sent)
+            ticket.line = bytes(line)
+        if len(line) > protocol.LONG_LINE and "id" in said:
+            ticket.line = protocol.condense(line, said)  # saves memory while it is open
+        self.out.append(SendToServer(backend.name, sent))
+        if not self.lease_is_due and method == "tools/call":
+            self.schedule_lease_write()
+        if is_noted or ticket.id:
+            backend.wait_as_needed()
+        if is_greeting:
+            handshake.note_request(said, line)
+
+    def _keep(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> None:
+        """Keep a message for the next server, or for the time when this one is ready."""
+        if said["method"] == "notifications/cancelled":
+            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+            self.answer(connection, key, b"")
+        backend.keep(connection.name, said, line)
+        self.end_if_drained(backend)
+
+    def _take_notification(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> None:
+        method = said["method"]
+        if method == "notifications/cancelled":
+            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+            self.answer(connection, key, b"")
+            if connection.forget_refusal(key):
+                return
+            known = backend.requests.find(connection.name, key)
+            was_open = backend.requests.close(known) is not None  # no answer will come
+            backend.wait_as_needed()
+            if not was_open and (backend.generation or len(backend.connections) > 1):
+                return  # the server that got the request has answered it, or is gone
+            line = rename_cancelled(line, key, known or key)
+        is_repeated = method == "notifications/initialized" and connection.handshake.initialized
+        if not is_repeated or len(backend.connections) <= 1:
+            backend.send(line)
+        if method == "notifications/initialized":
+            connection.handshake.initialized = line
+            self._expect_roots(connection)
+        elif method == "notifications/roots/list_changed":
+            self._expect_roots(connection)
+
+    # Sessions
+
+    def _admit(
+        self,
+        connection: HostConnection,
+        backend: Backend,
+        caller: Caller | None,
+        key: bytes | None,
+        line: bytes,
+    ) -> bool:
+        """Return whether the server may get a request; if not, refuse it or keep it for later."""
+        verdict = self._admission.judge(backend, caller)
+        if isinstance(verdict, NotAdmitted):
+            if verdict.is_counted:
+                self.refusals += 1
+                self.note(f"refused: {verdict.problem}")
+            self._send_refusal(connection, key, line, verdict.reason)
+            return False
+        self._note_binding(backend.served.bound, verdict.served.bound)
+        if verdict.needs_restart:
+            self.note(f"a fresh server is needed for {verdict.served.bound}")
+            # `backend.served` does not change yet: it describes the old server until that is gone.
+            backend.drain(verdict.served, connection.name, line)
+            self.end_if_drained(backend)
+            return False
+        backend.served = verdict.served
+        return True
+
+    def _note_binding(self, bound: Binding, claimed: Binding) -> None:
+        if (claimed.session, claimed.thread) != (bound.session, bound.thread):
+            self.note(f"now serves {claimed}, according to {claimed.evidence}")
+        before, after = ((one.state, one.session, one.thread) for one in (bound, claimed))
+        self._binding_has_changed = self._binding_has_changed or before != after
+
+    def _send_refusal(
+        self, connection: HostConnection, key: bytes | None, line: bytes, reason: str
+    ) -> None:
+        self.schedule_lease_write()
+        if key is None:
+            return  # a notification has no answer
+        connection.remember_refusal(key)
+        self.answer(connection, key, protocol.make_refusal(line, f"[mcp-launch] {reason}"))
+
+    # Roots: the directories in which the host says that it works
+
+    def _expect_roots(self, connection: HostConnection) -> None:
+        """Have the roots asked for soon: the host is ready, or its roots have changed."""
+        settings = self.settings
+        is_relevant = settings.moves_unannounced and settings.cwd in {"session", "project_root"}
+        if is_relevant and connection.supports_roots:
+            connection.roots_are_due = True
+            connection.roots_were_asked = False
+            self.out.append(SetTimer(f"roots {connection.name}", _ASK_AFTER))
+
+    def _ask_for_roots(self, connection: HostConnection) -> None:
+        if not connection.roots_were_asked:
+            connection.roots_were_asked = True
+            request_id = self.make_id()
+            connection.roots_key = protocol.spell(request_id)
+            self.send_own(connection, protocol.make_request(request_id, "roots/list"))
+
+    def _hold_call(self, connection: HostConnection, backend: Backend, line: bytes) -> bool:
+        """Return whether a call has to wait for the roots; if so, keep it."""
+        self._ask_for_roots(connection)
+        connection.roots_are_due = bool(connection.roots_key)
+        if not connection.roots_are_due or self.settings.on_change not in {"restart", "refuse"}:
+            return False
+        backend.queue.insert(0, (connection.name, line))
+        backend.state = "holding"
+        self.out.append(SetTimer(f"roots {connection.name}", _ANSWER_LIMIT))
+        return True
+
+    def handle_roots_timer(self, connection: HostConnection) -> None:
+        """Ask for the roots or, if a call waits for them already, go on without them."""
+        if any(backend.state == "holding" for backend in self.backends.values()):
+            self._stop_waiting_for_roots(connection)
+        else:
+            self._ask_for_roots(connection)
+
+    def _note_roots(self, connection: HostConnection, answer: Message) -> None:
+        connection.read_roots(answer)
+        served = self._find_backend(connection).served
+        place, roots = served.context.place, connection.roots
+        is_elsewhere = bool(roots) and not self.settings.is_inside(place.value, roots)
+        root = Found(roots[0], "the host's roots/list") if is_elsewhere else None
+        self._admission.contradict(root)
+        if is_elsewhere:
+            self.note(f"the host works in {roots[0]}, the server in {place.value}")
+        self.schedule_lease_write()
+        self._stop_waiting_for_roots(connection)
+
+    def _stop_waiting_for_roots(self, connection: HostConnection) -> None:
+        connection.roots_are_due = False
+        self.out.append(CancelTimer(f"roots {connection.name}"))
+        self.release(self._find_backend(connection))

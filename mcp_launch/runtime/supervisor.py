@@ -1,0 +1,390 @@
+"""Reports events to the broker and carries out its commands: all I/O of the guarded wire.
+
+The two directions are independent: a slow reader pauses only its own sources, so it neither
+blocks the other direction nor fills our memory. We write at once, and wait for room only when
+there was none: a message costs one poll, one read and one write, as in the smallest possible
+relay.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcp_launch import state
+from mcp_launch.broker import commands
+from mcp_launch.runtime.loop import CHUNK, Loop, ServerProcess, has_input
+from mcp_launch.runtime.streams import ServerErrors, Writer, replace_with_null
+from mcp_launch.system import guardian_process, kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_launch.broker import Broker
+    from mcp_launch.broker.commands import Command
+    from mcp_launch.errors import LaunchError
+    from mcp_launch.launch.plan import Plan
+    from mcp_launch.state.launch_log import Log
+    from mcp_launch.system.guardian import Guardian, Starter
+    from mcp_launch.system.kernel import HostWatch
+    from mcp_launch.system.spawn import Pipes
+
+# How long to collect changes before the lease is written: each write is a new file.
+_LEASE_DELAY = 0.25
+
+# How long to wait for the host to read the rest of our stderr, if nothing else is left to do.
+_LAST_LINES_LIMIT = 0.45
+
+# How many of our own answers a host may leave unread before we stop reading its requests.
+_UNREAD_LIMIT = 1 << 20
+
+# The one connection and the one backend of a launch.
+HOST = "host"
+SERVER = "server"
+
+_END_ORDERS = {
+    "input ended": guardian_process.INPUT_ENDED,
+    "replaced": guardian_process.REPLACED,
+}
+
+_SendToHost, _SendToServer = commands.SendToHost, commands.SendToServer
+_read, _now = os.read, time.monotonic  # looked up for every message
+
+
+class PipedServer(ServerProcess):
+    """A server that is connected to us by pipes."""
+
+    writer: Writer  # to its stdin
+    output = -1  # our end of its stdout; -1 if closed
+
+    def close_pipes(self) -> None:
+        """Close our ends of its pipes."""
+        self.writer.close()
+        self.close_output()
+
+    def close_output(self) -> None:
+        """Close our end of its stdout."""
+        if self.output >= 0:
+            self._loop.unwatch(self.output)
+            os.close(self.output)
+            self.output = -1
+
+
+class Supervisor:
+    """Handles the loop's events, and carries out each command."""
+
+    def __init__(  # noqa: PLR0913  # each named at the call
+        self,
+        broker: Broker,
+        loop: Loop,
+        *,
+        wake: int,
+        log: Log,
+        report: Callable[[LaunchError], None],
+        write_lease: Callable[[], None],
+        note_server: Callable[[Guardian], None],
+        starter: Starter | None,
+    ) -> None:
+        self.broker = broker
+        self.loop = loop
+        self.left_behind = 0  # processes, by all servers that have ended
+        self.exit_code = 0
+        self._report = report
+        self._write_lease = write_lease
+        self._note_server = note_server
+        self._starter = starter
+        self._servers: dict[str, PipedServer] = {}
+        self._wake = wake
+        self._is_paused = False  # the broker does not want to read from the host
+        self._is_finishing = False
+        self._host_is_lost = False
+        self._input_has_ended = False
+        self.errors = ServerErrors(loop, broker.settings.server, log, self._try_to_leave)
+        self._to_host = Writer(
+            loop,
+            1,
+            on_full=self._pause_servers,
+            on_empty=self._resume_servers,
+            on_broken=self._lose_reader,
+            on_moved=self._note_moved,
+        )
+        broker.now = time.monotonic()
+        broker.connect(HOST)
+        if wake >= 0:
+            loop.watch(wake, self._handle_signals)
+        loop.watch(0, self._read_host)
+
+    def run(self) -> int:
+        """Run until the broker finishes; return the exit code."""
+        self.loop.run()
+        return self.exit_code
+
+    def watch_hosts(self, hosts: HostWatch) -> None:
+        """Notice the end of the host's processes."""
+        self.loop.watch_hosts(hosts, self._lose_host)
+
+    def _lose_host(self) -> None:
+        self._host_is_lost = True
+        self._end_input()
+        self._notify(self.broker.host_lost)
+
+    def _read_host(self) -> None:
+        try:
+            data = _read(0, CHUNK)
+        except OSError:
+            data = b""  # a reset socket or a closed terminal is the end, too
+        broker = self.broker
+        broker.now = _now()
+        if data:
+            broker.host_said(HOST, data)
+        else:
+            self._end_input()
+            broker.host_closed(HOST)
+        self._run_commands()
+        if self._to_host.pending:
+            self._resume_host()  # or not: it may have to read first
+
+    def _end_input(self) -> None:
+        self._input_has_ended = True
+        self.loop.unwatch(0)
+
+    def _lose_reader(self) -> None:
+        self._notify(lambda: self.broker.reader_lost(HOST))
+
+    def _note_moved(self) -> None:
+        self._notify(self.broker.bytes_moved)
+
+    def _handle_signals(self) -> None:
+        for number in os.read(self._wake, 64):
+            if number == kernel.SIGALRM:
+                self._write_due_lease()
+            else:
+                self._notify(lambda number=number: self.broker.signal_received(number))  # type: ignore[misc]
+
+    def attach(self, name: str, started: Guardian, pipes: Pipes, plan: Plan) -> None:
+        """Watch a server that is being started."""
+        to_server, output, errors = pipes.ours
+        writer = Writer(
+            self.loop,
+            to_server,
+            on_full=lambda: self.loop.unwatch(0),
+            on_empty=self._resume_host,
+            on_broken=lambda: self._notify(lambda: self.broker.server_closed_input(name)),
+            on_moved=self._note_moved,
+        )
+        server = self._servers[name] = PipedServer(
+            self.loop,
+            name,
+            started,
+            plan,
+            on_started=lambda: self._note_start(name),
+            on_start_failed=lambda error: self._notify(
+                lambda: self.broker.server_start_failed(name, error)
+            ),
+            on_exited=lambda code: self._notify(lambda: self.broker.server_exited(name, code)),
+            on_gone=lambda: self._report_gone(name),
+        )
+        server.writer, server.output = writer, output
+        self.errors.connect(errors)
+        if not self._to_host.pending:
+            self._watch_output(name)
+
+    def _note_start(self, name: str) -> None:
+        self._note_server(self._servers[name].guardian)
+        self._notify(lambda: self.broker.server_started(name))
+
+    def _watch_output(self, name: str) -> None:
+        """Read a server's stdout from now on."""
+        server, broker = self._servers[name], self.broker
+
+        def read_server() -> None:
+            try:
+                data = _read(server.output, CHUNK)
+            except OSError:
+                data = b""
+            broker.now = _now()
+            if data:
+                broker.server_said(name, data)
+            else:
+                self.loop.unwatch(server.output)
+                broker.server_closed_output(name)
+            self._run_commands()
+            if server.is_gone:
+                self._report_gone(name)
+
+        self.loop.watch(server.output, read_server)
+
+    def _report_gone(self, name: str) -> None:
+        """Report that a server is gone, once all its output was read."""
+        server = self._servers[name]
+        if not server.is_gone:
+            return
+        if server.output >= 0 and self.loop.is_watched(server.output):
+            if has_input(server.output):
+                return  # it is read next
+            self.loop.unwatch(server.output)
+            self._notify(lambda: self.broker.server_closed_output(name))
+        elif server.output >= 0 and self._to_host.pending and self._can_reach_host:
+            return  # the rest of the server's output is read when the host has read this
+        source = self.errors.source
+        if source >= 0 and self.loop.is_watched(source) and has_input(source):
+            self.loop.set_timer(f"rest {name}", 0.0, lambda: self._report_gone(name))
+            return
+        server.is_gone = False  # report it only once
+        self.left_behind += server.guardian.left_behind
+        unread, stderr_end = server.writer.recover(), self.errors.stderr_end
+        self._notify(lambda: self.broker.server_gone(name, unread, stderr_end))
+
+    @property
+    def _can_reach_host(self) -> bool:
+        return not self._host_is_lost and not self._to_host.is_closed
+
+    def _pause_servers(self) -> None:
+        for server in self._servers.values():
+            self.loop.unwatch(server.output)
+
+    def _resume_servers(self) -> None:
+        for name, server in self._servers.items():
+            if server.output >= 0:
+                self._watch_output(name)
+        self._resume_host()
+        for name in list(self._servers):
+            self._report_gone(name)
+        self._try_to_leave()
+
+    def _resume_host(self) -> None:
+        is_full = any(server.writer.pending for server in self._servers.values())
+        is_behind = len(self._to_host.pending) > _UNREAD_LIMIT
+        if self._input_has_ended or self._is_paused or is_full or is_behind:
+            self.loop.unwatch(0)
+        else:
+            self.loop.watch(0, self._read_host)
+
+    def _notify(self, event: Callable[[], None]) -> None:
+        self.broker.now = _now()
+        event()
+        self._run_commands()
+
+    def _run_commands(self) -> None:
+        out = self.broker.out
+        while out:
+            command = out.pop(0)
+            kind = command.__class__
+            if kind is _SendToHost:
+                self._to_host.put(command.data)  # type: ignore[attr-defined]
+            elif kind is _SendToServer:
+                self._servers[command.backend].writer.put(command.data)  # type: ignore[attr-defined]
+            else:
+                _ACTIONS[kind](self, command)
+
+    def _do_write_lease(self, command: commands.WriteLease) -> None:
+        if command.is_urgent:
+            self._write_due_lease()
+        else:
+            kernel.wake_after(_LEASE_DELAY)
+
+    def _write_due_lease(self) -> None:
+        self.broker.lease_is_due = False
+        self._write_lease()
+
+    def _do_start(self, command: commands.StartServer) -> None:
+        from mcp_launch.system.spawn import Pipes
+
+        if self._starter is None:
+            return
+        if last := self._servers.get(command.backend):
+            last.close_pipes()  # so that the next server needs no more descriptors than this one
+        pipes = Pipes()
+        started = self._starter.begin(command.plan, pipes)
+        pipes.close_servers()
+        self.attach(command.backend, started, pipes, command.plan)
+
+    def _do_set_timer(self, command: commands.SetTimer) -> None:
+        name = command.name
+        self.loop.set_timer(
+            f"broker {name}", command.seconds, lambda: self._notify(lambda: self.broker.timer(name))
+        )
+
+    def _do_close_host_input(self, _command: Command) -> None:
+        self._end_input()
+        replace_with_null(0)
+        # Now only our stdout shows that the host has hung up; poll always reports that.
+        self.loop.watch(1, self._lose_reader, 0)
+
+    def _do_close_output(self, command: commands.CloseOutput) -> None:
+        self._to_host.close()
+        if command.backend in self._servers:
+            self._servers[command.backend].close_output()
+
+    def _do_close_input(self, command: commands.CloseInput) -> None:
+        if command.backend in self._servers:
+            self._servers[command.backend].writer.close_when_empty()
+
+    def _do_cut_input(self, command: commands.CutInput) -> None:
+        if command.backend in self._servers:
+            self._servers[command.backend].writer.close()
+
+    def _do_end(self, command: commands.EndServer) -> None:
+        self._servers[command.backend].guardian.send(_END_ORDERS[command.reason])
+
+    def _do_signal(self, command: commands.SignalServer) -> None:
+        if command.backend in self._servers:
+            self._servers[command.backend].guardian.send(command.number)
+
+    def _do_pause(self, _command: Command) -> None:
+        self._is_paused = True
+        self.loop.unwatch(0)
+
+    def _do_resume(self, _command: Command) -> None:
+        self._is_paused = False
+        self._resume_host()
+
+    def _do_finish(self, command: commands.Finish) -> None:
+        self.exit_code = command.exit_code
+        self._is_finishing = True
+        self._end_input()
+        self._try_to_leave()
+
+    def _try_to_leave(self) -> None:
+        if not self._is_finishing:
+            return
+        if self._to_host.pending and self._can_reach_host and not self.broker.signalled:
+            return
+        if not self.errors.is_pending:
+            self.loop.stop()
+        elif not self.loop.has_timer("last lines"):
+            self.loop.set_timer("last lines", _LAST_LINES_LIMIT, self.loop.stop)
+
+    def fail(self, error: LaunchError, unread: bytes) -> None:
+        """Answer everything the host asks with an error, first what was already read."""
+        self._notify(lambda: self.broker.fail(error))
+        if unread:
+            self._notify(lambda: self.broker.host_said(HOST, unread))
+
+    def leave(self) -> None:
+        """Leave without waiting: the guardians finish their work without us."""
+        for server in self._servers.values():
+            server.guardian.leave()
+
+
+_ACTIONS: dict[type[Command], Callable[[Supervisor, Command], None]] = {
+    commands.WriteLease: Supervisor._do_write_lease,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.StartServer: Supervisor._do_start,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.SetTimer: Supervisor._do_set_timer,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.CancelTimer: lambda self, one: self.loop.cancel_timer(f"broker {one.name}"),  # type: ignore[attr-defined]
+    commands.CloseHostInput: Supervisor._do_close_host_input,  # noqa: SLF001
+    commands.CloseHostOutput: lambda self, _: self._to_host.close_when_empty(),
+    commands.CloseOutput: Supervisor._do_close_output,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.CloseInput: Supervisor._do_close_input,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.CutInput: Supervisor._do_cut_input,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.EndServer: Supervisor._do_end,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.SignalServer: Supervisor._do_signal,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.PauseHost: Supervisor._do_pause,  # noqa: SLF001
+    commands.ResumeHost: Supervisor._do_resume,  # noqa: SLF001
+    commands.Note: lambda _self, one: state.note(one.text),  # type: ignore[attr-defined]
+    commands.WriteStderr: lambda self, one: self.errors.print(one.text),  # type: ignore[attr-defined]
+    commands.Divert: lambda self, one: self.errors.report_noise(one.line),  # type: ignore[attr-defined]
+    commands.Fail: lambda self, one: self._report(one.error),  # type: ignore[attr-defined]
+    commands.Finish: Supervisor._do_finish,  # type: ignore[dict-item]  # noqa: SLF001
+}

@@ -1,0 +1,388 @@
+"""A record of everything that a host and its servers send, and rules about what each gets."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch import protocol
+from mcp_launch.broker.routing import KEY
+from mcp_launch.protocol import json_edit
+
+if TYPE_CHECKING:
+    from broker_world import Server, World
+
+_NUMBER = re.compile(rb'"n": ?(\d+)[,}]')
+_OURS = {"notifications/cancelled", "roots/list", "notifications/tools/list_changed"}
+
+# Methods that are repeated to the next server, even if another server has read them.
+_REPEATED = {"subscriptions/listen"}
+
+
+class Request:
+    """A request from the host, with its deliveries and answers."""
+
+    def __init__(self, index: int, request_id: Any, method: str, caller: str, line: bytes) -> None:
+        self.index = index
+        self.id = request_id
+        self.method = method
+        self.caller = caller
+        self.line = line  # the whole line, even if it is a batch
+        self.is_cancelled = False
+        self.is_delivered_whole = False  # in the array that it came in
+        self.end = 0  # where its line ends in everything that the host has written
+        self.cancelled_at = 1 << 60  # where its cancellation ends
+        self.answers: list[str] = []
+        self.deliveries: list[tuple[Server, int]] = []
+
+    @property
+    def is_shortened(self) -> bool:
+        """Whether it was checked without its long strings."""
+        return len(self.line) > protocol.LONG_LINE and len(protocol.shorten(self.line)) < len(
+            self.line
+        )
+
+    @property
+    def is_condensed(self) -> bool:
+        """Whether too little of it is kept for another server."""
+        return (
+            len(self.line) > protocol.LONG_LINE
+            and len(protocol.shorten(self.line)) > protocol.LONG_LINE
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.id}:{self.method}"
+
+
+class Said:
+    """A line from a server."""
+
+    def __init__(self, server: Server, kind: str, line: bytes, end: int) -> None:
+        self.server = server
+        self.kind = kind  # answer, own, note, question, noise
+        self.line = line
+        self.end = end  # its end in everything that the server has written
+        self.answers: list[Request] = []
+        self.question: Any = None
+        self.has_arrived = False
+
+
+class Books:
+    """Everything that was sent, and the rules."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.requests: dict[Any, Request] = {}
+        self.notifications: dict[bytes, int] = {}  # lines from the host, with their place
+        self.plain: set[bytes] = set()  # lines from the host that are not messages
+        self.said: dict[int, Said] = {}
+        self.questions: dict[bytes, Said] = {}  # open at the host, by their ids as written
+        self.answered: dict[bytes, Said] = {}  # by the host
+        self.sent: dict[int, bytes] = {}  # to each server
+        self._parsed: dict[int, int] = {}
+        self._last_index: dict[int, int] = {}
+        self._callers: dict[int, set[str]] = {}  # the callers whose requests each server got
+        self._heard = 0  # how much of the host's input was checked
+        self._is_in_array = False  # the answers that are being checked came as one array
+        self._last_number = 0
+        self.cut_offs = 0
+        self.has_lost_input = False
+        world.on_sent = self.note_sent
+
+    # What the servers get
+
+    def note_sent(self, server: Server, data: bytes) -> None:
+        generation = server.generation
+        is_lost = not self.world.host_is_there
+        assert server.input != "closed" or is_lost, f"sent to a closed stdin: {data!r}"
+        sent = self.sent[generation] = self.sent.get(generation, b"") + data
+        start = self._parsed.get(generation, 0)
+        while (end := sent.find(b"\n", start) + 1) > 0:
+            self._take_sent(server, sent[start:end], start)
+            start = end
+        self._parsed[generation] = start
+
+    def _take_sent(self, server: Server, line: bytes, start: int) -> None:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            said = None
+        if not isinstance(said, (dict, list)):
+            # A server that died may have read its beginning.
+            is_known = any(one.endswith(line) for one in self.plain)
+            assert is_known or not line.strip(), f"never sent: {line!r}"
+            return
+        if isinstance(said, list):
+            for one in said:
+                if "id" in one:
+                    assert self.requests[one["id"]].line == line, f"a batch has changed: {line!r}"
+                    self._take_request(server, one, line, start, is_whole=True)
+        elif "method" in said and "id" in said:
+            self._take_request(server, said, line, start, is_whole=False)
+        elif "method" in said:
+            self._take_notification(server, said, line)
+        else:
+            question = said["result"]["q"]
+            asked = self.said[question]
+            assert asked.server is server, "an answer reached a server that did not ask"
+            if isinstance(asked.question, tuple):
+                assert asked.question == ("cancelled", said["id"]), "it was answered twice"
+            else:
+                assert asked.question == said["id"], (
+                    f"{asked.question} was answered as {said['id']}"
+                )
+                asked.question = ("answered", said["id"])
+
+    def _take_request(
+        self, server: Server, said: Any, line: bytes, start: int, *, is_whole: bool
+    ) -> None:
+        if str(said["id"]).startswith("mcp-launch/"):
+            assert server.generation, "the first server is asked nothing by us"
+            return
+        request = self.requests[said["id"]]
+        for before, at in request.deliveries:
+            if request.method not in _REPEATED:
+                assert before is not server, f"{request} was delivered twice to one server"
+                assert before.read <= at, f"{request} was delivered again after it was read"
+        is_void = request.cancelled_at <= self.world.delivered and request.method not in _REPEATED
+        assert is_whole or not is_void, f"{request} was delivered after it was cancelled"
+        request.deliveries.append((server, start))
+        request.is_delivered_whole = is_whole
+        self._keep_order(server, request.index, request.method)
+        params = said.get("params", {})
+        stamp = params.get("_meta", {}).pop(KEY.text, None)
+        if params.get("_meta") == {} and stamp is not None:
+            del params["_meta"]
+        whole = json.loads(request.line)
+        elements = whole if isinstance(whole, list) else [whole]
+        original = next(one for one in elements if one.get("id") == said["id"])
+        if original.get("params", {}).get("_meta") == {} and stamp is not None:
+            del original["params"]["_meta"]
+        assert said == original, f"{request} has changed: {line!r}"
+        has_stamp = said["method"] == "tools/call" and not self.world.setup.no_meta
+        assert (stamp is not None) == has_stamp
+        if not is_whole and not has_stamp:
+            assert line.strip() in request.line
+        elif not is_whole and isinstance(whole, dict):
+            raw = json_edit.read_raw(line, "params", "_meta", KEY.text)
+            expected = json_edit.put_meta(request.line, whole["params"], KEY, raw)
+            assert line == expected, f"{request} has changed: {line!r}"
+        self._check_caller(server, request, stamp)
+
+    def _check_caller(self, server: Server, request: Request, stamp: Any) -> None:
+        setup = self.world.setup
+        caller = request.caller
+        if setup.style == "claude" and request.method in {"tools/call", "resources/read"}:
+            caller = self.world.record
+        if not caller or request.method in _REPEATED:
+            return
+        if stamp is not None and setup.style != "other":
+            name = f"s-{caller}" if setup.style == "codex" else caller
+            assert stamp["session"] == name, f"{request} is of {name}, stamped {stamp}"
+        known = self._callers.setdefault(server.generation, set())
+        known.add(caller)
+        is_refused = setup.on_change == "refuse" or (not setup.on_change and setup.style == "codex")
+        is_restarted = setup.on_change == "restart" or (
+            not setup.on_change and setup.holds == "requested"
+        )
+        if is_refused or is_restarted:
+            assert len(known) == 1, f"a server got requests of {known}"
+        if is_refused and setup.style in {"codex", "vscode"}:
+            everyone = set().union(*self._callers.values())
+            assert len(everyone) == 1, f"the servers got requests of {everyone}"
+
+    def _keep_order(self, server: Server, index: int, method: str) -> None:
+        if method in _REPEATED:
+            return
+        last = self._last_index.get(server.generation, -1)
+        assert index > last, f"number {index} of the host's came after {last}"
+        self._last_index[server.generation] = index
+
+    def _take_notification(self, server: Server, said: Any, line: bytes) -> None:
+        assert line in self.notifications, f"never sent: {line!r}"
+        if said["method"] == "notifications/cancelled":
+            request = self.requests[said["params"]["requestId"]]
+            servers = [one for one, _ in request.deliveries]
+            assert server in servers, f"{request} was cancelled where it was not asked"
+        elif said["method"] != "notifications/initialized":
+            self._keep_order(server, self.notifications[line], said["method"])
+
+    # What the host gets
+
+    def check_host_input(self) -> None:
+        """Check the lines that the host has got since the last time."""
+        text = self.world.from_us
+        while (end := text.find(b"\n", self._heard) + 1) > 0:
+            line = text[self._heard : end]
+            self._heard = end
+            self._check_line(line)
+
+    def check_last_line(self) -> None:
+        """Check a last line that has no newline."""
+        rest = self.world.from_us[self._heard :]
+        self._heard = len(self.world.from_us)
+        if rest:
+            assert self.world.server.output_was_closed, f"half a line: {rest!r}"
+            self._check_line(rest)
+
+    def _check_line(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        found = _NUMBER.search(line)
+        try:
+            said = json.loads(line)
+        except ValueError:
+            said = None
+        if isinstance(said, list) and line.rstrip(b"\n") + b"\n" not in self._lines_of_servers():
+            self._check_answers_to_batch(said, line)
+        elif found is None and said is not None:
+            self._check_own_line(said, line)
+        elif found is None:
+            assert self._is_broken_off(line), f"never sent: {line!r}"
+        else:
+            self._check_server_line(self.said[int(found[1])], int(found[1]), said, line)
+
+    def _lines_of_servers(self) -> set[bytes]:
+        return {one.line for one in self.said.values()}
+
+    def _check_answers_to_batch(self, said: list[Any], line: bytes) -> None:
+        """Check an array that we have made: answers to requests that came in one array."""
+        batches = {self.requests[one["id"]].line for one in said}
+        assert len(batches) == 1, f"of several batches: {line!r}"
+        assert batches.pop().startswith(b"["), f"not of a batch: {line!r}"
+        self._is_in_array = True
+        for one, part in zip(said, json_edit.list_elements(line), strict=True):
+            found = _NUMBER.search(part)
+            if found is None:
+                self._check_own_line(one, part)
+            else:
+                number, last = int(found[1]), self._last_number
+                self._last_number = -1  # it has waited for the others
+                self._check_server_line(self.said[number], number, one, part)
+                self._last_number = last
+        self._is_in_array = False
+
+    def _is_broken_off(self, line: bytes) -> bool:
+        start = line.rstrip(b"\n").removesuffix(b" [cut off]")
+        self.cut_offs += 1
+        if line.endswith(b" [cut off]\n"):
+            causes = ("timer drain", "output closed")
+            assert self.world.event.startswith(causes), f"cut off for no reason: {line!r}"
+        return any(one.line.startswith(start) for one in self.said.values())
+
+    def _check_server_line(self, one: Said, number: int, said: Any, line: bytes) -> None:
+        assert number > self._last_number, f"{line!r} came after number {self._last_number}"
+        self._last_number = number
+        is_broken = said is None and self.world.setup.stdout == "off"
+        assert one.kind != "own" or is_broken, f"the host has got an answer to us: {line!r}"
+        if said is None and line != one.line:
+            assert self._is_broken_off(line), f"{line!r} is not {one.line!r}"
+            return
+        assert one.kind != "noise" or self.world.setup.stdout == "off"
+        if isinstance(said, dict) and one.line.startswith(b"[" + line.rstrip(b"\n")):
+            # The server died in the middle of an array: what is whole of it is an answer.
+            self._note_answer(self.requests[said["id"]], f"server {one.server.generation}")
+            return
+        one.has_arrived = True
+        is_renamed = one.server.generation and one.question is not None
+        if is_renamed and one.kind == "question":
+            was = json.loads(one.line)
+            assert str(said["id"]).startswith("mcp-launch/")
+            assert said | {"id": was["id"]} == was
+        elif is_renamed:
+            was = json.loads(one.line)
+            was["params"]["requestId"] = said["params"]["requestId"]
+            assert said == was
+        else:
+            assert line.rstrip(b"\n") == one.line.rstrip(b"\n"), f"{line!r} is not {one.line!r}"
+        for request in one.answers:
+            assert one.server in [server for server, _ in request.deliveries]
+            self._note_answer(request, f"server {one.server.generation}")
+        if one.kind == "question":
+            self.questions[json.dumps(said["id"]).encode()] = one
+        elif one.kind == "cancel":
+            key = json.dumps(said["params"]["requestId"]).encode()
+            asked = self.questions.pop(key, None)
+            assert asked is None or asked.server is one.server
+
+    def _check_own_line(self, said: Any, line: bytes) -> None:
+        if "method" not in said:
+            text = json.dumps(said)
+            assert "[mcp-launch]" in text or "Method not found" in text, f"invented: {line!r}"
+            request = self.requests[said["id"]]
+            self._note_answer(request, "us")
+            if request.deliveries and "was not answered" in text and "was replaced" not in text:
+                server, at = request.deliveries[-1]
+                is_lost = server.input == "closed" or server.read > at or request.is_condensed
+                assert is_lost, f"{request} was given up although it was never read"
+        elif said["method"] == "roots/list":
+            assert self.world.setup.moves_unannounced
+            self.questions[json.dumps(said["id"]).encode()] = ROOTS
+        else:
+            assert said["method"] in _OURS, f"invented: {line!r}"
+            if said["method"] == "notifications/cancelled":
+                key = json.dumps(said["params"]["requestId"]).encode()
+                is_known = key in self.questions or key in self.answered
+                assert is_known, f"a question was cancelled that was not open: {line!r}"
+                self.questions.pop(key, None)
+
+    def _note_answer(self, request: Request, by: str) -> None:
+        request.answers.append(by)
+        if request.line.startswith(b"[") and not self._is_in_array and not request.is_cancelled:
+            # A server that has the array may answer one by one, and then so do we.
+            batch = [one for one in self.requests.values() if one.line == request.line]
+            is_loose = any(set(one.answers) - {"us"} for one in batch)
+            is_right = request.is_delivered_whole and is_loose
+            assert is_right, f"{request} came in a batch, but was answered alone"
+        assert len(request.answers) == 1 or (request.is_cancelled and len(request.answers) == 2), (
+            f"{request} was answered by {request.answers}"
+        )
+
+    # Rules for when nothing happens any more
+
+    def check_answers(self, delivered: int) -> None:
+        for request in self.requests.values():
+            if request.end <= delivered and not request.is_cancelled:
+                is_stream = request.method in _REPEATED
+                assert request.answers or is_stream, f"{request} was never answered"
+
+    def check_arrivals(self) -> None:
+        for number, one in self.said.items():
+            is_whole = one.end <= getattr(one.server, "written", 0)
+            if one.kind in {"note", "question", "cancel"} and is_whole:
+                assert one.has_arrived, f"number {number} never reached the host: {one.line!r}"
+
+    def check_questions(self) -> None:
+        server = self.world.server
+        for asked in [*self.questions.values(), *self.answered.values()]:
+            if asked is ROOTS or not server.is_running or not server.reads:
+                continue
+            if asked in self.questions.values():
+                assert asked.server is server, f"the server that asked is gone: {asked.line!r}"
+            elif asked.server is server:
+                assert isinstance(asked.question, tuple), f"no answer came to {asked.line!r}"
+
+    def check_size(self) -> None:
+        broker = self.world.broker
+        backend, connection = broker.backends["server"], broker.connections["host"]
+        requests = backend.requests
+        unfinished = [one.line for one in requests.list_unfinished()]
+        assert not unfinished, f"still open: {unfinished}"
+        assert not requests._tokens  # noqa: SLF001
+        assert not requests._noted  # noqa: SLF001
+        assert not backend.queue
+        assert not backend.own_requests
+        assert not connection.unsent
+        assert not connection.batches
+        assert set(connection.server_requests) <= set(self.questions)
+        assert len(connection.handshake.pending) <= len(self.requests)
+
+
+class _Roots(Said):
+    def __init__(self) -> None:
+        self.kind = "roots"
+        self.server = None  # type: ignore[assignment]
+
+
+ROOTS = _Roots()

@@ -1,0 +1,75 @@
+"""The settings of one random schedule, and how its host names callers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch.hosts import Callers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from mcp_launch.hosts import Caller
+
+CARRIES: dict[str, Any] = {
+    "codex": "one thread",
+    "claude": "one session at a time",
+    "vscode": "many sessions",
+    "other": "one session at a time",
+}
+
+
+class Setup:
+    """The settings of one schedule."""
+
+    def __init__(self, random: Random) -> None:
+        choose = random.choice
+        self.style = choose(["codex", "codex", "claude", "vscode", "other"])
+        self.on_change = choose(["", "follow", "restart", "restart", "refuse"])
+        self.restart = choose(["on", "on", "on", "off"])
+        self.stdout = choose(["auto", "auto", "strict", "off"])
+        self.no_meta = choose([False, False, True])
+        self.holds = choose(["nothing", "default", "requested"])
+        self.moves_unannounced = choose([False, False, True])
+        self.era = choose(["initialize"] * 4 + ["discover", "refused discover", "bare", "refused"])
+        self.dies_of_discover = choose([False, False, True])
+        self.state: Any = choose(["unbound", "tentative", "confirmed"])
+        self.capacity = choose([1 << 30, 1 << 30, 64, 300])  # of the pipe to a server's stdin
+        self.danger = choose([0.0, 0.01, 0.05])  # how often something goes wrong
+        self.has_outer = choose([False, False, True])  # another launch is above this one
+        self.is_regular = choose([True, False])  # the host writes its calls as Codex does
+        self.long_calls = choose([0.0, 0.0, 0.0, 0.2, 0.6])  # how many calls are long
+
+    def __repr__(self) -> str:
+        return repr(vars(self))
+
+
+class InRequest(Callers):
+    """The caller is named in each request."""
+
+    origins = ("the call's session", "the call's thread", "")
+    identifying = ("threadId",)
+
+    def __init__(self, style: str) -> None:
+        self._style = style
+
+    def read(self, meta: dict[str, Any]) -> Caller | None:
+        name = meta.get("threadId")
+        if name is None:
+            return None
+        return (f"s-{name}", name, None) if self._style == "codex" else (name, None, None)
+
+
+class InRecord(Callers):
+    """The caller is named in a record that the host keeps."""
+
+    origins = ("the host's record", "", "")
+    is_in_request = False
+
+    def __init__(self, read_record: Callable[[], str]) -> None:
+        self._read_record = read_record
+
+    def read(self, meta: dict[str, Any]) -> Caller | None:
+        del meta
+        return (self._read_record(), None, None)

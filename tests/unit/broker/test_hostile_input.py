@@ -1,0 +1,271 @@
+"""Input that no honest host or server sends: nothing breaks, and nothing takes for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from broker_playbooks import Playbook, open_playbook
+
+from mcp_launch import protocol
+from mcp_launch.broker import backend, commands
+from mcp_launch.broker import connection as connections
+from mcp_launch.errors import LaunchError
+
+GREETING = """
+    >> started server
+    << timer greeting server: 30
+    << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+    >> server: "mcp-launch/L/1" = {}
+    << server: notifications/initialized
+"""
+
+
+def send(playbook: Playbook, line: bytes) -> list[Any]:
+    """Return the commands that follow from a line of the host's."""
+    playbook.broker.host_said("host", line)
+    return playbook.broker.take_commands()
+
+
+def read_host(done: list[Any]) -> bytes:
+    """Return what the host gets."""
+    return b"".join(one.data for one in done if isinstance(one, commands.SendToHost))
+
+
+def nest(depth: int) -> bytes:
+    """Return a call in arrays in arrays."""
+    call = b'{"id":%d,"method":"tools/call","params":{}}'
+    return b"".join(b"[%b," % (call % number) for number in range(depth)) + b"0" + b"]" * depth
+
+
+@pytest.mark.parametrize("depth", [2, 600, 5_000])
+def test_a_batch_in_a_batch_is_refused_and_the_rest_is_served(depth: int) -> None:
+    playbook = open_playbook()
+
+    done = send(playbook, nest(depth) + b"\n")
+
+    assert b"a batch cannot contain another one" in read_host(done)
+    assert [one.data.count(b"tools/call") for one in done if hasattr(one, "backend")] == [1]
+
+
+@pytest.mark.parametrize("depth", [2, 600, 990, 5_000])
+def test_nested_arrays_do_not_keep_a_failed_launch_from_answering(depth: int) -> None:
+    playbook = Playbook()
+    playbook.broker.server_start_failed("server", LaunchError("no", fix="install it"))
+    playbook.broker.take_commands()
+    send(playbook, b"[" * depth + b"]" * depth + b"\n")
+
+    assert b'"id":1,' in read_host(send(playbook, b'{"id":1,"method":"initialize"}\n'))
+
+
+@pytest.mark.parametrize("line", [b"[[1],2]\n", b"[[]]\n", b'[["id"],{"id":1,"result":{}}]\n'])
+def test_arrays_that_hold_no_message_arrive_as_they_were_sent(line: bytes) -> None:
+    (sent,) = send(open_playbook(), line)
+
+    assert sent == commands.SendToServer("server", line)
+
+
+def test_the_host_waits_when_many_messages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "QUEUE_COUNT_LIMIT", 3)
+    playbook = open_playbook()
+    playbook.play("""
+        >> gone server
+        << start server
+    """)
+
+    done = [send(playbook, b'{"id":%d,"method":"ping"}\n' % number) for number in range(5)]
+
+    assert [commands.PauseHost("host") in one for one in done] == [False] * 3 + [True] * 2
+
+
+def test_a_waiting_request_is_parsed_once_however_many_are_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    playbook = open_playbook()
+    playbook.play("""
+        >> gone server
+        << start server
+    """)
+    for number in range(20):
+        send(playbook, b'{"id":%d,"method":"ping"}\n' % number)
+    read: list[bytes] = []
+    original = protocol.read_key
+
+    def read_key(line: bytes) -> bytes | None:
+        read.append(line)
+        return original(line)
+
+    monkeypatch.setattr(protocol, "read_key", read_key)
+    for number in reversed(range(20)):
+        cancelled = b'{"method":"notifications/cancelled","params":{"requestId":%d}}\n' % number
+        send(playbook, cancelled)
+
+    assert not playbook.broker.backends["server"].queue
+    assert len(read) <= 20
+
+
+def test_a_stream_that_was_never_confirmed_is_confirmed_by_the_next_server() -> None:
+    stream = "io.modelcontextprotocol/subscriptionId"
+    confirmed = f'notifications/subscriptions/acknowledged {{"_meta":{{"{stream}":4}}}}'
+    open_playbook().play(f"""
+        >> host: 4 subscriptions/listen {{}}
+        << server: 4 subscriptions/listen {{}}
+        >> gone server
+        << start server
+        {GREETING}
+        << server: 4 subscriptions/listen {{}}
+        >> server: {confirmed}
+        << host: {confirmed}
+    """)
+
+
+def test_a_late_answer_in_an_array_does_not_reach_the_next_server() -> None:
+    open_playbook().play(f"""
+        >> server: 7 sampling/createMessage
+        << host: 7 sampling/createMessage
+        >> gone server
+        << host: notifications/cancelled {{"requestId":7,…
+        << start server
+        {GREETING}
+        >> host: [{{"id":7,"result":{{}}}},{{"method":"notifications/x"}}]
+        << server: {{"method":"notifications/x"}}
+    """)
+
+
+def test_requests_that_a_new_server_sends_in_an_array_get_ids_of_ours() -> None:
+    open_playbook().play(f"""
+        >> gone server
+        << start server
+        {GREETING}
+        >> server: [{{"id":7,"method":"sampling/createMessage"}},{{"method":"notifications/x"}}]
+        << host: {{"id":"mcp-launch/L/2","method":"sampling/createMessage"}}
+        << host: {{"method":"notifications/x"}}
+        >> host: "mcp-launch/L/2" = {{}}
+        << server: 7 = {{}}
+    """)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_batch_passes_whole_unless_it_may_answer_another_server(count: int) -> None:
+    playbook = open_playbook()
+    batch = '[{"method":"notifications/x"},{"id":1,"result":{}}]'
+    if count:
+        batch = '[{"method":"notifications/x"},{"id":1,"method":"ping"}]'
+        playbook.play(f"""
+            >> gone server
+            << start server
+            {GREETING}
+        """)
+
+    playbook.play(f"""
+        >> host: {batch}
+        << server: {batch}
+    """)
+
+
+def test_so_many_refused_calls_are_remembered_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "_REFUSED_LIMIT", 2)
+    connection = connections.HostConnection("host")
+    for key in (b"1", b"2", b"3"):
+        connection.remember_refusal(key)
+
+    assert [connection.forget_refusal(key) for key in (b"1", b"2", b"3")] == [False, True, True]
+
+
+def test_lines_are_held_only_as_long_as_one_of_them_has_to_be_read() -> None:
+    playbook = open_playbook()
+    playbook.play(f"""
+        >> gone server
+        << start server
+        {GREETING}
+    """)
+    beginning = b'{"jsonrpc":"2.0","id":9,"result":"' + b"x" * 20_000
+
+    playbook.broker.server_said("server", beginning)
+
+    assert read_host(playbook.broker.take_commands()) == beginning
+
+
+def test_where_a_call_works_is_read_again_when_the_roots_are_known() -> None:
+    playbook = open_playbook()
+    send(playbook, b'{"id":1,"method":"tools/call","params":{"_meta":{"session":"s-1"}}}\n')
+    admission = playbook.broker._admission  # noqa: SLF001
+    assert admission.known is not None
+
+    admission.contradict(None)
+
+    assert admission.known is None
+
+
+def test_a_line_that_is_meant_as_an_answer_arrives_in_any_pieces_even_if_it_is_broken() -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"result":{"a":oops}}\n'
+    for pieces in ([line], [line[:20], line[20:]], [line + line]):
+        playbook = open_playbook()
+        for piece in pieces:
+            playbook.broker.server_said("server", piece)
+
+        assert read_host(playbook.broker.take_commands()) == b"".join(pieces)
+
+
+def test_a_message_without_a_proper_method_does_not_hold_up_the_answers_of_its_batch() -> None:
+    open_playbook().play("""
+        >> host: [{"id":1,"method":5},{"id":2,"method":"tools/call","params":{}}]
+        << server: {"id":1,"method":5}
+        << server: {"id":2,"method":"tools/call","params":{}}
+        >> server: 2 = {}
+        << host: [{"jsonrpc":"2.0","id":2,"result":{}}]
+    """)
+
+
+def test_an_unread_notification_alone_does_not_start_another_server() -> None:
+    open_playbook(restart="off").play("""
+        >> host: notifications/x
+        << server: notifications/x
+        >> exited server 0
+        >> gone server | notifications/x
+        << finish 0
+    """)
+
+
+def test_an_unread_call_with_a_carriage_return_in_a_string_goes_to_the_next_server() -> None:
+    playbook = open_playbook()
+    line = b'{"id":1,"method":"tools/call","params":{"a":"b\rc"}}\n'
+    send(playbook, line)
+    playbook.broker.server_gone("server", line, b"")
+
+    assert playbook.broker.backends["server"].queue == [("host", line)]
+
+
+def test_tools_in_a_batch_are_compared_with_those_of_the_next_server() -> None:
+    playbook = open_playbook()
+    playbook.play("""
+        >> host: [{"id":1,"method":"tools/list"}]
+        << server: [{"id":1,"method":"tools/list"}]
+        >> server: [{"id":1,"result":{"tools":[{"name":"a"}]}}]
+        << host: [{"id":1,"result":{"tools":[{"name":"a"}]}}]
+    """)
+
+    assert len(playbook.broker.backends["server"].requests.tools) == 1
+
+
+@pytest.mark.parametrize("line", [b"0\r1\n", b"a\rb\n", b'{"a":1}\r{"b":2}\n'])
+def test_a_line_that_is_not_a_message_keeps_its_carriage_returns(line: bytes) -> None:
+    sent = send(open_playbook(), line)
+
+    assert b"".join(one.data for one in sent) == line
+
+
+def test_a_line_that_is_not_a_message_waits_for_the_next_server() -> None:
+    playbook = open_playbook()
+    playbook.play("""
+        >> gone server
+        << start server
+    """)
+    assert send(playbook, b"not a message\n") == []
+
+    playbook.play(f"""
+        {GREETING}
+        << server: b'not a message\\n'
+    """)
