@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from npm_caches import Machine, write
 
 import mcp_launch
 
@@ -58,9 +59,11 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return launch(project, words)
 
 
-def launch(project: Path, words: list[str]) -> set[str]:
+def launch(
+    project: Path, words: list[str], command: list[str] | None = None, path: str = ""
+) -> set[str]:
     done = subprocess.run(
-        [*RUN_AND_LIST, *words, "--", "true"],
+        [*RUN_AND_LIST, *words, "--", *(command or ["true"])],
         check=True,
         capture_output=True,
         stdin=subprocess.DEVNULL,
@@ -69,10 +72,33 @@ def launch(project: Path, words: list[str]) -> set[str]:
         env={
             "HOME": str(project / "home"),
             "MCP_LAUNCH_HOME": str(project),
-            "PATH": "/usr/bin:/bin",
+            "PATH": f"{path}/usr/bin:/bin",
         },
     )
     return set(done.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def imported_without_npx(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Return the names of all modules of a launch that leaves out npx."""
+    project = tmp_path_factory.mktemp("npx")
+    machine = Machine(project)
+    program = machine.install() / "node_modules/@tiny/envdump/x.js"
+    write(program, Path("/bin/true").read_bytes(), 0o755)
+    return launch(project, [], ["npx", "-y", "@tiny/envdump@1.0.0"], f"{machine.usr}/bin:")
+
+
+@pytest.mark.parametrize("module", TOO_HEAVY)
+def test_leaving_out_npx_does_not_import(module: str, imported_without_npx: set[str]) -> None:
+    assert module not in imported_without_npx
+
+
+def test_only_a_runner_needs_its_modules(
+    imported: set[str], imported_without_npx: set[str]
+) -> None:
+    assert "mcp_launch.launch.runners" not in imported
+    assert "mcp_launch.launch.runners.npx" in imported_without_npx
+    assert "mcp_launch.launch.runners.uvx" not in imported_without_npx
 
 
 @pytest.mark.parametrize("module", TOO_HEAVY)

@@ -201,6 +201,7 @@ PRIVATE = {
     "_json": "protocol.json_text",
     "_sha2": "state.profile_cache",
     "_sha256": "state.profile_cache",
+    "_sha512": "state.profile_cache",
     "_signal": "system.kernel",
     "_socket": "system.kernel",
 }

@@ -9,6 +9,7 @@ from mcp_launch import hosts, masking
 from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
 from mcp_launch.errors import LaunchError, ProfileRefused, UsageError, suggest
 from mcp_launch.launch import options, plan, profile, profile_reader
+from mcp_launch.launch.runners.proof import Resolved
 from mcp_launch.machine.preview_inputs import split
 from mcp_launch.machine.wrap_hint import tell_how
 from mcp_launch.values import Found
@@ -57,6 +58,10 @@ def explain(preview: Preview, name: str) -> Explanation:
 def _list_steps(preview: Preview, name: str) -> Iterator[Step]:
     if name == "PWD" and not preview.place_refused:
         yield _take("the server's directory", preview.decided.cwd)
+    runner = preview.decided.runner
+    if isinstance(runner, Resolved) and name in runner.variables:
+        origin = preview.decided.set_variables[name]
+        yield _take("the runner that is left out", Found(runner.variables[name], origin))
     yield from _list_asks(preview, name)
     yield _see_default(preview, name)
     yield _see_dotenv(preview, name)

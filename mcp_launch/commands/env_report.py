@@ -171,8 +171,9 @@ def _frame(preview: Preview) -> dict[str, Found | Missing]:
         "cwd": Missing([refused.problem]) if refused else decided.cwd,
         "binding": Found(found.identity.state, found.identity.evidence),
     }
-    if decided.argv[0] != NO_COMMAND:
-        frame["command"] = Found(shlex.join(masking.mask(decided.argv)), "as it was given")
+    if preview.wanted.command[0] != NO_COMMAND:
+        command = shlex.join(masking.mask(preview.wanted.command))
+        frame["command"] = Found(command, "as it was given")
     return frame | {"program": preview.program}
 
 

@@ -142,6 +142,8 @@ def _describe_launch(server: Server) -> list[str]:
     facts += [_count(number, what) for number, what in troubles if number]
     facts += [_count(launch.noise, "line") + " of noise"] if launch.noise else []
     facts += [f"in {launch.place_note}, not a project"] if launch.place_note else []
+    if launch.runner and launch.runner.get("left_out"):
+        facts.append(f"without its runner: {launch.runner.get('why')}")
     return facts + ([f"inside launch {launch.outer}"] if launch.outer else [])
 
 

@@ -174,6 +174,10 @@ def _plan(wanted: Profile, found: Context) -> Plan:
     decided.program = plan.find_program(
         decided.argv[0], decided.environ.get("PATH"), decided.cwd.value
     )
+    if plan.leave_out_runner(decided, wanted, state.find_directory(os.environ)):
+        from mcp_launch.launch import runners
+
+        runners.note_check(decided.runner)
     return decided
 
 
@@ -289,4 +293,11 @@ def _trace_plan(wanted: Profile, decided: Plan) -> None:
     for name in decided.unset_variables:
         state.note(f"removes {name}: it belongs to another session")
     _trace_kept_back(decided, ",".join(wanted.pass_env))
+    _trace_runner(wanted, decided)
     state.note(f"starts {decided.program}, arguments: {len(decided.argv) - 1}")
+
+
+def _trace_runner(wanted: Profile, decided: Plan) -> None:
+    if decided.runner is not None:
+        does = "leaves out" if decided.runner.is_left_out else "does not leave out"
+        state.note(f"{does} {os.path.basename(wanted.command[0])}: {decided.runner.why}")

@@ -42,6 +42,9 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       call names it), or fail
   --restart WHEN      when the server dies: on (default) starts a new one, off
                       ends the launch
+  --runner WHAT       what to do with a command such as npx -y PACKAGE: auto
+                      (default) starts the installed program without npx, if it
+                      is certain which one npx would start; keep starts npx
   --no-meta           do not add to the _meta of calls
   --no-log            keep no log of this launch (see mcp-launch logs)
   --strict            refuse a launch whose lineage cannot be verified, whose
@@ -73,6 +76,7 @@ CHOICES = {
     "--on-change": ("", "follow", "restart", "refuse"),
     "--when-unknown": ("placeholder", "fail"),
     "--restart": ("on", "off"),
+    "--runner": ("auto", "keep"),
 }
 TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--pass-env", "--cwd", *CHOICES)
 SWITCHES = ("--strict", "--direct", "--no-meta", "--no-log", "--trace")

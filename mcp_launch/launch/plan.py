@@ -2,7 +2,8 @@
 
 `decide` is pure, so that its policy can be tested as tables, and explained (`mcp-launch env`)
 without starting anything: the facts come in as arguments, and the only question to the system is
-whether a path is a directory. `find_program` looks for the command's file.
+whether a path is a directory. `find_program` looks for the command's file, and
+`leave_out_runner` for the program that a runner (`npx`, `uvx`) would start.
 
 The server's variables are set in this order, each step overriding those before it: what it
 inherits, whole dotenv files, its identity (MCP_LAUNCH_* and the host's own names), what the
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.launch.runners.proof import Kept, Resolved
     from mcp_launch.values import Variable
 
     # Which kind of variable holds a wrong value; a requested one outweighs a default.
@@ -37,6 +39,9 @@ _CORRECTED_BY_CALLS = ("session", "thread")
 
 # The PATH that exec's own search uses when the variable is not set.
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+# Programs that start others. What they start is looked for only if the command is one of them.
+_RUNNERS = ("npx", "npm", "uvx", "uv", "pnpm", "pnpx", "bun", "bunx")
 
 # How to get a value from each source; any other source is a fact of the session.
 _WAYS_OUT = {
@@ -93,6 +98,7 @@ class Plan:
         "kept_back",
         "place_note",
         "program",
+        "runner",
         "set_variables",
         "unset_variables",
     )
@@ -107,6 +113,7 @@ class Plan:
         self.set_variables: dict[str, str] = {}  # name: origin
         self.unset_variables: list[str] = []
         self.kept_back: dict[str, str] = {}  # by --pass-env; name: reason
+        self.runner: Resolved | Kept | None = None  # None: the command is not a runner
 
 
 def decide(
@@ -296,3 +303,32 @@ def find_program(name: str, path: str | None, cwd: str) -> str:
     from mcp_launch.launch import program_help
 
     raise program_help.explain(name, directories, files)
+
+
+def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> bool:
+    """Start the program that the command's runner would start, if that is certain.
+
+    Return whether the command is a runner, left out or not.
+    """
+    if profile.runner == "keep" or os.path.basename(plan.argv[0]) not in _RUNNERS:
+        return False
+    import time
+
+    from mcp_launch.launch import runners
+    from mcp_launch.launch.runners import proof
+
+    request = proof.Request(
+        argv=plan.argv,
+        program=plan.program,
+        environ=plan.environ,
+        cwd=plan.cwd.value,
+        stamps=f"{state_directory}/runners",
+        now=time.time(),
+    )
+    plan.runner = runners.resolve(request, [*profile.env, *profile.pass_env])
+    if isinstance(plan.runner, proof.Resolved):
+        plan.program, plan.argv = plan.runner.program, plan.runner.argv
+        name = os.path.basename(profile.command[0])
+        for variable, text in plan.runner.variables.items():
+            _set(plan, variable, Found(text, f"as {name} sets it"))
+    return plan.runner is not None

@@ -48,6 +48,7 @@ class Profile:
         "pass_env",
         "passed_over",
         "restart",
+        "runner",
         "server",
         "stdout",
         "strict",
@@ -77,6 +78,7 @@ class Profile:
         self.on_change = _choose(values, "--on-change")
         self.when_unknown = _choose(values, "--when-unknown")
         self.restart = _choose(values, "--restart")
+        self.runner = _choose(values, "--runner")
         self.strict = "--strict" in values
         self.direct = "--direct" in values
         self.no_meta = "--no-meta" in values
@@ -358,9 +360,7 @@ def refuse_if_others_can_write(path: str, status: os.stat_result) -> None:
         return  # Windows, where nothing is launched
     if status.st_uid not in {0, os.geteuid()}:
         raise ProfileRefused(f"{path} belongs to another user", fix="replace it with your own copy")
-    from mcp_launch.state import OTHERS_CAN_WRITE
-
-    if status.st_mode & OTHERS_CAN_WRITE:
+    if status.st_mode & state.OTHERS_CAN_WRITE:
         raise ProfileRefused(
             f"{path} can be written by other users", fix=f"run: chmod go-w {quote(path)}"
         )

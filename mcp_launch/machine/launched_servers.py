@@ -84,7 +84,7 @@ def _describe(
 
 
 def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
-    last_call = record.get("last_call")
+    last_call, runner = record.get("last_call"), record.get("runner")
     return LeasedLaunch(
         id=_text(record.get("launch")),
         server=_number(get_member(record, "processes", "server", "pid")),
@@ -97,6 +97,7 @@ def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
         noise=_number(record.get("noise")),
         place_note=_text(record.get("place_note")),
         outer=os.path.basename(_text(record.get("outer"))).removesuffix(".json"),
+        runner=runner if isinstance(runner, dict) else None,
     )
 
 

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from mcp_launch import launch
+from mcp_launch import launch, state
 from mcp_launch.errors import (
     CommandNotFound,
     LaunchError,
@@ -88,7 +88,7 @@ class Preview:
 
         Empty if the launcher refuses the launch, or if only the host can expand its program.
         """
-        argv, item = self.decided.argv, self.situation.item
+        argv, item = self.wanted.command, self.situation.item
         is_solved = item is None or host_environment.is_solved(item, argv[0])
         is_stopped = self.refused is not None and self.situation.is_launched
         is_known = argv[0] != NO_COMMAND and is_solved and "\0" not in argv[0]
@@ -238,10 +238,21 @@ class Preview:
             return
         try:
             file = plan.find_program(argv[0], environ.get("PATH"), self.decided.cwd.value)
-            self.program = Found(file, "the file to execute")
+            self.decided.program = file
+            plan.leave_out_runner(
+                self.decided, self.wanted, state.find_directory(self.situation.environ)
+            )
+            self.program = Found(self.decided.program, self._explain_program())
         except LaunchError as error:
             self.problems.append(error)
             self.program = Missing([error.problem])
+
+    def _explain_program(self) -> str:
+        runner = self.decided.runner
+        if runner is None:
+            return "the file to execute"
+        does = "is left out" if runner.is_left_out else "is not left out"
+        return f"{os.path.basename(self.wanted.command[0])} {does}: {runner.why}"
 
 
 def _imagine(found: Context, line: Lineage) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcp_launch.hosts import HostIdentity
     from mcp_launch.machine.pipe_ends import End
     from mcp_launch.machine.units import Memory
+    from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process, ProcessIdentity
 
@@ -49,6 +50,7 @@ class LeasedLaunch(NamedTuple):
     noise: int
     place_note: str  # which home it runs in, unless that was asked for
     outer: str  # the launch that its host runs under
+    runner: dict[str, Json] | None  # was npx left out, what was started, and why; None: no runner
 
 
 @dataclass(frozen=True)

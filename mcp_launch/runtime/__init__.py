@@ -264,7 +264,7 @@ def _open_log(running: Running) -> Log:
     found = running.found
     facts: dict[str, object] = {
         "server": running.wanted.server,
-        "mark": leases.mark_command(running.decided.argv),
+        "mark": leases.mark_command(running.wanted.command),
         "cwd": running.decided.cwd.value,
     }
     for name in ("host", "session", "thread"):
@@ -274,11 +274,21 @@ def _open_log(running: Running) -> Log:
     return log
 
 
+def _describe_runner(plan: Plan) -> dict[str, object] | None:
+    if plan.runner is None:
+        return None
+    return {
+        "left_out": plan.runner.is_left_out,
+        "program": plan.program,
+        "why": plan.runner.why,
+    }
+
+
 class _LeaseWriter:
     """Writes the lease of a launch, once its server runs."""
 
     def __init__(self, running: Running, broker: Broker, outer: Outer | None) -> None:
-        record = leases.open_record(running.found.launch.value, running.decided.argv)
+        record = leases.open_record(running.found.launch.value, running.wanted.command)
         self._lease = leases.Lease(running.starter.lease, record)
         self._running = running
         self._broker = broker
@@ -309,6 +319,7 @@ class _LeaseWriter:
         self._lease.write(
             context=_describe_facts(served.context, backend.served.plan.cwd),
             place_note=backend.served.plan.place_note,
+            runner=_describe_runner(backend.served.plan),
             binding={
                 "state": bound.state,
                 "session": bound.session,

@@ -98,3 +98,15 @@ def digest(text: bytes) -> str:
     except ImportError:
         from hashlib import sha256
     return str(sha256(text).hexdigest())
+
+
+def digest_512(text: bytes) -> str:
+    """Return the SHA-512 digest of a text, in hexadecimal."""
+    try:
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha512
+        else:
+            from _sha512 import sha512  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha512
+    return str(sha512(text).hexdigest())
