@@ -257,15 +257,16 @@ def test_a_line_that_is_not_a_message_keeps_its_carriage_returns(line: bytes) ->
     assert b"".join(one.data for one in sent) == line
 
 
-def test_a_line_that_is_not_a_message_waits_for_the_next_server() -> None:
+@pytest.mark.parametrize("line", [b"not a message\n", b'nor is "method"\n'])
+def test_a_line_that_is_not_a_message_waits_for_the_next_server(line: bytes) -> None:
     playbook = open_playbook()
     playbook.play("""
         >> gone server
         << start server
     """)
-    assert send(playbook, b"not a message\n") == []
+    assert send(playbook, line) == []
 
     playbook.play(f"""
         {GREETING}
-        << server: b'not a message\\n'
+        << server: {line!r}
     """)
