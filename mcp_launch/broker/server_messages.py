@@ -104,7 +104,7 @@ class ServerMessages(HostRequests):
             return self._note_request(backend, said, line)
         if isinstance(said, dict) and "id" in said:
             return self._note_answer(backend, said, line)
-        return self._note_batch(backend, said if isinstance(said, list) else [], line)
+        return self._note_batch(backend, said, line) if isinstance(said, list) else line
 
     def _note_batch(self, backend: Backend, said: list[Json], line: bytes) -> bytes:
         pairs = [
