@@ -266,7 +266,7 @@ class Broker(ServerMessages):
         if not connection.handshake.is_ready:
             if not is_planned:
                 return self._fall_back_to_initialize(backend, what_happened, unread)
-            if backend.list_open():
+            if backend.requests.list_unfinished():
                 return False
         self.note(f"the server {what_happened}")
         self.requeue(backend, unread)

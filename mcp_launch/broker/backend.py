@@ -26,7 +26,6 @@ from mcp_launch.broker.commands import (
     CloseInput,
     Divert,
     EndServer,
-    Note,
     PauseHost,
     SendToServer,
     SetTimer,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.routing import Served
     from mcp_launch.protocol.framing import StdoutGuard
     from mcp_launch.protocol.json_text import Json, Message
-    from mcp_launch.protocol.requests import Handshake, Ticket
+    from mcp_launch.protocol.requests import Handshake
 
     State = Literal[
         "absent", "starting", "greeting", "ready", "holding", "draining", "ending", "lost", "failed"
@@ -92,6 +91,7 @@ class Backend:
         self.greeting_was_refused = False  # the answer was an error
         self.own_requests: dict[bytes, OwnRequest] = {}  # by their spelt ids
         self._pages: list[int] = []  # hashes of the new server's tools, page by page
+        self.tools_have_changed = False  # and the host was not notified yet
         self._keys: dict[bytes, bytes | None] = {}  # of waiting lines, while one is cancelled
         self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
@@ -312,15 +312,9 @@ class Backend:
             requests.tools = self._pages
             self.tools_have_changed = True
 
-    tools_have_changed = False  # and the host was not notified yet
-
     def divert(self, line: bytes) -> None:
         """Withhold a line that is not a message from the host; it goes to stderr."""
         self._out.append(Divert(self.name, line))
-
-    def note(self, text: str) -> None:
-        """Log a decision."""
-        self._out.append(Note(text))
 
     @property
     def is_one_of_many(self) -> bool:
@@ -342,10 +336,6 @@ class Backend:
             host == connection and protocol.read_key(line) == key for host, line in self.queue
         )
         return is_waiting or bool(self.requests.find(connection, key))
-
-    def list_open(self) -> list[Ticket]:
-        """Return the requests that the server still has to answer."""
-        return self.requests.list_unfinished()
 
 
 def rename_cancelled(line: bytes, key: bytes, known: bytes) -> bytes:

@@ -193,7 +193,7 @@ KEY = json_edit.Name("mcp-launch/context")
 class Call:
     """One call, its caller, and the server that gets it."""
 
-    __slots__ = ("_said", "caller", "line", "meta", "meta_at", "place", "served")
+    __slots__ = ("_said", "_sent", "caller", "line", "meta", "meta_at", "place", "served")
 
     def __init__(  # noqa: PLR0913, PLR0917  # a record, made for every call
         self,
@@ -205,7 +205,7 @@ class Call:
         served: Served,
         place: Found | None,
     ) -> None:
-        self.line = line
+        self.line = self._sent = line  # policies change the first of them
         self._said = said
         self.meta = meta
         self.meta_at = meta_at  # where the first member of `_meta` begins, if that is known
@@ -214,8 +214,8 @@ class Call:
         self.place = place  # the directory of its session, if it is not the server's
 
     def parse(self) -> Message:
-        """Return all that it says; a call that matches a pattern has not been parsed yet."""
-        return protocol.look(self.line) if self.meta_at else self._said  # type: ignore[return-value]
+        """Return the call as the host sent it; one that matches a pattern is parsed only now."""
+        return protocol.look(self._sent) if self.meta_at else self._said  # type: ignore[return-value]
 
 
 class StampIdentity:

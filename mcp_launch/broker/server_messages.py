@@ -226,7 +226,8 @@ class ServerMessages(HostRequests):
 
     def _forward_request(self, backend: Backend, said: Message, line: bytes) -> bytes:
         """Pass a server's request on to the one host whose call it can belong to."""
-        owners = {ticket.connection for ticket in backend.list_open()} or set(backend.connections)
+        unfinished = backend.requests.list_unfinished()
+        owners = {ticket.connection for ticket in unfinished} or set(backend.connections)
         if len(backend.connections) > 1 and len(owners) != 1:
             raw_id = json_edit.read_raw(line, "id")
             text = "[mcp-launch] several sessions use this server; which one it means is unknown"

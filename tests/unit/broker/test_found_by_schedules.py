@@ -181,7 +181,7 @@ def test_a_long_batch_of_answers_is_understood_in_pieces() -> None:
         world.read_server(100)
 
         assert list_host_messages(world) == [answers]
-        assert world.broker.backends[SERVER].list_open() == []
+        assert world.broker.backends[SERVER].requests.list_unfinished() == []
 
 
 def test_a_new_server_gets_its_answer_before_it_has_answered_the_greeting() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from loop_rig import BoundedLoop, drain, open_socket_pair
 
+from mcp_launch import protocol
 from mcp_launch.runtime.loop import CHUNK, Loop, has_input, read
 
 if TYPE_CHECKING:
@@ -381,3 +382,8 @@ def test_input_is_awaited_for_as_long_as_asked(monkeypatch: pytest.MonkeyPatch) 
     assert not has_input(7, 500)
     assert not has_input(7)
     assert waits == [500, 0]
+
+
+def test_a_read_is_never_a_long_line() -> None:
+    """A call that comes in one read may match a pattern, and is then not looked at any closer."""
+    assert CHUNK <= protocol.LONG_LINE
