@@ -3,35 +3,32 @@
 A request takes one path: line → message → backend → caller → admission → policies → open
 requests. Its answer takes one path back. The runtime sets `now` before each event.
 
-`Broker` is one class in four modules, each on top of the one before: `connection` has the
-parties and what we send ourselves, `host_requests` the way to a server, `server_messages` the
-way back and the end, this one the events and the replacement of servers. It holds any number
-of hosts and servers; a launch has one of each so far.
+`Broker` is one class in several modules, each on top of the one before: `connection` has the
+parties and what we send ourselves, `roots` the hosts' directories, `host_requests` the way to a
+server, `ending` what no server answers, `server_messages` the way back, `absence` what is done
+while there is no server, `rest` when one is ended for a while, `replacement` what follows a
+server that is gone, this one the events. It holds any number of hosts and servers; a launch has
+one of each so far.
 """
 
 from __future__ import annotations
 
-from mcp_launch import protocol
 from mcp_launch.broker import commands as do
 from mcp_launch.broker.backend import Backend
 from mcp_launch.broker.commands import SendToHost
 from mcp_launch.broker.connection import HostConnection
 from mcp_launch.broker.host_requests import CALL
-from mcp_launch.broker.server_messages import ServerMessages
-from mcp_launch.errors import LaunchError, ServerFailed
+from mcp_launch.broker.replacement import Replacement
 from mcp_launch.protocol.framing import StdoutGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.routing import Served
+    from mcp_launch.errors import LaunchError
 
 # How long to wait for the end of a server that has closed its stdin or stdout.
 _DYING = 0.5
-
-# How long a server may take to exit after the end of its input, counted from its last sign of
-# work. The specification asks for a wait but names no number; its SDKs wait this long.
-INPUT_ENDED_GRACE = 2.0
 
 # How long a server may keep answering after the end of its input, if the host still reads.
 _GRACE_LIMIT = 30.0
@@ -40,19 +37,13 @@ _GRACE_LIMIT = 30.0
 # 500 ms, and exiting before that keeps its log clean.
 LEAVE_AFTER = 0.45
 
-# A server that dies more often than this within the span is not restarted.
-DEATHS_LIMIT = 3
-DEATHS_SPAN = 60.0
 
-
-class Broker(ServerMessages):
+class Broker(Replacement):
     """The connections, the backends, and the events of both."""
 
     def __init__(self, settings: Settings, served: Served) -> None:
         super().__init__(settings, served)
-        self._deaths: list[float] = []
         self._is_strict = settings.stdout == "strict"
-        self._grace_limit = 0.0
 
     def connect(self, name: str) -> None:
         """Add a host."""
@@ -61,6 +52,7 @@ class Broker(ServerMessages):
     def open_backend(self, name: str, served: Served) -> Backend:
         """Add a backend, in which a server can run."""
         backend = self.backends[name] = Backend(name, served, self.out)
+        backend.learns = self.settings.handshakes is not None
         backend.lines = StdoutGuard(
             backend,
             self._divert,
@@ -95,6 +87,7 @@ class Broker(ServerMessages):
         for is_judged, part in connection.lines.close():
             self._take_part(connection, part, is_judged=is_judged)
         self._end_input(connection)
+        self._leave_if_absent()
 
     def _take_part(self, connection: HostConnection, part: bytes, *, is_judged: bool) -> None:
         if self.phase in {"failed", "finished"}:
@@ -111,6 +104,7 @@ class Broker(ServerMessages):
         self.enter("ending")
         for connection in self.connections.values():
             self._end_input(connection)
+        self._leave_if_absent()
 
     def reader_lost(self, name: str) -> None:
         """Note that a host has stopped reading."""
@@ -121,6 +115,7 @@ class Broker(ServerMessages):
                 self.out.append(do.CloseOutput(backend.name))
         if connection.input_is_lost:
             self._end_input(connection)
+        self._leave_if_absent()
 
     def _lose_reader(self, connection: HostConnection) -> None:
         connection.reader_is_lost = True
@@ -141,6 +136,7 @@ class Broker(ServerMessages):
             self.signalled = number
             self.enter("ending")
             self.out.append(do.SetTimer("leave", LEAVE_AFTER))
+        self._leave_if_absent()
 
     def _end_input(self, connection: HostConnection) -> None:
         connection.input_has_ended = True
@@ -154,17 +150,13 @@ class Broker(ServerMessages):
             if self._host_is_lost or (backend.is_ready and self.has_no_more_input(backend)):
                 self.out.append(do.CloseInput(backend.name))
 
-    def _extend_grace(self) -> None:
-        seconds = min(INPUT_ENDED_GRACE, self._grace_limit - self.now)
-        self.out.append(do.SetTimer("grace", max(0.0, seconds)))
-
     def server_started(self, name: str) -> None:
         """Note that a server runs."""
         backend = self.backends[name]
         handshake = self._first(backend).handshake
         self._end_unfinished_line(backend)
         backend.note_start(handshake, self.make_id)
-        if backend.generation:
+        if backend.is_successor:
             self.schedule_lease_write()
             if self._grace_limit:
                 self._extend_grace()
@@ -176,6 +168,10 @@ class Broker(ServerMessages):
     def server_start_failed(self, name: str, error: LaunchError) -> None:
         """Note that a server could not be started."""
         backend = self.backends[name]
+        if backend.is_waking and self.phase == "serving":
+            self.fail_to_wake(backend, error)
+            self._leave_if_absent()
+            return
         backend.state = "failed"
         self.failure = error
         self.leave(backend)
@@ -203,6 +199,12 @@ class Broker(ServerMessages):
                 self._give_up(backend)
             else:
                 self._complete_handover(backend)
+        elif (
+            backend.state == "greeting"
+            and backend.has_greeted
+            and not backend.comparison.is_going_on
+        ):
+            self._end_comparison(backend)
         if backend.state == "draining":
             self.end_if_drained(backend)
 
@@ -252,107 +254,10 @@ class Broker(ServerMessages):
         backend.note_gone()
         if self.phase in {"failed", "finished"}:
             self.finish()
+        elif self.phase == "serving" and (backend.is_waking or backend.is_resting):
+            self._stay_absent(backend, unread, stderr_end)
         elif self.phase == "ending" or not self._follow_up(backend, state, what_happened, unread):
             self.leave(backend, stderr_end, unread)
-
-    def _follow_up(self, backend: Backend, state: str, what_happened: str, unread: bytes) -> bool:
-        """Start the next server, now that the last one is gone; False if none is started."""
-        connection = self._first(backend)
-        if connection.input_is_lost:
-            self.requeue(backend, unread)
-            self._answer_everything(backend, what_happened)
-            return False  # the host's messages could not reach another server
-        is_planned = state in {"draining", "ending"}
-        if not connection.handshake.is_ready:
-            if not is_planned:
-                return self._fall_back_to_initialize(backend, what_happened, unread)
-            if backend.requests.list_unfinished():
-                return False
-        self.note(f"the server {what_happened}")
-        self.requeue(backend, unread)
-        self._close_open_requests(backend, what_happened)
-        has_ended_well = self.has_no_more_input(backend) and not backend.list_waiting()
-        if not is_planned and (has_ended_well or not self._may_restart()):
-            return False
-        self._start_next(backend)
-        return True
-
-    def _fall_back_to_initialize(self, backend: Backend, what_happened: str, unread: bytes) -> bool:
-        """Refuse `server/discover` for a server that died of it; False if it did not."""
-        connection = self._first(backend)
-        if backend.generation or self.has_no_more_input(backend) or self.settings.restart == "off":
-            return False
-        self.requeue(backend, unread)  # what it has not read cannot have killed it
-        # Notifications mean nothing before `initialize`.
-        backend.queue = backend.list_waiting()
-        unread_keys = {protocol.read_key(line) or b"" for _, line in backend.queue}
-        refusals = connection.handshake.refuse_discovery(unread_keys)
-        if not refusals:
-            return False
-        self.note(f"the server {what_happened}: another one gets `initialize`")
-        backend.requests.close_all("server/discover")
-        for key, refusal in refusals.items():
-            self.answer(connection, key, refusal)
-        self._close_open_requests(backend, what_happened)
-        self._start_next(backend)
-        return True
-
-    def _may_restart(self) -> bool:
-        self._deaths = [death for death in self._deaths if self.now - death < DEATHS_SPAN]
-        self._deaths.append(self.now)
-        is_on = self.settings.restart == "on"
-        if is_on and len(self._deaths) <= DEATHS_LIMIT:
-            return True
-        if is_on:
-            times = f"{len(self._deaths)} times within a minute"
-            text = f"{self.settings.server} died {times}: it is not started again"
-            self.out.append(do.WriteStderr(text))
-        return False
-
-    def _start_next(self, backend: Backend) -> None:
-        if backend.next_served:
-            served, backend.next_served = backend.next_served, None
-        else:
-            served, problem = self._admission.plan_again(backend.served)
-            if problem:
-                self.note(f"started as the last one was: {problem}")
-            self._note_binding(backend.served.bound, served.bound)
-        backend.generation += 1
-        backend.start(served)
-
-    def _complete_handover(self, backend: Backend) -> None:
-        """Give a server that has answered the greeting the state of the last one, and go on."""
-        backend.restore_state(self._first(backend).handshake, self.make_id)
-        self._flush(backend)
-
-    def _flush(self, backend: Backend) -> None:
-        """Deliver the messages that have waited."""
-        backend.state = "ready"
-        while backend.queue and backend.is_ready:
-            name, line = backend.queue.pop(0)
-            self.take_line(self.connections[name], line)
-        for name in backend.connections:
-            connection = self.connections[name]
-            if not connection.input_has_ended and not connection.input_is_lost:
-                self.out.append(do.ResumeHost(name))
-        if self.has_no_more_input(backend) and backend.is_ready:
-            self.out.append(do.CloseInput(backend.name))
-            self._extend_grace()
-
-    def release(self, backend: Backend) -> None:
-        """Deliver the messages that were held back."""
-        if backend.state == "holding":
-            self._flush(backend)
-
-    def _give_up(self, backend: Backend) -> None:
-        self.failure = ServerFailed(
-            f"{self.settings.server} was started again, but did not complete the handshake",
-            fix="check its stderr, and whether it can be started twice in this directory; "
-            "with --restart off it is not restarted",
-            exit_code=1,
-        )
-        self.enter("ending")
-        backend.give_up()
 
     def timer(self, name: str) -> None:
         """Handle a timer that has run out."""
@@ -361,8 +266,8 @@ class Broker(ServerMessages):
             self.finish()
         elif kind == "grace":
             self._end_grace()
-        elif kind == "roots":
-            self.handle_roots_timer(self.connections[owner])
+        elif kind in _HOST_TIMERS:
+            _HOST_TIMERS[kind](self, self.connections[owner])
         else:
             _TIMERS[kind](self, self.backends[owner])
 
@@ -389,7 +294,14 @@ class Broker(ServerMessages):
                 self.out += [do.CutInput(backend.name), do.EndServer(backend.name, "input ended")]
 
 
+_HOST_TIMERS = {
+    "patience": Broker.answer_late_greeting,
+    "remember": Broker.remember,
+    "roots": Broker.handle_roots_timer,
+}
 _TIMERS = {
+    "compare": Broker._end_comparison,  # noqa: SLF001  # one of its own
+    "rest": Broker.consider_rest,
     "drain": Broker._end_drain,  # noqa: SLF001  # one of its own
     "greeting": Broker._give_up,  # noqa: SLF001
     "input": Broker._give_up_input,  # noqa: SLF001

@@ -2,11 +2,13 @@
 
 | state | event | then |
 | --- | --- | --- |
-| absent | start | StartServer → starting |
-| starting | started | the first → ready; a later one: replay the handshake → greeting |
-| starting | start failed | → failed |
-| greeting | answered | restore the state → ready |
-| greeting | refused, or the timer | EndServer → failed |
+| absent | a request that memory cannot answer | StartServer → starting |
+| starting | started | the host's own words → ready; its handshake is over: replay it → greeting |
+| starting | start failed | → failed; a request was waiting for it: answer it → absent |
+| greeting | answered | restore the state, compare the lists → ready |
+| greeting | refused, or the timer | EndServer → failed; a request was waiting for it → ending |
+| ready | late | answer the host from memory → greeting |
+| ready | rest | EndServer(rest) → ending |
 | ready | hold | → holding |
 | holding | release | → ready |
 | ready, holding | input broken | → lost |
@@ -14,8 +16,8 @@
 | draining | last answer, or the timer | answer what is left, EndServer(replaced) → ending |
 | any | gone | → absent |
 
-While the server is not ready, messages from the host wait in a queue. The broker decides
-when to deliver them, and whether to start another server.
+While the server is not ready, messages from the host wait in a queue, unless memory can answer
+them. The broker decides when to deliver them, and whether to start another server.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from mcp_launch.broker.commands import (
     StartServer,
 )
 from mcp_launch.protocol import json_edit
-from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests, hash_tools
+from mcp_launch.protocol.memory import LISTS, Comparison, find_page
+from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.broker.commands import Command
     from mcp_launch.broker.routing import Served
+    from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.framing import StdoutGuard
     from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.protocol.requests import Handshake
@@ -50,8 +54,9 @@ if TYPE_CHECKING:
     ]
     MakeId = Callable[[], str]
 
-    # Our own requests: the greeting, a setting or subscription of the host, the list of tools.
-    OwnRequest = Literal["greeting", "state", "tools"]
+    # Our own requests: "greeting", "state" (a setting or subscription of the host), or the method
+    # that asks for a list; and the page that is asked for.
+    OwnRequest = tuple[str, bytes]
 
 # How long a server that will be replaced may take to finish its requests.
 DRAIN_LIMIT = 10.0
@@ -61,6 +66,10 @@ LINE_LIMIT = 2.0
 
 # How long a new server may take to answer the greeting: Codex's own limit for a start.
 GREETING_LIMIT = 30.0
+
+# How long, if it was started for a request that waits: nothing else is waiting, and a server
+# whose package is being installed must not fail for our impatience.
+WAKING_LIMIT = 120.0
 
 # How many bytes and messages are kept for the next server before we stop reading from the host.
 QUEUE_LIMIT = 1 << 20
@@ -90,13 +99,28 @@ class Backend:
         self.greeting_was_answered = False  # since the broker last looked
         self.greeting_was_refused = False  # the answer was an error
         self.own_requests: dict[bytes, OwnRequest] = {}  # by their spelt ids
-        self._pages: list[int] = []  # hashes of the new server's tools, page by page
-        self.tools_have_changed = False  # and the host was not notified yet
+        self.comparison = Comparison()
+        self.learns = False  # its lists are kept for other launches, so all pages are read
         self._keys: dict[bytes, bytes | None] = {}  # of waiting lines, while one is cancelled
         self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
         self.calls = 0
+        self.starts = 0  # how many servers were started
+        self.is_successor = False  # the host was answered without it: by another, or from memory
+        self.is_waking = False  # a request waits for it, or its host was answered from memory
+        self.is_late = False  # the host was answered before it
+        self.is_unverified = False  # its host has lists from memory
+        self.remembered_tools: set[str] = set()  # the names of those
+        self.is_checking = False  # it was started only to compare its lists with memory
+        self.is_resting = False  # it is ended because nobody calls it
+        self.wake_error: LaunchError | None = None  # why it could not be started the last time
+        self.failed_wakes = 0  # in a row
+        self.retry_at = 0.0  # no other server is started before
+        self.last_active = 0.0  # when the last request came or was answered, without chatter
+        self.tasks: set[str] = set()  # that it has not finished
+        self.unasked = ""  # the method of a notification that no request has led to
+        self.why_awake = ""  # why it does not rest, as it was last logged
         self._out = out
 
     # State
@@ -117,6 +141,16 @@ class Backend:
         return self.state in {"draining", "ending"}
 
     @property
+    def is_away(self) -> bool:
+        """Whether a server goes to rest or comes from it, so that memory stands in for it."""
+        return (self.is_waking or self.is_resting) and self.state != "ready"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no server, and nothing that needs one."""
+        return self.state == "absent" and not self.queue
+
+    @property
     def was_never_called(self) -> bool:
         """Whether no call was delivered to this server yet."""
         return self.calls == self._calls_at_start
@@ -130,27 +164,45 @@ class Backend:
         self._out.append(StartServer(self.name, served.plan))
 
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
-        """Note that the server runs; a later one gets the host's greeting again."""
+        """Note that the server runs; one that the host was answered without gets its greeting."""
         self._keys.clear()
+        self.starts += 1
+        self.tasks.clear()
+        self.unasked = ""
         self.exit_code = None
         self.input_is_broken = False
         self.output_has_ended = False
         self._calls_at_start = self.calls
-        if not self.generation:
+        if not self.is_successor:
             self.state = "ready"
             return
-        self.lines.is_replacement = True
-        self.state = "greeting"
+        self.await_greeting(has_limit=bool(handshake.greeting))
         if handshake.greeting:
-            self._out.append(SetTimer(f"greeting {self.name}", GREETING_LIMIT))
             self.ask("greeting", handshake.greeting, make_id)
+
+    def await_greeting(self, *, has_limit: bool) -> None:
+        """Hold messages back until the server has answered the greeting."""
+        self.lines.is_replacement = True
+        self.is_successor = True
+        self.state = "greeting"
+        if has_limit:
+            limit = WAKING_LIMIT if self.is_waking else GREETING_LIMIT
+            self._out.append(SetTimer(f"greeting {self.name}", limit))
 
     def note_gone(self) -> None:
         """Note that all processes of the server are gone."""
         self.state = "absent"
         self.own_requests.clear()
-        for name in ("drain", "greeting", "input", "output"):
+        self.comparison = Comparison()
+        for name in ("drain", "greeting", "input", "output", "rest", "compare"):
             self._out.append(CancelTimer(f"{name} {self.name}"))
+
+    def rest(self) -> None:
+        """End the server because nobody calls it."""
+        self.is_resting = True
+        self.state = "ending"
+        self._out += [CloseInput(self.name), EndServer(self.name, "rest")]
+        self.wait_as_needed()
 
     # Sending
 
@@ -159,10 +211,10 @@ class Backend:
         if data:
             self._out.append(SendToServer(self.name, data))
 
-    def ask(self, kind: OwnRequest, line: bytes, make_id: MakeId) -> None:
+    def ask(self, kind: str, line: bytes, make_id: MakeId, page: bytes = b"") -> None:
         """Repeat a host request under our own id."""
         key = protocol.spell(make_id())
-        self.own_requests[key] = kind
+        self.own_requests[key] = (kind, page)
         self.send(json_edit.replace(line, key, "id"))
         self.wait_as_needed()
 
@@ -246,9 +298,9 @@ class Backend:
             return False
         return self.is_overdue or not self.requests.list_unfinished()
 
-    def give_up(self) -> None:
+    def give_up(self, state: State = "failed") -> None:
         """End a server that did not complete the handshake."""
-        self.state = "failed"
+        self.state = state
         self._out.append(EndServer(self.name, "input ended"))
 
     def end(self) -> None:
@@ -267,17 +319,18 @@ class Backend:
         self, key: bytes, answer: Message, line: bytes, make_id: MakeId
     ) -> OwnRequest | None:
         """Take the answer to our own request; None if the answer is for the host."""
-        kind = self.own_requests.pop(key, None)
-        if kind == "greeting":
+        own = self.own_requests.pop(key, None)
+        if own is None:
+            return None
+        if own[0] == "greeting":
             self._out.append(CancelTimer(f"greeting {self.name}"))
-        elif kind == "tools":
-            self._compare_tools(answer, line, make_id)
-        if kind is not None:
-            self.wait_as_needed()
-        return kind
+        elif own[0] in LISTS:
+            self._compare_list(own[0], answer, line, make_id)
+        self.wait_as_needed()
+        return own
 
     def restore_state(self, handshake: Handshake, make_id: MakeId) -> None:
-        """Repeat settings and subscriptions, and check whether the tools are the same."""
+        """Repeat settings and subscriptions, and check whether the lists are the same."""
         requests = self.requests
         self.send(handshake.initialized)
         for line in (requests.level, *requests.subscriptions.values()):
@@ -286,9 +339,17 @@ class Backend:
         self._unacknowledged = self._acknowledged & requests.listening.keys()
         for line in requests.listening.values():
             self.send(line)
-        self._pages = []
-        if requests.tools and requests.tools_request:
-            self.ask("tools", requests.tools_request, make_id)
+        for known in self.comparison.begin(requests.lists):
+            self.ask(known.method, known.request, make_id)
+
+    @property
+    def has_greeted(self) -> bool:
+        """Whether the server owes no answer to a greeting."""
+        return all(kind != "greeting" for kind, _ in self.own_requests.values())
+
+    def acknowledge(self, key: bytes) -> None:
+        """Note that a stream was confirmed to the host without a server."""
+        self._acknowledged.add(key)
 
     def take_acknowledgement(self, said: Message) -> bool:
         """Return whether this confirms a stream that was already confirmed to the host."""
@@ -300,17 +361,11 @@ class Backend:
         self._unacknowledged.discard(key)
         return True
 
-    def _compare_tools(self, answer: Message, line: bytes, make_id: MakeId) -> None:
-        requests = self.requests
-        self._pages.append(hash_tools(line))
-        has_more = bool(protocol.get_member(answer, "result", "nextCursor"))
-        if has_more and len(self._pages) < len(requests.tools):
-            cursor = json_edit.read_raw(line, "result", "nextCursor")
-            next_page = json_edit.put(requests.tools_request, cursor, "params", "cursor")
-            self.ask("tools", next_page, make_id)
-        elif self._pages != requests.tools and "result" in answer:
-            requests.tools = self._pages
-            self.tools_have_changed = True
+    def _compare_list(self, method: str, answer: Message, line: bytes, make_id: MakeId) -> None:
+        known = self.requests.lists[method]
+        following = self.comparison.take(known, answer, line, reads_all=self.learns)
+        if following:
+            self.ask(method, following, make_id, find_page(answer))
 
     def divert(self, line: bytes) -> None:
         """Withhold a line that is not a message from the host; it goes to stderr."""
@@ -319,7 +374,7 @@ class Backend:
     @property
     def is_one_of_many(self) -> bool:
         """Whether another server or another host may have used the same ids."""
-        return bool(self.generation) or self.has_neighbours or len(self.connections) > 1
+        return self.is_successor or self.has_neighbours or len(self.connections) > 1
 
     def may_get_batch(self, messages: list[Json]) -> bool:
         """Return whether a batch may pass as it is: its ids, and those it answers, are known."""

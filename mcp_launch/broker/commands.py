@@ -15,13 +15,25 @@ if TYPE_CHECKING:
     from mcp_launch.launch.plan import Plan
 
     # Why a server is ended: it did not exit after the end of its input, or another replaces it.
-    EndReason = Literal["input ended", "replaced"]
+    # Or nobody has called it for some time.
+    EndReason = Literal["input ended", "replaced", "rest"]
     from collections.abc import Callable
+    from typing import Protocol
 
     from mcp_launch.broker.routing import Policy, Served
     from mcp_launch.hosts import Callers, Carries
     from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.memory import Remembered
     from mcp_launch.values import Found
+
+    class HandshakeStore(Protocol):
+        """Where the answers of earlier servers are kept."""
+
+        def read(self, client: str, now: float) -> Remembered | None:
+            """Return what is known for a kind of client."""
+
+        def claim_check(self, client: str) -> None:
+            """Note that a memory is being compared with its server."""
 
 
 class Command:
@@ -208,6 +220,24 @@ class WriteLease(Command):
         self.is_urgent = is_urgent
 
 
+class Remember(Command):
+    """Write what servers answer to one kind of client to disk."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: Remembered) -> None:
+        self.memory = memory
+
+
+class Forget(Command):
+    """Remove from disk what is known for one kind of client."""
+
+    __slots__ = ("client",)
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+
+
 class Fail(Command):
     """Report why there is no server; the broker goes on answering requests with the reason."""
 
@@ -249,6 +279,13 @@ class Settings:
         moves_unannounced: bool = False,
         no_meta: bool = False,
         policies: tuple[Policy, ...] = (),
+        handshakes: HandshakeStore | None = None,
+        answers_from_memory: bool = False,
+        ignores_changes: bool = False,
+        starts_when_called: bool = False,
+        rests_after: float = 0.0,
+        rest_anyway: bool = False,
+        find_state: Callable[[str], str] = lambda _: "",
     ) -> None:
         self.server = server
         self.launch = launch
@@ -267,3 +304,10 @@ class Settings:
         self.moves_unannounced = moves_unannounced
         self.no_meta = no_meta
         self.policies = policies  # applied after the identity stamp
+        self.handshakes = handshakes  # None: nothing is remembered
+        self.answers_from_memory = answers_from_memory  # also a host whose server is started
+        self.ignores_changes = ignores_changes  # the host does, if a list is announced as changed
+        self.starts_when_called = starts_when_called
+        self.rests_after = rests_after  # seconds without a call; 0: never
+        self.rest_anyway = rest_anyway  # even if a server shows signs of state
+        self.find_state = find_state  # returns such a sign of a backend's processes, or nothing

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Command, Settings
     from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.memory import Remembered
 
 # How many refused calls to remember, in case the host cancels one.
 _REFUSED_LIMIT = 64
@@ -72,6 +73,10 @@ class HostConnection:
         self.reader_is_lost = False
         self.batches: dict[bytes, Batch] = {}  # by the spelt ids of their open requests
         self._refused: dict[bytes, None] = {}
+        self.client = ""  # the kind of client that the host is
+        self.memories: dict[str, Remembered] = {}  # what servers answer, by client
+        self.greeting_key = b""  # the spelt id of a greeting that memory may answer soon
+        self.discovery_was_refused = False  # from memory, although a server got it
 
     def open_batch(self, messages: list[Json], *, is_whole: bool) -> None:
         """Note that these were sent as one array."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker.backend import rename_cancelled
-from mcp_launch.broker.commands import CancelTimer, SendToServer, SetTimer, WriteLease
-from mcp_launch.broker.connection import Parties, is_unreadable, must_be_judged
-from mcp_launch.broker.routing import KEY, Admission, Call, NotAdmitted, Rule, StampIdentity
+from mcp_launch.broker.commands import SendToServer, WriteLease
+from mcp_launch.broker.connection import is_unreadable, must_be_judged
+from mcp_launch.broker.roots import Roots
+from mcp_launch.broker.routing import KEY, Call, NotAdmitted, StampIdentity
 from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket
-from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,33 +25,29 @@ if TYPE_CHECKING:
     from mcp_launch.hosts import Caller
     from mcp_launch.protocol.json_text import Json, Message
 
-# How long to wait for the server to ask for the host's roots, or for a call, before we ask …
-_ASK_AFTER = 0.1
-# … and how long a call waits for the answer, if its routing depends on it.
-_ANSWER_LIMIT = 2.0
-
 # Requests that are repeated for a replacement server, or whose answers are read.
 _NOTEWORTHY = {
-    "tools/list",
+    *LISTS,
     "subscriptions/listen",
     "logging/setLevel",
     "resources/subscribe",
     "resources/unsubscribe",
 }
 
+# Requests by which a host does not use its server: they neither wake it nor keep it awake.
+CHATTER = {*LISTS, "ping", "initialize", "server/discover", "logging/setLevel"}
+
 # Stands for a call that matches the pattern of an earlier one, and need not be parsed.
 CALL: Message = {"method": "tools/call"}
 
 
-class HostRequests(Parties):
+class HostRequests(Roots):
     """Checks what hosts send, and delivers it to their servers."""
 
     def __init__(self, settings: Settings, served: Served) -> None:
         super().__init__(settings)
         self.refusals = 0
         self.last_call: float | None = None
-        rule = Rule(settings.carries, settings.on_change)
-        self._admission = Admission(rule, settings.callers, settings.plan_for, settings.is_inside)
         is_shared = settings.carries == "many sessions"
         stamp = StampIdentity(settings.describe, served, settings.read_outer, is_shared=is_shared)
         own: tuple[Policy, ...] = () if settings.no_meta else (stamp,)
@@ -61,8 +58,16 @@ class HostRequests(Parties):
         """End a server that will be replaced, if it has finished its requests."""
         raise NotImplementedError
 
-    def release(self, backend: Backend) -> None:
-        """Deliver the messages that were held back."""
+    def take_unready(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> bool:
+        """Handle a message while no server is ready; False if it has to wait for one."""
+        raise NotImplementedError
+
+    def expect_greeting(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> None:
+        """Have the host answered from memory if the server takes long to answer its greeting."""
         raise NotImplementedError
 
     def _choose_backend(
@@ -261,13 +266,18 @@ class HostRequests(Parties):
             self.schedule_lease_write()
         if is_noted or ticket.id:
             backend.wait_as_needed()
+        if method not in CHATTER:
+            backend.last_active = self.now
         if is_greeting:
             handshake.note_request(said, line)
+            self.expect_greeting(connection, backend, said, line)
 
     def _keep(
         self, connection: HostConnection, backend: Backend, said: Message, line: bytes
     ) -> None:
         """Keep a message for the next server, or for the time when this one is ready."""
+        if self.take_unready(connection, backend, said, line):
+            return
         if said["method"] == "notifications/cancelled":
             key = protocol.spell(protocol.get_member(said, "params", "requestId"))
             self.answer(connection, key, b"")
@@ -286,16 +296,19 @@ class HostRequests(Parties):
             known = backend.requests.find(connection.name, key)
             was_open = backend.requests.close(known) is not None  # no answer will come
             backend.wait_as_needed()
-            if not was_open and (backend.generation or len(backend.connections) > 1):
+            if not was_open and (backend.is_successor or len(backend.connections) > 1):
                 return  # the server that got the request has answered it, or is gone
             line = rename_cancelled(line, key, known or key)
         is_repeated = method == "notifications/initialized" and connection.handshake.initialized
         if not is_repeated or len(backend.connections) <= 1:
             backend.send(line)
+        self.note_state_of_host(connection, method, line)
+
+    def note_state_of_host(self, connection: HostConnection, method: Json, line: bytes) -> None:
+        """Note what a host says of itself."""
         if method == "notifications/initialized":
             connection.handshake.initialized = line
-            self._expect_roots(connection)
-        elif method == "notifications/roots/list_changed":
+        if method in {"notifications/initialized", "notifications/roots/list_changed"}:
             self._expect_roots(connection)
 
     # Sessions
@@ -311,10 +324,7 @@ class HostRequests(Parties):
         """Return whether the server may get a request; if not, refuse it or keep it for later."""
         verdict = self._admission.judge(backend, caller)
         if isinstance(verdict, NotAdmitted):
-            if verdict.is_counted:
-                self.refusals += 1
-                self.note(f"refused: {verdict.problem}")
-            self._send_refusal(connection, key, line, verdict.reason)
+            self.refuse(connection, key, line, verdict)
             return False
         self._note_binding(backend.served.bound, verdict.served.bound)
         if verdict.needs_restart:
@@ -332,64 +342,15 @@ class HostRequests(Parties):
         before, after = ((one.state, one.session, one.thread) for one in (bound, claimed))
         self._binding_has_changed = self._binding_has_changed or before != after
 
-    def _send_refusal(
-        self, connection: HostConnection, key: bytes | None, line: bytes, reason: str
+    def refuse(
+        self, connection: HostConnection, key: bytes | None, line: bytes, verdict: NotAdmitted
     ) -> None:
+        """Answer a request that no server may get."""
+        if verdict.is_counted:
+            self.refusals += 1
+            self.note(f"refused: {verdict.problem}")
         self.schedule_lease_write()
         if key is None:
             return  # a notification has no answer
         connection.remember_refusal(key)
-        self.answer(connection, key, protocol.make_refusal(line, f"[mcp-launch] {reason}"))
-
-    # Roots: the directories in which the host says that it works
-
-    def _expect_roots(self, connection: HostConnection) -> None:
-        """Have the roots asked for soon: the host is ready, or its roots have changed."""
-        settings = self.settings
-        is_relevant = settings.moves_unannounced and settings.cwd in {"session", "project_root"}
-        if is_relevant and connection.supports_roots:
-            connection.roots_are_due = True
-            connection.roots_were_asked = False
-            self.out.append(SetTimer(f"roots {connection.name}", _ASK_AFTER))
-
-    def _ask_for_roots(self, connection: HostConnection) -> None:
-        if not connection.roots_were_asked:
-            connection.roots_were_asked = True
-            request_id = self.make_id()
-            connection.roots_key = protocol.spell(request_id)
-            self.send_own(connection, protocol.make_request(request_id, "roots/list"))
-
-    def _hold_call(self, connection: HostConnection, backend: Backend, line: bytes) -> bool:
-        """Return whether a call has to wait for the roots; if so, keep it."""
-        self._ask_for_roots(connection)
-        connection.roots_are_due = bool(connection.roots_key)
-        if not connection.roots_are_due or self.settings.on_change not in {"restart", "refuse"}:
-            return False
-        backend.queue.insert(0, (connection.name, line))
-        backend.state = "holding"
-        self.out.append(SetTimer(f"roots {connection.name}", _ANSWER_LIMIT))
-        return True
-
-    def handle_roots_timer(self, connection: HostConnection) -> None:
-        """Ask for the roots or, if a call waits for them already, go on without them."""
-        if any(backend.state == "holding" for backend in self.backends.values()):
-            self._stop_waiting_for_roots(connection)
-        else:
-            self._ask_for_roots(connection)
-
-    def _note_roots(self, connection: HostConnection, answer: Message) -> None:
-        connection.read_roots(answer)
-        served = self._find_backend(connection).served
-        place, roots = served.context.place, connection.roots
-        is_elsewhere = bool(roots) and not self.settings.is_inside(place.value, roots)
-        root = Found(roots[0], "the host's roots/list") if is_elsewhere else None
-        self._admission.contradict(root)
-        if is_elsewhere:
-            self.note(f"the host works in {roots[0]}, the server in {place.value}")
-        self.schedule_lease_write()
-        self._stop_waiting_for_roots(connection)
-
-    def _stop_waiting_for_roots(self, connection: HostConnection) -> None:
-        connection.roots_are_due = False
-        self.out.append(CancelTimer(f"roots {connection.name}"))
-        self.release(self._find_backend(connection))
+        self.answer(connection, key, protocol.make_refusal(line, f"[mcp-launch] {verdict.reason}"))

@@ -72,6 +72,11 @@ class Identity:
         self.evidence = evidence
         self.is_guess = is_guess  # several threads would fit
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether no call is expected to name another session or thread than this."""
+        return self.state != "unbound" and not self.is_guess
+
 
 class Callers:
     """Finds the session that a request comes from; this one is for hosts that do not name it."""
@@ -121,6 +126,9 @@ class HostIdentity:
     # Whether it sets its identity variables only for its shells: a server that has them
     # inherited them from an outer session.
     keeps_variables_from_servers = False
+
+    # Whether it ignores a server's notification that one of its lists has changed.
+    ignores_changed_lists = False
 
     def __init__(
         self,
@@ -180,6 +188,10 @@ class HostIdentity:
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # for others to use
         """Return an object that finds the caller of each request."""
         return Callers()
+
+    def only_looks(self, sighting: Sighting) -> bool:  # noqa: ARG002  # for others to use
+        """Return whether the host starts us to see whether we work, not to call us."""
+        return False
 
     def is_daemon(self, table: ProcessTable, pid: int) -> bool:  # noqa: ARG002  # for others to use
         """Return whether a process of the host serves sessions in all directories."""

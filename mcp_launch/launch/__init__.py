@@ -85,18 +85,23 @@ def _launch(arguments: list[str], launch: str) -> int:
     # Checked now, because later half a launch would have to be undone: on the direct wire the
     # server might have read the host's request by then, and nobody could answer it.
     kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
-    pipes = None if wanted.direct else Pipes()
-    wake, _ = kernel.listen(kernel.ENDING)  # from here on there is a guardian to forward them to
     lease = state.name_lease(os.environ, found.launch.value)
     starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
-    guardian = starter.begin(decided, pipes)
-    # First the exec, then the imports: they would compete for the processors with the three forks
-    # that lead to it (measured: a quarter of a Python start later). The boot of the server leaves
-    # enough time for them. An exec that hangs is the loop's business, which hears the host, too.
-    guardian.wait_for_report(_EXEC_USUALLY_TAKES)
+    guardian = pipes = None
+    is_deferred = _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
+    wake, _ = kernel.listen(kernel.ENDING)
+    if not is_deferred:
+        pipes = None if wanted.direct else Pipes()
+        guardian = starter.begin(decided, pipes)
+        # First the exec, then the imports: they would compete for the processors with the three
+        # forks that lead to it (measured: a quarter of a Python start later). The boot of the
+        # server leaves enough time for them. An exec that hangs is the loop's business, which
+        # hears the host, too.
+        guardian.wait_for_report(_EXEC_USUALLY_TAKES)
     from mcp_launch import runtime
+    from mcp_launch.runtime.running import Running
 
-    running = runtime.Running(
+    running = Running(
         wanted=wanted,
         line=line,
         found=found,
@@ -107,6 +112,21 @@ def _launch(arguments: list[str], launch: str) -> int:
         report=_report,
     )
     return runtime.carry(running, pipes, wake)
+
+
+def _may_wait(wanted: Profile, found: Context) -> bool:
+    """Return whether the server need not be started at once, if its host can be answered."""
+    if wanted.direct or wanted.start == "now" or found.only_looks():
+        return False
+    return wanted.start == "called" or not found.is_certain
+
+
+def _is_remembered(wanted: Profile, found: Context, decided: Plan) -> bool:
+    """Return whether a host may be answered from memory; which one is known when it speaks."""
+    from mcp_launch.state import handshakes
+
+    left_out = plan.list_session_variables(wanted, found)
+    return handshakes.open_for(decided, left_out, os.environ).has_any()
 
 
 def prepare_process() -> None:

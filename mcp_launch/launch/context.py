@@ -129,6 +129,15 @@ class Context:
         """Return the reader that finds out which session each request comes from."""
         return self.facts.follow_callers(self._sighting)
 
+    def only_looks(self) -> bool:
+        """Return whether the host starts us to see whether we work, not to call us."""
+        return self.facts.only_looks(self._sighting)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the session we are started for is certain, or no call will ever tell."""
+        return self.identity.is_certain or not self.facts.told_later
+
     def read_host_environ(self) -> Mapping[str, str]:
         """Return the host's own environment, as it was at the first call.
 

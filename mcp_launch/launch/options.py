@@ -40,6 +40,13 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --when-unknown WHAT the value of a requested session or thread that is not yet
                       known: placeholder (default: the launch's own id, until a
                       call names it), or fail
+  --start WHEN        when the server is started: now, known (default: at once,
+                      unless its session is only a guess and the host can be
+                      answered from memory), called (by the first call)
+  --rest TIME         end the server after this time without a call (90s, 10m,
+                      2h; default: off); the next call starts it again. A server
+                      that keeps state in memory loses it
+  --rest-anyway       let it rest even if it shows signs of state
   --restart WHEN      when the server dies: on (default) starts a new one, off
                       ends the launch
   --runner WHAT       what to do with a command such as npx -y PACKAGE: auto
@@ -75,12 +82,17 @@ CHOICES = {
     "--stdout": ("auto", "strict", "off"),
     "--on-change": ("", "follow", "restart", "refuse"),
     "--when-unknown": ("placeholder", "fail"),
+    "--start": ("known", "now", "called"),
     "--restart": ("on", "off"),
     "--runner": ("auto", "keep"),
 }
-TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--pass-env", "--cwd", *CHOICES)
-SWITCHES = ("--strict", "--direct", "--no-meta", "--no-log", "--trace")
+TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--pass-env", "--cwd", "--rest", *CHOICES)
+SWITCHES = ("--strict", "--direct", "--rest-anyway", "--no-meta", "--no-log", "--trace")
 MAY_REPEAT = ("--env", "--dotenv")
+
+# The units of a time, in seconds.
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 
@@ -162,6 +174,44 @@ def _unknown_option(word: str) -> UsageError:
     )
     error.suggestion = near
     return error
+
+
+def read_time(text: str) -> float | None:
+    """Return the seconds of a time such as `90s`; 0 for `off`, None if it is not a time."""
+    if text == "off":
+        return 0.0
+    number, unit = text[:-1], text[-1:]
+    if not number.isascii() or not number.isdigit() or unit not in _UNITS:
+        return None
+    return float(number) * _UNITS[unit] or None
+
+
+def split_passed(text: str) -> list[str]:
+    """Return the names and patterns in `--pass-env`."""
+    # A misspelt word would count as a variable name, and the server would get almost nothing.
+    is_word = text not in {"all", "safe"} and text.islower()
+    if is_word and (near := suggest(text, ("all", "safe"))):
+        raise UsageError(
+            f"--pass-env (or MCP_LAUNCH_PASS_ENV) does not take {text}",
+            fix=f"{near}write all, safe, or names of variables",
+        )
+    return text.split(",")
+
+
+def read_rest(text: str) -> float:
+    """Return the time after which a server rests, in seconds; 0: never.
+
+    Raises:
+        UsageError: It is not a time.
+
+    """
+    seconds = read_time(text)
+    if seconds is None:
+        raise UsageError(
+            f"--rest (or MCP_LAUNCH_REST) does not take {text}",
+            fix="write a time such as 90s, 10m or 2h, or off",
+        )
+    return seconds
 
 
 def read_variables(environ: Mapping[str, str]) -> dict[str, list[str] | None]:

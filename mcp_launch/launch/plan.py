@@ -178,6 +178,17 @@ def _drop_foreign_variables(plan: Plan, context: Context) -> None:
             plan.unset_variables.append(name)
 
 
+def list_session_variables(profile: Profile, context: Context) -> list[str]:
+    """Return the variables that may differ between two sessions of the same server."""
+    asked = [
+        name
+        for name, variable in profile.env.items()
+        if variable.source in {*_CORRECTED_BY_CALLS, "host_pid", "launch"}
+    ]
+    named = [name for names in hosts.IDENTITY_VARIABLES.values() for name in names]
+    return [*list_defaults(context), *asked, *named]
+
+
 def list_defaults(context: Context) -> dict[str, Found | Missing]:
     """Return the variables that every server gets unasked, known or missing."""
     return {

@@ -47,9 +47,12 @@ class Profile:
         "on_change",
         "pass_env",
         "passed_over",
+        "rest",
+        "rest_anyway",
         "restart",
         "runner",
         "server",
+        "start",
         "stdout",
         "strict",
         "trace",
@@ -71,12 +74,15 @@ class Profile:
             self.env[name] = Variable(source, name)
             self.literals.pop(name, None)
         self.dotenv = list(values.get("--dotenv", []))
-        self.pass_env = _split_passed(_last(values, "--pass-env") or "all")
+        self.pass_env = options.split_passed(_last(values, "--pass-env") or "all")
         self.cwd = _last(values, "--cwd") or "session"
         self.cwd_origin = "--cwd"  # where the user named the directory
         self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
         self.when_unknown = _choose(values, "--when-unknown")
+        self.start = _choose(values, "--start")
+        self.rest = options.read_rest(_last(values, "--rest") or "off")  # in seconds; 0: never
+        self.rest_anyway = "--rest-anyway" in values
         self.restart = _choose(values, "--restart")
         self.runner = _choose(values, "--runner")
         self.strict = "--strict" in values
@@ -193,17 +199,6 @@ def _no_command(
 
 def _last(values: Mapping[str, list[str]], name: str) -> str:
     return values[name][-1] if values.get(name) else ""
-
-
-def _split_passed(text: str) -> list[str]:
-    # A misspelt word would count as a variable name, and the server would get almost nothing.
-    is_word = text not in {"all", "safe"} and text.islower()
-    if is_word and (near := suggest(text, ("all", "safe"))):
-        raise UsageError(
-            f"--pass-env (or MCP_LAUNCH_PASS_ENV) does not take {text}",
-            fix=f"{near}write all, safe, or names of variables",
-        )
-    return text.split(",")
 
 
 def _split_variable(text: str) -> tuple[str, str]:

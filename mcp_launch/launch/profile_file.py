@@ -10,16 +10,24 @@ from mcp_launch.documents import toml
 from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
 from mcp_launch.launch import environment
-from mcp_launch.launch.options import CHOICES, SHARED_VARIABLES, SOURCES, SPELLINGS, is_own_variable
+from mcp_launch.launch.options import (
+    CHOICES,
+    SHARED_VARIABLES,
+    SOURCES,
+    SPELLINGS,
+    is_own_variable,
+    read_time,
+)
 
 _T = TypeVar("_T")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 
-_SWITCHES = ("strict", "direct", "no_meta", "no_log", "trace")
+_SWITCHES = ("strict", "direct", "rest_anyway", "no_meta", "no_log", "trace")
 _CHOSEN = {option[2:].replace("-", "_"): words for option, words in CHOICES.items()}
-KEYS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", *_CHOSEN, *_SWITCHES)
+_TEXTS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", "rest")
+KEYS = (*_TEXTS, *_CHOSEN, *_SWITCHES)
 _KEYS_OF_ONE_SERVER = ("command", "args")
 _KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
 
@@ -142,6 +150,8 @@ class _Checker:
                 options[option] = [self._choose(here, value)]
             elif key == "cwd":
                 options[option] = [self._anchor(self._take_text(here, value))]
+            elif key == "rest":
+                options[option] = [self._take_time(here, value)]
             elif key == "dotenv":
                 options[option] = [self._anchor(one) for one in self._take_texts(here, value)]
             elif key == "pass_env":
@@ -201,6 +211,14 @@ class _Checker:
                 fix=f"{suggest(str(value), known)}write one of {', '.join(known)}",
             )
         return str(value)
+
+    def _take_time(self, where: Path, value: object) -> str:
+        text = "off" if value is False else value
+        if not isinstance(text, str) or read_time(text) is None:
+            raise self.refuse(
+                where, f"{where[-1]} does not take {value}", fix='write "90s", "10m", "2h" or "off"'
+            )
+        return text
 
     def _anchor(self, text: str) -> str:
         is_place = text in {"session", "project_root", "keep"} or text[0] in "/~"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.protocol import ID_AT, json_edit
+from mcp_launch.protocol.memory import LISTS, KnownList, hash_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,10 +62,9 @@ class OpenRequests:
         "_tokens",
         "level",
         "listening",
+        "lists",
         "open",
         "subscriptions",
-        "tools",
-        "tools_request",
     )
 
     def __init__(self) -> None:
@@ -72,8 +72,7 @@ class OpenRequests:
         self.level = b""  # the line with `logging/setLevel` in force
         self.subscriptions: dict[str, bytes] = {}  # the lines in force, by URI
         self.listening: dict[bytes, bytes] = {}  # `subscriptions/listen`, which stays open
-        self.tools_request = b""  # the line that asked for the first page of tools
-        self.tools: list[int] = []  # hashes of the pages that the host has
+        self.lists: dict[str, KnownList] = {}  # what the host has of each list, by method
         self._noted: set[bytes] = set()  # requests whose answers have to be read
         self._tokens: dict[bytes, Ticket] = {}  # by the progress token that the server knows
         self._count = 0
@@ -90,9 +89,13 @@ class OpenRequests:
         method = ticket.method
         if ticket.is_noted and method != "subscriptions/listen":  # answered only when it ends
             self._noted.add(known)
-        if method in _REMEMBERED:
-            _REMEMBERED[method](self, said, known, delivered)
+        self.remember(said, known, delivered)
         return delivered
+
+    def remember(self, said: Message, known: bytes, line: bytes) -> None:
+        """Note a request that a later server gets, too, if it is one."""
+        if said["method"] in _REMEMBERED:
+            _REMEMBERED[str(said["method"])](self, said, known, line)
 
     def _rename(self, ticket: Ticket, line: bytes) -> tuple[bytes, bytes]:
         """Give a request, and its progress token, an id that no other connection uses."""
@@ -191,10 +194,10 @@ class OpenRequests:
             self.close(known)
         return unfinished
 
-    def note_tools(self, answer: Message, line: bytes) -> None:
-        """Note a page of tools that the host gets."""
-        if "result" in answer:
-            self.tools.append(hash_tools(line))
+    def note_list(self, method: str, answer: Message, line: bytes) -> None:
+        """Note a page of a list that the host gets."""
+        if "result" in answer and method in self.lists:
+            self.lists[method].pages.append(hash_page(method, line))
 
     @property
     def awaits_noted(self) -> bool:
@@ -213,21 +216,14 @@ class OpenRequests:
     def _remember_stream(self, _request: Message, key: bytes, line: bytes) -> None:
         self.listening[key] = line
 
-    def _remember_tools(self, request: Message, _key: bytes, line: bytes) -> None:
+    def _remember_list(self, request: Message, _key: bytes, line: bytes) -> None:
         if not protocol.get_member(request, "params", "cursor"):  # an empty cursor counts as none
-            self.tools_request = line
-            self.tools = []
+            method = str(request["method"])
+            self.lists[method] = KnownList(method, line)
 
 
 def _has_escaped_letters(text: str) -> bool:
     return "\\u" in text or "\\x" in text or "\\/" in text
-
-
-def hash_tools(line: bytes) -> int:
-    """Return a hash of a page of tools, and of whether another page follows."""
-    tools = json_edit.read_raw(line, "result", "tools")
-    cursor = json_edit.read_raw(line, "result", "nextCursor")
-    return hash((tools, cursor not in {b"", b"null", b'""'}))
 
 
 _REMEMBERED = {
@@ -235,7 +231,7 @@ _REMEMBERED = {
     "resources/subscribe": OpenRequests._remember_subscription,  # noqa: SLF001
     "resources/unsubscribe": OpenRequests._forget_subscription,  # noqa: SLF001
     "subscriptions/listen": OpenRequests._remember_stream,  # noqa: SLF001
-    "tools/list": OpenRequests._remember_tools,  # noqa: SLF001
+    **dict.fromkeys(LISTS, OpenRequests._remember_list),  # noqa: SLF001
 }
 
 

@@ -11,7 +11,8 @@ import select
 import time
 
 from mcp_launch import protocol, state
-from mcp_launch.broker import INPUT_ENDED_GRACE, LEAVE_AFTER
+from mcp_launch.broker import LEAVE_AFTER
+from mcp_launch.broker.replacement import INPUT_ENDED_GRACE
 from mcp_launch.runtime.loop import ServerProcess, has_input, read
 from mcp_launch.runtime.streams import explain_early_end
 from mcp_launch.system import guardian_process, kernel

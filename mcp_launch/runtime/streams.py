@@ -8,7 +8,7 @@ import stat
 
 from mcp_launch import state
 from mcp_launch.errors import ServerFailed, printable
-from mcp_launch.runtime.loop import read
+from mcp_launch.runtime.loop import ServerProcess, read
 from mcp_launch.system import kernel, linux
 
 TYPE_CHECKING = False
@@ -204,6 +204,25 @@ _NOISE_WIDTH = 3000
 
 # How many bytes from the end of a server's stderr are kept, to explain its end.
 _STDERR_END_SIZE = 2048
+
+
+class PipedServer(ServerProcess):
+    """A server that is connected to us by pipes."""
+
+    writer: Writer  # to its stdin
+    output = -1  # our end of its stdout; -1 if closed
+
+    def close_pipes(self) -> None:
+        """Close our ends of its pipes."""
+        self.writer.close()
+        self.close_output()
+
+    def close_output(self) -> None:
+        """Close our end of its stdout."""
+        if self.output >= 0:
+            self._loop.unwatch(self.output)
+            os.close(self.output)
+            self.output = -1
 
 
 class ServerErrors:

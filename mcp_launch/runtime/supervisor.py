@@ -13,8 +13,8 @@ import time
 
 from mcp_launch import state
 from mcp_launch.broker import commands
-from mcp_launch.runtime.loop import CHUNK, Loop, ServerProcess, has_input
-from mcp_launch.runtime.streams import ServerErrors, Writer, replace_with_null
+from mcp_launch.runtime.loop import CHUNK, Loop, has_input
+from mcp_launch.runtime.streams import PipedServer, ServerErrors, Writer, replace_with_null
 from mcp_launch.system import guardian_process, kernel
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.commands import Command
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.plan import Plan
+    from mcp_launch.runtime.absent import AbsentServers
     from mcp_launch.state.launch_log import Log
     from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.system.kernel import HostWatch
@@ -46,29 +47,11 @@ SERVER = "server"
 _END_ORDERS = {
     "input ended": guardian_process.INPUT_ENDED,
     "replaced": guardian_process.REPLACED,
+    "rest": guardian_process.REPLACED,
 }
 
 _SendToHost, _SendToServer = commands.SendToHost, commands.SendToServer
 _read, _now = os.read, time.monotonic  # looked up for every message
-
-
-class PipedServer(ServerProcess):
-    """A server that is connected to us by pipes."""
-
-    writer: Writer  # to its stdin
-    output = -1  # our end of its stdout; -1 if closed
-
-    def close_pipes(self) -> None:
-        """Close our ends of its pipes."""
-        self.writer.close()
-        self.close_output()
-
-    def close_output(self) -> None:
-        """Close our end of its stdout."""
-        if self.output >= 0:
-            self._loop.unwatch(self.output)
-            os.close(self.output)
-            self.output = -1
 
 
 class Supervisor:
@@ -85,6 +68,7 @@ class Supervisor:
         write_lease: Callable[[], None],
         note_server: Callable[[Guardian], None],
         starter: Starter | None,
+        absent: AbsentServers | None = None,
     ) -> None:
         self.broker = broker
         self.loop = loop
@@ -94,14 +78,17 @@ class Supervisor:
         self._write_lease = write_lease
         self._note_server = note_server
         self._starter = starter
+        self.absent = absent  # None: no server is ever absent
         self._servers: dict[str, PipedServer] = {}
         self._wake = wake
         self._is_paused = False  # the broker does not want to read from the host
         self._is_finishing = False
         self._host_is_lost = False
         self._input_has_ended = False
-        self.errors = ServerErrors(loop, broker.settings.server, log, self._try_to_leave)
-        self._to_host = Writer(
+        self.errors: ServerErrors = ServerErrors(
+            loop, broker.settings.server, log, self._try_to_leave
+        )
+        self._to_host: Writer = Writer(
             loop,
             1,
             on_full=self._pause_servers,
@@ -235,6 +222,8 @@ class Supervisor:
         self.left_behind += server.guardian.left_behind
         unread, stderr_end = server.writer.recover(), self.errors.stderr_end
         self._notify(lambda: self.broker.server_gone(name, unread, stderr_end))
+        if self._servers[name] is server:  # no other one was started
+            server.close_pipes()
 
     @property
     def _can_reach_host(self) -> bool:
@@ -325,7 +314,26 @@ class Supervisor:
         if command.backend in self._servers:
             self._servers[command.backend].writer.close()
 
+    def _find_server(self, name: str) -> int:
+        """Return the pid of a server, or 0."""
+        server = self._servers.get(name)
+        return (server.guardian.server or 0) if server is not None else 0
+
+    def find_state(self, name: str) -> str:
+        """Return a sign that a server keeps state in its processes; empty if there is none."""
+        return self.absent.find_sign(self._find_server(name)) if self.absent else ""
+
+    def _do_remember(self, command: commands.Remember) -> None:
+        if self.absent is not None:
+            self.absent.remember(command.memory, self._find_server(SERVER))
+
+    def _do_forget(self, command: commands.Forget) -> None:
+        if self.absent is not None:
+            self.absent.forget(command.client)
+
     def _do_end(self, command: commands.EndServer) -> None:
+        if command.reason == "rest" and self.absent is not None:
+            self.absent.measure(self._find_server(command.backend))
         self._servers[command.backend].guardian.send(_END_ORDERS[command.reason])
 
     def _do_signal(self, command: commands.SignalServer) -> None:
@@ -385,6 +393,8 @@ _ACTIONS: dict[type[Command], Callable[[Supervisor, Command], None]] = {
     commands.Note: lambda _self, one: state.note(one.text),  # type: ignore[attr-defined]
     commands.WriteStderr: lambda self, one: self.errors.print(one.text),  # type: ignore[attr-defined]
     commands.Divert: lambda self, one: self.errors.report_noise(one.line),  # type: ignore[attr-defined]
+    commands.Remember: Supervisor._do_remember,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.Forget: Supervisor._do_forget,  # type: ignore[dict-item]  # noqa: SLF001
     commands.Fail: lambda self, one: self._report(one.error),  # type: ignore[attr-defined]
     commands.Finish: Supervisor._do_finish,  # type: ignore[dict-item]  # noqa: SLF001
 }

@@ -64,6 +64,12 @@ if TYPE_CHECKING:
         def list_descendants(self, pid: int) -> list[int]:
             """Return all processes below `pid`, nearest first."""
 
+        def list_listening(self, pid: int) -> list[str]:
+            """Return the sockets on which it listens."""
+
+        def measure_share(self, pid: int) -> int | None:
+            """Return its memory in bytes; None when it cannot be read."""
+
         def started_seconds_ago(self, pid: int) -> float | None:
             """Return the age of a process; None when it cannot be read."""
 

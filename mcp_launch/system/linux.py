@@ -170,6 +170,27 @@ def measure_share(pid: int) -> int | None:
     return None
 
 
+def list_listening(pid: int) -> list[str]:
+    """Return the sockets on which it listens, as `tcp 127.0.0.1:80` or `unix /run/it`."""
+    own = {name[8:-1] for _, name in list_links(pid) if name.startswith("socket:[")}
+    if not own:
+        return []
+    found = []
+    for kind in ("tcp", "tcp6"):
+        for line in _read(f"/proc/{pid}/net/{kind}").decode().splitlines()[1:]:
+            # Columns: number, local address, remote address, state (0A: LISTEN), …, inode.
+            columns = line.split()
+            if columns[3] == "0A" and columns[9] in own:
+                found.append(f"{kind} port {int(columns[1].rpartition(':')[2], 16)}")
+    for line in _read(f"/proc/{pid}/net/unix").decode(errors="replace").splitlines()[1:]:
+        # Columns: address, count, protocol, flags (0x10000: it accepts connections), type, state,
+        # inode, and the path if it has one.
+        columns = line.split(None, 7)
+        if int(columns[3], 16) & 0x10000 and columns[6] in own:
+            found.append(f"unix {columns[7] if len(columns) > 7 else columns[6]}")  # noqa: PLR2004
+    return found
+
+
 def shows_descriptors() -> bool:
     """Return whether this system shows which files a process has open."""
     return os.path.exists("/proc/self/fd")

@@ -158,3 +158,20 @@ def started_seconds_ago(pid: int) -> float | None:
         return time.time() - psutil.Process(pid).create_time()
     except psutil.Error:
         return None
+
+
+def list_listening(pid: int) -> list[str]:
+    """Return the network sockets on which it listens."""
+    try:
+        connections = psutil.Process(pid).net_connections("inet")
+    except psutil.Error:
+        return []
+    return [f"tcp port {one.laddr.port}" for one in connections if one.status == psutil.CONN_LISTEN]
+
+
+def measure_share(pid: int) -> int | None:
+    """Return its memory in bytes; pages that it shares count in full."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None

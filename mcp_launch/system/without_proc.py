@@ -124,6 +124,16 @@ def list_descendants(pid: int) -> list[int]:
     return _list_children(range(2, _LARGEST_PID))
 
 
+def list_listening(pid: int) -> list[str]:  # noqa: ARG001  # one interface
+    """Return nothing: the sockets of a process cannot be listed."""
+    return []
+
+
+def measure_share(pid: int) -> int | None:  # noqa: ARG001  # one interface
+    """Return None: the memory of a process cannot be read."""
+    return None
+
+
 def started_seconds_ago(pid: int) -> float | None:  # noqa: ARG001  # one interface
     """Return nothing: it cannot be read."""
     return None

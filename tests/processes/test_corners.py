@@ -25,6 +25,7 @@ from launches import (
 
 from mcp_launch import hosts, runtime
 from mcp_launch.launch import context
+from mcp_launch.runtime.running import Running
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
     ended.wait()
     table = FakeProcessTable()
     line = context.Lineage([], hosts.UNKNOWN, None)
-    running = runtime.Running.__new__(runtime.Running)
+    running = Running.__new__(Running)
     running.table, running.line, running.found = table, line, make_context()
 
     watch = runtime.watch_hosts(running, [os.getppid(), ended.pid])
@@ -247,7 +248,7 @@ def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
     table = FakeProcessTable()
     known = table.add(os.getppid(), "codex", start="ticks:1")
     table.add(os.getppid(), "another", start="ticks:2")
-    running = runtime.Running.__new__(runtime.Running)
+    running = Running.__new__(Running)
     running.table = table
     running.line = context.Lineage([], hosts.UNKNOWN, known)
 

@@ -30,6 +30,7 @@ from mcp_launch.hosts import Callers
 from mcp_launch.launch.context import is_inside
 from mcp_launch.launch.plan import Plan
 from mcp_launch.protocol import json_text
+from mcp_launch.protocol.memory import Remembered
 from mcp_launch.runtime.streams import explain_early_end, explain_end
 from mcp_launch.values import Found
 
@@ -74,6 +75,7 @@ class Playbook:
         *,
         connections: tuple[str, ...] = ("host",),
         backends: tuple[str, ...] = ("server",),
+        is_started: bool = True,
         **settings: Any,
     ) -> None:
         context = make_context()
@@ -96,7 +98,8 @@ class Playbook:
         for name in connections:
             self.broker.connect(name)
         for name in backends:
-            self.broker.open_backend(name, self.first).state = "starting"
+            backend = self.broker.open_backend(name, self.first)
+            backend.state = "starting" if is_started else "absent"
         self.timers: set[str] = set()
         self.notes: list[str] = []
         self._paused: set[str] = set()
@@ -202,6 +205,21 @@ class Playbook:
             events[" ".join(words)](last)
 
 
+class Store:
+    """Keeps handshakes without a disk."""
+
+    def __init__(self, *memories: Remembered) -> None:
+        self.memories = {one.client: one for one in memories}
+        self.checked: list[str] = []
+
+    def read(self, client: str, now: float) -> Remembered | None:
+        memory = self.memories.get(client)
+        return Remembered(client, now - memory.written, dict(memory.answers)) if memory else None
+
+    def claim_check(self, client: str) -> None:
+        self.checked.append(client)
+
+
 def make_plan(cwd: str) -> Plan:
     """Return the plan of a server in a directory."""
     return Plan(["srv"], Found(cwd, "inherited"), {})
@@ -232,6 +250,8 @@ _SHOWN: dict[type[Command], Callable[[Any], str]] = {
     commands.WriteStderr: lambda one: f"stderr: {one.text}",
     commands.Divert: lambda one: f"divert: {one.line!r}",
     commands.Fail: lambda one: f"fail: {one.error.problem}",
+    commands.Remember: lambda one: f"remember {len(one.memory.answers)} answers",
+    commands.Forget: lambda _: "forget",
     commands.Finish: lambda one: f"finish {one.exit_code}",
 }
 

@@ -87,6 +87,14 @@ class FakeProcessTable:
         assert fd == 0
         return self.writers.get(pid, "different")
 
+    def list_listening(self, pid: int) -> list[str]:
+        del pid
+        return []
+
+    def measure_share(self, pid: int) -> int | None:
+        del pid
+        return None
+
     def list_pids(self) -> list[int]:
         return list(self.processes)
 

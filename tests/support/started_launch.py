@@ -10,7 +10,7 @@ from loop_rig import FakeStarter
 
 from mcp_launch.launch.context import Lineage
 from mcp_launch.launch.profile import Profile
-from mcp_launch.runtime import Running
+from mcp_launch.runtime.running import Running
 
 if TYPE_CHECKING:
     from loop_rig import FakeGuardian

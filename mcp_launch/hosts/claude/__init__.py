@@ -90,6 +90,15 @@ class Claude(HostIdentity):
         searched = [*record.searched, "CLAUDE_CODE_SESSION_ID is not set"]
         return Identity(Missing(searched), self._no_thread())
 
+    def only_looks(self, sighting: Sighting) -> bool:
+        """Return whether the command above us is `claude mcp list` or `claude mcp get`."""
+        if sighting.process is None:
+            return False
+        words = sighting.table.read_argv(sighting.process.identity.pid)
+        return any(
+            words[at : at + 2] in (["mcp", "list"], ["mcp", "get"]) for at in range(len(words))
+        )
+
     def find_place(self, sighting: Sighting) -> Found:
         """Return the project's directory: the inherited one may be a parent or a worktree."""
         project = sighting.environ.get("CLAUDE_PROJECT_DIR")

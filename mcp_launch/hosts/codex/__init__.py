@@ -67,6 +67,7 @@ class Codex(HostIdentity):
     told_later = ("session", "thread")
     thread_variable = "CODEX_THREAD_ID"
     keeps_variables_from_servers = True
+    ignores_changed_lists = True  # unless its feature `mcp_tool_list_changed` is on
 
     def __init__(self) -> None:
         super().__init__("codex", "Codex", "one thread")
@@ -78,7 +79,7 @@ class Codex(HostIdentity):
             nothing = Missing(["the Codex process above us did not start us directly"])
             return Identity(nothing, nothing)
         pid = process.identity.pid
-        if os.path.realpath(sighting.cwd) in map(os.path.realpath, self.find_homes(sighting)):
+        if self.only_looks(sighting):
             nothing = Missing([f"started in Codex's own home {sighting.cwd}: without a thread"])
             return Identity(nothing, nothing)
         threads = self.list_open_threads(sighting.table, pid)
@@ -86,6 +87,10 @@ class Codex(HostIdentity):
             nothing = Missing([f"no open thread lock in Codex's process {pid}"])
             return Identity(nothing, nothing)
         return _choose(threads, sighting, pid)
+
+    def only_looks(self, sighting: Sighting) -> bool:
+        """Return whether we are started without a thread: for a list of servers."""
+        return os.path.realpath(sighting.cwd) in map(os.path.realpath, self.find_homes(sighting))
 
     def find_homes(self, sighting: Sighting) -> list[str]:
         """Return CODEX_HOME: Codex starts a server there if it is not for a thread."""

@@ -10,8 +10,9 @@ from broker_playbooks import Playbook, open_playbook, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch.broker import DEATHS_LIMIT, DEATHS_SPAN, commands
+from mcp_launch.broker import commands
 from mcp_launch.broker.backend import QUEUE_LIMIT
+from mcp_launch.broker.replacement import DEATHS_LIMIT, DEATHS_SPAN
 
 GREETING = """
     >> started server

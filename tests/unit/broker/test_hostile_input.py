@@ -247,7 +247,7 @@ def test_tools_in_a_batch_are_compared_with_those_of_the_next_server() -> None:
         << host: [{"id":1,"result":{"tools":[{"name":"a"}]}}]
     """)
 
-    assert len(playbook.broker.backends["server"].requests.tools) == 1
+    assert len(playbook.broker.backends["server"].requests.lists["tools/list"].pages) == 1
 
 
 @pytest.mark.parametrize("line", [b"0\r1\n", b"a\rb\n", b'{"a":1}\r{"b":2}\n'])

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from broker_playbooks import Playbook
+from broker_playbooks import Playbook, Store
 from fakes import make_context
 
-from mcp_launch.broker import DEATHS_LIMIT, DEATHS_SPAN, backend, routing
+from mcp_launch.broker import backend, routing
 from mcp_launch.broker.backend import DRAIN_LIMIT
+from mcp_launch.broker.replacement import DEATHS_LIMIT, DEATHS_SPAN
 from mcp_launch.broker.routing import Binding, Rule, Served, route
 from mcp_launch.launch.plan import IdentityInEnvironment, Plan
+from mcp_launch.protocol.memory import Remembered, name_client
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -365,6 +368,65 @@ NEXT: dict[tuple[str, str], str] = {
 }
 
 
+# States that a server is in while memory stands in for it: how each is reached, and the next
+# state after an event.
+CLIENT = '{"protocolVersion":"1","capabilities":{},"clientInfo":{"name":"h"}}'
+RECALLED = [f">> host: 0 initialize {CLIENT}", ">> host: notifications/initialized"]
+WOKEN = [*RECALLED, CALL]
+GREETED = [*WOKEN, ">> started server"]
+WAYS_WITHOUT_SERVER: dict[str, list[str]] = {
+    "absent": RECALLED,
+    "starting": WOKEN,
+    "greeting": GREETED,
+    "ready": [*GREETED, '>> server: "mcp-launch/L/1" = {}', ">> server: 1 = {}"],
+}
+NEXT_WITHOUT_SERVER: dict[tuple[str, str], str] = {
+    ("absent", "a request that memory cannot answer"): "starting",
+    ("absent", "ping"): "absent",
+    ("absent", "signal"): "absent",
+    ("absent", "input ended"): "absent",
+    ("starting", "started"): "greeting",
+    ("starting", "start failed"): "absent",
+    ("starting", "a request that memory cannot answer"): "starting",
+    ("greeting", "answered"): "ready",
+    ("greeting", "refused"): "ending",
+    ("greeting", "the greeting's timer"): "ending",
+    ("greeting", "gone"): "absent",
+    ("ready", "rest"): "ending",
+    ("ready", "gone"): "absent",
+}
+EVENTS_WITHOUT_SERVER: dict[str, list[str]] = {
+    **EVENTS,
+    "a request that memory cannot answer": ['>> host: 9 tools/call {"name":"y"}'],
+    "ping": [">> host: 9 ping"],
+    "rest": [">> after 60", ">> timer rest server"],
+}
+
+
+def make_store() -> Store:
+    """Return a store that knows one server."""
+    client = name_client({"method": "initialize", "params": json.loads(CLIENT)})
+    tools = b'{"result":{"tools":[{"name":"x"}]}}'
+    answers = {("initialize", b""): b'{"result":{}}', ("tools/list", b""): tools}
+    return Store(Remembered(client, 0.0, answers))
+
+
+@pytest.mark.parametrize(("state", "event"), NEXT_WITHOUT_SERVER)
+def test_memory_stands_in_for_a_server_as_the_table_says(state: str, event: str) -> None:
+    playbook = Playbook(handshakes=make_store(), is_started=False, rests_after=60.0)
+    assert play_events(playbook, WAYS_WITHOUT_SERVER[state]) == state
+
+    assert play_events(playbook, EVENTS_WITHOUT_SERVER[event]) == NEXT_WITHOUT_SERVER[state, event]
+
+
+def test_a_server_that_is_late_is_greeted_again() -> None:
+    playbook = Playbook(handshakes=make_store(), answers_from_memory=True)
+    reached = play_events(playbook, [">> started server", f">> host: 0 initialize {CLIENT}"])
+    assert reached == "ready"
+
+    assert play_events(playbook, [">> timer patience host"]) == "greeting"
+
+
 def play_events(playbook: Playbook, events: list[str]) -> str:
     """Return the state after these events."""
     for event in events:
@@ -392,7 +454,7 @@ def test_the_docstring_lists_the_same_transitions_of_a_backend() -> None:
     """Each of its rows is in the table above, and vice versa."""
     described = set()
     for states, events, then in read_table(str(backend.__doc__), "state"):
-        ways = [way.removesuffix("; a later one: replay the handshake") for way in then.split("→")]
+        ways = then.split("→")
         for state, event in itertools.product(states.split(", "), events.split(", or ")):
             described |= {(state, event, way.split(";")[0].strip()) for way in ways[1:]}
     timers = {"greeting": "the greeting's timer", "draining": "the drain's timer"}
@@ -405,7 +467,12 @@ def test_the_docstring_lists_the_same_transitions_of_a_backend() -> None:
         for (state, event), follows in NEXT.items()
         if follows != IMPOSSIBLE and event != "gone"
     }
+    known |= {
+        (state, event, follows)
+        for (state, event), follows in NEXT_WITHOUT_SERVER.items()
+        if follows != state and event != "gone"
+    }
     known -= {("draining", "a cancellation", "ending")}  # it counts as the last answer
-    known |= {("absent", "start", "starting"), ("any", "gone", "absent")}
+    known |= {("any", "gone", "absent"), ("ready", "late", "greeting")}
 
     assert described == known

@@ -22,6 +22,7 @@ NO_HOSTS = {
     ("broker/backend.py", "cursor"),
     ("doctor/live/client.py", "cursor"),
     ("protocol/__init__.py", "cursor"),
+    ("protocol/memory.py", "cursor"),
     ("protocol/requests.py", "cursor"),
 }
 

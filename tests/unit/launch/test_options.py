@@ -162,6 +162,9 @@ def test_every_option_has_an_environment_variable() -> None:
         "MCP_LAUNCH_WHEN_UNKNOWN": "fail",
         "MCP_LAUNCH_RESTART": "off",
         "MCP_LAUNCH_RUNNER": "keep",
+        "MCP_LAUNCH_START": "called",
+        "MCP_LAUNCH_REST": "10m",
+        "MCP_LAUNCH_REST_ANYWAY": "1",
         "MCP_LAUNCH_NO_META": "yes",
         "MCP_LAUNCH_STRICT": "1",
         "MCP_LAUNCH_DIRECT": "true",
@@ -177,6 +180,9 @@ def test_every_option_has_an_environment_variable() -> None:
     assert {name: one.source for name, one in variables.items()} == {"A": "thread", "B": "host"}
     assert facts == {
         "command": ["cat"],
+        "start": "called",
+        "rest": 600.0,
+        "rest_anyway": True,
         "server": "docs",
         "literals": {},
         "passed_over": "",

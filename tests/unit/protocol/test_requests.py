@@ -9,7 +9,8 @@ import pytest
 
 from mcp_launch.broker.connection import HostConnection
 from mcp_launch.protocol import look, spell
-from mcp_launch.protocol.requests import OpenRequests, Ticket, hash_tools
+from mcp_launch.protocol.memory import hash_page
+from mcp_launch.protocol.requests import OpenRequests, Ticket
 
 
 def note_server_request(host: HostConnection, request_id: object, key: bytes) -> None:
@@ -128,7 +129,7 @@ def test_a_stream_has_no_end_to_wait_for() -> None:
 def test_pages_that_differ_have_other_hashes(one: object, another: object) -> None:
     pages = [json.dumps({"id": 1, "result": page}).encode() for page in (one, another)]
 
-    assert hash_tools(pages[0]) != hash_tools(pages[1])
+    assert hash_page("tools/list", pages[0]) != hash_page("tools/list", pages[1])
 
 
 @pytest.mark.parametrize("cursor", ["null", '""'])
@@ -136,10 +137,10 @@ def test_a_last_page_may_say_so(cursor: str) -> None:
     plain = b'{"id":1,"result":{"tools":[]}}'
     spelled = f'{{"id":1,"result":{{"tools":[],"nextCursor":{cursor}}}}}'.encode()
 
-    assert hash_tools(plain) == hash_tools(spelled)
+    assert hash_page("tools/list", plain) == hash_page("tools/list", spelled)
 
 
 def test_the_deepest_schema_has_a_hash() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
 
-    assert hash_tools(b'{"id":1,"result":{"tools":' + deep + b"}}\n")
+    assert hash_page("tools/list", b'{"id":1,"result":{"tools":' + deep + b"}}\n")

@@ -297,7 +297,7 @@ def test_the_profile_and_the_host_decide_the_settings(carried: Carried) -> None:
         "--no-meta": [],
     }
     carried.prepare()
-    settings = runtime._make_settings(carried.running, None)  # noqa: SLF001
+    settings = runtime._make_settings(carried.running, None, None)  # noqa: SLF001
     facts = carried.launch.context.facts
 
     assert (settings.server, settings.launch) == ("srv", "launch-1")

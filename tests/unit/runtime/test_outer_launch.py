@@ -16,6 +16,7 @@ from mcp_launch import runtime
 from mcp_launch.broker import Broker
 from mcp_launch.broker.routing import Binding, Served
 from mcp_launch.runtime import outer_launch
+from mcp_launch.runtime.lease import LeaseWriter
 from mcp_launch.runtime.outer_launch import Outer
 from mcp_launch.runtime.supervisor import HOST, SERVER
 from mcp_launch.system import kernel
@@ -196,7 +197,7 @@ def test_a_launch_below_another_reads_its_context(launch: StartedLaunch, leases:
 
     assert outer is not None
     assert outer.path == str(path)
-    assert runtime._make_settings(launch.running, outer).read_outer == outer.read  # noqa: SLF001
+    assert runtime._make_settings(launch.running, outer, None).read_outer == outer.read  # noqa: SLF001
 
 
 def test_a_host_outside_any_launch_has_no_outer_launch(
@@ -245,14 +246,14 @@ def test_a_lease_describes_the_next_server_while_one_is_replaced(launch: Started
     running, lease = launch.running, Path(launch.starter.lease)
     running.decided.place_note = "a home"
     first = Served(running.found, Binding("confirmed", "s1", "t1", "a call"), running.decided)
-    broker = Broker(runtime._make_settings(running, None), first)  # noqa: SLF001
+    broker = Broker(runtime._make_settings(running, None, None), first)  # noqa: SLF001
     broker.connect(HOST)
     backend = broker.open_backend(SERVER, first)
     backend.calls, backend.generation, broker.refusals = 3, 2, 1
     broker.connections[HOST].roots = ["/work"]
     outer = Outer("/outer.json")
     running.wanted.passed_over = "it is not trusted"
-    writer = runtime._LeaseWriter(running, broker, outer)  # noqa: SLF001
+    writer = LeaseWriter(running, broker, outer)
     writer.write()
     record = json.loads(lease.read_bytes())
 

@@ -1,0 +1,387 @@
+"""While no server runs: answer the host from memory, start a server for the first real request.
+
+A backend is absent before its first start (`--start`), and while it rests (`--rest`). Memory is
+what servers have answered before: to this host, or to another of the same kind. If a server
+turns out to have other lists, memory is corrected and the host is notified.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker.commands import CancelTimer, Forget, Remember, SetTimer
+from mcp_launch.broker.host_requests import CALL
+from mcp_launch.broker.routing import NotAdmitted, Served
+from mcp_launch.broker.server_messages import ServerMessages
+from mcp_launch.errors import LaunchError
+from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.memory import ANNOUNCED_BY, GREETINGS, LISTS, Remembered, name_client
+from mcp_launch.protocol.requests import SUBSCRIPTION_ID, Ticket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.connection import HostConnection
+    from mcp_launch.protocol.json_text import Message
+
+# How long a server that was started at once may take to answer the greeting before its host is
+# answered from memory: Codex leaves out the tools of a server that is not ready within a second.
+PATIENCE = 0.4
+
+# How long a call waits while the lists of a new server are compared with the host's.
+COMPARE_LIMIT = 2.0
+
+# How long to collect answers before they are written to disk.
+REMEMBER_AFTER = 1.0
+
+# How long to wait before the next attempt after a server could not be started. Each failure
+# doubles it, up to the limit.
+_RETRY_AFTER = 1.0
+_RETRY_LIMIT = 60.0
+
+# Notifications that mean nothing to a server which is started later.
+_FOR_THE_PRESENT = {
+    "notifications/initialized",  # repeated to it anyway
+    "notifications/roots/list_changed",
+    "notifications/progress",
+    "notifications/cancelled",
+}
+
+_INITIALIZED = "notifications/initialized"
+
+
+class Absence(ServerMessages):
+    """Handles what a host sends while no server is there to answer it."""
+
+    def take_unready(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> bool:
+        """Handle a message while no server is ready; False if it has to wait for one."""
+        is_absent = backend.state == "absent" and self.phase == "serving"
+        if not is_absent and not (backend.is_away and self.phase == "serving"):
+            return False
+        if said is CALL:
+            said = _look(line)
+        method = said["method"]
+        if said.get("id") is not None and self._answer_from_memory(connection, backend, said, line):
+            return True
+        if method == _INITIALIZED and not is_absent:
+            # A server that has answered the greeting already still waits for it.
+            if backend.state == "greeting" and backend.has_greeted:
+                backend.send(line)
+            self.note_state_of_host(connection, method, line)
+            return True
+        if not is_absent:
+            return False
+        if method in _FOR_THE_PRESENT:
+            self.note_state_of_host(connection, method, line)
+            self._note_cancellation(connection, backend, said)
+        else:
+            self._wake(connection, backend, said, line)
+        return True
+
+    def _note_cancellation(
+        self, connection: HostConnection, backend: Backend, said: Message
+    ) -> None:
+        if said["method"] == "notifications/cancelled":
+            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+            backend.requests.close(backend.requests.find(connection.name, key))  # a stream
+            self.answer(connection, key, b"")
+
+    # Remembered
+
+    def _find_memory(self, connection: HostConnection, said: Message) -> Remembered | None:
+        """Return the memory for the client that sends a request; a new one is empty."""
+        handshakes, client = self.settings.handshakes, name_client(said) or connection.client
+        if not client or handshakes is None:
+            return None
+        if client not in connection.memories:
+            kept = handshakes.read(client, self.now)
+            connection.memories[client] = kept or Remembered(client, self.now)
+        return connection.memories[client]
+
+    def _recall(self, connection: HostConnection, said: Message, line: bytes) -> bytes:
+        """Return the answer to a request from memory; empty if it is not known."""
+        memory = self._find_memory(connection, said)
+        return memory.answer(said, line, self.now) if memory is not None else b""
+
+    def _answer_from_memory(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> bool:
+        """Answer a request without a server; False if that is not possible."""
+        method, handshake = str(said["method"]), connection.handshake
+        if method in GREETINGS and (handshake.is_over or backend.state != "absent"):
+            return False
+        if method == "subscriptions/listen":
+            return self._hold_stream(connection, backend, said, line)
+        answer = self._recall(connection, said, line)
+        if not answer and handshake.is_ready and self._is_ours(connection, method):
+            answer = protocol.make_result(json_edit.read_raw(line, "id"), {})
+            backend.requests.remember(said, b"", line)
+        if not answer:
+            return False
+        self._note_answer_from_memory(connection, backend, said, line, answer)
+        self.answer(connection, protocol.spell(said["id"]), answer)
+        return True
+
+    def _is_ours(self, connection: HostConnection, method: str) -> bool:
+        """Return whether we answer a request in place of any server; its answer says nothing."""
+        path = ("result", "capabilities", "logging")
+        has_levels = protocol.get_member(connection.handshake.answer, *path) is not None
+        return method == "ping" or (method == "logging/setLevel" and has_levels)
+
+    def _note_answer_from_memory(
+        self,
+        connection: HostConnection,
+        backend: Backend,
+        said: Message,
+        line: bytes,
+        answer: bytes,
+    ) -> None:
+        """Note an answer from memory as if a server had given it."""
+        method, given = str(said["method"]), _look(answer)
+        if method in LISTS:
+            backend.requests.remember(said, b"", line)
+            backend.requests.note_list(method, given, answer)
+        if method not in GREETINGS:
+            return
+        connection.handshake.note_request(said, line)
+        connection.handshake.note_answer(given)
+        self.schedule_lease_write()
+        memory = self._find_memory(connection, said)
+        if "result" not in given or memory is None:
+            return
+        connection.client = memory.client
+        tools = memory.list_names("tools/list")
+        backend.is_unverified, backend.remembered_tools = True, set(tools)
+        known = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
+        age = _tell_age(self.now - memory.written)
+        self.note(f"the host is answered from memory ({known}, remembered {age} ago)")
+        if backend.state == "absent" and memory.is_due and self.settings.ignores_changes:
+            self._check(backend, memory)
+
+    def _check(self, backend: Backend, memory: Remembered) -> None:
+        """Start a server only to compare its lists with an old memory."""
+        memory.is_due = False
+        if self.settings.handshakes is not None:
+            self.settings.handshakes.claim_check(memory.client)
+        served, problem = self._admission.plan_again(backend.served)
+        if not problem:
+            self.note("this memory is old: a server is started to compare it")
+            backend.is_checking = True
+            self._start(backend, served)
+
+    def _hold_stream(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> bool:
+        """Keep a stream of list changes open without a server; False for any other stream."""
+        wanted = protocol.get_member(said, "params", "notifications")
+        changes = {f"{what}ListChanged": what for what in ANNOUNCED_BY.values()}
+        if not connection.handshake.is_ready or not isinstance(wanted, dict):
+            return False
+        if not wanted.keys() <= changes.keys():
+            return False
+        key = protocol.spell(said["id"])
+        ticket = Ticket(connection.name, key, str(said["method"]), line, is_noted=True)
+        backend.requests.send(ticket, said, line, is_shared=False)
+        backend.acknowledge(key)
+        path = ("result", "capabilities")
+        capabilities = protocol.get_member(connection.handshake.answer, *path)
+        granted = [
+            name
+            for name, is_wanted in wanted.items()
+            if is_wanted and protocol.get_member(capabilities, changes[name], "listChanged")
+        ]
+        confirmed = protocol.make_notification(
+            "notifications/subscriptions/acknowledged",
+            {"_meta": {SUBSCRIPTION_ID: said["id"]}, "notifications": dict.fromkeys(granted, True)},
+        )
+        self.send_own(connection, confirmed)
+        return True
+
+    def learn(
+        self,
+        connection: HostConnection,
+        asked: Message,
+        question: tuple[str, bytes],
+        said: Message,
+        line: bytes,
+    ) -> None:
+        """Remember a server's answer, to give it when there is no server."""
+        if "result" in said:
+            connection.client = name_client(asked) or connection.client
+        memory = self._find_memory(connection, asked)
+        if memory is None:
+            return
+        memory.learn(question, said, line)
+        if memory.has_changed or memory.is_due or not memory.size_of_server:
+            memory.is_due, memory.has_changed = False, True
+            memory.written = self.now
+            self.out.append(SetTimer(f"remember {connection.name}", REMEMBER_AFTER))
+
+    def remember(self, connection: HostConnection) -> None:
+        """Have what was learned written to disk."""
+        for memory in connection.memories.values():
+            if memory.has_changed and memory.is_worth_keeping:
+                memory.has_changed = False
+                self.out.append(Remember(memory))
+
+    # A server that takes long to answer its greeting
+
+    def expect_greeting(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> None:
+        """Have the host answered from memory if the server takes long to answer its greeting."""
+        is_greeting = said["method"] in GREETINGS and not connection.handshake.is_over
+        is_plain = len(backend.connections) == 1 and not connection.batches
+        if not self.settings.answers_from_memory or not is_greeting or not is_plain:
+            return
+        if not backend.is_successor and self._recall(connection, said, line):
+            connection.greeting_key = protocol.spell(said["id"])
+            wait = 0.0 if backend.is_late else PATIENCE
+            self.out.append(SetTimer(f"patience {connection.name}", wait))
+
+    def answer_late_greeting(self, connection: HostConnection) -> None:
+        """Answer a greeting from memory, if the server still has not."""
+        backend = self._find_backend(connection)
+        known = backend.requests.find(connection.name, connection.greeting_key)
+        ticket = backend.requests.open.get(known)
+        if ticket is None or backend.state != "ready" or self.phase != "serving":
+            return
+        said = _look(ticket.line)
+        answer = self._recall(connection, said, ticket.line)
+        if not answer:
+            return
+        backend.requests.close(known)
+        backend.is_late = True
+        is_accepted = "result" in _look(answer)
+        # The server's own answer is still to come, under the host's id.
+        backend.own_requests[known] = ("greeting" if is_accepted else "state", b"")
+        if is_accepted:
+            backend.is_waking = True
+            backend.await_greeting(has_limit=True)
+        connection.discovery_was_refused = not is_accepted
+        self._note_answer_from_memory(connection, backend, said, ticket.line, answer)
+        backend.wait_as_needed()
+        self.answer(connection, ticket.key, answer)
+
+    # The start
+
+    def _wake(
+        self, connection: HostConnection, backend: Backend, said: Message, line: bytes
+    ) -> None:
+        """Start a server for a request that memory cannot answer."""
+        key = protocol.spell(said["id"]) if said.get("id") is not None else None
+        if self.now < backend.retry_at:
+            self._refuse_wake(connection, backend, key, line)
+            return
+        meta = protocol.get_member(said, "params", "_meta")
+        caller = self._admission.read_caller(said["method"], meta)
+        verdict = self._admission.judge(backend, caller)
+        if isinstance(verdict, NotAdmitted):
+            self.refuse(connection, key, line, verdict)
+            return
+        served = verdict.served
+        try:
+            if not verdict.needs_restart:
+                context, plan = self.settings.plan_for(served.context, None)
+                served = Served(context, served.bound, plan)
+        except LaunchError as error:
+            self._note_failed_wake(backend, error)
+            self._refuse_wake(connection, backend, key, line)
+            return
+        self._note_binding(backend.served.bound, served.bound)
+        self._admission.known = None  # it is checked again when the server is ready
+        backend.queue.append((connection.name, line))
+        self.note(f"a server is started for {served.bound}: it is needed for {said['method']}")
+        self._start(backend, served)
+
+    def _start(self, backend: Backend, served: Served) -> None:
+        backend.generation += bool(backend.starts)
+        backend.is_successor = self._first(backend).handshake.is_over
+        backend.is_waking = backend.is_successor
+        backend.is_resting = False
+        backend.wake_error = None
+        backend.start(served)
+        self.schedule_lease_write()
+
+    def _note_failed_wake(self, backend: Backend, error: LaunchError) -> None:
+        backend.wake_error = error
+        backend.retry_at = self.now + min(_RETRY_LIMIT, _RETRY_AFTER * 2**backend.failed_wakes)
+        backend.failed_wakes += 1
+        backend.is_waking = backend.is_checking = False
+        self.note(f"the server could not be started: {error.problem}")
+        for connection in self.connections.values():
+            # The next host must learn what is wrong.
+            self.out += [Forget(client) for client in connection.memories]
+
+    def _refuse_wake(
+        self, connection: HostConnection, backend: Backend, key: bytes | None, line: bytes
+    ) -> None:
+        error = backend.wake_error
+        if key is None or error is None:
+            return
+        wait = max(1.0, backend.retry_at - self.now)
+        text = f"[mcp-launch] {error.problem} — fix: {error.fix}; after that, call again"
+        text += f" (a call in {wait:.0f} s or later starts it again)"
+        connection.remember_refusal(key)
+        self.answer(connection, key, protocol.make_refusal(line, text))
+
+    def fail_to_wake(self, backend: Backend, error: LaunchError) -> None:
+        """Answer what waits for a server that could not be started; a later call tries again."""
+        self._note_failed_wake(backend, error)
+        backend.state = "absent"
+        waiting, backend.queue = backend.list_waiting(), []
+        self._close_open_requests(backend, "could not be started")
+        for name, line in waiting:
+            key = protocol.read_key(line)
+            self._refuse_wake(self.connections[name], backend, key, line)
+        self.schedule_lease_write()
+
+    # Lists that have changed since they were remembered
+
+    def is_compared(self, backend: Backend) -> bool:
+        """Return whether a new server may get requests; if not, its lists are compared first."""
+        if backend.is_unverified and backend.comparison.is_going_on:
+            self.out.append(SetTimer(f"compare {backend.name}", COMPARE_LIMIT))
+            return False
+        return True
+
+    def end_comparison(self, backend: Backend) -> None:
+        """Refuse the waiting calls to tools that the server no longer has."""
+        self.out.append(CancelTimer(f"compare {backend.name}"))
+        backend.is_unverified = False
+        connection = self._first(backend)
+        memory = connection.memories.get(connection.client)
+        if memory is None or backend.comparison.is_going_on:
+            return
+        tools = memory.list_names("tools/list")
+        gone = backend.remembered_tools - set(tools)
+        if not gone:
+            return
+        self.note(f"tools that were remembered are gone: {', '.join(sorted(gone))}")
+        waiting, backend.queue = backend.queue, []
+        for name, line in waiting:
+            said = _look(line)
+            tool = protocol.get_member(said, "params", "name")
+            if said.get("method") != "tools/call" or tool not in gone or said.get("id") is None:
+                backend.queue.append((name, line))
+                continue
+            text = (
+                f"[mcp-launch] {self.settings.server} no longer has a tool {tool}: its tools have "
+                "changed since they were remembered — fix: start a new session, or use a tool that "
+                f"it has now: {', '.join(tools)}"
+            )
+            key = protocol.spell(said["id"])
+            self.answer(self.connections[name], key, protocol.make_refusal(line, text))
+
+
+def _look(line: bytes) -> Message:
+    said = protocol.look(line)
+    return said if isinstance(said, dict) else {}
+
+
+def _tell_age(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0, int(seconds))} s"

@@ -1,0 +1,182 @@
+"""What follows the end of a server: another one in its place, none for a while, or our own end."""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker import commands as do
+from mcp_launch.broker.rest import Rest
+from mcp_launch.errors import ServerFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.commands import Settings
+    from mcp_launch.broker.routing import Served
+
+# How long a server may take to exit after the end of its input, counted from its last sign of
+# work. The specification asks for a wait but names no number; its SDKs wait this long.
+INPUT_ENDED_GRACE = 2.0
+
+# A server that dies more often than this within the span is not restarted.
+DEATHS_LIMIT = 3
+DEATHS_SPAN = 60.0
+
+
+class Replacement(Rest):
+    """Starts another server in the place of one that is gone, and gives it what waits."""
+
+    def __init__(self, settings: Settings, served: Served) -> None:
+        super().__init__(settings, served)
+        self._deaths: list[float] = []
+        self._grace_limit = 0.0
+
+    def _extend_grace(self) -> None:
+        seconds = min(INPUT_ENDED_GRACE, self._grace_limit - self.now)
+        self.out.append(do.SetTimer("grace", max(0.0, seconds)))
+
+    def _leave_if_absent(self) -> None:
+        """Leave, if there is no server to wait for and no host to serve."""
+        is_over = self.phase == "ending" or self.input_has_ended
+        if is_over and self.backends and all(one.is_idle for one in self.backends.values()):
+            self.finish()
+
+    def _stay_absent(self, backend: Backend, unread: bytes, stderr_end: bytes) -> None:
+        """Go on without a server: it rests, or could not be started for a request."""
+        code, backend.exit_code = backend.exit_code or 0, None
+        if backend.is_waking:
+            error = self.settings.explain_early_end(code, stderr_end)
+            self.fail_to_wake(backend, backend.wake_error or error)
+        else:
+            self.requeue(backend, unread)
+            self._close_open_requests(backend, "rests")
+            self.schedule_lease_write()
+            waiting, backend.queue = backend.queue, []
+            for name, line in waiting:
+                self.take_line(self.connections[name], line)
+        self._leave_if_absent()
+
+    def _follow_up(self, backend: Backend, state: str, what_happened: str, unread: bytes) -> bool:
+        """Start the next server, now that the last one is gone; False if none is started."""
+        connection = self._first(backend)
+        if connection.input_is_lost:
+            self.requeue(backend, unread)
+            self._answer_everything(backend, what_happened)
+            return False  # the host's messages could not reach another server
+        is_planned = state in {"draining", "ending"}
+        if not connection.handshake.is_ready:
+            if not is_planned:
+                return self._fall_back_to_initialize(backend, what_happened, unread)
+            if backend.requests.list_unfinished():
+                return False
+        self.note(f"the server {what_happened}")
+        self.requeue(backend, unread)
+        self._close_open_requests(backend, what_happened)
+        has_ended_well = self.has_no_more_input(backend) and not backend.list_waiting()
+        if not is_planned and (has_ended_well or not self._may_restart()):
+            return False
+        if not is_planned and not backend.queue and self._may_be_absent:
+            self.note("no other server is started before it is needed")
+            self.schedule_lease_write()
+        else:
+            self._start_next(backend)
+        return True
+
+    @property
+    def _may_be_absent(self) -> bool:
+        return self.settings.starts_when_called or bool(self.settings.rests_after)
+
+    def _fall_back_to_initialize(self, backend: Backend, what_happened: str, unread: bytes) -> bool:
+        """Refuse `server/discover` for a server that died of it; False if it did not."""
+        connection = self._first(backend)
+        if backend.generation or self.has_no_more_input(backend) or self.settings.restart == "off":
+            return False
+        self.requeue(backend, unread)  # what it has not read cannot have killed it
+        # Notifications mean nothing before `initialize`.
+        backend.queue = backend.list_waiting()
+        unread_keys = {protocol.read_key(line) or b"" for _, line in backend.queue}
+        refusals = connection.handshake.refuse_discovery(unread_keys)
+        if not refusals and not connection.discovery_was_refused:
+            return False
+        self.note(f"the server {what_happened}: another one gets `initialize`")
+        backend.requests.close_all("server/discover")
+        for key, refusal in refusals.items():
+            self.answer(connection, key, refusal)
+        self._close_open_requests(backend, what_happened)
+        self._start_next(backend)
+        return True
+
+    def _may_restart(self) -> bool:
+        self._deaths = [death for death in self._deaths if self.now - death < DEATHS_SPAN]
+        self._deaths.append(self.now)
+        is_on = self.settings.restart == "on"
+        if is_on and len(self._deaths) <= DEATHS_LIMIT:
+            return True
+        if is_on:
+            times = f"{len(self._deaths)} times within a minute"
+            text = f"{self.settings.server} died {times}: it is not started again"
+            self.out.append(do.WriteStderr(text))
+        return False
+
+    def _start_next(self, backend: Backend) -> None:
+        if backend.next_served:
+            served, backend.next_served = backend.next_served, None
+        else:
+            served, problem = self._admission.plan_again(backend.served)
+            if problem:
+                self.note(f"started as the last one was: {problem}")
+            self._note_binding(backend.served.bound, served.bound)
+        backend.generation += 1
+        backend.is_successor = True
+        backend.start(served)
+
+    def _complete_handover(self, backend: Backend) -> None:
+        """Give a server that has answered the greeting the state of the last one, and go on."""
+        backend.restore_state(self._first(backend).handshake, self.make_id)
+        if self.is_compared(backend):
+            self._flush(backend)
+
+    def _end_comparison(self, backend: Backend) -> None:
+        if backend.state == "greeting":
+            self.end_comparison(backend)
+            self._flush(backend)
+
+    def _flush(self, backend: Backend) -> None:
+        """Deliver the messages that have waited."""
+        backend.state = "ready"
+        backend.is_waking = False
+        backend.failed_wakes, backend.retry_at = 0, 0.0
+        is_only_checked, backend.is_checking = backend.is_checking and not backend.queue, False
+        while backend.queue and backend.is_ready:
+            name, line = backend.queue.pop(0)
+            self.take_line(self.connections[name], line)
+        for name in backend.connections:
+            connection = self.connections[name]
+            if not connection.input_has_ended and not connection.input_is_lost:
+                self.out.append(do.ResumeHost(name))
+        if self.has_no_more_input(backend) and backend.is_ready:
+            self.out.append(do.CloseInput(backend.name))
+            self._extend_grace()
+        elif is_only_checked:
+            self.rest(backend)
+        else:
+            self.expect_rest(backend)
+
+    def release(self, backend: Backend) -> None:
+        """Deliver the messages that were held back."""
+        if backend.state == "holding":
+            self._flush(backend)
+
+    def _give_up(self, backend: Backend) -> None:
+        failure = ServerFailed(
+            f"{self.settings.server} was started again, but did not complete the handshake",
+            fix="check its stderr, and whether it can be started twice in this directory; "
+            "with --restart off it is not restarted",
+            exit_code=1,
+        )
+        if backend.is_waking and self.phase == "serving":
+            backend.wake_error = failure
+            backend.give_up("ending")
+            return
+        self.failure = failure
+        self.enter("ending")
+        backend.give_up()

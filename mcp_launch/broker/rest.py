@@ -1,0 +1,129 @@
+"""When a server may rest: it is ended after some time without a call, and started for the next.
+
+Nothing may be open, in either direction. A server that was called may also have state in its
+memory. No sign tells every such server, so it is the user who lets a server rest (`--rest`); a
+sign only keeps one awake: another program as its child, a socket it listens on, a notification
+that no request has led to, an unfinished task. A server that was never called has nothing to
+lose.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker.absence import Absence
+from mcp_launch.broker.commands import SetTimer
+from mcp_launch.broker.host_requests import CHATTER
+from mcp_launch.protocol.memory import ANNOUNCED_BY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.protocol.json_text import Json
+    from mcp_launch.protocol.requests import Ticket
+
+# The states of a task that will not change any more.
+_FINISHED = {"completed", "failed", "cancelled"}
+
+# Streams of these keep no server awake: a new server gets them again, and its lists are compared.
+_LIST_CHANGES = {f"{what}ListChanged" for what in ANNOUNCED_BY.values()}
+
+
+class Rest(Absence):
+    """Ends servers that nobody calls."""
+
+    def expect_rest(self, backend: Backend) -> None:
+        """Look after some time whether the server may rest."""
+        if self.settings.rests_after:
+            backend.last_active = max(backend.last_active, self.now)
+            self.out.append(SetTimer(f"rest {backend.name}", self.settings.rests_after))
+
+    def consider_rest(self, backend: Backend) -> None:
+        """End a server that was not called for long enough, unless something keeps it awake."""
+        wait = backend.last_active + self.settings.rests_after - self.now
+        if wait <= 0:
+            wait = self.settings.rests_after
+            reason = self._find_reason_to_stay(backend)
+            if not reason:
+                self.rest(backend)
+                return
+            if reason != backend.why_awake:
+                backend.why_awake = reason
+                self.note(f"the server does not rest: {reason}")
+        self.out.append(SetTimer(f"rest {backend.name}", wait))
+
+    def rest(self, backend: Backend) -> None:
+        """End a server that nobody needs now."""
+        backend.why_awake = ""
+        self.note("the server is ended: nobody calls it; the next call starts it again")
+        backend.rest()
+        self.schedule_lease_write()
+
+    def _find_reason_to_stay(self, backend: Backend) -> str:
+        """Return why a server must not be ended; empty if it may."""
+        reason = next(self._list_open(backend), "")
+        if reason or backend.was_never_called or self.settings.rest_anyway:
+            return reason
+        if backend.unasked:
+            return f"it has sent {backend.unasked} unasked, so it may keep state"
+        sign = self.settings.find_state(backend.name)
+        return f"{sign}, so it may keep state" if sign else ""
+
+    def _list_open(self, backend: Backend) -> Iterator[str]:
+        """Yield what goes on between the hosts and a server."""
+        connections = [self.connections[name] for name in backend.connections]
+        requests = backend.requests
+        if backend.state != "ready" or not all(one.handshake.is_ready for one in connections):
+            yield "it is not ready"
+        if self.phase != "serving" or self.has_no_more_input(backend):
+            yield "its host is leaving"
+        is_asked = bool(requests.list_unfinished() or backend.own_requests or backend.queue)
+        if is_asked or backend.lines.is_within_a_line:
+            yield "a request is open"
+        for connection in connections:
+            if any(one.backend == backend.name for one in connection.server_requests.values()):
+                yield "it waits for an answer from the host"
+        for uri in requests.subscriptions:
+            yield f"the host has subscribed to {uri}"
+        for line in requests.listening.values():
+            wanted = protocol.get_member(protocol.look(line), "params", "notifications")
+            if not isinstance(wanted, dict) or not wanted.keys() <= _LIST_CHANGES:
+                yield "the host listens to it"
+        for task in backend.tasks:
+            yield f"its task {task} is not finished"
+
+    # Signs of state in what a server sends
+
+    def note_notification(self, backend: Backend, method: Json) -> None:
+        """Note a notification that a server sends while no request is open."""
+        is_answering = bool(backend.requests.list_unfinished())
+        # A list that changes after a call is state: a new server starts with the old one.
+        is_list = isinstance(method, str) and method.endswith("/list_changed")
+        if backend.was_never_called or (is_answering and not is_list):
+            return
+        if method not in {"notifications/cancelled", "notifications/progress"}:
+            backend.unasked = str(method)
+
+    def note_use(self, backend: Backend, ticket: Ticket, line: bytes) -> None:
+        """Note an answer of a server that may rest."""
+        if ticket.method in CHATTER:
+            return
+        backend.last_active = self.now
+        if ticket.method == "tasks/result":
+            finished = protocol.get_member(protocol.look(ticket.line), "params", "taskId")
+            backend.tasks.discard(str(finished))
+        elif b'"taskId"' in line:
+            self._note_task(backend, protocol.look(line))
+
+    def _note_task(self, backend: Backend, answer: Json) -> None:
+        result = protocol.get_member(answer, "result")
+        told = protocol.get_member(result, "task")
+        task = told if isinstance(told, dict) else result
+        name, state = (protocol.get_member(task, one) for one in ("taskId", "status"))
+        if not isinstance(name, str):
+            return
+        if state in _FINISHED:
+            backend.tasks.discard(name)
+        else:
+            backend.tasks.add(name)

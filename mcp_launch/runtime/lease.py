@@ -1,0 +1,145 @@
+"""The lease of a launch that runs: what it says, and when it is written."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcp_launch.runtime.supervisor import HOST, SERVER
+from mcp_launch.state import leases
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.broker import Broker
+    from mcp_launch.launch.context import Context
+    from mcp_launch.launch.plan import Plan
+    from mcp_launch.protocol.json_text import Json
+    from mcp_launch.runtime.absent import AbsentServers
+    from mcp_launch.runtime.outer_launch import Outer
+    from mcp_launch.runtime.running import Running
+    from mcp_launch.system.guardian import Guardian
+    from mcp_launch.values import Found
+
+
+def _describe_runner(plan: Plan) -> dict[str, object] | None:
+    if plan.runner is None:
+        return None
+    return {
+        "left_out": plan.runner.is_left_out,
+        "program": plan.program,
+        "why": plan.runner.why,
+    }
+
+
+class LeaseWriter:
+    """Writes the lease of a launch."""
+
+    absent: AbsentServers | None = None
+
+    def __init__(self, running: Running, broker: Broker, outer: Outer | None) -> None:
+        record = leases.open_record(running.found.launch.value, running.wanted.command)
+        self._lease = leases.Lease(running.starter.lease, record)
+        self._running = running
+        self._broker = broker
+        self._offset = time.time() - time.monotonic()
+        self._state = ""
+        self._since = 0.0
+        record.update(
+            server=running.wanted.server,
+            wire="direct" if running.wanted.direct else "guarded",
+            boot=running.table.boot_id(),
+            lineage={"verdict": running.line.verdict, "evidence": running.line.evidence},
+            outer=outer.path if outer else None,
+            restarts=0,
+            passed_over=running.wanted.passed_over or None,
+        )
+
+    def note_server(self, started: Guardian) -> None:
+        """Record the processes of a server that has started."""
+        self._running.guardian = started
+        self._lease.record["processes"] = _describe_processes(self._running)
+        self.write()
+
+    def write(self) -> None:
+        """Write the lease with everything known by now."""
+        broker = self._broker
+        backend, connection = broker.backends[SERVER], broker.connections[HOST]
+        self._note_state()
+        # What the server serves or, if it is being replaced, what the next one will.
+        served = backend.next_served or backend.served
+        bound, last = served.bound, broker.last_call
+        self._lease.write(
+            context=describe_facts(served.context, backend.served.plan.cwd),
+            place_note=backend.served.plan.place_note,
+            runner=_describe_runner(backend.served.plan),
+            binding={
+                "state": bound.state,
+                "session": bound.session,
+                "thread": bound.thread,
+                "evidence": bound.evidence,
+            },
+            calls=backend.calls,
+            refusals=broker.refusals,
+            last_call=last and last + self._offset,
+            opened_with=connection.handshake.era,
+            noise=broker.noise,
+            restarts=backend.generation,
+            roots=connection.roots,
+            state=self._state,
+            since=self._since,
+            saved=self._find_saved() or None,
+            starts=backend.starts,
+        )
+
+    def _note_state(self) -> None:
+        """Note whether a server runs, and since when."""
+        backend = self._broker.backends[SERVER]
+        state = "running"
+        if backend.state == "absent":
+            state = "resting" if backend.starts else "not started"
+            self._lease.record["processes"] = _describe_processes(self._running, is_absent=True)
+        elif self._running.guardian is None or not self._running.guardian.server:
+            state = "starting"
+        if state != self._state:
+            self._state, self._since = state, time.time()
+
+    def _find_saved(self) -> int:
+        """Return the memory that a server would use which does not run now."""
+        memories = self._broker.connections[HOST].memories.values()
+        known = max((one.size_of_server for one in memories), default=0)
+        is_saved = self._state in {"resting", "not started"}
+        last = self.absent.size if self.absent is not None else 0
+        return (last or known) if is_saved else 0
+
+    def remove(self) -> None:
+        """Remove the lease."""
+        self._lease.remove()
+
+
+def _describe_processes(running: Running, *, is_absent: bool = False) -> dict[str, object]:
+    guardian = None if is_absent else running.guardian
+    return leases.describe_processes(
+        running.table,
+        launcher=os.getpid(),
+        keeper=guardian.keeper if guardian else None,
+        guardian=guardian.pid if guardian else None,
+        server=guardian.server if guardian else None,
+        host=find_host(running),
+    )
+
+
+def find_host(running: Running) -> int | None:
+    """Return the pid of the host."""
+    process = running.line.process
+    return process.identity.pid if process else None
+
+
+def describe_facts(found: Context, cwd: Found) -> dict[str, Json]:
+    """Return the facts of a launch for its lease."""
+    return leases.describe_facts(
+        host=found.host,
+        session=found.session,
+        thread=found.thread,
+        project_root=found.project_root,
+        cwd=cwd,
+    )

@@ -1,0 +1,288 @@
+"""Handshakes on disk: what a server told a client, so that the next host need not wait for it.
+
+One file for each server and kind of client, in the directory `handshakes`. Its first line is a
+header, each other line is one answer as the server gave it. Files are replaced as a whole, so any
+number of launches may read and write them at once.
+
+The name of a file is made of two digests. The first covers everything that decides which server
+this is and what it sees: the user, the command, the program's files, the environment without what
+belongs to a session, and the directory. The second covers the client. A value of a secret
+variable is part of a digest only; an answer that contains one is not kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from stat import S_ISREG
+
+from mcp_launch import state
+from mcp_launch.protocol import json_text
+from mcp_launch.protocol.memory import Remembered
+from mcp_launch.state.profile_cache import digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp_launch.protocol.json_text import Json
+    from mcp_launch.system.spawn import ServerPlan
+
+# The version of this format, and of what the digests cover; others are ignored.
+_FORMAT = 1
+
+# Larger answers are not kept, nor more files, nor older ones.
+_SIZE_LIMIT = 2 << 20
+_COUNT_LIMIT = 256
+_AGE_LIMIT = 30 * 86_400.0
+
+# After this time, a memory is compared with the server for hosts that ignore changed lists.
+_DUE_AFTER = 86_400.0
+
+# Variables that differ between terminals, logins or sessions, and say nothing about a server.
+_PER_SESSION = {
+    "_",
+    "COLUMNS",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "GPG_TTY",
+    "INVOCATION_ID",
+    "ITERM_SESSION_ID",
+    "JOURNAL_STREAM",
+    "LINES",
+    "MANAGERPID",
+    "OLDPWD",
+    "PWD",
+    "SHLVL",
+    "STY",
+    "TERM_SESSION_ID",
+    "TMUX",
+    "TMUX_PANE",
+    "TRACEPARENT",
+    "TRACESTATE",
+    "WAYLAND_DISPLAY",
+    "WEZTERM_PANE",
+    "WINDOW",
+    "WINDOWID",
+    "WT_SESSION",
+    "XAUTHORITY",
+    "ZELLIJ_PANE_ID",
+}
+_PER_SESSION_PREFIXES = ("KITTY_", "MCP_LAUNCH_", "SSH_", "VSCODE_", "XDG_SESSION", "XDG_SEAT")
+
+# How many directories above a file may hold the `package.json` that names its version.
+_PACKAGE_DEPTH = 5
+
+# Parts of the names of variables that hold secrets. Rather one too many: what is not kept only
+# costs time.
+_SECRET = [
+    "key",
+    "token",
+    "secret",
+    "passw",
+    "credential",
+    "cookie",
+    "dsn",
+    "auth",
+    "bearer",
+    "jwt",
+    "_pat",
+    "_pw",
+    "_pass",
+]
+
+# A shorter value may occur in any text.
+_SECRET_LENGTH = 6
+
+
+def name_server(
+    argv: list[str], program: str, cwd: str, environ: Mapping[str, str], left_out: Iterable[str]
+) -> str:
+    """Return the part of a file's name that tells servers apart.
+
+    `left_out` are the variables that name a session.
+    """
+    unrelated = _PER_SESSION | set(left_out)
+    variables = [
+        f"{name}={value}"
+        for name, value in sorted(environ.items())
+        if name not in unrelated and not name.startswith(_PER_SESSION_PREFIXES)
+    ]
+    facts = [_FORMAT, os.geteuid(), argv, os.path.realpath(cwd), variables]
+    facts.append([_describe_file(file) for file in _list_files(argv, program, cwd)])
+    return digest(json_text.encode(facts).encode())[:32]
+
+
+def _list_files(argv: list[str], program: str, cwd: str) -> list[str]:
+    """Return the files that make up the program, as far as its command shows them."""
+    files = [os.path.realpath(program)]
+    for word in argv[1:]:
+        # `--config=FILE` names a file, too.
+        path = os.path.join(cwd, word.rpartition("=")[2] if word.startswith("-") else word)
+        try:
+            is_file = S_ISREG(os.stat(path).st_mode)
+        except (OSError, ValueError):
+            is_file = False
+        if is_file:
+            files.append(os.path.realpath(path))
+    packages = [package for file in files if (package := _find_package(file))]
+    return files + packages
+
+
+def _find_package(file: str) -> str:
+    """Return the `package.json` that belongs to a script: it changes with the version."""
+    if "/node_modules/" not in file:
+        return ""
+    directory = os.path.dirname(file)
+    for _ in range(_PACKAGE_DEPTH):
+        if os.path.exists(f"{directory}/package.json"):
+            return f"{directory}/package.json"
+        directory = os.path.dirname(directory)
+    return ""
+
+
+def _describe_file(path: str) -> list[object]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return [path]
+    return [path, status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+class Handshakes:
+    """The files of one server."""
+
+    __slots__ = ("_directory", "_secrets", "_server")
+
+    def __init__(self, environ: Mapping[str, str], server: str, secrets: list[bytes]) -> None:
+        self._directory = find_directory(environ)
+        self._server = server
+        self._secrets = secrets  # an answer with one of these is not kept
+
+    def has_any(self) -> bool:
+        """Return whether anything is known of this server."""
+        try:
+            return any(name.startswith(self._server) for name in os.listdir(self._directory))
+        except OSError:
+            return False  # nothing was kept yet
+
+    def _name(self, client: str) -> str:
+        return f"{self._directory}/{self._server}-{digest(client.encode())[:16]}.jsonl"
+
+    def read(self, client: str, now: float) -> Remembered | None:
+        """Return what is known for a kind of client; `now` is the time by the caller's clock."""
+        path = self._name(client)
+        content = state.read(path)
+        if content is None:
+            return None
+        first, *lines = content.split(b"\n")[:-1] or [b""]
+        header = _parse_header(first)
+        written, questions = header.get("written"), header.get("answers")
+        is_known = header.get("format") == _FORMAT and header.get("client") == client
+        if not is_known or not isinstance(written, (int, float)):
+            return None
+        if not isinstance(questions, list) or len(questions) != len(lines):
+            return None  # another program has changed it
+        answers: dict[tuple[str, bytes], bytes] = {}
+        for question, line in zip(questions, lines, strict=True):
+            if isinstance(question, list) and all(isinstance(one, str) for one in question):
+                method, cursor = question
+                answers[str(method), str(cursor).encode()] = line
+        age = time.time() - written
+        if not 0 <= age < _AGE_LIMIT:
+            return None
+        memory = Remembered(client, now - age, answers)
+        size = header.get("memory")
+        memory.size_of_server = size if isinstance(size, int) else 0
+        memory.is_due = _is_old(path)
+        return memory
+
+    def claim_check(self, client: str) -> None:
+        """Note that this memory is being compared with its server, so that only one launch does."""
+        try:
+            os.utime(self._name(client))
+        except OSError:
+            pass  # it was removed, or is not ours to change
+
+    def write(self, memory: Remembered) -> None:
+        """Keep a memory, unless it is too large or contains a secret."""
+        questions = [[method, cursor.decode()] for method, cursor in memory.answers]
+        header: dict[str, object] = {
+            "format": _FORMAT,
+            "client": memory.client,
+            "written": time.time(),
+            "memory": memory.size_of_server,
+            "answers": questions,
+        }
+        lines = [json_text.encode(header).encode(), *memory.answers.values()]
+        content = b"\n".join(lines) + b"\n"
+        if len(content) > _SIZE_LIMIT:
+            state.note("the handshake is not kept: it is too large")
+        elif any(secret in content for secret in self._secrets):
+            state.note("the handshake is not kept: it contains the value of a secret variable")
+        else:
+            try:
+                state.make_private(self._directory)
+                state.write_whole(self._name(memory.client), content)
+            except OSError as error:
+                state.note(f"the handshake is not kept: {error.strerror}")
+
+    def forget(self, client: str) -> None:
+        """Remove what is known for a kind of client."""
+        state.remove(self._name(client))
+
+
+def _parse_header(line: bytes) -> dict[str, Json]:
+    try:
+        header = json_text.parse(line)
+    except (ValueError, RecursionError):
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def open_for(plan: ServerPlan, left_out: list[str], environ: Mapping[str, str]) -> Handshakes:
+    """Return the files of the server that a plan starts."""
+    server = name_server(plan.argv, plan.program, plan.cwd.value, plan.environ, left_out)
+    return Handshakes(environ, server, list_secrets(plan.environ))
+
+
+def find_directory(environ: Mapping[str, str]) -> str:
+    """Return the directory of all handshakes."""
+    return f"{state.find_directory(environ)}/handshakes"
+
+
+def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
+    """Return the values of variables that hold secrets, by their names."""
+    return [
+        json_text.encode(value)[1:-1].encode()
+        for name, value in environ.items()
+        if len(value) >= _SECRET_LENGTH
+        and not value.startswith("/")
+        and any(part in name.lower() for part in _SECRET)
+    ]
+
+
+def prune(environ: Mapping[str, str]) -> None:
+    """Remove the oldest files, if there are too many or they are too old."""
+    directory = find_directory(environ)
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    paths = [f"{directory}/{name}" for name in names]
+    aged = sorted(((_read_age(path), path) for path in paths), reverse=True)
+    excess = len(aged) - _COUNT_LIMIT
+    for number, (age, path) in enumerate(aged):
+        if number < excess or age > _AGE_LIMIT:
+            state.remove(path)
+
+
+def _is_old(path: str) -> bool:
+    return _read_age(path) > _DUE_AFTER
+
+
+def _read_age(path: str) -> float:
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except OSError:
+        return 0.0
