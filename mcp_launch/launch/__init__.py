@@ -91,6 +91,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     is_deferred = _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
     wake, _ = kernel.listen(kernel.ENDING)
     if not is_deferred:
+        _note_runner(decided)
         pipes = None if wanted.direct else Pipes()
         guardian = starter.begin(decided, pipes)
         # First the exec, then the imports: they would compete for the processors with the three
@@ -108,7 +109,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         decided=decided,
         guardian=guardian,
         starter=starter,
-        decide=lambda changed: _plan(wanted, changed),
+        decide=lambda changed: _plan_to_start(wanted, changed),
         report=_report,
     )
     return runtime.carry(running, pipes, wake)
@@ -194,11 +195,22 @@ def _plan(wanted: Profile, found: Context) -> Plan:
     decided.program = plan.find_program(
         decided.argv[0], decided.environ.get("PATH"), decided.cwd.value
     )
-    if plan.leave_out_runner(decided, wanted, state.find_directory(os.environ)):
+    plan.leave_out_runner(decided, wanted, state.find_directory(os.environ))
+    return decided
+
+
+def _plan_to_start(wanted: Profile, found: Context) -> Plan:
+    decided = _plan(wanted, found)
+    _note_runner(decided)
+    return decided
+
+
+def _note_runner(decided: Plan) -> None:
+    """Note that a runner is about to look for updates."""
+    if decided.runner is not None:
         from mcp_launch.launch import runners
 
         runners.note_check(decided.runner)
-    return decided
 
 
 def read_dotenv(wanted: Profile, found: Context) -> Dotenv:

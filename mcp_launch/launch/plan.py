@@ -316,13 +316,10 @@ def find_program(name: str, path: str | None, cwd: str) -> str:
     raise program_help.explain(name, directories, files)
 
 
-def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> bool:
-    """Start the program that the command's runner would start, if that is certain.
-
-    Return whether the command is a runner, left out or not.
-    """
+def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> None:
+    """Start the program that the command's runner would start, if that is certain."""
     if profile.runner == "keep" or os.path.basename(plan.argv[0]) not in _RUNNERS:
-        return False
+        return
     import time
 
     from mcp_launch.launch import runners
@@ -342,4 +339,3 @@ def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> bool
         name = os.path.basename(profile.command[0])
         for variable, text in plan.runner.variables.items():
             _set(plan, variable, Found(text, f"as {name} sets it"))
-    return plan.runner is not None

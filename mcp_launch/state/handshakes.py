@@ -108,7 +108,9 @@ def name_server(
         for name, value in sorted(environ.items())
         if name not in unrelated and not name.startswith(_PER_SESSION_PREFIXES)
     ]
-    facts = [_FORMAT, os.geteuid(), argv, os.path.realpath(cwd), variables]
+    # The directory is empty if it was deleted.
+    place = os.path.realpath(cwd) if cwd else ""
+    facts = [_FORMAT, os.geteuid(), argv, place, variables]
     facts.append([_describe_file(file) for file in _list_files(argv, program, cwd)])
     return digest(json_text.encode(facts).encode())[:32]
 
@@ -120,7 +122,7 @@ def _list_files(argv: list[str], program: str, cwd: str) -> list[str]:
         # `--config=FILE` names a file, too.
         path = os.path.join(cwd, word.rpartition("=")[2] if word.startswith("-") else word)
         try:
-            is_file = S_ISREG(os.stat(path).st_mode)
+            is_file = os.path.isabs(path) and S_ISREG(os.stat(path).st_mode)
         except (OSError, ValueError):
             is_file = False
         if is_file:
