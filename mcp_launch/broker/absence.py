@@ -296,7 +296,7 @@ class Absence(ServerMessages):
         self._start(backend, served)
 
     def _start(self, backend: Backend, served: Served) -> None:
-        backend.generation += bool(backend.starts)
+        backend.generation += backend.has_run
         backend.is_successor = self._first(backend).handshake.is_over
         backend.is_waking = backend.is_successor
         backend.is_resting = False

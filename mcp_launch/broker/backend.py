@@ -35,7 +35,7 @@ from mcp_launch.broker.commands import (
 )
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS, Comparison, find_page
-from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests
+from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests, rename_cancelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class Backend:
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
         self.calls = 0
-        self.starts = 0  # how many servers were started
+        self.starts = 0  # how often a server was started
+        self.has_run = False
         self.is_successor = False  # the host was answered without it: by another, or from memory
         self.is_waking = False  # a request waits for it, or its host was answered from memory
         self.is_late = False  # the host was answered before it
@@ -160,13 +161,18 @@ class Backend:
     def start(self, served: Served) -> None:
         """Have a server started for this context and session."""
         self.served = served
-        self.state = "starting"
+        self.note_begin()
         self._out.append(StartServer(self.name, served.plan))
+
+    def note_begin(self) -> None:
+        """Note that a server is being started."""
+        self.state = "starting"
+        self.starts += 1
 
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
         """Note that the server runs; one that the host was answered without gets its greeting."""
         self._keys.clear()
-        self.starts += 1
+        self.has_run = True
         self.tasks.clear()
         self.unasked = ""
         self.exit_code = None
@@ -391,8 +397,3 @@ class Backend:
             host == connection and protocol.read_key(line) == key for host, line in self.queue
         )
         return is_waiting or bool(self.requests.find(connection, key))
-
-
-def rename_cancelled(line: bytes, key: bytes, known: bytes) -> bytes:
-    """Return a cancellation with the id that the server knows."""
-    return line if known == key else json_edit.replace(line, known, "params", "requestId")

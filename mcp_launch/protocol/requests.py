@@ -235,6 +235,11 @@ _REMEMBERED = {
 }
 
 
+def rename_cancelled(line: bytes, key: bytes, known: bytes) -> bytes:
+    """Return a cancellation with the id that the server knows."""
+    return line if known == key else json_edit.replace(line, known, "params", "requestId")
+
+
 class CallPattern:
     """The beginning of a call, up to the last member of its `_meta` that names its caller.
 

@@ -90,7 +90,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         backend = broker.open_backend(SERVER, served)
         if pipes is not None and running.guardian is not None:
             pipes.close_servers()
-            backend.state = "starting"
+            backend.note_begin()
             supervisor.attach(SERVER, running.guardian, pipes, running.decided)
         else:
             state.note("no server is started before it is needed")

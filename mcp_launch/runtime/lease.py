@@ -96,7 +96,7 @@ class LeaseWriter:
         backend = self._broker.backends[SERVER]
         state = "running"
         if backend.state == "absent":
-            state = "resting" if backend.starts else "not started"
+            state = "resting" if backend.has_run else "not started"
             self._lease.record["processes"] = _describe_processes(self._running, is_absent=True)
         elif self._running.guardian is None or not self._running.guardian.server:
             state = "starting"

@@ -198,6 +198,8 @@ class LaunchRunner:
             "stdin": subprocess.PIPE,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
+            # pytest changes this one between a fixture and its test: to us, another environment.
+            "env": {name: os.environ[name] for name in os.environ if name != "PYTEST_CURRENT_TEST"},
         }
         settings.update(options)
         process = subprocess.Popen(command, **settings)
