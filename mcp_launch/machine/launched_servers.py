@@ -103,6 +103,7 @@ def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
         since=_moment(record.get("since")),
         saved=_number(record.get("saved")) or None,
         starts=_number(record.get("starts")) if "starts" in record else None,
+        wire=_text(record.get("wire")),
     )
 
 

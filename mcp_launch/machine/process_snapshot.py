@@ -56,6 +56,7 @@ class LeasedLaunch(NamedTuple):
     since: float | None = None  # when that began, since 1970
     saved: int | None = None  # the bytes of memory that the server had when it was last measured
     starts: int | None = None  # how many servers it has started
+    wire: str = ""  # "direct": no byte passes through us, so calls are not counted
 
 
 @dataclass(frozen=True)
