@@ -277,7 +277,11 @@ def _env(
     host: _Hosts = None,
     explain: Annotated[
         str,
-        typer.Option("--explain", metavar="NAME", help="Show where this variable comes from."),
+        typer.Option(
+            "--explain",
+            metavar="NAME",
+            help="Show where this variable, or option of `run` (--cwd), comes from.",
+        ),
     ] = "",
     as_json: _Json = False,
 ) -> None:
