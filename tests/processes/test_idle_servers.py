@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from command_line import run_command
 from fake_hosts import FakeHosts, limit_to_subtree, write_lease
 from git_repository import track
 from launches import python
@@ -56,12 +59,18 @@ def real(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     return machine
 
 
-def configure(machine: FakeMachine, *names: str, path: str = "~/.claude.json") -> Path:
+def configure(
+    machine: FakeMachine,
+    *names: str,
+    path: str = "~/.claude.json",
+    launcher: str = "/opt/mcp-launch",
+    options: tuple[str, ...] = (),
+) -> Path:
     """Write wrapped entries into a file of Claude Code."""
     entries = {
         name: {
-            "command": "/opt/mcp-launch",
-            "args": ["run", "--server", name, "--", "npx", f"{name}-server"],
+            "command": launcher,
+            "args": ["run", "--server", name, *options, "--", "npx", f"{name}-server"],
         }
         for name in names
     }
@@ -241,3 +250,63 @@ def test_only_the_hosts_that_were_asked_about_count(
 
     assert check(real, "codex") == []
     assert check(real, "claude") != []
+
+
+@pytest.mark.parametrize(
+    ("calls", "options", "is_found"),
+    [
+        (0, ("--start", "called"), False),
+        (0, ("--rest", "10m"), False),
+        (0, ("--start", "now", "--rest", "off"), True),
+        (3, ("--start", "called"), True),
+        (3, ("--rest", "1h"), False),
+    ],
+)
+def test_a_server_that_has_the_remedy_is_not_mentioned(
+    calls: int,
+    options: tuple[str, ...],
+    is_found: bool,
+    fake_hosts: FakeHosts,
+    real: FakeMachine,
+) -> None:
+    """It was started before that, or something keeps it awake."""
+    configure(real, "docs", options=options)
+    note(real, start(fake_hosts), calls=calls)
+
+    assert bool(check(real)) == is_found
+
+
+@pytest.mark.parametrize("table", ["[servers.other]", "[defaults]"])
+def test_a_remedy_in_the_users_profiles_counts_for_entries_elsewhere(
+    table: str, fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
+    note(real, start(fake_hosts), "other")
+    assert check(real) != []
+
+    config = real.write("~/.config/mcp-launch/config.toml", f'{table}\nstart = "called"\n')
+    config.chmod(0o600)
+
+    assert check(real) == []
+
+
+@pytest.mark.parametrize("calls", [0, 3], ids=["never called", "called"])
+def test_the_command_does_what_it_says(
+    calls: int, fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = real.write("~/.local/bin/mcp-launch", "#!/bin/sh\n")
+    launcher.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{launcher.parent}:{os.environ['PATH']}")
+    configure(real, "docs", launcher=str(launcher))
+    note(real, start(fake_hosts), calls=calls)
+    (finding,) = check(real)
+    command = finding.fix.partition(": ")[2].partition(" (")[0]
+    program, wrap, *words = shlex.split(command)
+
+    done = run_command(wrap, "--yes", *words, cwd=real.project)
+
+    assert (program, done.returncode) == ("mcp-launch", 0), done.stderr
+    added = ["--rest", "10m"] if calls else ["--start", "called"]
+    text = (real.home / ".claude.json").read_text(encoding="utf-8")
+    args = json.loads(text)["mcpServers"]["docs"]["args"]
+    assert args == ["run", "--server", "docs", *added, "--", "npx", "docs-server"]
+    assert check(real) == []

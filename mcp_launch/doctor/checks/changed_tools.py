@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import printable
+from mcp_launch.machine.preview import predict
 from mcp_launch.machine.subject import Subject
 from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
@@ -27,7 +28,7 @@ def check(survey: Survey) -> Iterator[Finding]:
     for host in survey.hosts:
         unnoticed = host.explain_unnoticed_tools(survey)
         items = [item for item in survey.servers if item.host is host and item.is_wrapped]
-        late = [item for item in items if _is_late(item, waiting)]
+        late = [item for item in items if _is_late(survey, item, waiting)]
         if unnoticed is None or not late:
             continue
         why, fix = unnoticed
@@ -41,11 +42,12 @@ def check(survey: Survey) -> Iterator[Finding]:
         )
 
 
-def _is_late(item: Item, waiting: set[tuple[str, str]]) -> bool:
+def _is_late(survey: Survey, item: Item, waiting: set[tuple[str, str]]) -> bool:
     """Return whether an entry's server is started with the first call: always, or right now."""
     if (item.host.name, item.name) in waiting:
         return True
-    return item.options.get("--start") == ["called"]
+    profile = predict(survey, item).profile
+    return profile is not None and profile.start == "called"
 
 
 def _list_waiting(survey: Survey) -> Iterator[tuple[str, str]]:

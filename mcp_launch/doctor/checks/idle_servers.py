@@ -7,16 +7,18 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.errors import printable
+from mcp_launch.errors import LaunchError, printable
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile
 from mcp_launch.machine import units
+from mcp_launch.machine.preview import predict
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.wrap_hint import FOR_EVERYONE, SHARED, find_reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_launch.launch.profile import Profile
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.survey import Item, Survey
 
@@ -81,7 +83,7 @@ def _list_idle(survey: Survey) -> Iterator[_Idle]:
             continue
         for server in host.servers:
             item = _find_entry(survey, host.name, server)
-            if _is_idle(server) and not _is_remedied(server, item):
+            if _is_idle(server) and not _is_remedied(survey, server, item):
                 yield _Idle(server, item, _measure(server))
 
 
@@ -106,15 +108,24 @@ def _find_entry(survey: Survey, host: str, server: Server) -> Item | None:
     return None
 
 
-def _is_remedied(server: Server, item: Item | None) -> bool:
-    """Return whether a server runs although its entry has the remedy already.
+def _is_remedied(survey: Survey, server: Server, item: Item | None) -> bool:
+    """Return whether a server runs although it has the remedy already.
 
-    It was started before, or something holds it: it has state of its own.
+    It was started before that, or something keeps it awake.
     """
-    options = item.options if item else {}
-    if options.get("--rest", ["off"])[-1] != "off":
-        return True
-    return options.get("--start") == ["called"] and not _was_called(server)
+    wanted = predict(survey, item).profile if item else _load_profile(survey, server.name)
+    if wanted is None:
+        return False
+    return bool(wanted.rest) or (wanted.start == "called" and not _was_called(server))
+
+
+def _load_profile(survey: Survey, name: str) -> Profile | None:
+    """Return what the user's own file says of a server whose entry is elsewhere."""
+    try:
+        words = [f"--server={name}", "--", "its command"]
+        return profile.load(words, survey.environ, is_launch=False)
+    except LaunchError:
+        return None  # it is invalid, which other checks report
 
 
 def _measure(server: Server) -> int:

@@ -76,6 +76,8 @@ def test_the_layers_are_shown_in_the_order_of_precedence(own_home: Path) -> None
         ("--cwd", "session"),
         ("--pass-env", "all"),
         ("--restart", "on"),
+        ("--start", "known"),
+        ("--rest", "off"),
         ("--on-change", "depends on the host"),
     ],
 )

@@ -90,6 +90,26 @@ def test_an_entry_in_a_project_is_noted_too(machine: FakeMachine) -> None:
     assert list_codes(look(machine)) == ["ML123"]
 
 
+@pytest.mark.parametrize(
+    ("option", "profile", "codes"),
+    [
+        ('"--start", "called", ', "", ["ML123"]),
+        ("", '[servers.docs]\nstart = "called"\n', ["ML123"]),
+        ("", '[defaults]\nstart = "called"\n', ["ML123"]),
+        ('"--start", "now", ', '[defaults]\nstart = "called"\n', []),
+        ("", '[servers.other]\nstart = "called"\n', []),
+    ],
+    ids=["by option", "by profile", "by default", "overridden", "another server"],
+)
+def test_a_server_that_is_always_started_by_a_call_is_noted(
+    option: str, profile: str, codes: list[str], machine: FakeMachine
+) -> None:
+    machine.write(CODEX, ENTRY.replace('"--", ', f'{option}"--", '))
+    machine.write("~/.config/mcp-launch/config.toml", profile).chmod(0o600)
+
+    assert list_codes(look(machine)) == codes
+
+
 @pytest.mark.parametrize("state", ["running", "starting", "resting"])
 def test_nobody_sees_it_whose_servers_start_at_once(state: str, machine: FakeMachine) -> None:
     machine.write(CODEX, ENTRY)
