@@ -98,13 +98,21 @@ def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
         place_note=_text(record.get("place_note")),
         outer=os.path.basename(_text(record.get("outer"))).removesuffix(".json"),
         runner=runner if isinstance(runner, dict) else None,
-        # An earlier version's lease has no state: its servers always ran.
-        server_state=_text(record.get("state")) or "running",
+        server_state=_read_state(record),
         since=_moment(record.get("since")),
         saved=_number(record.get("saved")) or None,
         starts=_number(record.get("starts")) if "starts" in record else None,
         wire=_text(record.get("wire")),
     )
+
+
+def _read_state(record: dict[str, Json]) -> str:
+    """Return whether a launch has a server, in the words of its lease."""
+    state = _text(record.get("state"))
+    if not state:
+        return "running"  # the lease is an earlier version's, whose servers always ran
+    is_recorded = get_member(record, "processes", "server") is not None
+    return state if is_recorded or state != "running" else "starting"
 
 
 def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:

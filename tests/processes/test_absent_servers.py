@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from fake_hosts import STAYS, FakeHosts, forget_seconds, limit_to_subtree, take, write_lease
-from launches import LIMIT, wait_until_gone
+from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
 from rich.console import Console
 
 from mcp_launch.commands import ps, reap
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_hosts import FakeHost
+    from launches import Launch, LaunchRunner
 
 
 @pytest.fixture
@@ -133,10 +136,11 @@ def test_a_server_of_which_nothing_is_recorded_runs(fake_hosts: FakeHosts, state
     assert described["launch"]["starts"] is None
 
 
+@pytest.mark.parametrize("told", ["starting", "running"], ids=["said so", "not recorded yet"])
 def test_a_server_that_is_being_started_counts_as_running(
-    fake_hosts: FakeHosts, state: Path
+    told: str, fake_hosts: FakeHosts, state: Path
 ) -> None:
-    start(fake_hosts, state, state="starting", saved=80_000_000)
+    start(fake_hosts, state, state=told, saved=80_000_000)
 
     host, _, server = show(state)
 
@@ -207,3 +211,82 @@ def test_a_launch_without_a_server_that_was_killed_is_not_listed(
         time.sleep(0.005)
 
     assert show(state) == ["No MCP servers are running."]
+
+
+# Real launches
+
+
+def launch(runner: LaunchRunner, *options: str) -> Launch:
+    """Start a launch below Claude Code, and do what it does first."""
+    words = ["--server", "docs", *options, "--", *SCRIPTED_SERVER]
+    host = runner.launch_below_host("claude", command=[*RUN, *words])
+    host.initialize()
+    assert host.ask("tools/list")["tools"] == [{"name": "look"}]
+    return host
+
+
+def wait_for_state(state: Path, wanted: str, starts: int) -> None:
+    """Wait until a launch has recorded everything about a state; some of it comes later."""
+
+    def is_right(lease: dict[str, Any]) -> bool:
+        is_known = wanted == "running" or lease.get("saved") is not None
+        return (lease.get("state"), lease.get("starts")) == (wanted, starts) and is_known
+
+    wait_for_lease(state, is_right)
+
+
+def find_only_server(state: Path) -> dict[str, Any]:
+    (host,) = ps.describe(take(state))["hosts"]
+    ((server,),) = (session["servers"] for session in host["sessions"])
+    assert isinstance(server, dict)
+    return server
+
+
+def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
+    runner: LaunchRunner, state: Path
+) -> None:
+    first = launch(runner, "--rest", "1s")
+    wait_for_state(state, "resting", 1)  # by then it is remembered, and was measured
+    assert first.finish()[0] == 0
+
+    host = launch(runner, "--start", "called")
+    wait_for_state(state, "not started", 0)
+
+    line, _, server = show(state)
+    assert re.search(r"  1 server, 1 not running, saves \d+(\.\d)? MB  ", line)
+    assert f"  pid {host.child}  not started  " in server
+    assert re.search(r" PSS  saves \d+(\.\d)? MB  0 calls  ", server)
+    described = find_only_server(state)
+    assert described["pids"] == [host.child]
+    assert described["launch"]["starts"] == 0
+
+    pid = host.call("look")["pid"]
+    wait_for_state(state, "running", 1)
+
+    line, _, server = show(state)
+    assert "  1 server  " in line
+    assert f"  pid {pid}  up " in server
+    shown = run_command("logs", "docs").stdout
+    assert len(re.findall(r"no server is started before it is needed", shown)) == 1
+    assert len(re.findall(r"a server is started for .* tools/call", shown)) == 1
+
+
+def test_a_real_launch_is_shown_as_resting(runner: LaunchRunner, state: Path) -> None:
+    host = launch(runner, "--rest", "1s")
+    pid = host.call("look")["pid"]
+    wait_for_state(state, "resting", 1)
+
+    line, _, server = show(state)
+
+    assert "  1 server, 1 not running, saves " in line
+    assert f"  pid {host.child}  resting 0s  " in server
+    assert "  1 call  " in server
+    assert linux.look(pid) is None
+    assert find_only_server(state)["pids"] == [host.child]
+    assert end_orphans() == 0
+    again = host.call("look")["pid"]
+    wait_for_state(state, "running", 2)
+    assert again != pid
+    assert find_only_server(state)["pid"] == again
+    shown = run_command("logs", "docs").stdout
+    assert len(re.findall(r"the server is ended: nobody calls it", shown)) == 1
