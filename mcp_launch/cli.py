@@ -239,7 +239,7 @@ def _ps(
         bool, typer.Option("--watch", "-w", help="Refresh every second; q quits.")
     ] = False,
 ) -> None:
-    """Show the running servers, with the host and session of each."""
+    """Show the servers, running or not, with the host and session of each."""
     from mcp_launch.commands import ps
 
     raise typer.Exit(ps.run(os.environ, is_json=as_json, is_watching=watch))
@@ -280,7 +280,7 @@ def _env(
         typer.Option(
             "--explain",
             metavar="NAME",
-            help="Show where this variable, or option of `run` (--cwd), comes from.",
+            help="Show where this variable, or option of `run` (--start), comes from.",
         ),
     ] = "",
     as_json: _Json = False,

@@ -210,11 +210,11 @@ def _announce(console: Console, directory: str, *, is_clean: bool) -> bool:
     if not os.path.isdir(directory):
         return False
     if is_clean:
-        plan = f"{directory} will be removed (logs, leases, trust, copies of files)."
+        plan = f"{directory} will be removed (logs, leases, handshakes, trust, copies of files)."
     else:
         plan = (
-            f"Logs, leases and trust in {directory} will be removed unless a launch needs them; "
-            "copies of files stay until every file is unwrapped."
+            f"Logs, leases, handshakes and trust in {directory} will be removed unless a launch "
+            "needs them; copies of files stay until every file is unwrapped."
         )
     console.print(Text(plan))
     return True

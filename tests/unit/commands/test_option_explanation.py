@@ -100,3 +100,15 @@ def test_every_option_with_one_value_can_be_explained() -> None:
     single = set(options.TAKE_A_VALUE) - set(options.MAY_REPEAT) - {"--server"}
 
     assert set(filter(option_explanation.is_explained, options.TAKE_A_VALUE)) == single
+
+
+def test_when_a_server_is_started_and_rests_is_shown_with_the_origin(own_home: Path) -> None:
+    path = write(own_home / USER_FILE, '[servers.docs]\nrest = "10m"\n')
+    words = ("--server", "docs", "--start", "called", "npx")
+
+    frame = json.loads(run_command("env", "--json", "--", *words).stdout)["frame"]
+
+    assert frame["start"] == {"value": "called", "origin": "the option --start"}
+    assert frame["rest"] == {"value": "10m", "origin": str(path)}
+    shown = run_command("env", "--", *words).stdout.splitlines()
+    assert ["rest", "10m", str(path)] in [line.split() for line in shown]
