@@ -239,7 +239,7 @@ def _ps(
         bool, typer.Option("--watch", "-w", help="Refresh every second; q quits.")
     ] = False,
 ) -> None:
-    """Show the running servers, with the host and session of each."""
+    """Show the servers, running or not, with the host and session of each."""
     from mcp_launch.commands import ps
 
     raise typer.Exit(ps.run(os.environ, is_json=as_json, is_watching=watch))
@@ -277,7 +277,11 @@ def _env(
     host: _Hosts = None,
     explain: Annotated[
         str,
-        typer.Option("--explain", metavar="NAME", help="Show where this variable comes from."),
+        typer.Option(
+            "--explain",
+            metavar="NAME",
+            help="Show where this variable, or option of `run` (--start), comes from.",
+        ),
     ] = "",
     as_json: _Json = False,
 ) -> None:

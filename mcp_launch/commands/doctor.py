@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _HEALTHY, _PROBLEMS, _INCOMPLETE = 0, 1, 2
 
 # Findings that are information, not problems.
-_HARMLESS = {"ML017"}
+_HARMLESS = {"ML017", "ML123", "ML409"}
 
 
 class DoctorRequest(NamedTuple):

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mcp_launch import launch
-from mcp_launch.commands import env_explanation, env_report
+from mcp_launch.commands import env_explanation, env_report, option_explanation
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable
 from mcp_launch.machine import preview_inputs
@@ -67,7 +67,9 @@ def run(
     report = env_report.describe(preview)
     is_there = True
     if request.explained:
-        explained = env_explanation.explain(preview, request.explained)
+        is_option = option_explanation.is_explained(request.explained)
+        explains = option_explanation if is_option else env_explanation
+        explained = explains.explain(preview, request.explained)
         report["explained"] = env_report.describe_explanation(preview, request.explained, explained)
         is_there = explained.used is not None
     report = env_report.make_scrubber(preview).clean_all(report)

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import masking
-from mcp_launch.commands import env_explanation
+from mcp_launch.commands import env_explanation, option_explanation
 from mcp_launch.machine.preview_inputs import NO_COMMAND
 from mcp_launch.values import Found, Missing
 
@@ -170,6 +170,8 @@ def _frame(preview: Preview) -> dict[str, Found | Missing]:
         "project_root": found.project_root,
         "cwd": Missing([refused.problem]) if refused else decided.cwd,
         "binding": Found(found.identity.state, found.identity.evidence),
+        "start": option_explanation.find(preview, "--start"),
+        "rest": option_explanation.find(preview, "--rest"),
     }
     if preview.wanted.command[0] != NO_COMMAND:
         command = shlex.join(masking.mask(preview.wanted.command))

@@ -1,4 +1,4 @@
-"""`mcp-launch ps`: the running servers, with the host, session and memory of each."""
+"""`mcp-launch ps`: the servers with the host, session and memory of each, running or not."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable
 from mcp_launch.machine import units
 from mcp_launch.machine.survey import open_survey
+from mcp_launch.state.leases import RESTING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,10 +81,9 @@ def _draw(census: Census) -> Group:
 
 def _draw_host(host: HostProcess) -> Tree:
     label = Text(printable(host.title), "bold")
-    count = len(host.servers)
     facts = [f"pid {host.pid}"] if host.pid else []
     facts += [f"up {units.tell_age(host.age)}"] if host.age is not None else []
-    facts += [f"{count} server{'s' if count > 1 else ''}", str(host.memory)]
+    facts += [_sum_up(host), str(host.memory)]
     label.append(f"  {'  '.join(facts)}", "not bold")
     tree = Tree(label, guide_style="dim")
     for session in host.sessions:
@@ -91,6 +91,14 @@ def _draw_host(host: HostProcess) -> Tree:
         for server in session.servers:
             branch.add(_draw_server(server))
     return tree
+
+
+def _sum_up(host: HostProcess) -> str:
+    """Return how many servers a host has, and what is saved by those that do not run."""
+    words = [_count(len(host.servers), "server")]
+    words += [f"{len(host.absent)} not running"] if host.absent else []
+    words += [f"saves {units.tell_size(host.saved)}"] if host.saved else []
+    return ", ".join(words)
 
 
 def _label_session(session: Session) -> Text:
@@ -105,17 +113,23 @@ def _label_session(session: Session) -> Text:
 
 def _draw_server(server: Server) -> Text:
     """Return one line: name, project, age, memory, session and how it is known."""
-    facts = [
-        server.project,
-        f"pid {server.pid}",
-        f"up {units.tell_age(server.age)}",
-        str(server.memory),
-    ]
+    facts = [server.project, f"pid {server.pid}", _tell_state(server), str(server.memory)]
+    facts += [f"saves {units.tell_size(server.saved)}"] if server.saved else []
     facts += _describe_launch(server) or [_describe_starter(server)]
     facts += [server.why_ownerless or server.doubt]
     label = Text(printable(server.name), "bold" if server.launch else "dim bold")
     label.append(printable("  " + "  ".join(filter(None, facts))), "not bold")
     return label
+
+
+def _tell_state(server: Server) -> str:
+    """Return how long a server has run, or why there is none."""
+    launch = server.launch
+    if launch is None or launch.server_state == "running":
+        return f"up {units.tell_age(server.age)}"
+    if launch.server_state == RESTING and launch.since is not None:
+        return f"{RESTING} {units.tell_age(time.time() - launch.since)}"
+    return launch.server_state
 
 
 def _describe_starter(server: Server) -> str:
@@ -162,6 +176,8 @@ def describe(census: Census) -> dict[str, Any]:
                 "pid": host.pid,
                 "age": host.age,
                 "memory": _describe_memory(host),
+                "not_running": len(host.absent),
+                "saved": host.saved,
                 "sessions": [
                     {
                         "session": session.session or None,

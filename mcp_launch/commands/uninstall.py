@@ -63,6 +63,7 @@ _PLACES = (
     _Place("leases", re.compile(rf"{_LAUNCH}\.json|\.{_LAUNCH}\.json\.\d+")),
     _Place("logs", re.compile(rf"{_LAUNCH}\.log(\.1)?")),
     _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.json|tmp[a-z0-9_]{8}")),
+    _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
     _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
 )
@@ -209,11 +210,11 @@ def _announce(console: Console, directory: str, *, is_clean: bool) -> bool:
     if not os.path.isdir(directory):
         return False
     if is_clean:
-        plan = f"{directory} will be removed (logs, leases, trust, copies of files)."
+        plan = f"{directory} will be removed (logs, leases, handshakes, trust, copies of files)."
     else:
         plan = (
-            f"Logs, leases and trust in {directory} will be removed unless a launch needs them; "
-            "copies of files stay until every file is unwrapped."
+            f"Logs, leases, handshakes and trust in {directory} will be removed unless a launch "
+            "needs them; copies of files stay until every file is unwrapped."
         )
     console.print(Text(plan))
     return True

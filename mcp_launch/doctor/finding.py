@@ -58,6 +58,7 @@ CHECKS: dict[str, Check] = {
     "ML120": Check("error", "Codex refuses a key of the entry"),
     "ML121": Check("error", "the launcher refuses the entry"),
     "ML122": Check("error", "Claude Code skips the entry"),
+    "ML123": Check("note", "the host does not notice that a server's tools have changed"),
     # What a server gets when its host starts it.
     "ML201": Check("error", "the command is not found"),
     "ML202": Check("note", "the command depends on a version manager"),
@@ -86,6 +87,7 @@ CHECKS: dict[str, Check] = {
     "ML406": Check("warning", "sessions share a server through a pool"),
     "ML407": Check("note", "a lease is stale"),
     "ML408": Check("note", "a server runs in a home or in /"),
+    "ML409": Check("note", "servers that nobody calls take much memory"),
 }
 
 

@@ -27,7 +27,7 @@ _PARTS = ("launcher", "keeper", "guardian", "server")
 def find_all(
     population: Population, directory: str, configured: list[Configured]
 ) -> Iterator[tuple[int, str, Server]]:
-    """Yield every running server, with its host's pid and name."""
+    """Yield the server of every living launch, running or not, with its host's pid and name."""
     for record in leases.read_all(directory).values():
         if leases.is_stale(population.table, record):
             continue
@@ -60,7 +60,7 @@ def _describe(
 ) -> Server:
     table, launch = population.table, _read_launch(record)
     pids = {part: root.pid for part, root in roots.items()}
-    # During a replacement only the launcher runs; after its death perhaps only the guardian.
+    # Without a server only the launcher runs; after its death perhaps only the guardian.
     pid = pids.get("server") or next(iter(pids.values()))
     launcher = pids.get("launcher", 0)
     ends = population.look_at_ends(launcher or pid)
@@ -84,21 +84,35 @@ def _describe(
 
 
 def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
-    last_call, runner = record.get("last_call"), record.get("runner")
+    runner = record.get("runner")
     return LeasedLaunch(
         id=_text(record.get("launch")),
         server=_number(get_member(record, "processes", "server", "pid")),
         state=_text(get_member(record, "binding", "state")),
         evidence=_text(get_member(record, "binding", "evidence")),
         calls=_number(record.get("calls")),
-        last_call=float(last_call) if isinstance(last_call, (int, float)) else None,
+        last_call=_moment(record.get("last_call")),
         restarts=_number(record.get("restarts")),
         refusals=_number(record.get("refusals")),
         noise=_number(record.get("noise")),
         place_note=_text(record.get("place_note")),
         outer=os.path.basename(_text(record.get("outer"))).removesuffix(".json"),
         runner=runner if isinstance(runner, dict) else None,
+        server_state=_read_state(record),
+        since=_moment(record.get("since")),
+        saved=_number(record.get("saved")) or None,
+        starts=_number(record.get("starts")) if "starts" in record else None,
+        wire=_text(record.get("wire")),
     )
+
+
+def _read_state(record: dict[str, Json]) -> str:
+    """Return whether a launch has a server, in the words of its lease."""
+    state = _text(record.get("state"))
+    if not state:
+        return "running"  # the lease is an earlier version's, whose servers always ran
+    is_recorded = get_member(record, "processes", "server") is not None
+    return state if is_recorded or state != "running" else "starting"
 
 
 def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:
@@ -141,3 +155,7 @@ def _text(value: Json) -> str:
 
 def _number(value: Json) -> int:
     return value if isinstance(value, int) else 0
+
+
+def _moment(value: Json) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None

@@ -12,6 +12,7 @@ from mcp_launch.errors import printable
 from mcp_launch.machine import units
 from mcp_launch.machine.open_channels import Channels
 from mcp_launch.machine.pipe_ends import Endpoints
+from mcp_launch.state.leases import NOT_STARTED, RESTING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +52,11 @@ class LeasedLaunch(NamedTuple):
     place_note: str  # which home it runs in, unless that was asked for
     outer: str  # the launch that its host runs under
     runner: dict[str, Json] | None  # was npx left out, what was started, and why; None: no runner
+    server_state: str = "running"  # or "starting", "not started", "resting"
+    since: float | None = None  # when that began, since 1970
+    saved: int | None = None  # the bytes of memory that the server had when it was last measured
+    starts: int | None = None  # how many servers it has started
+    wire: str = ""  # "direct": no byte passes through us, so calls are not counted
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,16 @@ class Server:
     def contact(self) -> int:
         """The pid of the process that its host talks to."""
         return self.launcher or self.pid
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether its launch has no server, and no call needs one: it was not started, or rests."""
+        return self.launch is not None and self.launch.server_state in {NOT_STARTED, RESTING}
+
+    @property
+    def saved(self) -> int:
+        """The memory that it would take if it ran, in bytes; 0: it runs, or this is unknown."""
+        return (self.launch.saved or 0) if self.launch and self.is_absent else 0
 
     @cached_property
     def shares(self) -> dict[int, Memory]:

@@ -55,13 +55,23 @@ class HostProcess(NamedTuple):
         return [server for session in self.sessions for server in session.servers]
 
     @property
+    def absent(self) -> list[Server]:
+        """Those of its servers that do not run: they were not started, or rest."""
+        return [server for server in self.servers if server.is_absent]
+
+    @property
+    def saved(self) -> int:
+        """The memory in bytes that these would take, as far as it is known."""
+        return sum(server.saved for server in self.absent)
+
+    @property
     def memory(self) -> Memory:
         """The memory of its servers."""
         return _measure(self.servers)
 
 
 class Census(NamedTuple):
-    """All running servers."""
+    """All servers of living launches, and all other running servers."""
 
     hosts: list[HostProcess]
     ownerless: list[Server]  # provably

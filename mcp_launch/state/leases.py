@@ -13,7 +13,8 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     started      when, in seconds since 1970
     namespace    the pid namespace; the pids mean nothing in another one
     boot         the id of this boot of the machine
-    processes    pid and start of launcher, keeper, guardian, server and host
+    processes    pid and start of launcher, keeper, guardian, server and host; while there is no
+                 server, only of launcher and host
     server       the name that --server gives
     wire         "guarded" or "direct"
     lineage      verdict and evidence: does an ancestor of ours hold the other end of stdin?
@@ -25,6 +26,10 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     binding      state, session, thread, evidence: what the server is bound to
     calls        how many calls there were; also `refusals`, and `last_call`, the time of the last
     restarts     how often the server was replaced
+    state        "running", "starting", "not started" or "resting"; missing: running
+    since        when that state began, in seconds since 1970
+    saved        the bytes of memory that the server had when it was last measured
+    starts       how many servers this launch has started
     opened_with  the method that opened the connection
     noise        how many lines of the server's stdout were not messages
     roots        the directories that the host listed in `roots/list`
@@ -50,6 +55,10 @@ if TYPE_CHECKING:
     from mcp_launch.values import Missing, Verdict
 
 VERSION = 1
+
+# The states of a launch without a server that nobody is waiting for.
+NOT_STARTED = "not started"
+RESTING = "resting"
 
 # The names under which a server sees the facts of its launch in `_meta`.
 _NAMES = {
@@ -135,17 +144,21 @@ def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
 
 
 def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
-    """Return whether a launch is proven dead: another boot, or all of its processes gone."""
+    """Return whether a launch is proven dead: another boot, or all of its processes gone.
+
+    A launch without a server has no guardian either: then its launcher alone is the launch.
+    """
     boot, processes = record.get("boot"), record.get("processes")
     # Without /proc, both this boot and the recorded one are empty.
     if isinstance(boot, str) and boot and table.boot_id() not in {"", boot}:
         return True
     if record.get("namespace", "") not in {"", read_namespace()}:
         return False  # a container that shares our home: its pids mean nothing here
-    return isinstance(processes, dict) and all(
-        judge(table, processes.get(part)) == "different"
-        for part in ("launcher", "guardian", "server")
-    )
+    if not isinstance(processes, dict):
+        return False
+    has_server = not processes.keys().isdisjoint(("keeper", "guardian", "server"))
+    parts = ("launcher", "guardian", "server") if has_server else ("launcher",)
+    return all(judge(table, processes.get(part)) == "different" for part in parts)
 
 
 def _describe_process(table: ProcessTable, pid: int) -> dict[str, object]:

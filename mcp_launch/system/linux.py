@@ -164,10 +164,15 @@ def is_listed(pid: int) -> bool:
 
 def measure_share(pid: int) -> int | None:
     """Return its memory in bytes, shared pages divided among their users (PSS)."""
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
-        if line.startswith(b"Pss:"):
-            return int(line.split()[1]) * 1024
-    return None
+    return _read_size(f"/proc/{pid}/smaps_rollup", b"Pss:")
+
+
+def measure_swapped(pid: int) -> int:
+    """Return its memory that is swapped out, in bytes; 0 when this cannot be read."""
+    share = _read_size(f"/proc/{pid}/smaps_rollup", b"SwapPss:")
+    if share is None:
+        share = _read_size(f"/proc/{pid}/status", b"VmSwap:")
+    return share or 0
 
 
 def list_listening(pid: int) -> list[str]:
@@ -285,6 +290,14 @@ def list_foreign_formats() -> list[str]:
         return os.listdir("/proc/sys/fs/binfmt_misc")
     except OSError:
         return []  # it runs no foreign programs
+
+
+def _read_size(path: str, field: bytes) -> int | None:
+    """Return a field in bytes from a file that has it in kB."""
+    for line in _read(path).splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    return None
 
 
 def _read(path: str) -> bytes:

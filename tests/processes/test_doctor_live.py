@@ -478,6 +478,28 @@ def test_a_launch_that_needs_its_host_is_started_without_one(machine: FakeMachin
     assert look_at(machine, "codex", "needs=THREAD", run=options) == []
 
 
+@pytest.mark.parametrize("setting", ["option", "profile", "variable"])
+def test_a_server_that_is_remembered_is_started_all_the_same(
+    setting: str, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every server is too slow here, so it is started a second time in the same session."""
+    monkeypatch.setattr(codex_config, "GRACE", 0.0)
+    started = tmp_path / "started"
+    count_starts = ["sh", "-c", f'echo once >> {started}; exec "$@"', "sh", *FAULTY_SERVER]
+    run = ["run", "--server", "docs", *(["--start", "called"] if setting == "option" else [])]
+    entry: dict[str, Any] = {"command": "/opt/mcp-launch", "args": [*run, "--", *count_starts]}
+    if setting == "variable":
+        entry["env"] = {"MCP_LAUNCH_START": "called", "MCP_LAUNCH_REST": "1s"}
+    if setting == "profile":
+        text = '[defaults]\nstart = "called"\nrest = "1s"\n'
+        machine.write("~/.config/mcp-launch/config.toml", text).chmod(0o600)
+    configure(machine, "codex", docs=entry)
+
+    assert list_codes(look(machine)) == ["ML303"]
+
+    assert started.read_text(encoding="utf-8") == "once\n" * 2
+
+
 def test_a_server_is_started_where_its_host_would_start_it(machine: FakeMachine) -> None:
     (machine.project / "below").mkdir()
     place = str(machine.project / "below")

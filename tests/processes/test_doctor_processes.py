@@ -365,6 +365,20 @@ def test_a_server_that_runs_in_a_home_is_noted(
     assert "runs in the home directory, not in a project" in finding.message
 
 
+def test_a_server_that_does_not_run_is_not_noted(
+    fake_hosts: FakeHosts, real: FakeMachine, state: Path
+) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    write_lease(
+        state,
+        processes={"launcher": fake_host.server, "host": fake_host.pid},
+        place_note="the home directory",
+        state="not started",
+    )
+
+    assert check(real) == []
+
+
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])
 def test_a_thread_that_codex_does_not_have_is_found(
     told: str, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, tmp_path: Path

@@ -376,6 +376,23 @@ def test_the_screen_follows_what_runs_until_a_key_is_pressed(
     assert terminal.written.rindex(b"\x1b[?25h") > terminal.written.rindex(b"\x1b[?25l")
 
 
+def test_the_screen_follows_a_server_that_is_not_running(
+    fake_hosts: FakeHosts, terminal: Terminal, state: Path
+) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    parts = {"launcher": fake_host.server, "host": fake_host.pid}
+    context = {"host": {"value": "codex"}}
+    write_lease(state, processes=parts, context=context, state="not started", saved=80_000_000)
+    terminal.wait_until(has("1 server, 1 not running, saves 80 MB"))
+    terminal.wait_until(has(f"pid {fake_host.server}  not started"))
+
+    write_lease(state, processes=parts, context=context, state="resting", since=time.time() - 120)
+
+    terminal.wait_until(has(f"pid {fake_host.server}  resting 2m"))
+    terminal.press("q")
+    terminal.wait_until(has("as it was 0"))
+
+
 @pytest.mark.parametrize("key", ["\x1a", "\x1c"], ids=["^Z", "^backslash"])
 def test_a_key_that_would_leave_the_screen_behind_does_nothing(
     key: str, fake_hosts: FakeHosts, terminal: Terminal

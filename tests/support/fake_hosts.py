@@ -155,7 +155,7 @@ def write_session(home: Path, pid: int, session: str) -> None:
     )
 
 
-def write_lease(state: Path, launch: str = "launch-1", **facts: Any) -> Path:
+def write_lease(state: Path, launch: str = "launch-1", /, **facts: Any) -> Path:
     """Write the lease of a made-up launch; processes are given by their pids."""
     pids = facts.pop("processes", {})
     processes = {part: {"pid": pid, "start": _start_of(pid)} for part, pid in pids.items()}

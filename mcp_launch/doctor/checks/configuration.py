@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcp_launch.doctor.checks import (
     agent_timeouts,
     allowlists,
+    changed_tools,
     directory,
     misplaced_table,
     names,
@@ -37,4 +38,5 @@ OF_ALL = (
     *not_approved.OF_ALL,
     *names.OF_ALL,
     *secret_in_git.OF_ALL,
+    *changed_tools.OF_ALL,
 )

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.doctor.checks import identity_of_processes, shared_servers
+from mcp_launch.doctor.checks import identity_of_processes, idle_servers, shared_servers
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
@@ -49,6 +49,7 @@ def check(survey: Survey) -> Iterator[Finding]:
             yield from _check_places(host)
     yield from _check_readers(census)
     yield from shared_servers.check(survey)
+    yield from idle_servers.check(survey)
     yield from _check_leases(survey)
 
 
@@ -147,7 +148,7 @@ def _check_places(host: HostProcess) -> Iterator[Finding]:
     """Find servers that run in a home or in `/` without having been configured so."""
     for server in host.servers:
         home = server.launch.place_note if server.launch else ""
-        if home:
+        if home and not server.is_absent:
             yield Finding(
                 "ML408",
                 Subject(host.name, server.name, pid=server.pid),

@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 LAUNCHER = (sys.executable, "-P", "-E", "-m", "mcp_launch")
 
 # Options that override the entry and its profile, as environment variables: only the server
-# writes to stderr, everything it does is seen, and no host is needed.
+# writes to stderr, everything it does is seen, no host is needed, and the server itself answers,
+# not what is remembered of it.
 _OVERRIDES = {
     "--trace": "0",
     "--strict": "0",
     "--direct": "0",
     "--stdout": "auto",
     "--restart": "off",
+    "--start": "now",
+    "--rest": "off",
     "--when-unknown": "placeholder",
 }
 

@@ -32,7 +32,12 @@ from mcp_launch.config_files.host_quirks import (
     Wait,
 )
 from mcp_launch.hosts.codex.keys import list_ignored, list_refusing
-from mcp_launch.hosts.codex.settings import SERVERS, ProjectTrust, find_own
+from mcp_launch.hosts.codex.settings import (
+    SERVERS,
+    ProjectTrust,
+    explain_unnoticed_tools,
+    find_own,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,6 +109,7 @@ CONFIG = HostConfig(
     "Codex",
     _list_files,
     approval=ProjectTrust(),
+    explain_unnoticed_tools=explain_unnoticed_tools,
     quirks=HostQuirks(
         program=HostProgram(
             "codex",

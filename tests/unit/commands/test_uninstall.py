@@ -36,6 +36,7 @@ def state(tmp_path: Path) -> Path:
     write(directory / "logs" / f"{OLD}.log")
     write(directory / "logs" / f"{OLD}.log.1")
     write(directory / "profiles" / "0a1b2c3d.json")
+    write(directory / "handshakes" / f"{'0a1b2c3d' * 4}-{'4e5f' * 4}.jsonl")
     write(directory / "crash-12.txt")
     (directory / "nowhere").mkdir()
     return directory

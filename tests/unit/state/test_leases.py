@@ -80,6 +80,37 @@ def test_a_lease_is_reclaimed_only_on_proof_of_death(
     assert path.exists() != reclaimed
 
 
+@pytest.mark.parametrize(
+    ("processes", "reclaimed"),
+    [
+        ({"launcher": ALIVE, "host": ALIVE}, False),
+        ({"launcher": GONE, "host": ALIVE}, True),
+        ({"launcher": REUSED, "host": ALIVE}, True),
+        ({"launcher": UNSURE, "host": GONE}, False),
+        ({"launcher": FOREIGN, "host": GONE}, False),
+        ({"host": GONE}, False),
+        ({}, False),
+        ({"launcher": GONE, "guardian": GONE}, False),
+        ({"launcher": GONE, "keeper": GONE}, False),
+        ({"launcher": GONE, "server": GONE}, False),
+    ],
+    ids=[
+        *("alive", "gone", "another process now", "start unknown", "another system's start"),
+        *("no launcher", "nothing", "server not recorded", "only a keeper", "no guardian"),
+    ],
+)
+@pytest.mark.parametrize("state", ["not started", "resting", "starting", None])
+def test_a_launch_without_a_server_is_over_with_its_launcher(
+    state: str | None, processes: dict[str, object], reclaimed: bool, tmp_path: Path
+) -> None:
+    table = FakeProcessTable()
+    table.add(10, "x")
+    path = make_lease(tmp_path / "leases", processes=processes, state=state)
+
+    assert bool(leases.reclaim_stale(table, str(tmp_path / "leases"))) == reclaimed
+    assert path.exists() != reclaimed
+
+
 def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
     table = FakeProcessTable()
     table.add(10, "x")
@@ -115,8 +146,16 @@ def test_a_file_that_is_not_ours_is_kept(tmp_path: Path) -> None:
         ({"processes": {"launcher": GONE, "host": ALIVE}}, ["srv"], set()),
         ({"processes": {"launcher": ALIVE, "host": GONE}}, ["srv"], set()),
         ({"binding": None}, ["srv"], set()),
+        (
+            {"processes": {"launcher": ALIVE, "host": ALIVE}, "state": "resting"},
+            ["srv"],
+            {"t-1"},
+        ),
     ],
-    ids=["a sibling", "another server", "only tentative", "dead", "another host", "says nothing"],
+    ids=[
+        *("a sibling", "another server", "only tentative", "dead", "another host"),
+        *("says nothing", "a sibling whose server rests"),
+    ],
 )
 def test_a_thread_is_taken_by(
     changes: dict[str, object], argv: list[str], taken: set[str], tmp_path: Path

@@ -114,3 +114,22 @@ def test_nothing_is_known_of_a_process_that_is_not_there() -> None:
     assert not linux.has_descriptor(NOBODY, 0)
     with pytest.raises(FileNotFoundError):
         linux.list_descriptors(NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("files", "size"),
+    [
+        ({"smaps_rollup": b"Pss: 9 kB\nSwap: 8 kB\nSwapPss: 4 kB\n"}, 4096),
+        ({"smaps_rollup": b"Pss: 9 kB\nSwapPss: 0 kB\n", "status": b"VmSwap: 3 kB\n"}, 0),
+        ({"status": b"VmRSS: 9 kB\nVmSwap:\t 3 kB\n"}, 3072),
+        ({}, 0),
+    ],
+    ids=["shared out", "none", "only the whole is known", "ended"],
+)
+def test_what_is_swapped_out_is_measured(
+    files: dict[str, bytes], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Test machines have no swap space."""
+    monkeypatch.setattr(linux, "_read", lambda path: files.get(path.rpartition("/")[2], b""))
+
+    assert linux.measure_swapped(ME) == size

@@ -1,0 +1,292 @@
+"""Launches without a server, which was not started or rests: who sees them, and who ends them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from command_line import run_command
+from fake_hosts import STAYS, FakeHosts, forget_seconds, limit_to_subtree, take, write_lease
+from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
+from rich.console import Console
+
+from mcp_launch.commands import ps, reap
+from mcp_launch.system import linux
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fake_hosts import FakeHost
+    from launches import Launch, LaunchRunner
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def start(fake_hosts: FakeHosts, state: Path, /, **facts: Any) -> FakeHost:
+    """Start a stand-in for a launcher below a host, with the lease of a launch without a server."""
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    note(state, fake_host, fake_host.server, **facts)
+    return fake_host
+
+
+def note(state: Path, fake_host: FakeHost, launcher: int, /, **facts: Any) -> Path:
+    """Write the lease of a launch without a server."""
+    defaults = {
+        "processes": {"launcher": launcher, "host": fake_host.pid},
+        "context": {"host": {"value": "codex"}, "project_root": {"value": "/work/app"}},
+        "binding": {"state": "unbound"},
+    }
+    return write_lease(state, f"launch-{launcher}", **{**defaults, **facts})
+
+
+def show(state: Path) -> list[str]:
+    """Return the lines that are printed."""
+    console = Console(file=io.StringIO(), width=1000, highlight=False)
+    ps.show(take(state), console)
+    assert isinstance(console.file, io.StringIO)
+    return forget_seconds(console.file.getvalue()).splitlines()
+
+
+def end_orphans() -> int:
+    return reap.run(os.environ, is_sure=True, table=limit_to_subtree())
+
+
+def test_a_server_that_was_not_started_is_listed_below_its_session(
+    fake_hosts: FakeHosts, state: Path
+) -> None:
+    fake_host = start(
+        fake_hosts,
+        state,
+        state="not started",
+        since=time.time() - 90,
+        saved=80_000_000,
+        starts=0,
+        calls=0,
+        binding={"state": "tentative", "thread": "t-1", "evidence": "its lock"},
+    )
+
+    host, thread, server = show(state)
+
+    assert f"pid {fake_host.pid}  up 0s  1 server, 1 not running, saves 80 MB  " in host
+    assert thread.startswith("└── thread t-1  ")
+    assert server.startswith(f"    └── docs  /work/app  pid {fake_host.server}  not started  ")
+    assert server.endswith(" PSS  saves 80 MB  0 calls  tentative (its lock)")
+
+
+def test_a_resting_server_shows_since_when(fake_hosts: FakeHosts, state: Path) -> None:
+    since = time.time() - 12 * 60
+    start(fake_hosts, state, state="resting", since=since, saved=82_400_000, starts=2, calls=3)
+
+    server = show(state)[2]
+
+    assert "  resting 12m" in server
+    assert "  saves 82 MB  3 calls  " in server
+
+
+@pytest.mark.parametrize("saved", [None, 0, "much"], ids=["null", "zero", "nonsense"])
+def test_what_is_saved_is_left_out_if_it_is_unknown(
+    saved: object, fake_hosts: FakeHosts, state: Path
+) -> None:
+    start(fake_hosts, state, state="not started", saved=saved)
+
+    shown = "\n".join(show(state))
+
+    assert "1 server, 1 not running  " in shown
+    assert "saves" not in shown
+
+
+def test_a_host_adds_up_what_its_servers_save(fake_hosts: FakeHosts, state: Path) -> None:
+    fake_host = fake_hosts.start("codex", "--twice", command=STAYS)
+    fake_host.launch.write(b"next\n")
+    told = {fake_host.launch.read_line(), fake_host.launch.read_line()}
+    (second,) = (int(line) for line in told - {b"ready\n"})
+    runs = fake_hosts.start("codex", command=STAYS)
+    note(state, fake_host, fake_host.server, state="resting", saved=160_000_000)
+    note(state, fake_host, second, state="not started", saved=80_000_000)
+    parts = {"launcher": runs.server, "server": runs.server, "host": fake_host.pid}
+    note(state, fake_host, runs.server, processes=parts, state="running", saved=70_000_000)
+
+    (host,) = ps.describe(take(state))["hosts"]
+
+    assert "  3 servers, 2 not running, saves 240 MB  " in show(state)[0]
+    assert (host["not_running"], host["saved"]) == (2, 240_000_000)
+
+
+def test_a_server_of_which_nothing_is_recorded_runs(fake_hosts: FakeHosts, state: Path) -> None:
+    """Its lease is an earlier version's."""
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
+    note(state, fake_host, fake_host.server, processes=parts)
+
+    host, _, server = show(state)
+
+    assert "  1 server  " in host
+    assert "  up 0s  " in server
+    (described,) = ps.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
+    assert described["launch"]["server_state"] == "running"
+    assert described["launch"]["starts"] is None
+
+
+@pytest.mark.parametrize("told", ["starting", "running"], ids=["said so", "not recorded yet"])
+def test_a_server_that_is_being_started_counts_as_running(
+    told: str, fake_hosts: FakeHosts, state: Path
+) -> None:
+    start(fake_hosts, state, state=told, saved=80_000_000)
+
+    host, _, server = show(state)
+
+    assert "  1 server  " in host
+    assert "  starting  " in server
+    assert "saves" not in server
+
+
+def test_programs_get_the_state_of_each_server(
+    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = start(
+        fake_hosts, state, state="resting", since=1000.5, saved=80_000_000, starts=2, calls=3
+    )
+
+    assert ps.run(os.environ, is_json=True, table=limit_to_subtree()) == 0
+
+    (host,) = json.loads(capsys.readouterr().out)["hosts"]
+    (server,) = host["sessions"][0]["servers"]
+    assert (host["not_running"], host["saved"]) == (1, 80_000_000)
+    assert server["pid"] == server["launcher"] == fake_host.server
+    assert server["pids"] == [fake_host.server]
+    assert server["memory"]["bytes"] > 0
+    launch = server["launch"]
+    assert (launch["server"], launch["state"], launch["calls"]) == (0, "unbound", 3)
+    assert (launch["server_state"], launch["since"]) == ("resting", 1000.5)
+    assert (launch["saved"], launch["starts"]) == (80_000_000, 2)
+
+
+@pytest.mark.parametrize("absent", ["not started", "resting"])
+def test_a_living_launch_without_a_server_is_not_ended(
+    absent: str, fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = start(fake_hosts, state, state=absent)
+
+    assert end_orphans() == 0
+
+    assert linux.is_running(fake_host.server)
+    assert "Nothing to reap" in capsys.readouterr().out
+    assert len(list((state / "leases").iterdir())) == 1
+
+
+@pytest.mark.parametrize("absent", ["not started", "resting"])
+def test_a_launch_without_a_server_whose_host_is_gone_is_ended(
+    absent: str, fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = start(fake_hosts, state, state=absent)
+    fake_host.kill_host()
+
+    assert end_orphans() == 0
+
+    wait_until_gone(fake_host.server)
+    shown = capsys.readouterr().out
+    assert f"its host, process {fake_host.pid}, is gone" in shown
+    assert f"Removed the stale lease {state}/leases/launch-{fake_host.server}.json" in shown
+    assert list((state / "leases").iterdir()) == []
+
+
+def test_a_launch_without_a_server_that_was_killed_is_not_listed(
+    fake_hosts: FakeHosts, state: Path
+) -> None:
+    fake_host = start(fake_hosts, state, state="resting")
+    os.kill(fake_host.server, signal.SIGKILL)
+    fake_host.kill_host()
+    deadline = time.monotonic() + LIMIT
+    while linux.look(fake_host.server):  # until the init has collected it
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+    assert show(state) == ["No MCP servers are running."]
+
+
+# Real launches
+
+
+def launch(runner: LaunchRunner, *options: str) -> Launch:
+    """Start a launch below Claude Code, and do what it does first."""
+    words = ["--server", "docs", *options, "--", *SCRIPTED_SERVER]
+    host = runner.launch_below_host("claude", command=[*RUN, *words])
+    host.initialize()
+    assert host.ask("tools/list")["tools"] == [{"name": "look"}]
+    return host
+
+
+def wait_for_state(state: Path, wanted: str, starts: int) -> None:
+    """Wait until a launch has recorded everything about a state; some of it comes later."""
+
+    def is_right(lease: dict[str, Any]) -> bool:
+        is_known = wanted == "running" or lease.get("saved") is not None
+        return (lease.get("state"), lease.get("starts")) == (wanted, starts) and is_known
+
+    wait_for_lease(state, is_right)
+
+
+def find_only_server(state: Path) -> dict[str, Any]:
+    (host,) = ps.describe(take(state))["hosts"]
+    ((server,),) = (session["servers"] for session in host["sessions"])
+    assert isinstance(server, dict)
+    return server
+
+
+def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
+    runner: LaunchRunner, state: Path
+) -> None:
+    first = launch(runner, "--rest", "1s")
+    wait_for_state(state, "resting", 1)  # by then it is remembered, and was measured
+    assert first.finish()[0] == 0
+
+    host = launch(runner, "--start", "called")
+    wait_for_state(state, "not started", 0)
+
+    line, _, server = show(state)
+    assert re.search(r"  1 server, 1 not running, saves \d+(\.\d)? MB  ", line)
+    assert f"  pid {host.child}  not started  " in server
+    assert re.search(r" PSS  saves \d+(\.\d)? MB  0 calls  ", server)
+    described = find_only_server(state)
+    assert described["pids"] == [host.child]
+    assert described["launch"]["starts"] == 0
+
+    pid = host.call("look")["pid"]
+    wait_for_state(state, "running", 1)
+
+    line, _, server = show(state)
+    assert "  1 server  " in line
+    assert f"  pid {pid}  up " in server
+    shown = run_command("logs", "docs").stdout
+    assert len(re.findall(r"no server is started before it is needed", shown)) == 1
+    assert len(re.findall(r"a server is started for .* tools/call", shown)) == 1
+
+
+def test_a_real_launch_is_shown_as_resting(runner: LaunchRunner, state: Path) -> None:
+    host = launch(runner, "--rest", "1s")
+    pid = host.call("look")["pid"]
+    wait_for_state(state, "resting", 1)
+
+    line, _, server = show(state)
+
+    assert "  1 server, 1 not running, saves " in line
+    assert f"  pid {host.child}  resting 0s  " in server
+    assert "  1 call  " in server
+    assert linux.look(pid) is None
+    assert find_only_server(state)["pids"] == [host.child]
+    assert end_orphans() == 0
+    again = host.call("look")["pid"]
+    wait_for_state(state, "running", 2)
+    assert again != pid
+    assert find_only_server(state)["pid"] == again
+    shown = run_command("logs", "docs").stdout
+    assert len(re.findall(r"the server is ended: nobody calls it", shown)) == 1

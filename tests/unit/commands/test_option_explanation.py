@@ -1,0 +1,114 @@
+"""`env --explain --OPTION`: which value is in force, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from command_line import run_command
+
+from mcp_launch.commands import option_explanation
+from mcp_launch.launch import options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USER_FILE = ".config/mcp-launch/config.toml"
+
+
+def explain(option: str, *words: str, **environ: str) -> Any:
+    """Return the explanation of an option for a launch from here."""
+    done = run_command(
+        "env", "--json", "--explain", option, "--", *words, "npx", cwd=None, **environ
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["explained"]
+
+
+def find(explained: Any) -> tuple[str, str]:
+    """Return the value that is in force, and its place."""
+    step = explained["steps"][explained["used"]]
+    return step["value"], step["place"]
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def program(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a program to start, in a project."""
+    assert project.is_dir()
+    write(tmp_path / "bin" / "npx", "#!/bin/sh\n").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+
+
+def test_the_layers_are_shown_in_the_order_of_precedence(own_home: Path) -> None:
+    path = write(own_home / USER_FILE, '[defaults]\nrunner = "keep"\n[servers.docs]\ncwd = "."\n')
+    words = ["--server", "docs"]
+
+    assert find(explain("--runner")) == ("keep", f"[defaults] in {path}")
+    assert find(explain("--runner", *words)) == ("keep", f"[defaults] in {path}")
+    write(path, '[defaults]\nrunner = "keep"\n[servers.docs]\nrunner = "auto"\n')
+    assert find(explain("--runner", *words)) == ("auto", str(path))
+    exported = explain("--runner", *words, MCP_LAUNCH_RUNNER="keep")
+    assert find(exported) == ("keep", "MCP_LAUNCH_RUNNER")
+    given = explain("--runner", *words, "--runner", "auto", MCP_LAUNCH_RUNNER="keep")
+    assert find(given) == ("auto", "the option --runner")
+    assert [step["why"] for step in given["steps"]] == [
+        "in force",
+        "the option --runner takes precedence",
+        "there is no such file",
+        "the option --runner takes precedence",
+        "the option --runner takes precedence",
+        "the option --runner takes precedence",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "default"),
+    [
+        ("--cwd", "session"),
+        ("--pass-env", "all"),
+        ("--restart", "on"),
+        ("--start", "known"),
+        ("--rest", "off"),
+        ("--on-change", "depends on the host"),
+    ],
+)
+def test_without_any_setting_the_default_is_in_force(option: str, default: str) -> None:
+    assert find(explain(option)) == (default, "the default")
+
+
+def test_a_person_sees_which_one_is_in_force() -> None:
+    done = run_command("env", "--explain", "--restart", "--", "--restart", "off", "npx")
+
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
+        "> the option --restart off in force",
+        "MCP_LAUNCH_RESTART nothing it is not set",
+        "the default on the option --restart takes precedence",
+    ]
+    assert done.returncode == 0
+
+
+def test_every_option_with_one_value_can_be_explained() -> None:
+    single = set(options.TAKE_A_VALUE) - set(options.MAY_REPEAT) - {"--server"}
+
+    assert set(filter(option_explanation.is_explained, options.TAKE_A_VALUE)) == single
+
+
+def test_when_a_server_is_started_and_rests_is_shown_with_the_origin(own_home: Path) -> None:
+    path = write(own_home / USER_FILE, '[servers.docs]\nrest = "10m"\n')
+    words = ("--server", "docs", "--start", "called", "npx")
+
+    frame = json.loads(run_command("env", "--json", "--", *words).stdout)["frame"]
+
+    assert frame["start"] == {"value": "called", "origin": "the option --start"}
+    assert frame["rest"] == {"value": "10m", "origin": str(path)}
+    shown = run_command("env", "--", *words).stdout.splitlines()
+    assert ["rest", "10m", str(path)] in [line.split() for line in shown]
