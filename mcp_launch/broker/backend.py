@@ -118,6 +118,7 @@ class Backend:
         self.wake_error: LaunchError | None = None  # why it could not be started the last time
         self.failed_wakes = 0  # in a row
         self.retry_at = 0.0  # no other server is started before
+        self.ready_since = 0.0
         self.last_active = 0.0  # when the last request came or was answered, without chatter
         self.tasks: set[str] = set()  # that it has not finished
         self.unasked = ""  # the method of a notification that no request has led to

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.protocol.requests import Ticket
 
+# What keeps a server awake for a moment, and is not worth a line in the log.
+_BUSY = "a request is open"
+
+# How long after its start a server may send notifications that are no sign of state: some
+# announce their lists once they have loaded them.
+BOOT_TIME = 1.0
+
 # The states of a task that will not change any more.
 _FINISHED = {"completed", "failed", "cancelled"}
 
@@ -36,7 +43,7 @@ class Rest(Absence):
     def expect_rest(self, backend: Backend) -> None:
         """Look after some time whether the server may rest."""
         if self.settings.rests_after:
-            backend.last_active = max(backend.last_active, self.now)
+            backend.last_active = backend.ready_since = self.now
             self.out.append(SetTimer(f"rest {backend.name}", self.settings.rests_after))
 
     def consider_rest(self, backend: Backend) -> None:
@@ -48,7 +55,7 @@ class Rest(Absence):
             if not reason:
                 self.rest(backend)
                 return
-            if reason != backend.why_awake:
+            if reason not in {_BUSY, backend.why_awake}:
                 backend.why_awake = reason
                 self.note(f"the server does not rest: {reason}")
         self.out.append(SetTimer(f"rest {backend.name}", wait))
@@ -75,15 +82,15 @@ class Rest(Absence):
         connections = [self.connections[name] for name in backend.connections]
         requests = backend.requests
         if backend.state != "ready" or not all(one.handshake.is_ready for one in connections):
-            yield "it is not ready"
+            yield _BUSY
         if self.phase != "serving" or self.has_no_more_input(backend):
-            yield "its host is leaving"
+            yield _BUSY
         is_asked = bool(requests.list_unfinished() or backend.own_requests or backend.queue)
         if is_asked or backend.lines.is_within_a_line:
-            yield "a request is open"
+            yield _BUSY
         for connection in connections:
             if any(one.backend == backend.name for one in connection.server_requests.values()):
-                yield "it waits for an answer from the host"
+                yield _BUSY
         for uri in requests.subscriptions:
             yield f"the host has subscribed to {uri}"
         for line in requests.listening.values():
@@ -96,11 +103,12 @@ class Rest(Absence):
     # Signs of state in what a server sends
 
     def note_notification(self, backend: Backend, method: Json) -> None:
-        """Note a notification that a server sends while no request is open."""
+        """Note a notification that is a sign of state."""
         is_answering = bool(backend.requests.list_unfinished())
         # A list that changes after a call is state: a new server starts with the old one.
         is_list = isinstance(method, str) and method.endswith("/list_changed")
-        if backend.was_never_called or (is_answering and not is_list):
+        is_booting = self.now < backend.ready_since + BOOT_TIME
+        if backend.was_never_called or is_booting or (is_answering and not is_list):
             return
         if method not in {"notifications/cancelled", "notifications/progress"}:
             backend.unasked = str(method)

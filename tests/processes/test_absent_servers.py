@@ -21,6 +21,7 @@ from launches import (
     wait_until_gone,
 )
 
+from mcp_launch.broker.rest import BOOT_TIME
 from mcp_launch.state import leases
 from mcp_launch.system import linux
 
@@ -207,8 +208,10 @@ def test_two_processes_serve_two_calls_with_a_rest_between_them(server: CountedS
 def test_a_server_that_shows_state_does_not_rest_unless_told_to(
     server: CountedServer, tool: str, sign: str
 ) -> None:
-    launch = server.open("--rest", "1s", "--trace")
+    launch = server.open("--rest", "3s", "--trace")
     launch.call(tool)
+    # What it sends earlier may belong to its start.
+    wait_for_lease(server.state, lambda lease: time.time() > lease["since"] + 2 * BOOT_TIME)
     server.put("notice")
     if tool == "notify":
         assert launch.answer()["method"] == "notifications/message"
