@@ -148,11 +148,6 @@ class Backend:
         return (self.is_waking or self.is_resting) and self.state != "ready"
 
     @property
-    def is_idle(self) -> bool:
-        """Whether there is no server, and nothing that needs one."""
-        return self.state == "absent" and not self.queue
-
-    @property
     def was_never_called(self) -> bool:
         """Whether no call was delivered to this server yet."""
         return self.calls == self._calls_at_start

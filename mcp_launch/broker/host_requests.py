@@ -121,6 +121,8 @@ class HostRequests(Roots):
             self.add_connection(backend, connection)
         if backend.is_ready:
             backend.send(data)
+        elif backend.state == "absent":
+            self.note("a line that is not a message was dropped: there is no server")
         else:
             backend.keep(connection.name, None, data)
 

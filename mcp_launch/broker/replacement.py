@@ -37,7 +37,11 @@ class Replacement(Rest):
     def _leave_if_absent(self) -> None:
         """Leave, if there is no server to wait for and no host to serve."""
         is_over = self.phase == "ending" or self.input_has_ended
-        if is_over and self.backends and all(one.is_idle for one in self.backends.values()):
+        if (
+            is_over
+            and self.backends
+            and all(one.state == "absent" for one in self.backends.values())
+        ):
             self.finish()
 
     def _stay_absent(self, backend: Backend, unread: bytes, stderr_end: bytes) -> None:
