@@ -129,7 +129,7 @@ def _tell_state(server: Server) -> str:
         return f"up {units.tell_age(server.age)}"
     if launch.server_state == RESTING and launch.since is not None:
         return f"{RESTING} {units.tell_age(time.time() - launch.since)}"
-    return launch.server_state
+    return f"installing {launch.installs}" if launch.installs else launch.server_state
 
 
 def _describe_starter(server: Server) -> str:

@@ -193,6 +193,18 @@ class HostIdentity:
         """Return whether the host starts us to see whether we work, not to call us."""
         return False
 
+    def find_patience(
+        self,
+        sighting: Sighting,  # noqa: ARG002  # for others to use
+        server: str,  # noqa: ARG002
+    ) -> float | None:
+        """Return how many seconds the host waits for a server of this name to be ready.
+
+        None if that is not certain: a user may have given a slow server more time, and an error
+        before that time would end a start that would have succeeded.
+        """
+        return None
+
     def is_daemon(self, table: ProcessTable, pid: int) -> bool:  # noqa: ARG002  # for others to use
         """Return whether a process of the host serves sessions in all directories."""
         return False

@@ -138,6 +138,10 @@ class Context:
         """Whether the session we are started for is certain, or no call will ever tell."""
         return self.identity.is_certain or not self.facts.told_later
 
+    def find_patience(self, server: str) -> float | None:
+        """Return how many seconds the host waits for a server; None if that is not certain."""
+        return self.facts.find_patience(self._sighting, server)
+
     def read_host_environ(self) -> Mapping[str, str]:
         """Return the host's own environment, as it was at the first call.
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.launch.runners.installing import Install
     from mcp_launch.launch.runners.proof import Kept, Resolved
     from mcp_launch.values import Variable
 
@@ -95,6 +96,7 @@ class Plan:
         "cwd",
         "environ",
         "held",
+        "install",
         "kept_back",
         "place_note",
         "program",
@@ -114,6 +116,7 @@ class Plan:
         self.unset_variables: list[str] = []
         self.kept_back: dict[str, str] = {}  # by --pass-env; name: reason
         self.runner: Resolved | Kept | None = None  # None: the command is not a runner
+        self.install: Install | None = None  # what the runner has to install first
 
 
 def decide(
@@ -318,7 +321,7 @@ def find_program(name: str, path: str | None, cwd: str) -> str:
 
 def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> None:
     """Start the program that the command's runner would start, if that is certain."""
-    if profile.runner == "keep" or os.path.basename(plan.argv[0]) not in _RUNNERS:
+    if os.path.basename(plan.argv[0]) not in _RUNNERS:
         return
     import time
 
@@ -333,7 +336,11 @@ def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> None
         stamps=f"{state_directory}/runners",
         now=time.time(),
     )
-    plan.runner = runners.resolve(request, [*profile.env, *profile.pass_env])
+    found = runners.resolve(request, [*profile.env, *profile.pass_env])
+    plan.install = runners.find_install(found)
+    if profile.runner == "keep":
+        return
+    plan.runner = found
     if isinstance(plan.runner, proof.Resolved):
         plan.program, plan.argv = plan.runner.program, plan.runner.argv
         name = os.path.basename(profile.command[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking
@@ -103,6 +104,7 @@ def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
         saved=_number(record.get("saved")) or None,
         starts=_number(record.get("starts")) if "starts" in record else None,
         wire=_text(record.get("wire")),
+        installs=_find_installation(record),
     )
 
 
@@ -113,6 +115,13 @@ def _read_state(record: dict[str, Json]) -> str:
         return "running"  # the lease is an earlier version's, whose servers always ran
     is_recorded = get_member(record, "processes", "server") is not None
     return state if is_recorded or state != "running" else "starting"
+
+
+def _find_installation(record: dict[str, Json]) -> str:
+    """Return the package whose installation may go on without a host; empty: there is none."""
+    until = record.get("until")
+    is_timely = isinstance(until, (int, float)) and time.time() < until
+    return _text(record.get("package")) if is_timely else ""
 
 
 def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:
@@ -135,6 +144,8 @@ def _prove_ownerless(
     the proof needs the other ends of stdin and stdout to be closed.
     """
     host = get_member(record, "processes", "host")
+    if _find_installation(record):
+        return ""  # its guardian ends it in time
     if leases.judge(population.table, host) != "different":
         return ""
     ages = [population.table.started_seconds_ago(root.pid) for root in roots]

@@ -96,10 +96,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             state.note("no server is started before it is needed")
             lease.write()
         supervisor.watch_hosts(hosts)
-        try:
-            return supervisor.run()
-        finally:
-            _write_outcome(_describe_outcome(supervisor))
+        return _run(running, loop, supervisor)
     finally:
         log.finish_line()
         kernel.wake_after(0)  # Python removes its signal handlers before it exits
@@ -110,6 +107,17 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         lease.remove()
         if running.guardian is None:
             running.starter.tidy(running.table, os.path.dirname(running.starter.lease))
+
+
+def _run(running: Running, loop: Loop, supervisor: Supervisor) -> int:
+    if running.decided.install is not None:
+        from mcp_launch.runtime import patience
+
+        patience.watch(running, loop, supervisor)
+    try:
+        return supervisor.run()
+    finally:
+        _write_outcome(_describe_outcome(supervisor))
 
 
 def _open_handshakes(running: Running) -> Handshakes:

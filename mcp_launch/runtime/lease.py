@@ -62,6 +62,8 @@ class LeaseWriter:
 
     def write(self) -> None:
         """Write the lease with everything known by now."""
+        if self._running.guardian is not None and self._running.guardian.goes_on:
+            return  # it is the guardian's now
         broker = self._broker
         backend, connection = broker.backends[SERVER], broker.connections[HOST]
         self._note_state()
@@ -112,8 +114,9 @@ class LeaseWriter:
         return (last or known) if is_saved else 0
 
     def remove(self) -> None:
-        """Remove the lease."""
-        self._lease.remove()
+        """Remove the lease, unless the guardian goes on without us: then it removes it itself."""
+        if self._running.guardian is None or not self._running.guardian.may_install:
+            self._lease.remove()
 
 
 def _describe_processes(running: Running, *, is_absent: bool = False) -> dict[str, object]:

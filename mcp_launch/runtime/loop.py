@@ -179,7 +179,7 @@ class ServerProcess:
         self.is_gone = False  # the guardian and all processes below it
         self._loop = loop
         self._name = name
-        self._plan = plan
+        self.plan = plan
         self._is_started = False
         self._has_exited = False
         self._on_started = on_started
@@ -234,7 +234,7 @@ class ServerProcess:
         self._loop.cancel_timer(f"guardian {self._name}")
         self._loop.cancel_timer(f"start {self._name}")
         if not self._is_started:
-            self._on_start_failed(guardians.explain_failure(self.guardian, self._plan))
+            self._on_start_failed(guardians.explain_failure(self.guardian, self.plan))
             return
         self._note_exit()
         self.is_gone = True

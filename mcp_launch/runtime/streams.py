@@ -262,6 +262,14 @@ class ServerErrors:
     def print(self, text: str) -> None:
         """Print a message of our own."""
         state.record(text)
+        self._print(text)
+
+    def print_install(self, server: PipedServer) -> None:
+        """Print that a runner goes on without us, if it does; its guardian logs it."""
+        if server.guardian.goes_on:
+            self._print(str(server.plan.install))
+
+    def _print(self, text: str) -> None:
         self._writer.put(f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
 
     def report_noise(self, line: bytes) -> None:

@@ -16,6 +16,7 @@ from mcp_launch.broker import commands
 from mcp_launch.runtime.loop import CHUNK, Loop, has_input
 from mcp_launch.runtime.streams import PipedServer, ServerErrors, Writer, replace_with_null
 from mcp_launch.system import guardian_process, kernel
+from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mcp_launch.state.launch_log import Log
     from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.system.kernel import HostWatch
-    from mcp_launch.system.spawn import Pipes
 
 # How long to collect changes before the lease is written: each write is a new file.
 _LEASE_DELAY = 0.25
@@ -192,6 +192,8 @@ class Supervisor:
                 data = b""
             broker.now = _now()
             if data:
+                if server.guardian.may_install:
+                    server.guardian.note_output(data)
                 broker.server_said(name, data)
             else:
                 self.loop.unwatch(server.output)
@@ -220,6 +222,7 @@ class Supervisor:
             return
         server.is_gone = False  # report it only once
         self.left_behind += server.guardian.left_behind
+        self.errors.print_install(server)
         unread, stderr_end = server.writer.recover(), self.errors.stderr_end
         self._notify(lambda: self.broker.server_gone(name, unread, stderr_end))
         if self._servers[name] is server:  # no other one was started
@@ -278,14 +281,11 @@ class Supervisor:
         self._write_lease()
 
     def _do_start(self, command: commands.StartServer) -> None:
-        from mcp_launch.system.spawn import Pipes
-
         if self._starter is None:
             return
         if last := self._servers.get(command.backend):
             last.close_pipes()  # so that the next server needs no more descriptors than this one
-        pipes = Pipes()
-        started = self._starter.begin(command.plan, pipes)
+        started = self._starter.begin(command.plan, pipes := Pipes())
         pipes.close_servers()
         self.attach(command.backend, started, pipes, command.plan)
 

@@ -33,9 +33,12 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     opened_with  the method that opened the connection
     noise        how many lines of the server's stdout were not messages
     roots        the directories that the host listed in `roots/list`
+    package      what a runner installs while the state is "installing": that goes on without the
+                 launcher and the host, at most `until`, in seconds since 1970
 
 `open_record` makes the first five. `runtime` adds the others at the start of a launch, except for
-the last three; `broker` adds those, and updates everything from `context` on.
+`opened_with`, `noise` and `roots`; `broker` adds those, and updates everything from `context` on.
+The guardian adds `package` and `until`.
 """
 
 from __future__ import annotations

@@ -66,8 +66,9 @@ class Guardian:
     """The launcher's handle on a guardian: send it instructions, read its reports.
 
     Two pipes connect them. Control carries one byte per instruction: a signal number, or
-    INPUT_ENDED or REPLACED, which are not signals. Report carries lines: `started SERVER
-    GUARDIAN`, `exited CODE`, `left COUNT`, or a failed step with its errno. The end of a pipe
+    INPUT_ENDED, REPLACED or ANSWERED, which are not signals. Report carries lines: `started SERVER
+    GUARDIAN`, `exited CODE`, `left COUNT`, `installs CODE` (it puts off the end of a runner that
+    still installs its package), or a failed step with its errno. The end of a pipe
     is a message too: each side learns that the other is gone by end-of-file or EPIPE, which
     the kernel delivers even after SIGKILL.
     """
@@ -80,8 +81,10 @@ class Guardian:
         "exit_code",
         "expect_end",
         "failure",
+        "goes_on",
         "keeper",
         "left_behind",
+        "may_install",
         "pid",
         "report",
         "server",
@@ -90,6 +93,7 @@ class Guardian:
     def __init__(self, keeper: int, control: int, report: int, table: ProcessTable) -> None:
         self._table = table
         self._is_released = False
+        self.goes_on = False  # without us, for minutes perhaps
         # Called with the seconds within which the guardian must now be gone.
         self.expect_end: Callable[[float], None] | None = None
         self.keeper = keeper
@@ -100,6 +104,9 @@ class Guardian:
         self.failure: tuple[str, int] | None = None  # what failed, errno
         self.exit_code: int | None = None
         self.left_behind = 0  # processes that outlived the server
+        # The server's command is a runner that may be at work on its package. The guardian then
+        # may go on without us, and removes the lease itself.
+        self.may_install = False
         self._unfinished = b""  # the beginning of the next report
 
     def wait_for_report(self, seconds: float) -> None:
@@ -126,6 +133,16 @@ class Guardian:
         os.kill(self.keeper, kernel.SIGCONT)
         self._expect_end(_TIME_TO_SIGKILL.get(instruction, guardian_process.SIGNALLED_END))
 
+    def note_output(self, data: bytes) -> None:
+        """Tell the guardian if this is a message: then nothing is being installed any more."""
+        if not data.lstrip().startswith((b"{", b"[")):
+            return
+        self.may_install = False
+        try:
+            os.write(self.control, bytes([guardian_process.ANSWERED]))
+        except BrokenPipeError:
+            pass  # the guardian has finished
+
     def read_report(self) -> bool:
         """Read what the guardian reports; return False once it is gone with all below it."""
         data = os.read(self.report, 256)
@@ -139,6 +156,10 @@ class Guardian:
                 self._expect_end(guardian_process.LEFT_BEHIND_GRACE)
             elif word == b"left":
                 self.left_behind += int(numbers[0])
+            elif word == b"installs":
+                self.exit_code = int(numbers[0])
+                self.goes_on = True
+                return False
             else:
                 self.failure = (word.decode(), int(numbers[0]))
         return bool(data)
@@ -155,6 +176,9 @@ class Guardian:
         if self._is_released:
             return
         self.leave()
+        if self.goes_on:
+            return
+        self.may_install = False
         # Exit status 0 certifies that nothing is left. Any other status, or none in time, means
         # that the keeper was killed or hangs; its orphans are ours now, as we are a subreaper.
         if self._wait_for_keeper() != 0:
@@ -165,6 +189,7 @@ class Guardian:
     def end_by_force(self) -> None:
         """Kill the keeper, the guardian and everything below them."""
         self.leave()
+        self.may_install = False
         guardian_process.end_all(self._table)
         if self.exit_code is None and self.failure is None:
             self.exit_code = 128 + kernel.SIGKILL
@@ -240,7 +265,8 @@ def _become_keeper(control: int, report: int, task: GuardianTask, table: Process
     poll.poll(_KEEPER_BEGINS_MS)
     from mcp_launch.system import keeper_process
 
-    keeper_process.Keeper(pid, control, wake, task.lease, table).run()
+    install = task.plan.install if task.outputs else None
+    keeper_process.Keeper(pid, control, wake, task.lease, table, install).run()
 
 
 class Starter:
@@ -262,9 +288,11 @@ class Starter:
             hosts=self.hosts,
             lease=self.lease,
             tidy=self.tidy,
-            input_is_ours=pipes is not None,
+            outputs=pipes.ours[1:] if pipes else (),
         )
-        return fork(task, self.table)
+        started = fork(task, self.table)
+        started.may_install = plan.install is not None and bool(task.outputs)
+        return started
 
 
 def explain_failure(started: Guardian, plan: ServerPlan) -> LaunchError:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.system import ProcessTable
+    from mcp_launch.system.install_watch import InstallWatch
     from mcp_launch.system.kernel import HostWatch
     from mcp_launch.system.spawn import ServerPlan
 
@@ -81,12 +82,14 @@ _TIDY_AFTER = 1.0
 INPUT_ENDED = 0
 # … or no more input is coming because another server takes this one's place.
 REPLACED = 255
+# The server has answered: the runner has installed whatever it had to.
+ANSWERED = 254
 
 
 class GuardianTask:
     """What a guardian is to start and to watch."""
 
-    __slots__ = ("hosts", "input_is_ours", "launcher", "lease", "plan", "stdio", "tidy")
+    __slots__ = ("hosts", "launcher", "lease", "outputs", "plan", "stdio", "tidy")
 
     def __init__(  # noqa: PLR0913  # a record, always built by keyword
         self,
@@ -96,14 +99,16 @@ class GuardianTask:
         hosts: list[int],
         lease: str,
         tidy: Tidy,
-        input_is_ours: bool,
+        outputs: tuple[int, ...],
     ) -> None:
         self.plan = plan
         self.stdio = stdio
         self.hosts = hosts  # processes whose end means that the host is gone
         self.lease = lease  # removed at the end, in case the launcher could not
         self.tidy = tidy  # cleans up after launches that have died
-        self.input_is_ours = input_is_ours  # the server's input ends when the launcher does
+        # The launcher's ends of stdout and stderr; none if the server is connected to the host
+        # itself, so that its input does not end with the launcher.
+        self.outputs = outputs
         self.launcher = os.getpid()
 
 
@@ -128,6 +133,7 @@ class GuardianProcess:
         self.listing_interval = _FIRST_LISTING_INTERVAL
         self.wake = -1
         self.hosts: HostWatch
+        self.installing: InstallWatch | None = None
         self._poll = select.poll()
 
     def run(self) -> None:
@@ -141,7 +147,12 @@ class GuardianProcess:
         wake = kernel.listen((SIGCHLD, *kernel.ENDING))
         self.server, failure = spawn.start_server(self.task.plan, self.task.stdio)
         # After the fork: the server needs the descriptors and the directory that we drop here.
-        kernel.release_inherited((self.control, self.report, *wake))
+        if install := self.task.plan.install:
+            from mcp_launch.system import install_watch
+
+            self.installing = install_watch.begin(install, self.task.outputs, self.task.lease)
+        held = self.installing.descriptors if self.installing else ()
+        kernel.release_inherited((self.control, self.report, *wake, *held))
         if failure:
             os.waitpid(self.server, 0)
             self._report(failure)
@@ -151,11 +162,26 @@ class GuardianProcess:
         self.wake = wake[0]
         self.tidy_at = time.monotonic() + _TIDY_AFTER
         self._watch()
+        self._end_install()
         try:
             os.unlink(self.task.lease)
         except OSError:
             pass  # the launcher has removed it, or never wrote it
         self._tidy_if_due(is_last_chance=True)
+
+    def _end_install(self) -> None:
+        installing, self.installing = self.installing, None
+        if installing:
+            installing.close(self._poll)
+
+    def _check_install(self) -> None:
+        if self.installing is None or not self.installing.is_over():
+            return
+        is_overdue = self.installing.is_overdue
+        self._end_install()
+        if is_overdue:
+            # The runner starts the server now, whose input has ended.
+            self._plan_end((LAUNCHER_LOST_GRACE, SIGTERM, True), (LAUNCHER_LOST_END, SIGKILL, True))
 
     def _watch(self) -> None:
         self._poll.register(self.wake, select.POLLIN)
@@ -172,6 +198,7 @@ class GuardianProcess:
             for fd, _ in self._poll.poll(self._next_step_in_ms()):
                 self._handle(fd)
             self._tidy_if_due()
+            self._check_install()
             self._poll_processes()
             # On every round, not only after SIGCHLD: signals are not queued, and one SIGCHLD
             # may stand for several children.
@@ -189,11 +216,15 @@ class GuardianProcess:
         if fd == self.wake:
             for number in os.read(self.wake, 256):
                 if number != SIGCHLD:
+                    # To us, not to the launcher: from a user, or from a system that shuts down.
+                    self._end_install()
                     self._forward_signal(number)
         elif fd == self.control:
             if not self._read_instructions():
                 self._poll.unregister(fd)
-        else:
+        elif self.installing and fd in self.installing.outputs:
+            self.installing.read(fd, self._poll)
+        elif fd in self.hosts.descriptors:
             self._poll.unregister(fd)
             self._lose_host()
 
@@ -207,7 +238,11 @@ class GuardianProcess:
                 os.kill(self.task.launcher, SIGCONT)
             except (ProcessLookupError, PermissionError):
                 pass  # it has just ended
-        self._plan_end((HOST_LOST_GRACE, SIGTERM, True), (HOST_LOST_END, SIGKILL, True))
+        if not self._puts_off_end():
+            self._plan_end((HOST_LOST_GRACE, SIGTERM, True), (HOST_LOST_END, SIGKILL, True))
+
+    def _puts_off_end(self) -> bool:
+        return self.installing is not None and self.installing.puts_off_end()
 
     def _tidy_if_due(self, *, is_last_chance: bool = False) -> None:
         """Clean up after dead launches, once; it is done here because nobody waits for us."""
@@ -223,7 +258,11 @@ class GuardianProcess:
         """Do what the launcher asks; return False once it is gone."""
         instructions = os.read(self.control, 256)
         for instruction in instructions:
-            if instruction == INPUT_ENDED:
+            if instruction == ANSWERED:
+                self._end_install()
+            elif instruction != REPLACED and self._puts_off_end():
+                self._report(f"installs {128 + (instruction or SIGTERM)}")
+            elif instruction == INPUT_ENDED:
                 self._plan_end((0.0, SIGTERM, True), (TERMINATED_GRACE, SIGKILL, True))
             elif instruction == REPLACED:
                 self._plan_end((REPLACED_GRACE, SIGTERM, True), (REPLACED_END, SIGKILL, True))
@@ -234,7 +273,9 @@ class GuardianProcess:
         # End-of-file: the launcher is gone, and the kernel has closed its end. On the direct wire
         # the server reads from the host itself and has not seen its input end: SIGTERM at once.
         self.launcher_is_lost = True
-        if self.task.input_is_ours:
+        if self.installing is not None and self.installing.puts_off_end():
+            self.installing.leave(self._poll)
+        elif self.task.outputs:
             self._plan_end((LAUNCHER_LOST_GRACE, SIGTERM, True), (LAUNCHER_LOST_END, SIGKILL, True))
         else:
             self._plan_end((0.0, SIGTERM, False), (SIGNALLED_END, SIGKILL, True))
@@ -282,6 +323,8 @@ class GuardianProcess:
         if self.hosts.needs_polling and not self.host_is_lost:
             next_look = time.monotonic() + self.hosts.interval
             due = min(due, next_look) if due else next_look
+        if self.installing is not None:
+            due = min(due, self.installing.look_at) if due else self.installing.look_at
         # Rounded up: woken a fraction of a millisecond early, we would spin until it is due.
         return max(0, int((due - time.monotonic()) * 1000) + 1) if due else None
 

@@ -12,7 +12,7 @@ there is a third process, which holds no descriptor of the server and only waits
 * the guardian is stopped (SIGSTOP): the keeper continues it at once. It has no terminal that
   could have stopped it for a reason, and while it is stopped nothing guards the server;
 * the launcher is gone and the guardian does not finish (a debugger holds it): the keeper
-  kills the guardian.
+  kills the guardian, unless it has an installation to wait for (see `install_watch`).
 
 Why not a cgroup? Even where one can be made, a process must survive to write to its
 `cgroup.kill`. Why not PDEATHSIG on every level? A process can set it only for itself, and the
@@ -34,6 +34,7 @@ from mcp_launch.system.kernel import SIGCHLD, SIGCONT, SIGKILL
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
+    from mcp_launch.system.spawn import Install
 
 # How long a guardian may take in all once its launcher is gone: its longest plan (the host is
 # gone as well, but another process holds the server's input open), its repeated SIGKILLs until it
@@ -44,16 +45,34 @@ GUARDIAN_LIMIT = guardian_process.HOST_LOST_END + guardian_process.UNKILLABLE_AF
 class Keeper:
     """The state and the loop of one keeper."""
 
-    __slots__ = ("_control", "_deadline", "_guardian", "_lease", "_poll", "_table", "_wake")
+    __slots__ = (
+        "_control",
+        "_deadline",
+        "_guardian",
+        "_install",
+        "_lease",
+        "_left_at",
+        "_poll",
+        "_table",
+        "_wake",
+    )
 
-    def __init__(
-        self, guardian: int, control: int, wake: tuple[int, int], lease: str, table: ProcessTable
+    def __init__(  # noqa: PLR0913, PLR0917  # built once
+        self,
+        guardian: int,
+        control: int,
+        wake: tuple[int, int],
+        lease: str,
+        table: ProcessTable,
+        install: Install | None,
     ) -> None:
         self._guardian = guardian
         self._control = control
         self._lease = lease
         self._table = table
         self._wake = wake
+        self._install = install  # None: the guardian has none to wait for
+        self._left_at = 0.0  # when the launcher ended
         self._deadline = 0.0
         self._poll = select.poll()
 
@@ -82,11 +101,24 @@ class Keeper:
                     self._forward_signals()
                 else:
                     self._poll.unregister(fd)
-                    self._deadline = time.monotonic() + GUARDIAN_LIMIT
+                    self._left_at = time.monotonic()
+                    self._deadline = self._left_at + GUARDIAN_LIMIT
             if self._deadline and time.monotonic() >= self._deadline:
-                os.kill(self._guardian, SIGKILL)
+                if not self._may_wait():
+                    os.kill(self._guardian, SIGKILL)
                 self._deadline += GUARDIAN_LIMIT
         return status
+
+    def _may_wait(self) -> bool:
+        """Return whether the guardian may still have an installation to wait for."""
+        if self._install is None:
+            return False
+        from mcp_launch.system.install_watch import INSTALL_LIMIT
+
+        is_late = time.monotonic() - self._left_at > INSTALL_LIMIT
+        if is_late or not self._install.is_missing():
+            self._install = None  # from now on the guardian has its usual time
+        return True
 
     def _look(self) -> int | None:
         """Return the guardian's wait status, None while it lives; continue it if it is stopped."""

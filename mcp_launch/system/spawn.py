@@ -18,6 +18,28 @@ if TYPE_CHECKING:
 
     from mcp_launch.values import Found
 
+    class Install(Protocol):
+        """A package that the program installs first, because it is a runner (`npx`, `uvx`)."""
+
+        @property
+        def turn(self) -> int:
+            """The descriptor of a lock to hold while it is installed; -1: none."""
+
+        def take_turn(self) -> bool:
+            """Lock the package for this process; return False if another launch installs it."""
+
+        def wait_for_turn(self) -> None:
+            """Wait until no other launch installs the package, or it is there."""
+
+        def is_missing(self) -> bool:
+            """Return whether it is certain that the package is not installed completely."""
+
+        def note_left(self, lease: str, seconds: float) -> None:
+            """Record that the runner may finish without the launcher, within this time."""
+
+        def note_end(self, lease: str, last_words: str) -> None:
+            """Record how the installation ended; the last words are the runner's."""
+
     class ServerPlan(Protocol):
         """What to start, in which directory, and with which variables."""
 
@@ -25,6 +47,10 @@ if TYPE_CHECKING:
         program: str  # the file to execute
         cwd: Found
         environ: dict[str, str]
+
+        @property
+        def install(self) -> Install | None:
+            """What the program has to install first, if that is certain."""
 
 
 class Pipes:
@@ -77,10 +103,11 @@ def start_server(plan: ServerPlan, stdio: tuple[int, int, int]) -> tuple[int, st
     # read returns after the exec, and not before, is what lets us report "started".
     reading, writing = os.pipe()
     guardian = os.getpid()
+    waits = plan.install is not None and not plan.install.take_turn()
     pid = os.fork()
     if pid == 0:
         try:
-            _become_server(plan, stdio, guardian)
+            _become_server(plan, stdio, guardian, waits=waits)
         except _StepFailed as failed:
             os.write(writing, f"{failed.step} {failed.errno}".encode())
         finally:
@@ -104,7 +131,9 @@ class _StepFailed(Exception):
         self.errno = error.errno or 0
 
 
-def _become_server(plan: ServerPlan, stdio: tuple[int, int, int], guardian: int) -> None:
+def _become_server(
+    plan: ServerPlan, stdio: tuple[int, int, int], guardian: int, *, waits: bool
+) -> None:
     # A group, so that one signal reaches the server with the runner (`npx`, `uvx`) above it. Not
     # a session: the guardian's has no terminal, and the server needs none of its own.
     os.setpgid(0, 0)
@@ -121,6 +150,11 @@ def _become_server(plan: ServerPlan, stdio: tuple[int, int, int], guardian: int)
             os.chdir(plan.cwd.value)
     except OSError as error:
         raise _StepFailed("chdir", error) from None
+    if waits and plan.install is not None:
+        # This counts as the start, so that the guardian need not wait with us: it reads the end
+        # of our pipe. If the exec fails later, the exit code has to do.
+        kernel.close_all()
+        plan.install.wait_for_turn()
     try:
         os.execve(plan.program, plan.argv, plan.environ)
     except ValueError:

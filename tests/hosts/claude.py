@@ -36,11 +36,16 @@ def configure(workspace: Workspace, command: Sequence[str], *, server: str = "pr
 
 
 def run(
-    workspace: Workspace, project: str, *options: str, words: str = LOOK, before: Sequence[str] = ()
+    workspace: Workspace,
+    project: str,
+    *options: str,
+    words: str = LOOK,
+    before: Sequence[str] = (),
+    **variables: str,
 ) -> subprocess.Popen[bytes]:
     """Start `claude -p` with a prompt."""
     command = ["-p", words, "--allowedTools", TOOLS, *options]
-    environ = make_environment(workspace)
+    environ = make_environment(workspace) | variables
     return workspace.start("claude", *command, before=before, cwd=project, env=environ)
 
 

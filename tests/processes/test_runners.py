@@ -13,8 +13,9 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from launches import LIMIT, RUN, LaunchRunner, request, wait_for_lease
+from launches import LIMIT, RUN, LaunchRunner, request, wait_for_lease, wait_until_gone
 from npm_registry import NAME, PROGRAM, NpmRegistry
+from python_index import PythonIndex
 
 from mcp_launch.state import leases
 
@@ -198,6 +199,51 @@ def test_env_shows_what_would_be_started(runner: LaunchRunner, own_home: Path) -
     assert not list((own_home.parent / "state").glob("runners/*"))  # a preview notes nothing
 
 
+@needs_npx
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "closed"])
+def test_npx_finishes_an_installation_that_the_host_does_not_wait_for(
+    registry: NpmRegistry, runner: LaunchRunner, tmp_path: Path, *, is_killed: bool
+) -> None:
+    command = [*RUN, "--", "npx", "-y", NAME]
+    registry.hold_archives()
+    launch = runner.start(command)
+    launch.send(request("initialize"))
+    assert registry.is_asked_for_archive.wait(LIMIT)
+    lease = wait_for_lease(tmp_path / "state", lambda one: bool(one.get("processes")))
+
+    if is_killed:
+        launch.process.kill()
+    launch.close()
+    wait_for_lease(tmp_path / "state", lambda one: one.get("state") == "installing")
+    registry.may_send_archives.set()
+    for part in ("server", "guardian", "keeper"):
+        wait_until_gone(lease["processes"][part]["pid"])
+    registry.hold_archives()  # the next start needs none
+
+    assert f"npx has installed {NAME}: the next start is ready" in show("logs")
+    assert ask(runner, command)["version"] == "1.0.0"
+
+
+@needs_npx
+def test_two_that_install_the_same_package_wait_for_each_other(
+    registry: NpmRegistry, runner: LaunchRunner, tmp_path: Path
+) -> None:
+    command = [*RUN, "--", "npx", "-y", NAME]
+    registry.hold_archives()
+    first = runner.start(command)
+    assert registry.is_asked_for_archive.wait(LIMIT)
+    wait_for_lease(tmp_path / "state", lambda one: bool(one.get("processes")))
+    first.process.kill()
+    wait_for_lease(tmp_path / "state", lambda one: one.get("state") == "installing")
+
+    second = runner.start(command)
+    second.send(request("initialize"))
+    registry.may_send_archives.set()
+
+    assert second.answer()["result"]["version"] == "1.0.0"
+    assert second.finish()[0] == 0
+
+
 @pytest.mark.usefixtures("project")
 def test_without_uvx_the_server_sees_what_it_would_see_with_uvx(
     runner: LaunchRunner, own_home: Path, monkeypatch: pytest.MonkeyPatch
@@ -225,6 +271,30 @@ def test_without_uvx_the_server_sees_what_it_would_see_with_uvx(
     ours["env"]["PWD"] = bare["env"].get("PWD", ours["env"]["PWD"])
     assert ours == bare
     assert "leaves out uvx" in show("logs")
+
+
+@pytest.mark.usefixtures("project")
+def test_uvx_finishes_an_installation_that_the_host_does_not_wait_for(
+    runner: LaunchRunner, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{os.path.dirname(sys.executable)}")
+    index = PythonIndex(make_wheel(own_home))
+    command = ["uvx", "--default-index", f"{index.url}/simple", "--python", sys.executable, PROGRAM]
+    try:
+        launch = runner.launch("--", *command)
+        assert index.is_asked_for_wheel.wait(LIMIT)
+        lease = wait_for_lease(tmp_path / "state", lambda one: bool(one.get("processes")))
+
+        launch.process.kill()
+        wait_for_lease(tmp_path / "state", lambda one: one.get("state") == "installing")
+        index.may_send_wheel.set()
+        for part in ("server", "guardian", "keeper"):
+            wait_until_gone(lease["processes"][part]["pid"])
+    finally:
+        index.close()
+
+    assert f"uvx has installed {PROGRAM}: the next start is ready" in show("logs")
+    assert ask(runner, [*RUN, "--", "uvx", "--offline", *command[1:]])["argv"]
 
 
 def make_interpreter(home: Path) -> None:

@@ -46,6 +46,7 @@ class Machine:
         self.node = write(self.usr / "bin" / "node", BINARY, 0o755)
         write(self.npm / "package.json", {"name": "npm", "version": "11.19.1"})
         (self.npm / "node_modules/@npmcli/run-script/lib/node-gyp-bin").mkdir(parents=True)
+        write(self.npm / "node_modules/libnpmexec/lib/with-lock.js", "")
         for name in ("npx", "npm"):
             script = write(self.npm / "bin" / f"{name}-cli.js", "#!/usr/bin/env node\n", 0o755)
             (self.usr / "bin" / name).symlink_to(script)

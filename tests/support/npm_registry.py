@@ -11,6 +11,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+# How long an archive is held at most.
+_LIMIT = 60.0
+
 NAME = "@tiny/server"
 PROGRAM = "tiny-server"
 
@@ -28,8 +31,12 @@ require("readline").createInterface({ input: process.stdin }).on("line", line =>
 class NpmRegistry:
     """Serves the versions that were published."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: str = SERVER) -> None:
+        self._script = script
         self.asked: list[str] = []
+        self.is_asked_for_archive = threading.Event()
+        self.may_send_archives = threading.Event()
+        self.may_send_archives.set()
         self._archives: dict[str, bytes] = {}
         registry = self
 
@@ -50,13 +57,19 @@ class NpmRegistry:
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._thread.start()
 
+    def hold_archives(self) -> None:
+        """Send no archive until `may_send_archives` is set."""
+        self.may_send_archives.clear()
+
     def publish(self, version: str) -> None:
         """Add a version, which becomes the latest."""
-        self._archives[version] = _pack(version)
+        self._archives[version] = _pack(version, self._script)
 
     def answer(self, path: str) -> bytes:
         """Return the body of an answer; empty: there is none."""
         if path.endswith(".tgz"):
+            self.is_asked_for_archive.set()
+            self.may_send_archives.wait(_LIMIT)
             return self._archives[path.removesuffix(".tgz").rpartition("-")[2]]
         if not path.lower().startswith("/@tiny%2fserver"):
             return b""
@@ -77,18 +90,25 @@ class NpmRegistry:
         return {**_make_manifest(version), "dist": dist}
 
     def close(self) -> None:
+        self.may_send_archives.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
 
 def _make_manifest(version: str) -> dict[str, Any]:
-    return {"name": NAME, "version": version, "bin": {PROGRAM: "server.js"}}
+    # Deprecated: npm prints a warning while it installs it.
+    return {
+        "name": NAME,
+        "version": version,
+        "bin": {PROGRAM: "server.js"},
+        "deprecated": "there is a newer one",
+    }
 
 
-def _pack(version: str) -> bytes:
+def _pack(version: str, script: str) -> bytes:
     packed = io.BytesIO()
-    files = {"package.json": json.dumps(_make_manifest(version)), "server.js": SERVER}
+    files = {"package.json": json.dumps(_make_manifest(version)), "server.js": script}
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, text in files.items():
             entry = tarfile.TarInfo(f"package/{name}")

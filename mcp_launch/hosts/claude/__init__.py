@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _TORN_READS = 20
 _TORN_READ_INTERVAL = 0.001
 
+# How many seconds it waits for a server without MCP_TIMEOUT.
+_PATIENCE = 30.0
+
 # Where an organisation keeps its settings.
 _MANAGED = {
     "darwin": "/Library/Application Support/ClaudeCode",
@@ -126,6 +129,18 @@ class Claude(HostIdentity):
             if isinstance(own, dict):
                 environ |= {name: str(text) for name, text in own.items()}
         return environ
+
+    def find_patience(self, sighting: Sighting, server: str) -> float | None:  # noqa: ARG002  # the same for all
+        """Return MCP_TIMEOUT, if the host has the same as we have."""
+        environ = self.read_environ(sighting)
+        text = environ.get("MCP_TIMEOUT", "")
+        # A project's settings, an organisation's or a flag may have changed it in the host; then
+        # ours differs, which is a copy of the host's. So may an entry that sets it for its server.
+        if not environ or sighting.environ.get("MCP_TIMEOUT", "") != text:
+            return None
+        if not text:
+            return _PATIENCE
+        return int(text) / 1000 if text.isdecimal() else None
 
     def find_contradiction(self, sighting: Sighting, place: Found) -> Found | None:
         """Return the directory in the record of the host's process, if it differs."""

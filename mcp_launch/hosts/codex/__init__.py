@@ -18,13 +18,25 @@ import os
 import time
 
 from mcp_launch.hosts import Callers, HostIdentity, Identity, Thread, pick_text
-from mcp_launch.values import Found, Missing, find_home_directory, is_same_directory
+from mcp_launch.values import (
+    Found,
+    Missing,
+    find_home_directory,
+    is_same_directory,
+    walk_upward,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts import Caller, Sighting
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
+
+# How many seconds it waits for a server without `startup_timeout_sec`.
+_PATIENCE = 30.0
+
+# An organisation's settings are in here.
+_SHARED = "/etc/codex"
 
 _LOCKS = "/thread-writer-locks/"
 _ID_LENGTH = 36
@@ -128,6 +140,22 @@ class Codex(HostIdentity):
             return None
         return Found(newest.cwd, f"the record of Codex's thread {newest.id}")
 
+    def find_patience(self, sighting: Sighting, server: str) -> float | None:
+        """Return the entry's `startup_timeout_sec`, if nothing else can have changed it."""
+        process = sighting.process
+        if process is None or not sighting.is_starter:
+            return None
+        pid = process.identity.pid
+        # The client of an app server can change any setting for its thread.
+        if self.is_daemon(sighting.table, pid) or _has_settings(sighting.table.read_argv(pid)):
+            return None
+        moved = sighting.table.read_variable(pid, "CODEX_HOME")
+        own = f"{moved or find_home_directory(sighting.environ) + '/.codex'}/config.toml"
+        others = [f"{one}/.codex/config.toml" for one in walk_upward(sighting.cwd)]
+        if any(os.path.exists(path) for path in (_SHARED, *others) if path != own):
+            return None
+        return _read_patience(own, server)
+
     def is_daemon(self, table: ProcessTable, pid: int) -> bool:
         """Return whether a process is an app server."""
         return "app-server" in table.read_argv(pid)
@@ -147,6 +175,26 @@ class Codex(HostIdentity):
     ) -> dict[str, Found]:
         """Return the thread in the variable that codex#19937 asks for."""
         return {"CODEX_THREAD_ID": thread} if isinstance(thread, Found) else {}
+
+
+def _has_settings(argv: list[str]) -> bool:
+    """Return whether a command line may contain settings, or names a profile that has some."""
+    return any(word.startswith(("-c", "--config", "-p", "--profile")) for word in argv)
+
+
+def _read_patience(path: str, server: str) -> float | None:
+    import tomllib  # only for a server that takes long
+
+    try:
+        with open(path, "rb") as file:
+            settings = tomllib.load(file)
+        entry = settings["mcp_servers"][server]
+        for key, second in (("startup_timeout_sec", 1), ("startup_timeout_ms", 1000)):
+            if key in entry:
+                return float(entry[key]) / second
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # it is not in this file, or Codex reads the file in another way
+    return None if "profile" in settings else _PATIENCE
 
 
 def list_open_threads(paths: list[str]) -> list[Thread]:

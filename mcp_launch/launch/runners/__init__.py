@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from mcp_launch.launch.runners.installing import Install
     from mcp_launch.launch.runners.proof import Request, Resolved
 
 
@@ -31,16 +32,24 @@ def resolve(request: Request, asked: Iterable[str]) -> Resolved | Kept | None:
     find = _choose(request.argv)
     if find is None:
         return None
-    for name in asked:
-        if name.startswith("npm_") and name not in request.environ:
-            return Kept(f"the profile asks for {name}, which only the runner sets")
+    found: Resolved | Kept
     try:
-        return find(request)
+        found = find(request)
     except Doubt as doubt:
-        return doubt.kept
+        found = doubt.kept
     except (OSError, ValueError, LookupError, RecursionError) as error:
         # A file that cannot be read, or is not what it should be: the runner may cope with it.
-        return Kept(f"{type(error).__name__}: {error}")
+        found = Kept(f"{type(error).__name__}: {error}")
+    for name in asked:
+        if name.startswith("npm_") and name not in request.environ:
+            why = f"the profile asks for {name}, which only the runner sets"
+            return Kept(why, install=find_install(found))
+    return found
+
+
+def find_install(runner: Resolved | Kept | None) -> Install | None:
+    """Return the package that the runner has to install first; None if that is not certain."""
+    return runner.install if isinstance(runner, Kept) else None
 
 
 def note_check(runner: Resolved | Kept | None) -> None:

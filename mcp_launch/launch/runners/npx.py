@@ -83,7 +83,7 @@ class _Wanted:
 class _Npm:
     """The npm that would run."""
 
-    __slots__ = ("directory", "gyp", "node")
+    __slots__ = ("directory", "gyp", "locks_cache", "node")
 
     def __init__(self, request: Request) -> None:
         script = os.path.realpath(request.program)
@@ -96,6 +96,11 @@ class _Npm:
         if facts.get("name") != "npm" or version.partition(".")[0] not in _KNOWN_VERSIONS:
             raise Doubt(f"npm {version} is not known to us")
         self.gyp = f"{self.directory}/node_modules/@npmcli/run-script/lib/node-gyp-bin"
+        # npm before 11.3 does not, and two that install the same package break each other (npm
+        # 10.9: "ENOTEMPTY", and a cache without its programs).
+        self.locks_cache = os.path.exists(
+            f"{self.directory}/node_modules/libnpmexec/lib/with-lock.js"
+        )
         self.node = os.path.realpath(search("node", request))
         is_itself = os.path.basename(self.node) == "node" and is_binary(self.node)
         if not is_itself or not os.path.isdir(self.gyp):
@@ -120,7 +125,7 @@ def find(request: Request) -> Resolved:
         raise Doubt("the project is the directory of npm's global packages")
     _check_project(project, wanted)
     directory, name, origin = _find_local(project, wanted) or _find_cached(
-        request, wanted, project, settings
+        request, wanted, project, settings, npm
     )
     program = f"{directory}/{name}"
     if not is_program(program):
@@ -226,14 +231,15 @@ def _find_local(project: str, wanted: _Wanted) -> tuple[str, str, str] | None:
 
 
 def _find_cached(
-    request: Request, wanted: _Wanted, project: str, settings: NpmSettings
+    request: Request, wanted: _Wanted, project: str, settings: NpmSettings, npm: _Npm
 ) -> tuple[str, str, str]:
     """Return the directory and the name of the program in npx's cache, and what it is."""
     installed = f"{settings.cache}/_npx/{_hash(wanted.raw)}"
     packages = f"{installed}/node_modules"
     package = f"{packages}/{wanted.name}"
-    if not os.path.isdir(package):
-        raise Doubt(f"npx has not installed {wanted.raw} yet")
+    if not _is_complete(packages, wanted.name):
+        _check_installed(project, wanted.name)
+        raise _expect_install(request, wanted, settings, installed, npm)
     facts = _read_json(f"{package}/package.json")
     name = wanted.command or _choose_program(facts, wanted.name)
     for program in (wanted.raw, name):
@@ -254,6 +260,37 @@ def _find_cached(
         _check_link(f"{packages}/.bin/{name}", f"{package}/{_list_programs(facts)[name]}")
     checked = "" if wanted.is_pinned else _check_age(request, installed, settings)
     return f"{packages}/.bin", name, f"{wanted.name} {version} in {installed}{checked}"
+
+
+def _is_complete(packages: str, name: str) -> bool:
+    """Return whether an installation has come to its end."""
+    # npm makes the package's directory first, and writes this file last.
+    return os.path.isdir(f"{packages}/{name}") and os.path.exists(f"{packages}/.package-lock.json")
+
+
+def _expect_install(
+    request: Request, wanted: _Wanted, settings: NpmSettings, installed: str, npm: _Npm
+) -> Doubt:
+    """Return the doubt about a package that npx has to install first, unless it has it elsewhere.
+
+    The guardian lets an installation finish. So this must never be claimed of an npx that starts
+    another copy of the package: its server would go on as if it were an installation.
+    """
+    packages, shared = f"{installed}/node_modules", settings.prefix
+    why = f"npx has not installed {wanted.raw} yet"
+    for path in (f"{shared}/bin/{wanted.raw}", f"{shared}/lib/node_modules/{wanted.name}"):
+        if os.path.lexists(path):
+            return Doubt(f"{why}, but there is {path}")
+    from mcp_launch.launch.runners.installing import Install
+
+    def is_missing() -> bool:
+        # Without the lock, npm would find half an installation and wait a minute for its end.
+        is_busy = os.path.exists(f"{installed}/concurrency.lock")
+        return is_busy or not _is_complete(packages, wanted.name)
+
+    lock = "" if npm.locks_cache else f"{request.stamps}/{_hash(installed)}.lock"
+    runner = os.path.basename(request.argv[0])
+    return Doubt(why, install=Install(wanted.raw, runner, is_missing, lock))
 
 
 def _check_installed(project: str, name: str) -> None:

@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcp_launch.launch.runners.installing import Install
+
 # The first bytes of programs that the kernel starts itself: ELF, Mach-O (also universal).
 _BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
@@ -56,21 +58,22 @@ class Resolved:
 class Kept:
     """Why the runner itself is started."""
 
-    __slots__ = ("stamp", "why")
+    __slots__ = ("install", "stamp", "why")
 
     is_left_out = False
 
-    def __init__(self, why: str, stamp: str = "") -> None:
+    def __init__(self, why: str, stamp: str = "", install: Install | None = None) -> None:
         self.why = why
         self.stamp = stamp  # a file to write: the runner is about to look for updates
+        self.install = install  # what the runner has to install first, if that is certain
 
 
 class Doubt(Exception):
     """It is not certain what the runner would start."""
 
-    def __init__(self, why: str, stamp: str = "") -> None:
+    def __init__(self, why: str, stamp: str = "", install: Install | None = None) -> None:
         super().__init__(why)
-        self.kept = Kept(why, stamp)
+        self.kept = Kept(why, stamp, install)
 
 
 def search(name: str, request: Request) -> str:

@@ -45,6 +45,16 @@ def find(request: Request) -> Resolved:
         Doubt: That is not certain.
 
     """
+    try:
+        return _find(request)
+    except Doubt as doubt:
+        from mcp_launch.launch.runners import uvx_install
+
+        doubt.kept.install = uvx_install.find(request)
+        raise
+
+
+def _find(request: Request) -> Resolved:
     name, version, command, rest = _read_words(request.argv)
     if not request.environ.get("PATH"):
         raise Doubt("there is no PATH")

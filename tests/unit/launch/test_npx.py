@@ -192,6 +192,111 @@ def test_a_package_that_is_not_installed_is_left_to_npx(machine: Machine) -> Non
     assert machine.keep("npx", PINNED).why == f"npx has not installed {PINNED} yet"
 
 
+def test_a_package_that_is_not_installed_is_known_to_be_missing(machine: Machine) -> None:
+    install = machine.keep("npx", "-y", PINNED).install
+
+    assert install
+    assert (install.runner, install.package) == ("npx", PINNED)
+    assert install.is_missing()
+    installed = machine.install()
+    assert not install.is_missing()
+    (installed / "concurrency.lock").mkdir()
+    assert install.is_missing()
+
+
+def test_only_for_an_npm_that_does_not_lock_its_cache_we_lock_it(machine: Machine) -> None:
+    one, two = (machine.keep("npx", PINNED).install for _ in range(2))
+    assert one
+    assert two
+    assert one.take_turn()
+    assert two.take_turn()
+    assert not machine.stamps.exists()
+
+    (machine.npm / "node_modules/libnpmexec/lib/with-lock.js").unlink()
+    one, two = (machine.keep("npx", PINNED).install for _ in range(2))
+
+    assert one
+    assert two
+    assert one.take_turn()
+    assert not two.take_turn()
+    os.close(one.turn)
+    assert two.take_turn()
+    os.close(two.turn)
+
+
+def test_nobody_waits_for_a_lock_that_cannot_be_made(machine: Machine) -> None:
+    (machine.npm / "node_modules/libnpmexec/lib/with-lock.js").unlink()
+    write(machine.stamps, "a file where the directory should be")
+    install = machine.keep("npx", PINNED).install
+
+    assert install
+    assert install.take_turn()
+
+
+def test_nobody_waits_for_a_package_that_is_there(machine: Machine) -> None:
+    (machine.npm / "node_modules/libnpmexec/lib/with-lock.js").unlink()
+    one, two = (machine.keep("npx", PINNED).install for _ in range(2))
+    assert one
+    assert two
+    assert one.take_turn()
+    machine.install()
+
+    two.wait_for_turn()
+
+    assert two.turn < 0
+    os.close(one.turn)
+
+
+def test_half_an_installation_is_a_missing_package(machine: Machine) -> None:
+    break_end(machine.install())
+
+    install = machine.keep("npm", "exec", "-y", "--", PINNED).install
+
+    assert install
+    assert install.runner == "npm"
+    assert install.is_missing()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "work/project/node_modules/@tiny/envdump",
+        "usr/lib/node_modules/@tiny/envdump",
+        f"usr/bin/{PINNED}",
+    ],
+)
+def test_a_package_that_npx_may_have_elsewhere_is_not_said_to_be_missing(
+    machine: Machine, path: str
+) -> None:
+    (machine.usr.parent / path).mkdir(parents=True)
+
+    assert machine.keep("npx", PINNED).install is None
+
+
+@pytest.mark.parametrize("words", [["npx", "-c", PINNED], ["bunx", PINNED], ["pnpm", "dlx", "x"]])
+def test_a_runner_that_we_do_not_understand_is_not_said_to_install(
+    machine: Machine, words: list[str]
+) -> None:
+    assert machine.keep(*words).install is None
+
+
+def test_a_cache_that_is_checked_for_updates_is_not_said_to_be_installed_first(
+    machine: Machine,
+) -> None:
+    machine.install(BY_NAME, age=25 * HOUR)
+
+    assert machine.keep("npx", "-y", BY_NAME).install is None
+
+
+def test_a_profile_that_needs_the_runner_lets_it_install_too(machine: Machine) -> None:
+    machine.asked = ["npm_execpath"]
+
+    kept = machine.keep("npx", PINNED)
+
+    assert kept.why.startswith("the profile asks for npm_execpath")
+    assert kept.install
+
+
 def break_lock(installed: Path) -> None:
     (installed / "concurrency.lock").mkdir()
     set_age(installed, HOUR)
@@ -222,7 +327,7 @@ def break_manifest(installed: Path) -> None:
 
 BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "it is locked": (break_lock, "another npx may be at work"),
-    "an installation was not finished": (break_end, "FileNotFoundError"),
+    "an installation was not finished": (break_end, "has not installed"),
     "the package is newer than the installation": (
         lambda installed: set_age(installed / "node_modules/@tiny/envdump", 60.0),
         "is incomplete, or was changed",

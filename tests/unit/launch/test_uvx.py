@@ -176,3 +176,96 @@ def test_a_script_in_the_place_of_uvx_is_kept(machine: Machine) -> None:
     write(machine.usr / "bin/uvx", "#!/bin/sh\n", 0o755)
 
     assert "is not uv's own uvx" in machine.keep("uvx", "tiny-server").why
+
+
+@pytest.mark.parametrize("layout", ["environments-v2/0123/4567", "environments-v1/0123"])
+@pytest.mark.parametrize("moved", ["", "UV_CACHE_DIR", "XDG_CACHE_HOME"])
+def test_a_tool_without_an_environment_is_known_to_be_missing(
+    machine: Machine, layout: str, moved: str
+) -> None:
+    cache = machine.home / ".cache"
+    if moved:
+        cache = machine.home / "elsewhere"
+        machine.environ[moved] = str(cache)
+    write(cache / "uv" / "environments-v2/0123/4567.lock", "")
+    write(cache / "uv" / "environments-v2/0123/89ab/bin/other", "", 0o755)
+    install = machine.keep("uvx", "--from", "tiny", "tiny-server").install
+
+    assert install
+    assert (install.runner, install.package) == ("uvx", "tiny")
+    assert install.is_missing()
+    home = cache if moved == "UV_CACHE_DIR" else cache / "uv"
+    write(home / layout / "bin/tiny-server", "", 0o755)
+    assert not install.is_missing()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["uvx", "tiny-server@latest", "-a"],
+        ["uvx", "tiny-server[extra]>=1"],
+        ["uvx", "-q", "--python=3.12", "--with", "other", "--", "tiny-server", "--from", "x"],
+        ["uvx", "--from", "git+https://example.org/x", "tiny-server"],
+        ["uv", "tool", "run", "--index", "https://example.org", "tiny-server"],
+    ],
+    ids=" ".join,
+)
+def test_a_tool_may_be_missing_in_whatever_way_it_is_named(
+    machine: Machine, words: list[str]
+) -> None:
+    machine.environ["UV_INDEX"] = "https://example.org"
+    install = machine.keep(*words).install
+
+    assert install
+    assert install.is_missing()
+    write(machine.home / ".cache/uv/environments-v2/01/23/bin/tiny-server", "", 0o755)
+    assert not install.is_missing()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["uvx"],
+        ["uvx", "--isolated", "tiny-server"],
+        ["uvx", "--no-cache", "tiny-server"],
+        ["uvx", "--cache-dir", "x", "tiny-server"],
+        ["uvx", "--from", "x", "./tiny-server"],
+        ["uvx", "python"],
+    ],
+    ids=" ".join,
+)
+def test_a_tool_that_uvx_may_take_from_elsewhere_is_not_said_to_be_missing(
+    machine: Machine, words: list[str]
+) -> None:
+    assert machine.keep(*words).install is None
+
+
+def test_a_tool_of_the_user_is_not_said_to_be_missing(machine: Machine) -> None:
+    machine.install_tool(version="1.0.0")
+
+    assert machine.keep("uvx", "tiny-server@1.2.0").install is None
+    assert machine.keep("uvx", "--from", "other", "tiny-server").install is None
+
+
+def test_a_cache_that_a_setting_moves_is_not_said_to_lack_a_tool(machine: Machine) -> None:
+    file = write(machine.home / ".config/uv/uv.toml", 'index-url = "x"')
+    assert machine.keep("uvx", "tiny-server").install
+    write(file, 'cache-dir = "/elsewhere"')
+
+    assert machine.keep("uvx", "tiny-server").install is None
+
+
+def test_a_cache_at_an_unclear_place_is_not_said_to_lack_a_tool(machine: Machine) -> None:
+    machine.environ["UV_CACHE_DIR"] = "cache"
+
+    assert machine.keep("uvx", "tiny-server").install is None
+
+
+def test_a_cache_that_cannot_be_read_is_not_said_to_lack_a_tool(machine: Machine) -> None:
+    install = machine.keep("uvx", "tiny-server").install
+    cache = machine.home / ".cache/uv/environments-v2"
+    cache.parent.mkdir(parents=True)
+    cache.symlink_to(cache)  # a loop
+
+    assert install
+    assert not install.is_missing()
