@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcp_launch import state
 from mcp_launch.system import name_program
 from mcp_launch.values import SHELLS
 
@@ -27,6 +28,11 @@ class AbsentServers:
         """Note how much memory a server and all processes below it use, if it runs."""
         pids = (server, *self._table.list_descendants(server)) if server else ()
         self.size = sum(self._table.measure_share(pid) or 0 for pid in pids) or self.size
+
+    def note_rest(self, server: int) -> None:
+        """Note how much memory is free while a server rests."""
+        self.measure(server)
+        state.note(f"the server uses {self.size / 1e6:.0f} MB, which are free while it rests")
 
     def find_sign(self, server: int) -> str:
         """Return a sign that a server keeps state in its processes; empty if there is none."""

@@ -333,8 +333,7 @@ class Supervisor:
 
     def _do_end(self, command: commands.EndServer) -> None:
         if command.reason == "rest" and self.absent is not None:
-            self.absent.measure(self._find_server(command.backend))
-            state.note(f"it used {self.absent.size / 1e6:.0f} MB")
+            self.absent.note_rest(self._find_server(command.backend))
         self._servers[command.backend].guardian.send(_END_ORDERS[command.reason])
 
     def _do_signal(self, command: commands.SignalServer) -> None:
