@@ -109,7 +109,7 @@ class Absence(ServerMessages):
     ) -> bool:
         """Answer a request without a server; False if that is not possible."""
         method, handshake = str(said["method"]), connection.handshake
-        if method in GREETINGS and (handshake.is_over or backend.state != "absent"):
+        if method in GREETINGS and not self._may_greet(connection, backend, method):
             return False
         if method == "subscriptions/listen":
             return self._hold_stream(connection, backend, said, line)
@@ -122,6 +122,13 @@ class Absence(ServerMessages):
         self._note_answer_from_memory(connection, backend, said, line, answer)
         self.answer(connection, protocol.spell(said["id"]), answer)
         return True
+
+    def _may_greet(self, connection: HostConnection, backend: Backend, method: str) -> bool:
+        """Return whether a greeting may be answered from memory."""
+        if connection.handshake.is_over:
+            # Claude Code asks for a discovery again whose time to live is over.
+            return method == connection.handshake.era == "server/discover"
+        return backend.state == "absent"
 
     def _is_ours(self, connection: HostConnection, method: str) -> bool:
         """Return whether we answer a request in place of any server; its answer says nothing."""
@@ -142,7 +149,7 @@ class Absence(ServerMessages):
         if method in LISTS:
             backend.requests.remember(said, b"", line)
             backend.requests.note_list(method, given, answer)
-        if method not in GREETINGS:
+        if method not in GREETINGS or connection.handshake.is_over:
             return
         connection.handshake.note_request(said, line)
         connection.handshake.note_answer(given)

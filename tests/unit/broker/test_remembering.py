@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from broker_playbooks import Playbook, Store
 
+from mcp_launch.protocol.memory import Remembered, name_client
+
 CLIENT = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c"}}'
+
+PREFIX = "io.modelcontextprotocol/"
+META = json.dumps({f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": {}})
 
 
 @pytest.mark.parametrize(
@@ -33,4 +41,26 @@ def test_what_was_learned_is_kept_before_the_server_is_ended(event: str, then: s
         >> {event}
         << remember 2 answers
         {then}
+    """)
+
+
+def test_a_discovery_that_is_asked_for_again_is_answered_from_memory() -> None:
+    # Claude Code 2.1.325 does so, if the server's answer has no time to live.
+    said: dict[str, Any] = {"method": "server/discover", "params": {"_meta": json.loads(META)}}
+    answers = {
+        ("server/discover", b""): b'{"result":{"ttlMs":0}}',
+        ("tools/list", b""): b'{"result":{"tools":[{"name":"x"}],"ttlMs":0}}',
+    }
+    store = Store(Remembered(name_client(said), 0.0, answers))
+    Playbook(handshakes=store, is_started=False).play(f"""
+        >> host: 0 server/discover {{"_meta":{META}}}
+        << host: 0 = {{"ttlMs":0}}
+        >> host: 1 server/discover {{"_meta":{META}}}
+        << host: 1 = {{"ttlMs":0}}
+        >> host: 2 tools/list {{"_meta":{META}}}
+        << host: 2 = {{"tools":[{{"name":"x"}}],"ttlMs":0}}
+        >> host: 3 tools/call {{"_meta":{META},"name":"x"}}
+        << start server
+        >> host: 4 server/discover {{"_meta":{META}}}
+        << host: 4 = {{"ttlMs":0}}
     """)
