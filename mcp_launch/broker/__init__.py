@@ -84,7 +84,7 @@ class Broker(Replacement):
         """Note that a host has closed our stdin."""
         connection = self.connections[name]
         self.note("the host has closed our stdin")
-        self.remember(connection)  # Codex 0.125 kills us next
+        self.remember(connection)  # the host may kill us next
         for is_judged, part in connection.lines.close():
             self._take_part(connection, part, is_judged=is_judged)
         self._end_input(connection)

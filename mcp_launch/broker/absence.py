@@ -30,7 +30,8 @@ PATIENCE = 0.4
 # How long a call waits while the lists of a new server are compared with the host's.
 COMPARE_LIMIT = 2.0
 
-# How long to collect answers before they are written to disk.
+# How long to collect answers before they are written to disk. What was never written is not
+# collected: Codex 0.125 kills its servers at the end of a session, which may come sooner.
 REMEMBER_AFTER = 1.0
 
 # How long to wait before the next attempt after a server could not be started. Each failure
@@ -223,13 +224,14 @@ class Absence(ServerMessages):
         if memory.has_changed or memory.is_due or not memory.size_of_server:
             memory.is_due, memory.has_changed = False, True
             memory.written = self.now
-            self.out.append(SetTimer(f"remember {connection.name}", REMEMBER_AFTER))
+            wait = 0.0 if memory.is_new and memory.is_worth_keeping else REMEMBER_AFTER
+            self.out.append(SetTimer(f"remember {connection.name}", wait))
 
     def remember(self, connection: HostConnection) -> None:
         """Have what was learned written to disk."""
         for memory in connection.memories.values():
             if memory.has_changed and memory.is_worth_keeping:
-                memory.has_changed = False
+                memory.has_changed = memory.is_new = False
                 self.out.append(Remember(memory))
 
     # A server that takes long to answer its greeting

@@ -12,6 +12,21 @@ from mcp_launch.protocol.memory import Remembered, name_client
 
 CLIENT = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c"}}'
 
+# A server that nothing is known of has answered the greeting and its first list.
+LISTED = f"""
+    >> started server
+    >> host: 0 initialize {CLIENT}
+    << server: 0 initialize {CLIENT}
+    >> server: 0 = {{}}
+    << timer remember host: 1
+    << host: 0 = {{}}
+    >> host: 1 tools/list
+    << server: 1 tools/list
+    >> server: 1 = {{"tools":[{{"name":"x"}}]}}
+    << timer remember host: 0
+    << host: 1 = {{"tools":[{{"name":"x"}}]}}
+"""
+
 PREFIX = "io.modelcontextprotocol/"
 META = json.dumps({f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": {}})
 
@@ -25,22 +40,27 @@ META = json.dumps({f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCap
     ids=["end of input", "signal"],
 )
 def test_what_was_learned_is_kept_before_the_server_is_ended(event: str, then: str) -> None:
-    # Codex 0.125 kills us right after it has closed our stdin.
     Playbook(handshakes=Store()).play(f"""
-        >> started server
-        >> host: 0 initialize {CLIENT}
-        << server: 0 initialize {CLIENT}
-        >> server: 0 = {{}}
-        << timer remember host: 1
-        << host: 0 = {{}}
-        >> host: 1 tools/list
-        << server: 1 tools/list
-        >> server: 1 = {{"tools":[{{"name":"x"}}]}}
-        << timer remember host: 1
-        << host: 1 = {{"tools":[{{"name":"x"}}]}}
+        {LISTED}
         >> {event}
         << remember 2 answers
         {then}
+    """)
+
+
+def test_what_was_never_kept_is_kept_at_once_and_more_of_it_later() -> None:
+    # Codex 0.125 kills its servers at the end of a session, which may be a short one.
+    Playbook(handshakes=Store()).play(f"""
+        {LISTED}
+        >> timer remember host
+        << remember 2 answers
+        >> host: 2 prompts/list
+        << server: 2 prompts/list
+        >> server: 2 = {{"prompts":[]}}
+        << timer remember host: 1
+        << host: 2 = {{"prompts":[]}}
+        >> timer remember host
+        << remember 3 answers
     """)
 
 
