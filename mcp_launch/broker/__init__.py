@@ -84,6 +84,7 @@ class Broker(Replacement):
         """Note that a host has closed our stdin."""
         connection = self.connections[name]
         self.note("the host has closed our stdin")
+        self.remember(connection)  # the host may kill us next
         for is_judged, part in connection.lines.close():
             self._take_part(connection, part, is_judged=is_judged)
         self._end_input(connection)
@@ -130,6 +131,8 @@ class Broker(Replacement):
     def signal_received(self, number: int) -> None:
         """Pass a signal on to the servers, and leave soon."""
         self.note(f"signal {number}: passed on to the server")
+        for connection in self.connections.values():
+            self.remember(connection)  # while the server is there to be measured
         for backend in self.backends.values():
             self.out.append(do.SignalServer(backend.name, number))
         if not self.signalled:

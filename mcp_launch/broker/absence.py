@@ -30,7 +30,8 @@ PATIENCE = 0.4
 # How long a call waits while the lists of a new server are compared with the host's.
 COMPARE_LIMIT = 2.0
 
-# How long to collect answers before they are written to disk.
+# How long to collect answers before they are written to disk. What was never written is not
+# collected: Codex 0.125 kills its servers at the end of a session, which may come sooner.
 REMEMBER_AFTER = 1.0
 
 # How long to wait before the next attempt after a server could not be started. Each failure
@@ -109,7 +110,7 @@ class Absence(ServerMessages):
     ) -> bool:
         """Answer a request without a server; False if that is not possible."""
         method, handshake = str(said["method"]), connection.handshake
-        if method in GREETINGS and (handshake.is_over or backend.state != "absent"):
+        if method in GREETINGS and not self._may_greet(connection, backend, method):
             return False
         if method == "subscriptions/listen":
             return self._hold_stream(connection, backend, said, line)
@@ -122,6 +123,13 @@ class Absence(ServerMessages):
         self._note_answer_from_memory(connection, backend, said, line, answer)
         self.answer(connection, protocol.spell(said["id"]), answer)
         return True
+
+    def _may_greet(self, connection: HostConnection, backend: Backend, method: str) -> bool:
+        """Return whether a greeting may be answered from memory."""
+        if connection.handshake.is_over:
+            # Claude Code asks for a discovery again whose time to live is over.
+            return method == connection.handshake.era == "server/discover"
+        return backend.state == "absent"
 
     def _is_ours(self, connection: HostConnection, method: str) -> bool:
         """Return whether we answer a request in place of any server; its answer says nothing."""
@@ -142,7 +150,7 @@ class Absence(ServerMessages):
         if method in LISTS:
             backend.requests.remember(said, b"", line)
             backend.requests.note_list(method, given, answer)
-        if method not in GREETINGS:
+        if method not in GREETINGS or connection.handshake.is_over:
             return
         connection.handshake.note_request(said, line)
         connection.handshake.note_answer(given)
@@ -216,13 +224,14 @@ class Absence(ServerMessages):
         if memory.has_changed or memory.is_due or not memory.size_of_server:
             memory.is_due, memory.has_changed = False, True
             memory.written = self.now
-            self.out.append(SetTimer(f"remember {connection.name}", REMEMBER_AFTER))
+            wait = 0.0 if memory.is_new and memory.is_worth_keeping else REMEMBER_AFTER
+            self.out.append(SetTimer(f"remember {connection.name}", wait))
 
     def remember(self, connection: HostConnection) -> None:
         """Have what was learned written to disk."""
         for memory in connection.memories.values():
             if memory.has_changed and memory.is_worth_keeping:
-                memory.has_changed = False
+                memory.has_changed = memory.is_new = False
                 self.out.append(Remember(memory))
 
     # A server that takes long to answer its greeting

@@ -126,8 +126,8 @@ def _is_remembered(wanted: Profile, found: Context, decided: Plan) -> bool:
     """Return whether a host may be answered from memory; which one is known when it speaks."""
     from mcp_launch.state import handshakes
 
-    left_out = plan.list_session_variables(wanted, found)
-    return handshakes.open_for(decided, left_out, os.environ).has_any()
+    seen = plan.drop_session_variables(wanted, found, decided)
+    return handshakes.open_for(decided, seen, os.environ).has_any()
 
 
 def prepare_process() -> None:

@@ -181,15 +181,16 @@ def _drop_foreign_variables(plan: Plan, context: Context) -> None:
             plan.unset_variables.append(name)
 
 
-def list_session_variables(profile: Profile, context: Context) -> list[str]:
-    """Return the variables that may differ between two sessions of the same server."""
-    asked = [
+def drop_session_variables(profile: Profile, context: Context, plan: Plan) -> dict[str, str]:
+    """Return a plan's environment without what differs between two sessions of the same server."""
+    dropped = {
         name
         for name, variable in profile.env.items()
         if variable.source in {*_CORRECTED_BY_CALLS, "host_pid", "launch"}
-    ]
-    named = [name for names in hosts.IDENTITY_VARIABLES.values() for name in names]
-    return [*list_defaults(context), *asked, *named]
+    }
+    dropped.update(list_defaults(context))
+    kept = hosts.drop_private_variables(plan.environ)
+    return {name: value for name, value in kept.items() if name not in dropped}
 
 
 def list_defaults(context: Context) -> dict[str, Found | Missing]:

@@ -147,7 +147,15 @@ def hash_page(method: str, line: bytes) -> int:
 class Remembered:
     """The answers of one server to one kind of client."""
 
-    __slots__ = ("answers", "client", "has_changed", "is_due", "size_of_server", "written")
+    __slots__ = (
+        "answers",
+        "client",
+        "has_changed",
+        "is_due",
+        "is_new",
+        "size_of_server",
+        "written",
+    )
 
     def __init__(
         self,
@@ -160,6 +168,7 @@ class Remembered:
         self.answers = answers or {}  # `{"result":…}` or `{"error":…}`, by method and cursor
         self.is_due = False  # it is old, and should be compared with the server itself
         self.has_changed = False  # since it was read or written
+        self.is_new = not answers  # nothing was ever written
         self.size_of_server = 0  # the memory that the server used when it was last measured
 
     def answer(self, said: Message, line: bytes, now: float) -> bytes:

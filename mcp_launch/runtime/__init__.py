@@ -13,7 +13,7 @@ from mcp_launch.broker.commands import Settings
 from mcp_launch.broker.routing import Binding, Served, bind_at_start
 from mcp_launch.hosts import Callers
 from mcp_launch.launch.context import is_inside
-from mcp_launch.launch.plan import list_session_variables
+from mcp_launch.launch.plan import drop_session_variables
 from mcp_launch.runtime.absent import AbsentServers
 from mcp_launch.runtime.lease import LeaseWriter, describe_facts, find_host
 from mcp_launch.runtime.loop import Loop
@@ -121,8 +121,8 @@ def _run(running: Running, loop: Loop, supervisor: Supervisor) -> int:
 
 
 def _open_handshakes(running: Running) -> Handshakes:
-    left_out = list_session_variables(running.wanted, running.found)
-    return open_for(running.decided, left_out, os.environ)
+    seen = drop_session_variables(running.wanted, running.found, running.decided)
+    return open_for(running.decided, seen, os.environ)
 
 
 def _write_outcome(outcome: dict[str, object]) -> None:

@@ -23,7 +23,7 @@ from mcp_launch.state.profile_cache import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system.spawn import ServerPlan
@@ -95,18 +95,15 @@ _SECRET = [
 _SECRET_LENGTH = 6
 
 
-def name_server(
-    argv: list[str], program: str, cwd: str, environ: Mapping[str, str], left_out: Iterable[str]
-) -> str:
+def name_server(argv: list[str], program: str, cwd: str, environ: Mapping[str, str]) -> str:
     """Return the part of a file's name that tells servers apart.
 
-    `left_out` are the variables that name a session.
+    `environ` is without what a host or a launch adds for one session.
     """
-    unrelated = _PER_SESSION | set(left_out)
     variables = [
         f"{name}={value}"
         for name, value in sorted(environ.items())
-        if name not in unrelated and not name.startswith(_PER_SESSION_PREFIXES)
+        if name not in _PER_SESSION and not name.startswith(_PER_SESSION_PREFIXES)
     ]
     # The directory is empty if it was deleted.
     place = os.path.realpath(cwd) if cwd else ""
@@ -242,9 +239,12 @@ def _parse_header(line: bytes) -> dict[str, Json]:
     return header if isinstance(header, dict) else {}
 
 
-def open_for(plan: ServerPlan, left_out: list[str], environ: Mapping[str, str]) -> Handshakes:
-    """Return the files of the server that a plan starts."""
-    server = name_server(plan.argv, plan.program, plan.cwd.value, plan.environ, left_out)
+def open_for(plan: ServerPlan, seen: Mapping[str, str], environ: Mapping[str, str]) -> Handshakes:
+    """Return the files of the server that a plan starts.
+
+    `seen` is the server's environment without what is only for one session.
+    """
+    server = name_server(plan.argv, plan.program, plan.cwd.value, seen)
     return Handshakes(environ, server, list_secrets(plan.environ))
 
 

@@ -17,19 +17,27 @@ LOOK = "call mcp__probe__look {}"
 PROMPT = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 
 _KEY = "sk-ant-this-is-no-key-0000000000000000"
-TOOLS = "mcp__probe__look,mcp__probe__wait,mcp__codex__codex"
+TOOLS = "mcp__probe,mcp__codex__codex"
 
 
 def configure(workspace: Workspace, command: Sequence[str], *, server: str = "probe") -> None:
     """Write a configuration with one server, for the existing projects."""
-    entry = {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
+    configure_all(workspace, {server: command})
+
+
+def configure_all(workspace: Workspace, commands: dict[str, Sequence[str]]) -> None:
+    """Write a configuration with several servers, for the existing projects."""
+    entries = {
+        name: {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
+        for name, command in commands.items()
+    }
     trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     settings: dict[str, Any] = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
         "numStartups": 5,
         "customApiKeyResponses": {"approved": [_KEY[-20:]], "rejected": []},
-        "mcpServers": {server: entry},
+        "mcpServers": entries,
         "projects": dict.fromkeys(workspace.projects, trusted),
     }
     (workspace.home / ".claude.json").write_text(json.dumps(settings), encoding="utf-8")

@@ -26,7 +26,12 @@ def spawn(name: str) -> str:
 
 
 def configure(
-    workspace: Workspace, command: Sequence[str], *, server: str = "probe", **more: object
+    workspace: Workspace,
+    command: Sequence[str],
+    *,
+    server: str = "probe",
+    features: Sequence[str] = (),
+    **more: object,
 ) -> None:
     """Write a configuration with one server, for the existing projects."""
     entry = {"command": command[0], "args": list(command[1:]), **more}
@@ -40,6 +45,7 @@ def configure(
         "enabled = false",
         "[features]",
         "plugins = false",
+        *[f"{feature} = true" for feature in features],
         "[model_providers.stand-in]",
         'name = "stand-in"',
         f'base_url = "http://127.0.0.1:{workspace.models.port}/v1"',

@@ -1,12 +1,13 @@
 """A server for real hosts: its tools report what it sees, and its options make it misbehave.
 
     probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
-              [--liveness PATH MANNER]
+              [--notes PATH] [--liveness PATH MANNER]
 
 Tools: `look` returns pid, cwd, environment, the number of calls so far and `_meta`; `wait` never
 answers. With a liveness socket it starts descendants that tend to be left behind; its manner is
 hostile (all of them ignore signals) or slow (it takes a while to finish, and then writes so).
-A touchy one exits on an unknown request.
+A touchy one exits on an unknown request. With notes it records its start, fails and offers tools
+as the notes say (all of them `look`), and announces that the tools may change.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from hosts.notes import Notes
 from scripts import forking_server
 
 VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -31,15 +34,17 @@ INFO = {"name": "probe", "version": "1"}
 # launcher does.
 FAREWELL = 0.25
 
-TOOLS = [
-    {
+TOOLS = ["look", "wait"]
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+def describe_tool(name: str) -> dict[str, Any]:
+    return {
         "name": name,
         "description": "For tests.",
         "inputSchema": {"type": "object", "properties": {}},
         "annotations": {"readOnlyHint": True},
     }
-    for name in ("look", "wait")
-]
 
 
 def look(calls: int, meta: Any) -> str:
@@ -50,10 +55,12 @@ def look(calls: int, meta: Any) -> str:
 
 
 class Server:
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, words: list[str], notes: Notes | None) -> None:
         self.is_modern = "--modern" in words
         self.is_noisy = "--noisy" in words
         self.is_touchy = "--touchy" in words
+        self.capabilities = {"tools": {"listChanged": True} if notes else {}}
+        self.tools = (notes and notes.read_tools()) or TOOLS
         self.calls = 0
 
     def serve(self) -> None:
@@ -61,11 +68,19 @@ class Server:
             if self.is_noisy:
                 os.write(1, b"DEBUG: a request\nworking on it... ")
             message = json.loads(line)
-            if "method" in message and "id" in message:
+            if message.get("method") == "subscriptions/listen" and self.is_modern:
+                self.confirm(message)
+            elif "method" in message and "id" in message:
                 self.say({"id": message["id"], **self.answer(message)})
 
     def say(self, message: dict[str, Any]) -> None:
         os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def confirm(self, message: dict[str, Any]) -> None:
+        meta = {SUBSCRIPTION: message["id"]}
+        wanted = message["params"]["notifications"].get("toolsListChanged", False)
+        params = {"_meta": meta, "notifications": {"toolsListChanged": wanted}}
+        self.say({"method": "notifications/subscriptions/acknowledged", "params": params})
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         method, params = message["method"], message.get("params", {})
@@ -73,11 +88,12 @@ class Server:
         if method == "initialize":
             asked = params["protocolVersion"]
             version = asked if asked in VERSIONS else VERSIONS[0]
-            result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": INFO}
+            result = {"protocolVersion": version, "serverInfo": INFO}
+            result["capabilities"] = self.capabilities
         elif method == "server/discover" and self.is_modern:
-            result = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}}
+            result = {"supportedVersions": [MODERN], "capabilities": self.capabilities}
         elif method == "tools/list":
-            result = {"tools": TOOLS}
+            result = {"tools": [describe_tool(name) for name in self.tools]}
         elif method == "tools/call":
             result = self.call(params["name"], params.get("_meta"))
         elif method == "ping":
@@ -93,6 +109,8 @@ class Server:
 
     def call(self, tool: str, meta: Any) -> dict[str, Any]:
         self.calls += 1
+        if tool not in self.tools:
+            return {"content": [{"type": "text", "text": f"no tool {tool}"}], "isError": True}
         if tool == "wait":
             signal.pause()
         return {"content": [{"type": "text", "text": look(self.calls, meta)}]}
@@ -125,6 +143,12 @@ def option(words: list[str], name: str, place: int = 1) -> str:
 
 
 def main(words: list[str]) -> None:
+    path = option(words, "--notes")
+    notes = Notes(path) if path else None
+    if notes:
+        notes.record_start()
+        if fault := notes.read_fault():
+            sys.exit(fault)
     needed = option(words, "--needs")
     if needed and not os.environ.get(needed):
         sys.exit(f"{needed} is not set")
@@ -133,7 +157,7 @@ def main(words: list[str]) -> None:
     if liveness:
         bring_company(liveness, manner)
     time.sleep(float(option(words, "--late") or 0))
-    Server(words).serve()
+    Server(words, notes).serve()
     if manner == "hostile":
         signal.pause()
     elif liveness:

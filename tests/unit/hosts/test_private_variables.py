@@ -1,0 +1,25 @@
+"""What differs between two processes of the same host, and so says nothing about a server."""
+
+from __future__ import annotations
+
+from mcp_launch import hosts
+
+
+def test_what_a_host_makes_for_one_process_is_dropped() -> None:
+    # As Codex 0.166 and 0.125 and Claude Code 2.1.325 start their servers.
+    environ = {
+        "PATH": "/home/me/.codex/tmp/arg0-linux/codex-arg0kZqCny:/opt/codex-path:/usr/bin",
+        "CLAUDE_CODE_MESSAGING_SOCKET": "/tmp/cc-socks/3607.sock",  # noqa: S108  # not used
+        "CLAUDE_CODE_MESSAGING_TOKEN": "b9e05399261868481c193088bee1f8c2",
+        "CLAUDE_CODE_SESSION_ID": "4f36674a-4bc9-4756-a21e-723b606b230a",
+        "CLAUDE_CODE_ENTRYPOINT": "cli",
+    }
+    kept = {"PATH": "/opt/codex-path:/usr/bin", "CLAUDE_CODE_ENTRYPOINT": "cli"}
+    assert hosts.drop_private_variables(environ) == kept
+
+    environ = {"PATH": "/home/me/.codex/tmp/arg0/codex-arg00T5Bze:/usr/bin:"}
+    assert hosts.drop_private_variables(environ) == {"PATH": "/usr/bin:"}
+
+
+def test_an_environment_without_a_path_stays_without_one() -> None:
+    assert hosts.drop_private_variables({"A": "1"}) == {"A": "1"}
