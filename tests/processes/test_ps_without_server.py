@@ -225,14 +225,14 @@ def launch(runner: LaunchRunner, *options: str) -> Launch:
     return host
 
 
-def wait_for_state(state: Path, wanted: str, starts: int) -> None:
-    """Wait until a launch has recorded everything about a state; some of it comes later."""
+def wait_for_state(state: Path, wanted: str, calls: int = 0) -> dict[str, Any]:
+    """Return the lease once it has everything about a state; some of it comes later."""
 
     def is_right(lease: dict[str, Any]) -> bool:
         is_known = wanted == "running" or lease.get("saved") is not None
-        return (lease.get("state"), lease.get("starts")) == (wanted, starts) and is_known
+        return (lease.get("state"), lease.get("calls")) == (wanted, calls) and is_known
 
-    wait_for_lease(state, is_right)
+    return wait_for_lease(state, is_right)
 
 
 def find_only_server(state: Path) -> dict[str, Any]:
@@ -246,22 +246,20 @@ def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
     runner: LaunchRunner, state: Path
 ) -> None:
     first = launch(runner, "--rest", "1s")
-    wait_for_state(state, "resting", 1)  # by then it is remembered, and was measured
+    wait_for_state(state, "resting")  # by then it is remembered, and was measured
     assert first.finish()[0] == 0
 
     host = launch(runner, "--start", "called")
-    wait_for_state(state, "not started", 0)
+    assert wait_for_state(state, "not started")["starts"] == 0
 
     line, _, server = show(state)
     assert re.search(r"  1 server, 1 not running, saves \d+(\.\d)? MB  ", line)
     assert f"  pid {host.child}  not started  " in server
     assert re.search(r" PSS  saves \d+(\.\d)? MB  0 calls  ", server)
-    described = find_only_server(state)
-    assert described["pids"] == [host.child]
-    assert described["launch"]["starts"] == 0
+    assert find_only_server(state)["pids"] == [host.child]
 
     pid = host.call("look")["pid"]
-    wait_for_state(state, "running", 1)
+    assert wait_for_state(state, "running", calls=1)["starts"] == 1
 
     line, _, server = show(state)
     assert "  1 server  " in line
@@ -274,7 +272,7 @@ def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
 def test_a_real_launch_is_shown_as_resting(runner: LaunchRunner, state: Path) -> None:
     host = launch(runner, "--rest", "1s")
     pid = host.call("look")["pid"]
-    wait_for_state(state, "resting", 1)
+    lease = wait_for_state(state, "resting", calls=1)
 
     line, _, server = show(state)
 
@@ -283,10 +281,8 @@ def test_a_real_launch_is_shown_as_resting(runner: LaunchRunner, state: Path) ->
     assert "  1 call  " in server
     assert linux.look(pid) is None
     assert find_only_server(state)["pids"] == [host.child]
-    assert end_orphans() == 0
-    again = host.call("look")["pid"]
-    wait_for_state(state, "running", 2)
-    assert again != pid
-    assert find_only_server(state)["pid"] == again
     shown = run_command("logs", "docs").stdout
-    assert len(re.findall(r"the server is ended: nobody calls it", shown)) == 1
+    # On a busy machine it may rest before it is called, too.
+    assert shown.count("the server is ended: nobody calls it") == lease["starts"]
+    assert end_orphans() == 0
+    assert host.call("look")["pid"] != pid
