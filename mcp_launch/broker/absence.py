@@ -306,6 +306,7 @@ class Absence(ServerMessages):
 
     def _start(self, backend: Backend, served: Served) -> None:
         backend.generation += backend.has_run
+        backend.wakes += backend.has_run
         backend.is_successor = self._first(backend).handshake.is_over
         backend.is_waking = backend.is_successor
         backend.is_resting = False

@@ -108,6 +108,7 @@ class Backend:
         self.calls = 0
         self.starts = 0  # how often a server was started
         self.has_run = False
+        self.wakes = 0  # how often it was started again after a rest
         self.is_successor = False  # the host was answered without it: by another, or from memory
         self.is_waking = False  # a request waits for it, or its host was answered from memory
         self.is_late = False  # the host was answered before it

@@ -289,16 +289,6 @@ IDENTITY_VARIABLES = {
     "kilo": ("KILO_RUN_ID",),
 }
 
-# Variables that a host sets to another value for each of its processes or windows.
-_PROCESS_VARIABLES = (
-    "CLAUDE_CODE_MESSAGING_SOCKET",
-    "CLAUDE_CODE_MESSAGING_TOKEN",
-    "CLAUDE_CODE_SSE_PORT",
-)
-
-# How the names of directories begin that a host makes for each of its processes, and puts on PATH.
-_PROCESS_DIRECTORIES = ("codex-arg0",)
-
 # Hosts that may not be recognised: the parent may be one of them if it is unknown, and then
 # these variables are its own.
 _MAY_BE_UNKNOWN = ("copilot", "qwen", "kilo")
@@ -347,20 +337,6 @@ def list_foreign_variables(host: str) -> list[str]:
         is_possible = host == UNKNOWN.name and owner in _MAY_BE_UNKNOWN
         foreign += [] if is_own or is_possible else names
     return foreign
-
-
-def drop_private_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what differs between two processes of the same host."""
-    private = {name for names in IDENTITY_VARIABLES.values() for name in names}
-    private.update(_PROCESS_VARIABLES)
-    kept = {name: value for name, value in environ.items() if name not in private}
-    if "PATH" in kept:
-        kept["PATH"] = os.pathsep.join(
-            one
-            for one in kept["PATH"].split(os.pathsep)
-            if not os.path.basename(one).startswith(_PROCESS_DIRECTORIES)
-        )
-    return kept
 
 
 def recognise(table: ProcessTable, process: Process) -> HostIdentity | None:

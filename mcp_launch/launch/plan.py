@@ -189,7 +189,9 @@ def drop_session_variables(profile: Profile, context: Context, plan: Plan) -> di
         if variable.source in {*_CORRECTED_BY_CALLS, "host_pid", "launch"}
     }
     dropped.update(list_defaults(context))
-    kept = hosts.drop_private_variables(plan.environ)
+    from mcp_launch.hosts import variables
+
+    kept = variables.drop_private_variables(plan.environ)
     return {name: value for name, value in kept.items() if name not in dropped}
 
 

@@ -85,7 +85,7 @@ class LeaseWriter:
             last_call=last and last + self._offset,
             opened_with=connection.handshake.era,
             noise=broker.noise,
-            restarts=backend.generation,
+            restarts=backend.generation - backend.wakes,
             roots=connection.roots,
             state=self._state,
             since=self._since,
@@ -99,7 +99,8 @@ class LeaseWriter:
         state = "running"
         if backend.state == "absent":
             state = "resting" if backend.has_run else "not started"
-            self._lease.record["processes"] = _describe_processes(self._running, is_absent=True)
+            self._running.guardian = None  # it has ended with its server
+            self._lease.record["processes"] = _describe_processes(self._running)
         elif self._running.guardian is None or not self._running.guardian.server:
             state = "starting"
         if state != self._state:
@@ -119,8 +120,8 @@ class LeaseWriter:
             self._lease.remove()
 
 
-def _describe_processes(running: Running, *, is_absent: bool = False) -> dict[str, object]:
-    guardian = None if is_absent else running.guardian
+def _describe_processes(running: Running) -> dict[str, object]:
+    guardian = running.guardian
     return leases.describe_processes(
         running.table,
         launcher=os.getpid(),

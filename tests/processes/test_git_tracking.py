@@ -196,7 +196,17 @@ def test_whatever_files_are_called_we_say_what_git_says(
         made.append(str(file.relative_to(here)))
     words = ["update-index", "--index-version", version, kind, "--add"]
     git(here, *words, "--", *made[:-1])
-    git(here, "rm", "-q", "--cached", "--ignore-unmatch", "--", *made[later : later + 2], "x")
+    git(
+        here,
+        "--literal-pathspecs",
+        "rm",
+        "-q",
+        "--cached",
+        "--ignore-unmatch",
+        "--",
+        *made[later : later + 2],
+        "x",
+    )
     git(here, "update-index", "--add", "--", *made[-1:])
 
     compare(here)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_launch import hosts
+from mcp_launch.hosts import variables
 
 
 def test_what_a_host_makes_for_one_process_is_dropped() -> None:
@@ -15,11 +15,11 @@ def test_what_a_host_makes_for_one_process_is_dropped() -> None:
         "CLAUDE_CODE_ENTRYPOINT": "cli",
     }
     kept = {"PATH": "/opt/codex-path:/usr/bin", "CLAUDE_CODE_ENTRYPOINT": "cli"}
-    assert hosts.drop_private_variables(environ) == kept
+    assert variables.drop_private_variables(environ) == kept
 
     environ = {"PATH": "/home/me/.codex/tmp/arg0/codex-arg00T5Bze:/usr/bin:"}
-    assert hosts.drop_private_variables(environ) == {"PATH": "/usr/bin:"}
+    assert variables.drop_private_variables(environ) == {"PATH": "/usr/bin:"}
 
 
 def test_an_environment_without_a_path_stays_without_one() -> None:
-    assert hosts.drop_private_variables({"A": "1"}) == {"A": "1"}
+    assert variables.drop_private_variables({"A": "1"}) == {"A": "1"}
