@@ -69,6 +69,12 @@ def look(line: bytes) -> Json:
         return json_edit.look_at_deep(line)
 
 
+def look_message(line: bytes) -> Message:
+    """Return a line as one message; empty if it is none."""
+    said = look(line)
+    return said if isinstance(said, dict) else {}
+
+
 class LongLine(bytes):
     """A long call with a mark in place of each long string, so that it is cheap to check.
 

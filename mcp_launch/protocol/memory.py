@@ -37,6 +37,9 @@ GREETINGS = ("initialize", "server/discover")
 # How many pages of a list are compared: a server may count on for ever.
 _PAGES_LIMIT = 64
 
+# The longest life of an answer, in milliseconds: a number may be larger than any integer.
+_LIFE_LIMIT = 1e15
+
 _PREFIX = "io.modelcontextprotocol/"
 
 # The parameters of a request for a list. With any other one, the answer may be another.
@@ -171,6 +174,13 @@ class Remembered:
         self.is_new = not answers  # nothing was ever written
         self.size_of_server = 0  # the memory that the server used when it was last measured
 
+    def renew(self, now: float) -> None:
+        """Count the age of all answers from now on; what is left of their lives stays."""
+        for question, kept in self.answers.items():
+            if b'"ttlMs"' in kept:
+                self.answers[question] = _shorten_life(kept, now - self.written)
+        self.written = now
+
     def answer(self, said: Message, line: bytes, now: float) -> bytes:
         """Return the answer to a request as a line; empty if it is not known."""
         question = find_question(said)
@@ -235,5 +245,5 @@ def _shorten_life(kept: bytes, seconds: float) -> bytes:
     given = protocol.look(json_edit.read_raw(kept, "result", "ttlMs"))
     if not isinstance(given, (int, float)):
         return kept
-    left = max(0, int(given - seconds * 1000))
+    left = max(0, int(min(given, _LIFE_LIMIT) - seconds * 1000))
     return json_edit.replace(kept, b"%d" % left, "result", "ttlMs")

@@ -38,11 +38,11 @@ class AbsentServers:
         """Return a sign that a server keeps state in its processes; empty if there is none."""
         return find_sign(self._table, server) if server else ""
 
-    def remember(self, memory: Remembered, server: int) -> None:
+    def remember(self, memory: Remembered, server: int, now: float) -> None:
         """Write what a server answers to disk, with its size."""
         self.measure(server)
         memory.size_of_server = self.size or memory.size_of_server
-        self._handshakes.write(memory)
+        self._handshakes.write(memory, now)
 
     def forget(self, client: str) -> None:
         """Remove what is on disk for one kind of client."""

@@ -325,7 +325,7 @@ class Supervisor:
 
     def _do_remember(self, command: commands.Remember) -> None:
         if self.absent is not None:
-            self.absent.remember(command.memory, self._find_server(SERVER))
+            self.absent.remember(command.memory, self._find_server(SERVER), self.broker.now)
 
     def _do_forget(self, command: commands.Forget) -> None:
         if self.absent is not None:

@@ -178,15 +178,17 @@ class Handshakes:
         header = _parse_header(first)
         written, questions = header.get("written"), header.get("answers")
         is_known = header.get("format") == _FORMAT and header.get("client") == client
-        if not is_known or not isinstance(written, (int, float)):
+        if not is_known or not isinstance(written, float):
             return None
         if not isinstance(questions, list) or len(questions) != len(lines):
             return None  # another program has changed it
+        if header.get("digest") != digest(b"\n".join(lines)):
+            return None
         answers: dict[tuple[str, bytes], bytes] = {}
         for question, line in zip(questions, lines, strict=True):
-            if isinstance(question, list) and all(isinstance(one, str) for one in question):
-                method, cursor = question
-                answers[str(method), str(cursor).encode()] = line
+            match question:
+                case [str(method), str(cursor)]:
+                    answers[method, cursor.encode()] = line
         age = time.time() - written
         if not 0 <= age < _AGE_LIMIT:
             return None
@@ -203,18 +205,19 @@ class Handshakes:
         except OSError:
             pass  # it was removed, or is not ours to change
 
-    def write(self, memory: Remembered) -> None:
-        """Keep a memory, unless it is too large or contains a secret."""
+    def write(self, memory: Remembered, now: float) -> None:
+        """Keep a memory, unless it is too large or contains a secret; `now` as in `read`."""
+        body = b"\n".join(memory.answers.values())
         questions = [[method, cursor.decode()] for method, cursor in memory.answers]
         header: dict[str, object] = {
             "format": _FORMAT,
             "client": memory.client,
-            "written": time.time(),
+            "written": time.time() - (now - memory.written),
             "memory": memory.size_of_server,
             "answers": questions,
+            "digest": digest(body),
         }
-        lines = [json_text.encode(header).encode(), *memory.answers.values()]
-        content = b"\n".join(lines) + b"\n"
+        content = b"%b\n%b\n" % (json_text.encode(header).encode(), body)
         if len(content) > _SIZE_LIMIT:
             state.note("the handshake is not kept: it is too large")
         elif any(secret in content for secret in self._secrets):
@@ -255,13 +258,15 @@ def find_directory(environ: Mapping[str, str]) -> str:
 
 def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
     """Return the values of variables that hold secrets, by their names."""
-    return [
-        json_text.encode(value)[1:-1].encode()
+    values = {
+        value
         for name, value in environ.items()
-        if len(value) >= _SECRET_LENGTH
-        and not value.startswith("/")
-        and any(part in name.lower() for part in _SECRET)
-    ]
+        if len(value) >= _SECRET_LENGTH and any(part in name.lower() for part in _SECRET)
+    }
+    # The path of a key is no secret, but a key may begin like a path.
+    secrets = [one for one in values if not (one.startswith("/") and os.path.lexists(one))]
+    escaped = [json_text.encode(one)[1:-1].encode() for one in secrets]
+    return escaped + [os.fsencode(one) for one in secrets if not one.isascii()]
 
 
 def prune(environ: Mapping[str, str]) -> None:

@@ -1,0 +1,413 @@
+"""Which server and client a remembered handshake is for, and what is never kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mcp_launch.protocol.memory import Remembered
+from mcp_launch.state import handshakes
+from mcp_launch.state.handshakes import Handshakes, list_secrets, name_server, prune
+
+ANSWERS = {
+    ("initialize", b""): b'{"result":{}}',
+    ("tools/list", b'"2"'): b'{"result":{"tools":[{"name":"x"}]}}',
+}
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "MCP_LAUNCH_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def store(environ: dict[str, str]) -> Handshakes:
+    return Handshakes(environ, "server", [])
+
+
+def make_memory(client: str = "c", written: float = 100.0) -> Remembered:
+    return Remembered(client, written, dict(ANSWERS))
+
+
+def find_file(environ: dict[str, str]) -> Path:
+    (found,) = Path(handshakes.find_directory(environ)).iterdir()
+    return found
+
+
+# Reading and writing
+
+
+def test_what_was_written_is_read_with_its_age(store: Handshakes) -> None:
+    memory = make_memory(written=100.0)
+    memory.size_of_server = 82
+
+    store.write(memory, 130.0)
+    read = store.read("c", 1000.0)
+
+    assert read is not None
+    assert read.answers == ANSWERS
+    assert read.size_of_server == 82
+    assert 960.0 < read.written <= 970.0
+    assert not read.is_due
+    assert store.has_any()
+
+
+def test_another_client_or_server_is_not_known(environ: dict[str, str], store: Handshakes) -> None:
+    store.write(make_memory(), 100.0)
+
+    assert store.read("d", 100.0) is None
+    assert Handshakes(environ, "other", []).read("c", 100.0) is None
+    assert not Handshakes(environ, "other", []).has_any()
+
+
+def test_only_the_user_can_read_it(environ: dict[str, str], store: Handshakes) -> None:
+    before = os.umask(0)
+    try:
+        store.write(make_memory(), 100.0)
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(find_file(environ).stat().st_mode) == 0o600
+    assert stat.S_IMODE(find_file(environ).parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_others_can_write_is_ignored(
+    environ: dict[str, str], store: Handshakes
+) -> None:
+    store.write(make_memory(), 100.0)
+    find_file(environ).chmod(0o666)
+
+    assert store.read("c", 100.0) is None
+
+
+def test_a_link_is_not_followed(environ: dict[str, str], store: Handshakes) -> None:
+    store.write(make_memory(), 100.0)
+    file = find_file(environ)
+    elsewhere = file.parent.parent / "elsewhere"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+
+    assert store.read("c", 100.0) is None
+
+
+def test_every_way_to_cut_a_file_short_is_noticed(
+    environ: dict[str, str], store: Handshakes
+) -> None:
+    store.write(make_memory(), 100.0)
+    file = find_file(environ)
+    content = file.read_bytes()
+    for length in range(len(content)):
+        file.write_bytes(content[:length])
+
+        assert store.read("c", 100.0) is None, content[:length]
+
+
+def change_header(file: Path, **members: object) -> None:
+    first, _, rest = file.read_bytes().partition(b"\n")
+    file.write_bytes(json.dumps(json.loads(first) | members).encode() + b"\n" + rest)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"format": 2},
+        {"format": None},
+        {"client": "d"},
+        {"written": "today"},
+        {"written": None},
+        {"written": 10**400},
+        {"written": time.time() + 1e6},
+        {"written": time.time() - 31 * 86_400},
+        {"answers": None},
+        {"answers": []},
+        {"digest": "0"},
+    ],
+    ids=[
+        "a later format",
+        "no format",
+        "another client",
+        "a text for the time",
+        "no time",
+        "a number for the time that is too large",
+        "a time to come",
+        "a time long ago",
+        "no questions",
+        "fewer questions",
+        "another digest",
+    ],
+)
+def test_a_header_that_does_not_fit_is_ignored(
+    environ: dict[str, str], store: Handshakes, members: dict[str, object]
+) -> None:
+    store.write(make_memory(), 100.0)
+    change_header(find_file(environ), **members)
+
+    assert store.read("c", 100.0) is None
+
+
+@pytest.mark.parametrize("question", [["a", "b", "c"], ["a"], "ab", 1, [1, 2], None], ids=str)
+def test_a_question_of_an_unknown_form_is_left_out(
+    environ: dict[str, str], store: Handshakes, question: object
+) -> None:
+    store.write(make_memory(), 100.0)
+    change_header(find_file(environ), answers=[["initialize", ""], question])
+
+    read = store.read("c", 100.0)
+
+    assert read is not None
+    assert list(read.answers) == [("initialize", b"")]
+
+
+def test_a_changed_answer_is_noticed(environ: dict[str, str], store: Handshakes) -> None:
+    store.write(make_memory(), 100.0)
+    file = find_file(environ)
+    file.write_bytes(file.read_bytes().replace(b'"name":"x"', b'"name":"y"'))
+
+    assert store.read("c", 100.0) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"[1]\n", b"[" * 100_000 + b"\n", b"\xff\n"])
+def test_anything_else_is_ignored(
+    environ: dict[str, str], store: Handshakes, content: bytes
+) -> None:
+    store.write(make_memory(), 100.0)
+    find_file(environ).write_bytes(content)
+
+    assert store.read("c", 100.0) is None
+
+
+def test_a_memory_is_due_after_a_day_until_it_is_claimed(
+    environ: dict[str, str], store: Handshakes
+) -> None:
+    store.write(make_memory(), 100.0)
+    yesterday = time.time() - 90_000
+    os.utime(find_file(environ), (yesterday, yesterday))
+    read = store.read("c", 100.0)
+    assert read is not None
+    assert read.is_due
+
+    store.claim_check("c")
+    again = store.read("c", 100.0)
+
+    assert again is not None
+    assert not again.is_due
+
+
+def test_what_is_forgotten_is_gone(environ: dict[str, str], store: Handshakes) -> None:
+    store.write(make_memory(), 100.0)
+
+    store.forget("c")
+    store.forget("c")
+
+    assert not list(Path(handshakes.find_directory(environ)).iterdir())
+    store.claim_check("c")
+
+
+def test_too_much_is_not_kept(store: Handshakes) -> None:
+    memory = make_memory()
+    memory.answers["tools/list", b""] = b'{"result":"%b"}' % (b"x" * (2 << 20))
+
+    store.write(memory, 100.0)
+
+    assert store.read("c", 100.0) is None
+
+
+def test_a_full_disk_or_a_file_in_the_way_is_no_failure(environ: dict[str, str]) -> None:
+    Path(environ["MCP_LAUNCH_HOME"]).write_text("in the way", encoding="utf-8")
+    store = Handshakes(environ, "server", [])
+
+    store.write(make_memory(), 100.0)
+
+    assert store.read("c", 100.0) is None
+    assert not store.has_any()
+
+
+def test_fifty_writers_leave_one_whole_file(environ: dict[str, str], store: Handshakes) -> None:
+    barrier = threading.Barrier(50)
+    partial: list[int] = []
+
+    def write(number: int) -> None:
+        memory = make_memory()
+        memory.answers["tools/list", b""] = b'{"result":{"tools":[%d]}}' % number
+        barrier.wait(timeout=30)
+        store.write(memory, 100.0)
+        if store.read("c", 100.0) is None:
+            partial.append(number)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(50)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=60)
+
+    assert not partial
+    assert find_file(environ).suffix == ".jsonl"
+
+
+# Secrets
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("API_KEY", "s3cr3t-value"),
+        ("GITHUB_TOKEN", "ghp_abcdef"),
+        ("DB_PASSWORD", 'quo"ted\\value'),
+        ("AWS_SECRET_ACCESS_KEY", "/base64/that+begins+like+a+path"),
+        ("MY_PAT", "schlüssel"),
+    ],
+)
+def test_an_answer_with_the_value_of_a_secret_variable_is_not_kept(
+    environ: dict[str, str], name: str, value: str
+) -> None:
+    store = Handshakes(environ, "server", list_secrets({name: value}))
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+        memory = make_memory()
+        memory.answers["tools/list", b""] = b'{"result":{"tools":[%b]}}' % text.encode()
+        store.write(memory, 100.0)
+
+        assert not store.has_any()
+
+
+def test_what_is_no_secret_is_kept(environ: dict[str, str], tmp_path: Path) -> None:
+    plain = {"KEYS": "short", "LANG": "en_GB.UTF-8", "SSH_AUTH_SOCK": str(tmp_path)}
+    store = Handshakes(environ, "server", list_secrets(plain))
+    memory = make_memory()
+    memory.answers["tools/list", b""] = json.dumps({"result": list(plain.values())}).encode()
+
+    store.write(memory, 100.0)
+
+    assert store.has_any()
+
+
+# The server
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "server.py"
+    file.write_text("pass", encoding="utf-8")
+    return file
+
+
+def name(script: Path, **changes: object) -> str:
+    facts: dict[str, object] = {
+        "argv": ["python", str(script)],
+        "program": "/usr/bin/env",
+        "cwd": str(script.parent),
+        "environ": {"LANG": "C"},
+    }
+    return name_server(**(facts | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"argv": ["python", "-u"]},
+        {"program": "/usr/bin/sh"},
+        {"cwd": "/"},
+        {"environ": {"LANG": "de"}},
+        {"environ": {"LANG": "C", "API_KEY": "1"}},
+        {"environ": {}},
+    ],
+    ids=["command", "program", "directory", "value", "another variable", "a variable less"],
+)
+def test_what_decides_what_a_server_offers_is_in_its_name(
+    script: Path, changes: dict[str, object]
+) -> None:
+    assert name(script, **changes) != name(script)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["PWD", "TERM_SESSION_ID", "SSH_CONNECTION", "MCP_LAUNCH_ID", "TMUX_PANE"],
+)
+def test_what_differs_between_sessions_is_not_in_its_name(script: Path, variable: str) -> None:
+    assert name(script, environ={"LANG": "C", variable: "x"}) == name(script)
+
+
+@pytest.mark.parametrize("option", ["{}", "--config={}"])
+def test_another_version_of_a_file_argument_is_another_server(
+    script: Path, tmp_path: Path, option: str
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text("{}", encoding="utf-8")
+    argv = ["python", option.format("config.json")]
+    before = name(script, argv=argv)
+    assert name(script, argv=argv) == before
+
+    config.write_text("{ }", encoding="utf-8")
+
+    assert name(script, argv=argv) != before
+
+
+def test_another_version_of_a_package_is_another_server(tmp_path: Path) -> None:
+    package = tmp_path / "node_modules" / "server"
+    (package / "dist").mkdir(parents=True)
+    script = package / "dist" / "index.js"
+    script.write_text("", encoding="utf-8")
+    (package / "package.json").write_text('{"version":"1"}', encoding="utf-8")
+    before = name(script)
+
+    (package / "package.json").write_text('{"version":"1.1"}', encoding="utf-8")
+
+    assert name(script) != before
+
+
+@pytest.mark.parametrize("word", ["\0", "x" * 5000, "missing", ""])
+def test_any_argument_has_a_name(script: Path, word: str) -> None:
+    assert name(script, argv=["python", word]) != name(script)
+
+
+def test_a_server_in_a_deleted_directory_has_a_name(script: Path) -> None:
+    assert name(script, cwd="") != name(script)
+
+
+def test_a_link_to_the_directory_is_the_same_directory(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    assert name(script, cwd=str(tmp_path / "link")) == name(script)
+
+
+# Bounds
+
+
+def fill(environ: dict[str, str], ages: list[float]) -> list[Path]:
+    directory = Path(handshakes.find_directory(environ))
+    directory.mkdir(parents=True)
+    files = []
+    for number, age in enumerate(ages):
+        file = directory / f"{number}.jsonl"
+        file.write_bytes(b"")
+        os.utime(file, (time.time() - age,) * 2)
+        files.append(file)
+    return files
+
+
+def test_old_files_are_removed(environ: dict[str, str]) -> None:
+    old, new = fill(environ, [31 * 86_400.0, 29 * 86_400.0])
+
+    prune(environ)
+
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_of_too_many_files_the_oldest_are_removed(environ: dict[str, str]) -> None:
+    files = fill(environ, [float(age) for age in range(300)])
+
+    prune(environ)
+
+    assert [file.exists() for file in files] == [True] * 256 + [False] * 44
+
+
+def test_without_a_directory_there_is_nothing_to_remove(environ: dict[str, str]) -> None:
+    prune(environ)
+
+    assert not Path(handshakes.find_directory(environ)).exists()
