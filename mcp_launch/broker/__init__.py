@@ -151,6 +151,7 @@ class Broker(Replacement):
             return
         for backend in self.backends.values():
             if self._host_is_lost or (backend.is_ready and self.has_no_more_input(backend)):
+                backend.input_is_closed = True
                 self.out.append(do.CloseInput(backend.name))
 
     def server_started(self, name: str) -> None:
@@ -202,11 +203,7 @@ class Broker(Replacement):
                 self._give_up(backend)
             else:
                 self._complete_handover(backend)
-        elif (
-            backend.state == "greeting"
-            and backend.has_greeted
-            and not backend.comparison.is_going_on
-        ):
+        elif backend.is_restored and not backend.comparison.is_going_on:
             self._end_comparison(backend)
         if backend.state == "draining":
             self.end_if_drained(backend)
@@ -235,7 +232,7 @@ class Broker(Replacement):
         """
         backend = self.backends[name]
         connection = self._first(backend)
-        backend.input_is_broken = True
+        backend.input_is_closed = True
         if self.has_no_more_input(backend):
             return
         self.out.append(do.ResumeHost(connection.name))
@@ -275,7 +272,7 @@ class Broker(Replacement):
             _TIMERS[kind](self, self.backends[owner])
 
     def _give_up_input(self, backend: Backend) -> None:
-        if backend.exit_code is None and not backend.is_replacing and backend.input_is_broken:
+        if backend.exit_code is None and not backend.is_replacing and backend.input_is_closed:
             connection = self._first(backend)
             connection.input_is_lost = True
             self.out.append(do.CloseHostInput(connection.name))

@@ -8,7 +8,7 @@ turns out to have other lists, memory is corrected and the host is notified.
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker.commands import CancelTimer, Forget, Remember, SetTimer
+from mcp_launch.broker.commands import Forget, Remember, SetTimer
 from mcp_launch.broker.host_requests import CALL
 from mcp_launch.broker.routing import NotAdmitted, Served
 from mcp_launch.broker.server_messages import ServerMessages
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 # answered from memory: Codex leaves out the tools of a server that is not ready within a second.
 PATIENCE = 0.4
 
-# How long a call waits while the lists of a new server are compared with the host's.
-COMPARE_LIMIT = 2.0
-
 # How long to collect answers before they are written to disk. What was never written is not
 # collected: Codex 0.125 kills its servers at the end of a session, which may come sooner.
 REMEMBER_AFTER = 1.0
@@ -38,6 +35,7 @@ REMEMBER_AFTER = 1.0
 # doubles it, up to the limit.
 _RETRY_AFTER = 1.0
 _RETRY_LIMIT = 60.0
+_DOUBLINGS_LIMIT = 6
 
 # Notifications that mean nothing to a server which is started later.
 _FOR_THE_PRESENT = {
@@ -48,6 +46,9 @@ _FOR_THE_PRESENT = {
 }
 
 _INITIALIZED = "notifications/initialized"
+
+# Requests that a server gets, too, even if we have answered them.
+_FOR_THE_SERVER = {"logging/setLevel", "subscriptions/listen"}
 
 
 class Absence(ServerMessages):
@@ -61,13 +62,16 @@ class Absence(ServerMessages):
         if not is_absent and not (backend.is_away and self.phase == "serving"):
             return False
         if said is CALL:
-            said = _look(line)
+            said = protocol.look_message(line)
+            if not said:  # it only begins like a call
+                self.take_line(connection, line)
+                return True
         method = said["method"]
         if said.get("id") is not None and self._answer_from_memory(connection, backend, said, line):
             return True
         if method == _INITIALIZED and not is_absent:
             # A server that has answered the greeting already still waits for it.
-            if backend.state == "greeting" and backend.has_greeted:
+            if backend.is_restored:
                 backend.send(line)
             self.note_state_of_host(connection, method, line)
             return True
@@ -112,6 +116,8 @@ class Absence(ServerMessages):
         method, handshake = str(said["method"]), connection.handshake
         if method in GREETINGS and not self._may_greet(connection, backend, method):
             return False
+        if backend.is_restored and method in _FOR_THE_SERVER:
+            return False
         if method == "subscriptions/listen":
             return self._hold_stream(connection, backend, said, line)
         answer = self._recall(connection, said, line)
@@ -121,14 +127,16 @@ class Absence(ServerMessages):
         if not answer:
             return False
         self._note_answer_from_memory(connection, backend, said, line, answer)
-        self.answer(connection, protocol.spell(said["id"]), answer)
+        key = protocol.spell(said["id"])
+        connection.remember_refusal(key)  # no server knows it
+        self.answer(connection, key, answer)
         return True
 
     def _may_greet(self, connection: HostConnection, backend: Backend, method: str) -> bool:
         """Return whether a greeting may be answered from memory."""
         if connection.handshake.is_over:
             # Claude Code asks for a discovery again whose time to live is over.
-            return method == connection.handshake.era == "server/discover"
+            return method == "server/discover" and connection.handshake.era != "initialize"
         return backend.state == "absent"
 
     def _is_ours(self, connection: HostConnection, method: str) -> bool:
@@ -146,11 +154,11 @@ class Absence(ServerMessages):
         answer: bytes,
     ) -> None:
         """Note an answer from memory as if a server had given it."""
-        method, given = str(said["method"]), _look(answer)
+        method, given = str(said["method"]), protocol.look_message(answer)
         if method in LISTS:
             backend.requests.remember(said, b"", line)
             backend.requests.note_list(method, given, answer)
-        if method not in GREETINGS or connection.handshake.is_over:
+        if connection.handshake.is_over:
             return
         connection.handshake.note_request(said, line)
         connection.handshake.note_answer(given)
@@ -220,10 +228,10 @@ class Absence(ServerMessages):
         memory = self._find_memory(connection, asked)
         if memory is None:
             return
+        memory.renew(self.now)
         memory.learn(question, said, line)
         if memory.has_changed or memory.is_due or not memory.size_of_server:
             memory.is_due, memory.has_changed = False, True
-            memory.written = self.now
             wait = 0.0 if memory.is_new and memory.is_worth_keeping else REMEMBER_AFTER
             self.out.append(SetTimer(f"remember {connection.name}", wait))
 
@@ -256,13 +264,13 @@ class Absence(ServerMessages):
         ticket = backend.requests.open.get(known)
         if ticket is None or backend.state != "ready" or self.phase != "serving":
             return
-        said = _look(ticket.line)
+        said = protocol.look_message(ticket.line)
         answer = self._recall(connection, said, ticket.line)
         if not answer:
             return
         backend.requests.close(known)
         backend.is_late = True
-        is_accepted = "result" in _look(answer)
+        is_accepted = "result" in protocol.look_message(answer)
         # The server's own answer is still to come, under the host's id.
         backend.own_requests[known] = ("greeting" if is_accepted else "state", b"")
         if is_accepted:
@@ -316,13 +324,16 @@ class Absence(ServerMessages):
 
     def _note_failed_wake(self, backend: Backend, error: LaunchError) -> None:
         backend.wake_error = error
-        backend.retry_at = self.now + min(_RETRY_LIMIT, _RETRY_AFTER * 2**backend.failed_wakes)
+        doublings = min(backend.failed_wakes, _DOUBLINGS_LIMIT)
+        backend.retry_at = self.now + min(_RETRY_LIMIT, _RETRY_AFTER * 2**doublings)
         backend.failed_wakes += 1
         backend.is_waking = backend.is_checking = False
         self.note(f"the server could not be started: {error.problem}")
         for connection in self.connections.values():
             # The next host must learn what is wrong.
-            self.out += [Forget(client) for client in connection.memories]
+            for client, memory in connection.memories.items():
+                memory.has_changed = False
+                self.out.append(Forget(client))
 
     def _refuse_wake(
         self, connection: HostConnection, backend: Backend, key: bytes | None, line: bytes
@@ -345,49 +356,8 @@ class Absence(ServerMessages):
         for name, line in waiting:
             key = protocol.read_key(line)
             self._refuse_wake(self.connections[name], backend, key, line)
+        self.resume_hosts(backend)
         self.schedule_lease_write()
-
-    # Lists that have changed since they were remembered
-
-    def is_compared(self, backend: Backend) -> bool:
-        """Return whether a new server may get requests; if not, its lists are compared first."""
-        if backend.is_unverified and backend.comparison.is_going_on:
-            self.out.append(SetTimer(f"compare {backend.name}", COMPARE_LIMIT))
-            return False
-        return True
-
-    def end_comparison(self, backend: Backend) -> None:
-        """Refuse the waiting calls to tools that the server no longer has."""
-        self.out.append(CancelTimer(f"compare {backend.name}"))
-        backend.is_unverified = False
-        connection = self._first(backend)
-        memory = connection.memories.get(connection.client)
-        if memory is None or backend.comparison.is_going_on:
-            return
-        tools = memory.list_names("tools/list")
-        gone = backend.remembered_tools - set(tools)
-        if not gone:
-            return
-        self.note(f"tools that were remembered are gone: {', '.join(sorted(gone))}")
-        waiting, backend.queue = backend.queue, []
-        for name, line in waiting:
-            said = _look(line)
-            tool = protocol.get_member(said, "params", "name")
-            if said.get("method") != "tools/call" or tool not in gone or said.get("id") is None:
-                backend.queue.append((name, line))
-                continue
-            text = (
-                f"[mcp-launch] {self.settings.server} no longer has a tool {tool}: its tools have "
-                "changed since they were remembered — fix: start a new session, or use a tool that "
-                f"it has now: {', '.join(tools)}"
-            )
-            key = protocol.spell(said["id"])
-            self.answer(self.connections[name], key, protocol.make_refusal(line, text))
-
-
-def _look(line: bytes) -> Message:
-    said = protocol.look(line)
-    return said if isinstance(said, dict) else {}
 
 
 def _tell_age(seconds: float) -> str:

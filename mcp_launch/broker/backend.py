@@ -90,7 +90,7 @@ class Backend:
         self.connections: list[str] = []  # the hosts that have sent it something
         self.generation = 0  # how many servers ran here before this one
         self.exit_code: int | None = None
-        self.input_is_broken = False
+        self.input_is_closed = False  # by the server itself, or because its hosts have left
         self.output_has_ended = False
         self.has_neighbours = False  # there are other backends, which may have the same hosts
         self.is_overdue = False  # the old server's time is up, but it is writing a line
@@ -135,8 +135,8 @@ class Backend:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the first server is being started."""
-        return self.state == "starting" and not self.generation
+        """Whether the first server is being started, and memory does not stand in for it."""
+        return self.state == "starting" and not self.generation and not self.is_waking
 
     @property
     def is_replacing(self) -> bool:
@@ -173,7 +173,7 @@ class Backend:
         self.tasks.clear()
         self.unasked = ""
         self.exit_code = None
-        self.input_is_broken = False
+        self.input_is_closed = False
         self.output_has_ended = False
         self._calls_at_start = self.calls
         if not self.is_successor:
@@ -346,9 +346,10 @@ class Backend:
             self.ask(known.method, known.request, make_id)
 
     @property
-    def has_greeted(self) -> bool:
-        """Whether the server owes no answer to a greeting."""
-        return all(kind != "greeting" for kind, _ in self.own_requests.values())
+    def is_restored(self) -> bool:
+        """Whether a server that is not ready has got the state of its host already."""
+        has_greeted = all(kind != "greeting" for kind, _ in self.own_requests.values())
+        return self.state == "greeting" and has_greeted
 
     def acknowledge(self, key: bytes) -> None:
         """Note that a stream was confirmed to the host without a server."""
@@ -367,7 +368,8 @@ class Backend:
     def _compare_list(self, method: str, answer: Message, line: bytes, make_id: MakeId) -> None:
         known = self.requests.lists[method]
         following = self.comparison.take(known, answer, line, reads_all=self.learns)
-        if following:
+        is_open = self.state in {"greeting", "ready", "holding"} and not self.input_is_closed
+        if following and is_open:
             self.ask(method, following, make_id, find_page(answer))
 
     def divert(self, line: bytes) -> None:
@@ -377,7 +379,8 @@ class Backend:
     @property
     def is_one_of_many(self) -> bool:
         """Whether another server or another host may have used the same ids."""
-        return self.is_successor or self.has_neighbours or len(self.connections) > 1
+        has_followed = self.is_successor and not (self.is_late and not self.generation)
+        return has_followed or self.has_neighbours or len(self.connections) > 1
 
     def may_get_batch(self, messages: list[Json]) -> bool:
         """Return whether a batch may pass as it is: its ids, and those it answers, are known."""

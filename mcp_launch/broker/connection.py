@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker.commands import Note, SendToHost, WriteLease
+from mcp_launch.broker.commands import Note, ResumeHost, SendToHost, WriteLease
 from mcp_launch.broker.routing import ACTING
 from mcp_launch.protocol.framing import HostLines
 from mcp_launch.protocol.requests import CallPattern, Handshake
@@ -227,6 +227,13 @@ class Parties:
             for _, line in backend.queue if batches else []:
                 if batch := batches.get(protocol.read_key(line) or b""):
                     batch.is_whole = False
+
+    def resume_hosts(self, backend: Backend) -> None:
+        """Read again from hosts that had to wait because too much was kept for a server."""
+        for name in backend.connections:
+            connection = self.connections[name]
+            if not connection.input_has_ended and not connection.input_is_lost:
+                self.out.append(ResumeHost(name))
 
     def send_to_host(self, connection: HostConnection, data: bytes) -> None:
         """Send bytes to a host."""

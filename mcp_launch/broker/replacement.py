@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # work. The specification asks for a wait but names no number; its SDKs wait this long.
 INPUT_ENDED_GRACE = 2.0
 
+# How long a call waits while the lists of a new server are compared with the host's.
+COMPARE_LIMIT = 2.0
+
 # A server that dies more often than this within the span is not restarted.
 DEATHS_LIMIT = 3
 DEATHS_SPAN = 60.0
@@ -36,7 +39,9 @@ class Replacement(Rest):
 
     def _leave_if_absent(self) -> None:
         """Leave, if there is no server to wait for and no host to serve."""
-        is_over = self.phase == "ending" or self.input_has_ended
+        hosts = self.connections.values()
+        has_no_host = all(one.input_has_ended or one.input_is_lost for one in hosts)
+        is_over = self.phase == "ending" or has_no_host
         if (
             is_over
             and self.backends
@@ -47,16 +52,17 @@ class Replacement(Rest):
     def _stay_absent(self, backend: Backend, unread: bytes, stderr_end: bytes) -> None:
         """Go on without a server: it rests, or could not be started for a request."""
         code, backend.exit_code = backend.exit_code or 0, None
+        self.requeue(backend, unread)
         if backend.is_waking:
             error = self.settings.explain_early_end(code, stderr_end)
             self.fail_to_wake(backend, backend.wake_error or error)
         else:
-            self.requeue(backend, unread)
             self._close_open_requests(backend, "rests")
             self.schedule_lease_write()
             waiting, backend.queue = backend.queue, []
             for name, line in waiting:
                 self.take_line(self.connections[name], line)
+            self.resume_hosts(backend)
         self._leave_if_absent()
 
     def _follow_up(self, backend: Backend, state: str, what_happened: str, unread: bytes) -> bool:
@@ -79,6 +85,8 @@ class Replacement(Rest):
         if not is_planned and (has_ended_well or not self._may_restart()):
             return False
         if not is_planned and not backend.queue and self._may_be_absent:
+            backend.exit_code = None  # it is not our own: we go on
+            self.resume_hosts(backend)
             self.note("no other server is started before it is needed")
             self.schedule_lease_write()
         else:
@@ -136,13 +144,49 @@ class Replacement(Rest):
     def _complete_handover(self, backend: Backend) -> None:
         """Give a server that has answered the greeting the state of the last one, and go on."""
         backend.restore_state(self._first(backend).handshake, self.make_id)
-        if self.is_compared(backend):
+        if self._is_compared(backend):
             self._flush(backend)
 
     def _end_comparison(self, backend: Backend) -> None:
         if backend.state == "greeting":
-            self.end_comparison(backend)
+            self._refuse_outdated(backend)
             self._flush(backend)
+
+    def _is_compared(self, backend: Backend) -> bool:
+        """Return whether a new server may get requests; if not, its lists are compared first."""
+        if backend.is_unverified and backend.comparison.is_going_on:
+            self.out.append(do.SetTimer(f"compare {backend.name}", COMPARE_LIMIT))
+            return False
+        return True
+
+    def _refuse_outdated(self, backend: Backend) -> None:
+        """Refuse the waiting calls to tools that the server no longer has."""
+        self.out.append(do.CancelTimer(f"compare {backend.name}"))
+        backend.is_unverified = False
+        connection = self._first(backend)
+        memory = connection.memories.get(connection.client)
+        if memory is None or backend.comparison.is_going_on:
+            return
+        tools = memory.list_names("tools/list")
+        gone = backend.remembered_tools - set(tools)
+        if not gone:
+            return
+        self.note(f"tools that were remembered are gone: {', '.join(sorted(gone))}")
+        waiting, backend.queue = backend.queue, []
+        for name, line in waiting:
+            said = protocol.look_message(line)
+            tool = protocol.get_member(said, "params", "name")
+            is_outdated = said.get("method") == "tools/call" and str(tool) in gone
+            if not is_outdated or said.get("id") is None:
+                backend.queue.append((name, line))
+                continue
+            text = (
+                f"[mcp-launch] {self.settings.server} no longer has a tool {tool}: its tools have "
+                "changed since they were remembered — fix: start a new session, or use a tool that "
+                f"it has now: {', '.join(tools)}"
+            )
+            key = protocol.spell(said["id"])
+            self.answer(self.connections[name], key, protocol.make_refusal(line, text))
 
     def _flush(self, backend: Backend) -> None:
         """Deliver the messages that have waited."""
@@ -153,15 +197,13 @@ class Replacement(Rest):
         while backend.queue and backend.is_ready:
             name, line = backend.queue.pop(0)
             self.take_line(self.connections[name], line)
-        for name in backend.connections:
-            connection = self.connections[name]
-            if not connection.input_has_ended and not connection.input_is_lost:
-                self.out.append(do.ResumeHost(name))
+        self.resume_hosts(backend)
         if self.has_no_more_input(backend) and backend.is_ready:
+            backend.input_is_closed = True
             self.out.append(do.CloseInput(backend.name))
             self._extend_grace()
         elif is_only_checked:
-            self.rest(backend)
+            self.rest_if_unused(backend)
         else:
             self.expect_rest(backend)
 

@@ -37,6 +37,10 @@ _FINISHED = {"completed", "failed", "cancelled"}
 _LIST_CHANGES = {f"{what}ListChanged" for what in ANNOUNCED_BY.values()}
 
 
+# How long to wait if a server that was started only to compare its lists cannot be ended yet.
+_CHECK_AGAIN = 10.0
+
+
 class Rest(Absence):
     """Ends servers that nobody calls."""
 
@@ -46,11 +50,24 @@ class Rest(Absence):
             backend.last_active = backend.ready_since = self.now
             self.out.append(SetTimer(f"rest {backend.name}", self.settings.rests_after))
 
+    def rest_if_unused(self, backend: Backend) -> None:
+        """End a server that was started only to compare its lists, as soon as nothing is open."""
+        if next(self._list_open(backend), ""):
+            self.out.append(SetTimer(f"rest {backend.name}", self._wait))
+        else:
+            self.rest(backend)
+
+    @property
+    def _wait(self) -> float:
+        return self.settings.rests_after or _CHECK_AGAIN
+
     def consider_rest(self, backend: Backend) -> None:
         """End a server that was not called for long enough, unless something keeps it awake."""
-        wait = backend.last_active + self.settings.rests_after - self.now
+        wait = backend.last_active + self._wait - self.now
+        if not self.settings.rests_after and not backend.was_never_called:
+            return  # it was started only to compare its lists, and is needed now
         if wait <= 0:
-            wait = self.settings.rests_after
+            wait = self._wait
             reason = self._find_reason_to_stay(backend)
             if not reason:
                 self.rest(backend)
@@ -79,14 +96,15 @@ class Rest(Absence):
 
     def _list_open(self, backend: Backend) -> Iterator[str]:
         """Yield what goes on between the hosts and a server."""
-        connections = [self.connections[name] for name in backend.connections]
+        names = backend.connections or self.connections
+        connections = [self.connections[name] for name in names]
         requests = backend.requests
         if backend.state != "ready" or not all(one.handshake.is_ready for one in connections):
             yield _BUSY
         if self.phase != "serving" or self.has_no_more_input(backend):
             yield _BUSY
         is_asked = bool(requests.list_unfinished() or backend.own_requests or backend.queue)
-        if is_asked or backend.lines.is_within_a_line:
+        if is_asked or backend.lines.is_midway:
             yield _BUSY
         for connection in connections:
             if any(one.backend == backend.name for one in connection.server_requests.values()):

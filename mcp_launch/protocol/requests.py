@@ -176,6 +176,8 @@ class OpenRequests:
             return []  # an answer to the last server
         if not protocol.is_request(said):
             return [("", line)] if said["method"] not in _FOR_LAST_SERVER else []
+        if protocol.spell(said["id"]) in self.listening:
+            return []  # every new server gets the host's streams
         ticket = self.open.get(protocol.spell(said["id"]))
         kept = protocol.restore(ticket.line, line) if ticket is not None else b""
         if ticket is None or not kept:

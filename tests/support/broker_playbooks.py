@@ -214,7 +214,11 @@ class Store:
 
     def read(self, client: str, now: float) -> Remembered | None:
         memory = self.memories.get(client)
-        return Remembered(client, now - memory.written, dict(memory.answers)) if memory else None
+        if memory is None:
+            return None
+        read = Remembered(client, now - memory.written, dict(memory.answers))
+        read.is_due = memory.is_due
+        return read
 
     def claim_check(self, client: str) -> None:
         self.checked.append(client)

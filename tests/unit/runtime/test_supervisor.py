@@ -226,7 +226,7 @@ def test_a_server_that_closes_its_input_is_reported(launch: GuardedLaunch) -> No
     launch.shake_hands()
     os.close(launch.server.stdin)
     launch.streams.say(ask(1))
-    launch.loop.run_until(lambda: launch.broker.backends[SERVER].input_is_broken)
+    launch.loop.run_until(lambda: launch.broker.backends[SERVER].input_is_closed)
 
     assert launch.loop.delays["broker input server"] == 0.5
     assert launch.loop.is_watched(0)
