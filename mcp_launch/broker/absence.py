@@ -172,7 +172,8 @@ class Absence(ServerMessages):
         known = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
         age = _tell_age(self.now - memory.written)
         self.note(f"the host is answered from memory ({known}, remembered {age} ago)")
-        if backend.state == "absent" and memory.is_due and self.settings.ignores_changes:
+        may_start = backend.state == "absent" and self.now >= backend.retry_at
+        if may_start and memory.is_due and self.settings.ignores_changes:
             self._check(backend, memory)
 
     def _check(self, backend: Backend, memory: Remembered) -> None:

@@ -344,6 +344,21 @@ def test_nothing_is_kept_of_a_server_that_fails_after_the_greeting() -> None:
     """)
 
 
+def test_a_memory_is_not_compared_before_the_next_attempt_is_due() -> None:
+    store = make_store(is_due=True)
+    playbook = Playbook(handshakes=store, is_started=False, ignores_changes=True)
+    playbook.plan_problem = "no plan"
+    playbook.play("""
+        >> host: 1 tools/call {"name":"x"}
+        << host: 1 refused … no plan …
+    """)
+    playbook.plan_problem = ""
+    playbook.play(f"""
+        >> host: 2 tools/list {{"_meta":{META}}}
+        << host: 2 = {{"tools":[{{"name":"x"}}],"ttlMs":5000,"cacheScope":"private"}}
+    """)
+
+
 # The end
 
 
