@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from broker_absence import AbsenceRules
+
 from mcp_launch import protocol
 from mcp_launch.broker.routing import KEY
 from mcp_launch.protocol import json_edit
@@ -14,7 +16,13 @@ if TYPE_CHECKING:
     from broker_world import Server, World
 
 _NUMBER = re.compile(rb'"n": ?(\d+)[,}]')
-_OURS = {"notifications/cancelled", "roots/list", "notifications/tools/list_changed"}
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_OURS = {
+    "notifications/cancelled",
+    "roots/list",
+    "notifications/tools/list_changed",
+    _ACKNOWLEDGED,
+}
 
 # Methods that are repeated to the next server, even if another server has read them.
 _REPEATED = {"subscriptions/listen"}
@@ -89,6 +97,7 @@ class Books:
         self.cut_offs = 0
         self.has_lost_input = False
         world.on_sent = self.note_sent
+        self.absence = AbsenceRules(self)
 
     # What the servers get
 
@@ -138,7 +147,7 @@ class Books:
         self, server: Server, said: Any, line: bytes, start: int, *, is_whole: bool
     ) -> None:
         if str(said["id"]).startswith("mcp-launch/"):
-            assert server.generation, "the first server is asked nothing by us"
+            self.absence.note_repeated(server, said)
             return
         request = self.requests[said["id"]]
         for before, at in request.deliveries:
@@ -150,6 +159,9 @@ class Books:
         request.deliveries.append((server, start))
         request.is_delivered_whole = is_whole
         self._keep_order(server, request.index, request.method)
+        self.absence.note_level(server, said)
+        if request.method == "tools/call":
+            self.absence.check_call(server, request)
         params = said.get("params", {})
         stamp = params.get("_meta", {}).pop(KEY.text, None)
         if params.get("_meta") == {} and stamp is not None:
@@ -205,7 +217,9 @@ class Books:
             request = self.requests[said["params"]["requestId"]]
             servers = [one for one, _ in request.deliveries]
             assert server in servers, f"{request} was cancelled where it was not asked"
-        elif said["method"] != "notifications/initialized":
+        elif said["method"] == "notifications/initialized":
+            self.absence.note_initialized(server)
+        else:
             self._keep_order(server, self.notifications[line], said["method"])
 
     # What the host gets
@@ -236,6 +250,8 @@ class Books:
             said = None
         if isinstance(said, list) and line.rstrip(b"\n") + b"\n" not in self._lines_of_servers():
             self._check_answers_to_batch(said, line)
+        elif request := self.absence.take_line(said, line):
+            self._note_answer(request, "memory")
         elif found is None and said is not None:
             self._check_own_line(said, line)
         elif found is None:
@@ -254,7 +270,9 @@ class Books:
         self._is_in_array = True
         for one, part in zip(said, json_edit.list_elements(line), strict=True):
             found = _NUMBER.search(part)
-            if found is None:
+            if request := self.absence.take_line(one, part):
+                self._note_answer(request, "memory")
+            elif found is None:
                 self._check_own_line(one, part)
             else:
                 number, last = int(found[1]), self._last_number
@@ -285,7 +303,8 @@ class Books:
             self._note_answer(self.requests[said["id"]], f"server {one.server.generation}")
             return
         one.has_arrived = True
-        is_renamed = one.server.generation and one.question is not None
+        # Those of a server that came after another, or that the host was answered without.
+        is_renamed = line.rstrip(b"\n") != one.line.rstrip(b"\n") and one.question is not None
         if is_renamed and one.kind == "question":
             was = json.loads(one.line)
             assert str(said["id"]).startswith("mcp-launch/")
@@ -300,7 +319,11 @@ class Books:
             assert one.server in [server for server, _ in request.deliveries]
             self._note_answer(request, f"server {one.server.generation}")
         if one.kind == "question":
-            self.questions[json.dumps(said["id"]).encode()] = one
+            key = json.dumps(said["id"]).encode()
+            assert key not in self.questions, f"{key!r} is already open"
+            self.questions[key] = one
+        elif one.kind == "ack":
+            self.absence.take_acknowledgement(said)
         elif one.kind == "cancel":
             key = json.dumps(said["params"]["requestId"]).encode()
             asked = self.questions.pop(key, None)
@@ -321,6 +344,8 @@ class Books:
             self.questions[json.dumps(said["id"]).encode()] = ROOTS
         else:
             assert said["method"] in _OURS, f"invented: {line!r}"
+            if said["method"] == _ACKNOWLEDGED:
+                self.absence.take_acknowledgement(said)
             if said["method"] == "notifications/cancelled":
                 key = json.dumps(said["params"]["requestId"]).encode()
                 is_known = key in self.questions or key in self.answered

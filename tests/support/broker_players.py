@@ -7,11 +7,13 @@ import json
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from broker_absence import CAPABILITIES, MODERN
 from broker_model import ROOTS, Books, Request, Said
 from broker_setup import Setup
 from broker_world import World
 
 from mcp_launch import protocol
+from mcp_launch.protocol.memory import GREETINGS
 
 if TYPE_CHECKING:
     from broker_world import Server
@@ -63,7 +65,7 @@ class Players:
         request_id: Any = self.ids if self.random.random() > oddly else f"r{self.ids}"
         caller = ""
         if method == "tools/call":
-            params["name"] = "t"
+            params["name"] = self.random.choice(["t", "t", "t0", "t1"])
         meta: dict[str, Any] = {}
         if self.random.random() < oddly:
             meta["progressToken"] = self.ids
@@ -75,6 +77,8 @@ class Players:
         has_caller = method == "tools/call" or self.random.random() < 0.3
         if meta and has_caller:
             params["_meta"] = meta
+        if self.setup.is_modern and method in {"server/discover", "tools/list"}:
+            params["_meta"] = params.get("_meta", {}) | MODERN
         if self.random.random() < 0.1:
             params["pad"] = "x" * self.random.randrange(600)
         if method == "tools/call" and self.random.random() < self.setup.long_calls:
@@ -137,7 +141,7 @@ class Players:
             else:
                 self.greeting = self.ask(
                     "server/discover" if "discover" in era else "initialize",
-                    capabilities={"roots": {}},
+                    capabilities=CAPABILITIES,
                 )
             return
         if self.stage == "asked" and self.greeting is not None:
@@ -152,6 +156,10 @@ class Players:
         """Get the greeting answered soon: most events come after it."""
         if self.world.can_read_host and self.world.to_us:
             self.world.read_host(self.random.choice([40, 5000]))
+        if self.setup.is_slow and self.random.random() < 0.7:
+            if self.random.random() < 0.5:
+                self.world.pass_time()
+            return
         self.server_reads(5000)
         self.server_answers()
         self.server_writes(5000)
@@ -162,7 +170,7 @@ class Players:
             return False
         if greeting.method == "server/discover":
             if self.setup.era == "refused discover" or greeting.answers[0] == "us":
-                self.greeting = self.ask("initialize", capabilities={"roots": {}})
+                self.greeting = self.ask("initialize", capabilities=CAPABILITIES)
                 return True
             self.stage = "ready"
             return False
@@ -186,10 +194,19 @@ class Players:
             self.ask_batch()
         else:
             method = self.random.choice(_METHODS)
-            if method == "subscriptions/listen" and "discover" not in self.setup.era:
+            if method == "subscriptions/listen" and not self.setup.is_modern:
                 method = "ping"
-            params = {"uri": f"u{self.random.randrange(3)}"} if "subscribe" in method else {}
-            self.ask(method, **params)
+            self.ask(method, **self._choose_params(method))
+
+    def _choose_params(self, method: str) -> dict[str, Any]:
+        if "subscribe" in method:
+            return {"uri": f"u{self.random.randrange(3)}"}
+        if method == "logging/setLevel":
+            return {"level": f"level {self.ids}"}
+        if method == "tools/list" and self.random.random() < 0.2:
+            return {"cursor": "2"}
+        streams: list[dict[str, Any]] = [{}, {"x": True}, *[{"toolsListChanged": True}] * 4]
+        return {"notifications": self.random.choice(streams)} if "listen" in method else {}
 
     def answer_question(self) -> None:
         key = self.random.choice(list(self.books.questions))
@@ -279,10 +296,15 @@ class Players:
                 said = self.server_sends("answer", answers)
                 self.books.said[first] = said
                 said.answers = [self.books.requests[part["id"]] for part in wanted]
+                for part, answer in zip(wanted, answers, strict=True):
+                    self.books.absence.note_given(part, answer, said)
             else:
                 todo += wanted
             return
         is_own = str(one["id"]).startswith("mcp-launch/")
+        if is_own and self.setup.is_slow and self.random.random() < 0.9:
+            todo.append(one)
+            return
         if one["method"] == "subscriptions/listen":
             params = {
                 "n": self._number(),
@@ -291,33 +313,48 @@ class Players:
             method = "notifications/subscriptions/acknowledged"
             self.server_sends("ack", {"jsonrpc": "2.0", "method": method, "params": params})
             return
-        said = self.server_sends("own" if is_own else "answer", self._make_answer(one))
+        answer = self._make_answer(one)
+        said = self.server_sends("own" if is_own else "answer", answer)
+        self.books.absence.note_given(one, answer, said)
         if not is_own:
             said.answers = [self.books.requests[one["id"]]]
 
     def _make_answer(self, asked: Any) -> dict[str, Any]:
         number = self._number()
         result: dict[str, Any] = {"n": number}
-        generation = self.world.server.generation
         if self.random.random() < 0.15:
             result["pad"] = "y" * self.random.randrange(900)
         if asked["method"] == "tools/list":
-            result["tools"] = [{"name": f"t{min(generation, 1)}"}]
-        elif asked["method"] == "initialize":
-            result["capabilities"] = {"tools": {"listChanged": True}}
+            self._list_tools(result, asked.get("params", {}))
+        elif asked["method"] in GREETINGS:
+            result["capabilities"] = {"tools": {"listChanged": True}, "logging": {}}
         is_refused = (
             (self.setup.era == "refused discover" and asked["method"] == "server/discover")
             or (self.setup.era == "refused" and asked["method"] == "initialize")
             or (asked["method"] == "initialize" and self.random.random() < self.setup.danger)
         )
         outcome = (
-            {"error": {"code": -1, "message": "no", "data": result}}
+            {"error": {"code": self._choose_code(), "message": "no", "data": result}}
             if is_refused
             else {"result": result}
         )
         if self.random.random() < 0.3:
             return {**outcome, "jsonrpc": "2.0", "id": asked["id"]}
         return {"jsonrpc": "2.0", "id": asked["id"], **outcome}
+
+    def _choose_code(self) -> int:
+        return self.random.choice([-1, -32601])
+
+    def _list_tools(self, result: dict[str, Any], params: Any) -> None:
+        generation = self.world.server.generation
+        name = "t1" if self.setup.memory else f"t{min(generation, 1)}"
+        result["tools"] = [{"name": name}]
+        if self.setup.remembers and self.random.random() < 0.1:
+            result["tools"] = []
+        elif self.setup.has_pages and not params.get("cursor"):
+            result["nextCursor"] = "2"
+        if self.setup.is_modern and self.random.random() < 0.5:
+            result["ttlMs"] = self.random.choice([0, 1000, 90_000])
 
     def server_notifies(self) -> None:
         server = self.world.server

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from broker_world import Server
 
 STEP_LIMIT = 250
+_TIMERS = [
+    *["drain", "greeting", "input", "output", "roots", "grace", "leave", "linger"],
+    *["patience", "remember", "compare", "rest"],
+]
 _SETTLE_LIMIT = 4000  # the number of steps after which nothing may happen any more
 
 
@@ -51,14 +55,16 @@ class Schedule(Players):
             is_single = self.setup.is_regular and random.random() < 0.8
             acts += [lambda: world.read_host(line if is_single and line else size)] * 3
         if server.stage == "starting":
-            acts += [lambda: world.start(fails=random.random() < self.setup.danger)] * 2
+            is_woken = world.broker.backends["server"].is_waking
+            risk = self.setup.failing_starts if is_woken else self.setup.danger
+            acts += [lambda: world.start(fails=random.random() < risk)] * 2
         if server.is_running:
             acts += [lambda: self.server_reads(size)] * 2
             acts += [self.server_answers] * 2
             acts += [self.server_notifies]
             acts += [lambda: self.server_writes(size)] * 3
         acts += self._list_reports()
-        if random.random() < 0.1:
+        if random.random() < 0.1 or "compare server" in world.timers:
             acts.append(world.pass_time)
         if self.setup.style == "claude" and random.random() < 0.1:
             acts.append(self._change_record)
@@ -118,6 +124,7 @@ class Schedule(Players):
     def settle(self) -> None:
         """Let host and servers behave until nothing happens any more."""
         world, broker = self.world, self.world.broker
+        self._rests_left = self.random.choice([0, 1, 3])
         may_be_late = broker.is_out_of_time or broker.failure or self.is_exempt
         for _ in range(_SETTLE_LIMIT):
             if world.finished or not self._do_next():
@@ -143,8 +150,15 @@ class Schedule(Players):
         elif self.books.questions and not world.input_was_closed:
             self.answer_question()
         else:
-            return world.pass_time()
+            return self._pass_time()
         return True
+
+    def _pass_time(self) -> bool:
+        """Let time pass; a server that does not rest is asked again for ever."""
+        if self._rests_left and self.world.pass_time():
+            self._rests_left -= self.world.event.startswith("timer rest")
+            return True
+        return self.world.pass_time(without="rest ")
 
     def _let_server_work(self, server: Server) -> bool:
         is_crippled = not (server.reads and server.output_is_open) or server.output_was_closed
@@ -180,6 +194,7 @@ class Schedule(Players):
             if not self.is_exempt:
                 books.check_size()
                 books.check_questions()
+                books.absence.check_state()
             world.input_was_closed = True
             self.settle()
             self._check()
@@ -273,7 +288,11 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["condensed"] += sum(one.is_condensed and bool(one.deliveries) for one in requests)
     counts["failures"] += len(world.failures)
     counts["cut off"] += schedule.books.cut_offs
-    for name in ("drain", "greeting", "input", "output", "roots", "grace", "leave", "linger"):
+    counts["recalled"] += schedule.books.absence.recalled
+    counts["rests"] += schedule.books.absence.rests
+    counts["failed wakes"] += schedule.books.absence.failures
+    counts["deferred"] += schedule.setup.is_deferred and len(world.servers) > 1
+    for name in _TIMERS:
         counts[f"timer {name}"] += sum(f"> timer {name}" in line for line in world.log)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from broker_absence import Store
 from broker_setup import CARRIES, InRecord, InRequest
 from fakes import make_context
 
@@ -17,7 +18,7 @@ from mcp_launch.broker.commands import Settings
 from mcp_launch.broker.routing import Binding, Served
 from mcp_launch.errors import LaunchError, ServerFailed
 from mcp_launch.hosts import Callers
-from mcp_launch.launch.plan import Plan
+from mcp_launch.launch.plan import IdentityInEnvironment, Plan
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Server:
         self.code: int | None = None
         self.exit_was_reported = False
         self.doomed_at: float | None = None
+        self.held = IdentityInEnvironment()
         self._capacity = capacity
 
     @property
@@ -95,11 +97,19 @@ class World:
         self.log: list[str] = []
         self.event = ""
         self.on_sent: Callable[[Server, bytes], None] = lambda _server, _data: None
+        self.on_command: Callable[[Any], None] = lambda _command: None
+        self.on_event: Callable[[], None] = lambda: None
+        self.signalled = 0
+        self.sign = ""  # that its server was found to show in this event
         self.broker = self._make_broker()
         self.broker.now = self.clock
         self.broker.connect(HOST)
-        self.broker.open_backend(SERVER, self._first).state = "starting"
+        backend = self.broker.open_backend(SERVER, self._first)
+        backend.state = "absent" if setup.is_deferred else "starting"
         self.servers.append(Server(0, setup.capacity))
+        self.server.held = self._first.plan.held
+        if setup.is_deferred:
+            self.server.stage = "gone"  # it stands for the server that was not started
 
     def _make_broker(self) -> Broker:
         setup = self.setup
@@ -143,6 +153,13 @@ class World:
             stdout=setup.stdout,
             moves_unannounced=setup.moves_unannounced,
             no_meta=setup.no_meta,
+            handshakes=Store(setup) if setup.remembers else None,
+            answers_from_memory=setup.answers_from_memory,
+            ignores_changes=setup.ignores_changes,
+            starts_when_called=setup.starts_when_called,
+            rests_after=setup.rests_after,
+            rest_anyway=setup.rest_anyway,
+            find_state=self._find_sign,
         )
         return Broker(settings, self._first)
 
@@ -163,6 +180,10 @@ class World:
                 plan.held.add(source, value, is_requested=False)
         return context, plan
 
+    def _find_sign(self, _name: str) -> str:
+        self.sign = "it has a child" if self.random.random() < self.setup.signs else ""
+        return self.sign
+
     # Events
 
     @property
@@ -179,8 +200,10 @@ class World:
         self.log.append(f"{self.clock:8.2f} > {what}")
         self.broker.now = self.clock
         phase = _PHASES.index(self.broker.phase)
+        self.sign = ""
         event()
         self._do()
+        self.on_event()
         assert _PHASES.index(self.broker.phase) >= phase, "there is no way back"
 
     def read_host(self, size: int) -> None:
@@ -206,6 +229,7 @@ class World:
         self.report("reader lost", lambda: self.broker.reader_lost(HOST))
 
     def signal(self, number: int) -> None:
+        self.signalled = self.signalled or number
         self.report(f"signal {number}", lambda: self.broker.signal_received(number))
 
     def start(self, *, fails: bool) -> None:
@@ -273,10 +297,11 @@ class World:
         if self.server.pending:
             self._break(self.server, b"")
 
-    def pass_time(self) -> bool:
+    def pass_time(self, *, without: str = "-") -> bool:
         """Advance the clock to the next timer; False if there is none."""
         server = self.server
-        due = min(self.timers.values(), default=None)
+        timers = {one: at for one, at in self.timers.items() if not one.startswith(without)}
+        due = min(timers.values(), default=None)
         if server.doomed_at is not None and server.is_running:
             limit = server.doomed_at + _GUARDIAN_LIMIT
             if due is None or limit <= due:
@@ -286,7 +311,7 @@ class World:
         if due is None:
             return False
         self.clock = max(self.clock, due)
-        name = self.random.choice([one for one, at in self.timers.items() if at <= self.clock])
+        name = self.random.choice([one for one, at in timers.items() if at <= self.clock])
         del self.timers[name]
         self.report(f"timer {name}", lambda: self.broker.timer(name))
         return True
@@ -298,6 +323,7 @@ class World:
             for command in self.broker.take_commands():
                 if not isinstance(command, (commands.Note, commands.WriteLease)):
                     self.log.append(f"{'':8}   {command!r}")
+                self.on_command(command)
                 act = self._ACTS.get(type(command))
                 if act is not None:
                     act(self, command)
@@ -347,12 +373,13 @@ class World:
     def _close_host_input(self, _command: Any) -> None:
         self.input_end_was_heard = True
 
-    def _start_server(self, _command: Any) -> None:
+    def _start_server(self, command: Any) -> None:
         assert self.server.stage == "gone", "the last server is still there"
         self.servers.append(Server(len(self.servers), self.setup.capacity))
+        self.server.held = command.plan.held
 
     def _end_server(self, _command: Any) -> None:
-        if self.server.doomed_at is None:
+        if self.server.doomed_at is None and self.server.stage != "gone":
             self.server.doomed_at = self.clock
 
     def _set_timer(self, command: Any) -> None:

@@ -31,7 +31,7 @@ def test_every_request_is_answered_once_by_the_right_server_whatever_happens(par
 def test_the_schedules_reach_every_event_they_are_meant_to_test() -> None:
     counts: Counter[str] = Counter()
     with broker_schedules.small_limits():
-        for seed in range(600):
+        for seed in range(1500):
             broker_schedules.tally(broker_schedules.run(seed), counts)
 
     assert all(counts.values()), counts

@@ -36,6 +36,12 @@ def make_world_before_handshake(**changes: Any) -> World:
         "state": "unbound",
         "capacity": 1 << 30,
         "danger": 0.0,
+        "remembers": False,
+        "is_deferred": False,
+        "answers_from_memory": False,
+        "ignores_changes": False,
+        "starts_when_called": False,
+        "rests_after": 0.0,
     }
     vars(setup).update(plain | changes)
     world = World(setup, Random(0))  # noqa: S311
