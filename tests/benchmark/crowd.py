@@ -44,8 +44,10 @@ SERVERS: dict[str, tuple[list[str], dict[str, object]]] = {
 # launcher does not leave npx out, because it may still be at work there.
 SETTLED = 11.0
 
-# A crowd is quiet if its processes used less CPU than this within a second, in seconds.
+# A crowd is quiet if its processes used less CPU than this within so many seconds, in which a
+# launcher without a server goes on standby.
 QUIET = 0.05
+QUIET_FOR = 7.0
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -92,7 +94,7 @@ class Crowd:
         """Wait until nobody does anything any more."""
         before, deadline = self.read_cpu(), time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            time.sleep(1)
+            time.sleep(QUIET_FOR)
             now = self.read_cpu()
             if now - before < QUIET:
                 return

@@ -1,9 +1,10 @@
-"""How soon a host is answered from memory, and what a rest costs the call after it."""
+"""How soon a host is answered from memory, and what it costs to have no server meanwhile."""
 
 from __future__ import annotations
 
 import statistics
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import HERE, list_children, say, time_python
@@ -20,13 +21,17 @@ SLOW = "1.5"
 # After what time without a call the server is ended: shorter than any pause of a person.
 REST = "1s"
 
+# How many launches are on standby at once.
+SIDE_BY_SIDE = 10
+
 CALL = {"name": "tell", "arguments": {}}
 
 
 def measure(bench: Bench) -> None:
-    """Measure both."""
+    """Measure all of it."""
     measure_ready(bench)
     measure_rest(bench)
+    measure_standby(bench)
 
 
 def measure_ready(bench: Bench) -> None:
@@ -70,12 +75,58 @@ def measure_rest(bench: Bench) -> None:
         _call(client)
         ours = time.perf_counter() - started
         added.append((ours - _time_bare_call(bench, server)) / time_python(bench))
+    _call(client)
+    _wait_for_rest(client)
+    kib = _read_private(client)
     client.close()
     middle = statistics.median(added)
     say(
         "\nfirst call after a rest\n"
-        f"  guarded        adds {middle:5.2f} of a Python start to a bare start of the server"
+        f"  guarded        adds {middle:5.2f} of a Python start to a bare start of the server\n"
+        f"  at rest the launcher has {kib / 1024:.1f} MB for itself"
     )
+
+
+def measure_standby(bench: Bench) -> None:
+    """Time the first call of a launch that was on standby, and count its memory until then."""
+    server = [str(bench.python), "-S", "-E", SLOW_SERVER, "0"]
+    ours = [bench.launcher, "run", "--start", "called", "--", *server]
+    _time_ready(bench, ours)  # now its answers are known
+    clients = [Client(ours, str(bench.project), bench.environ) for _ in range(SIDE_BY_SIDE)]
+    for client in clients:
+        client.greet()
+    for client in clients:
+        _wait_for_standby(client)
+    kib = statistics.median(_read_private(client) for client in clients)
+    added = []
+    for client in clients:
+        started = time.perf_counter()
+        _call(client)
+        elapsed = time.perf_counter() - started
+        added.append((elapsed - _time_bare_call(bench, server)) / time_python(bench))
+        client.close()
+    middle = statistics.median(added)
+    say(
+        "\nfirst call ever, after standby\n"
+        f"  guarded        adds {middle:5.2f} of a Python start to a bare start of the server\n"
+        f"  on standby the launcher has {kib / 1024:.1f} MB for itself"
+    )
+
+
+def _wait_for_standby(client: Client) -> None:
+    command = Path(f"/proc/{client.pid}/cmdline")
+    deadline = time.monotonic() + PATIENCE
+    while b"standby_process" not in command.read_bytes():
+        if time.monotonic() > deadline:
+            raise SystemExit("the launcher does not go on standby")
+        time.sleep(0.05)
+    time.sleep(0.5)  # until it has started
+
+
+def _read_private(client: Client) -> int:
+    """Return the KiB of a process that no other has: what its programs' files fill is shared."""
+    rollup = Path(f"/proc/{client.pid}/smaps_rollup").read_text(encoding="utf-8")
+    return int(rollup.partition("\nPrivate_Dirty:")[2].split()[0])
 
 
 def _call(client: Client) -> None:
