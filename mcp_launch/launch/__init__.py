@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.state.standby import History
     from mcp_launch.system import ProcessTable
 
 # How many descriptors a launch has open at most, beyond the standard three: pipes to the
@@ -51,14 +52,24 @@ def run(arguments: list[str]) -> int:
         state.show_trace()
     if options.is_on("--no-log", arguments, os.environ):
         state.keep_no_trace()
-    launch = context.make_launch_id()
+    resumed = _take_resumed()
+    launch = resumed.launch if resumed else context.make_launch_id()
     try:
-        return _launch(arguments, launch)
+        return _launch(arguments, launch, resumed)
     except Exception as error:  # noqa: BLE001  # the one boundary: hosts must not get a traceback
         return _fail(error, arguments, launch)
 
 
-def _launch(arguments: list[str], launch: str) -> int:
+def _take_resumed() -> History | None:
+    """Return the history of a launch on standby, if we continue it."""
+    if "MCP_LAUNCH_RESUME" not in os.environ:
+        return None
+    from mcp_launch.state import standby
+
+    return standby.take(os.environ)
+
+
+def _launch(arguments: list[str], launch: str, resumed: History | None) -> int:
     parent = os.getppid()  # first: if it ends, this returns the process that adopts us
     table = open_table()
     if not table.SEES_ALL:
@@ -88,7 +99,9 @@ def _launch(arguments: list[str], launch: str) -> int:
     lease = state.name_lease(os.environ, found.launch.value)
     starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
     guardian = pipes = None
-    is_deferred = _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
+    is_deferred = resumed is not None or (
+        _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
+    )
     wake, _ = kernel.listen(kernel.ENDING)
     if not is_deferred:
         _note_runner(decided)
@@ -111,6 +124,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         starter=starter,
         decide=lambda changed: _plan_to_start(wanted, changed),
         report=_report,
+        resumed=resumed,
     )
     return runtime.carry(running, pipes, wake)
 

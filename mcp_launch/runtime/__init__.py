@@ -93,7 +93,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             backend.note_begin()
             supervisor.attach(SERVER, running.guardian, pipes, running.decided)
         else:
-            state.note("no server is started before it is needed")
+            _wait_until_needed(running, supervisor, hosts)
             lease.write()
         supervisor.watch_hosts(hosts)
         return _run(running, loop, supervisor)
@@ -118,6 +118,16 @@ def _run(running: Running, loop: Loop, supervisor: Supervisor) -> int:
         return supervisor.run()
     finally:
         _write_outcome(_describe_outcome(supervisor))
+
+
+def _wait_until_needed(running: Running, supervisor: Supervisor, hosts: HostWatch) -> None:
+    from mcp_launch.runtime.standby import Standby
+
+    standby = Standby(running, supervisor, hosts)
+    if running.resumed is None:
+        state.note("no server is started before it is needed")
+    else:
+        standby.resume(running.resumed)
 
 
 def _open_handshakes(running: Running) -> Handshakes:

@@ -96,14 +96,18 @@ class Loop:
         """Return whether a timer is set."""
         return name in self._timers
 
+    @property
+    def has_timers(self) -> bool:
+        """Whether any timer is set."""
+        return bool(self._timers)
+
     def stop(self) -> None:
         """Leave `run`."""
         self._is_stopped = self._has_changed = True
 
     def run(self) -> None:
-        """Handle events until `stop`."""
+        """Handle events until `stop`, which may have been called already."""
         handlers, poll = self._handlers, self._poll.poll
-        self._is_stopped = False
         while not self._is_stopped:
             self._has_changed = False
             timeout = self._find_timeout()
@@ -115,6 +119,7 @@ class Loop:
                 if self._has_changed or timeout is not None:
                     break
             self._run_due_timers()
+        self._is_stopped = False
 
     def _find_timeout(self) -> float | None:
         if not self._timers:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.state.standby import History
     from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.values import Found
 
@@ -26,6 +27,7 @@ class Running:
         "guardian",
         "line",
         "report",
+        "resumed",
         "starter",
         "table",
         "wanted",
@@ -42,6 +44,7 @@ class Running:
         starter: Starter,
         decide: Callable[[Context], Plan],
         report: Callable[[LaunchError], None],
+        resumed: History | None = None,
     ) -> None:
         self.wanted = wanted
         self.starter = starter
@@ -52,6 +55,7 @@ class Running:
         self.found = found
         self.decided = decided
         self.guardian = guardian  # None: no server was started yet
+        self.resumed = resumed  # of a launch that was on standby
 
     def plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
         """Return the plan of a server, and its context: in another directory, if one is given.

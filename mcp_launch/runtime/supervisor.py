@@ -88,7 +88,7 @@ class Supervisor:
         self.errors: ServerErrors = ServerErrors(
             loop, broker.settings.server, log, self._try_to_leave
         )
-        self._to_host: Writer = Writer(
+        self.to_host: Writer = Writer(
             loop,
             1,
             on_full=self._pause_servers,
@@ -129,7 +129,7 @@ class Supervisor:
             self._end_input()
             broker.host_closed(HOST)
         self._run_commands()
-        if self._to_host.pending:
+        if self.to_host.pending:
             self._resume_host()  # or not: it may have to read first
 
     def _end_input(self) -> None:
@@ -174,7 +174,7 @@ class Supervisor:
         )
         server.writer, server.output = writer, output
         self.errors.connect(errors)
-        if not self._to_host.pending:
+        if not self.to_host.pending:
             self._watch_output(name)
 
     def _note_start(self, name: str) -> None:
@@ -214,7 +214,7 @@ class Supervisor:
                 return  # it is read next
             self.loop.unwatch(server.output)
             self._notify(lambda: self.broker.server_closed_output(name))
-        elif server.output >= 0 and self._to_host.pending and self._can_reach_host:
+        elif server.output >= 0 and self.to_host.pending and self._can_reach_host:
             return  # the rest of the server's output is read when the host has read this
         source = self.errors.source
         if source >= 0 and self.loop.is_watched(source) and has_input(source):
@@ -230,7 +230,7 @@ class Supervisor:
 
     @property
     def _can_reach_host(self) -> bool:
-        return not self._host_is_lost and not self._to_host.is_closed
+        return not self._host_is_lost and not self.to_host.is_closed
 
     def _pause_servers(self) -> None:
         for server in self._servers.values():
@@ -247,7 +247,7 @@ class Supervisor:
 
     def _resume_host(self) -> None:
         is_full = any(server.writer.pending for server in self._servers.values())
-        is_behind = len(self._to_host.pending) > _UNREAD_LIMIT
+        is_behind = len(self.to_host.pending) > _UNREAD_LIMIT
         if self._input_has_ended or self._is_paused or is_full or is_behind:
             self.loop.unwatch(0)
         else:
@@ -264,7 +264,7 @@ class Supervisor:
             command = out.pop(0)
             kind = command.__class__
             if kind is _SendToHost:
-                self._to_host.put(command.data)  # type: ignore[attr-defined]
+                self.to_host.put(command.data)  # type: ignore[attr-defined]
             elif kind is _SendToServer:
                 self._servers[command.backend].writer.put(command.data)  # type: ignore[attr-defined]
             else:
@@ -302,7 +302,7 @@ class Supervisor:
         self.loop.watch(1, self._lose_reader, 0)
 
     def _do_close_output(self, command: commands.CloseOutput) -> None:
-        self._to_host.close()
+        self.to_host.close()
         if command.backend in self._servers:
             self._servers[command.backend].close_output()
 
@@ -357,7 +357,7 @@ class Supervisor:
     def _try_to_leave(self) -> None:
         if not self._is_finishing:
             return
-        if self._to_host.pending and self._can_reach_host and not self.broker.signalled:
+        if self.to_host.pending and self._can_reach_host and not self.broker.signalled:
             return
         if not self.errors.is_pending:
             self.loop.stop()
@@ -382,7 +382,7 @@ _ACTIONS: dict[type[Command], Callable[[Supervisor, Command], None]] = {
     commands.SetTimer: Supervisor._do_set_timer,  # type: ignore[dict-item]  # noqa: SLF001
     commands.CancelTimer: lambda self, one: self.loop.cancel_timer(f"broker {one.name}"),  # type: ignore[attr-defined]
     commands.CloseHostInput: Supervisor._do_close_host_input,  # noqa: SLF001
-    commands.CloseHostOutput: lambda self, _: self._to_host.close_when_empty(),
+    commands.CloseHostOutput: lambda self, _: self.to_host.close_when_empty(),
     commands.CloseOutput: Supervisor._do_close_output,  # type: ignore[dict-item]  # noqa: SLF001
     commands.CloseInput: Supervisor._do_close_input,  # type: ignore[dict-item]  # noqa: SLF001
     commands.CutInput: Supervisor._do_cut_input,  # type: ignore[dict-item]  # noqa: SLF001

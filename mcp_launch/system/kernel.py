@@ -366,6 +366,13 @@ def unblock_signals() -> None:
     restore_default(SIGINT)
 
 
+def block_ending(*, is_blocked: bool) -> bool:
+    """Have the signals in ENDING wait, also over an exec; False if the host has blocked one."""
+    if is_possible := _inherited_mask.isdisjoint((SIGALRM, SIGCHLD, *ENDING)):
+        pthread_sigmask(SIG_SETMASK, {*_inherited_mask, *(ENDING if is_blocked else ())})
+    return is_possible
+
+
 def stop_listening() -> None:
     """Let the signals in ENDING end this process again."""
     set_wakeup_fd(-1)

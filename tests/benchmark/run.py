@@ -1,6 +1,7 @@
 """Figures of the launcher beside a bare server, from one run, as ratios.
 
     python tests/benchmark/run.py [--quick] [--before CHECKOUT]
+    python tests/benchmark/run.py --crowd [--quick]
 
 Installs this checkout, compiled, into a fresh virtual environment, so that what is
 measured is what a user runs; and another checkout beside it, to compare with. Prints
@@ -8,6 +9,9 @@ medians; times on one machine mean nothing on another, so every figure is in uni
 something measured beside it.
 
 Runs under the name of Codex, so that a call has an identity and is judged by it.
+
+With --crowd it measures something else: eight sessions with five servers from npm each, which
+needs npm, the network on first use, 4 GB of memory and some minutes.
 """
 
 from __future__ import annotations
@@ -16,23 +20,20 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+import crowd
+import deferred
+from bench import Bench, list_children, make_call, make_line, say, time_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-SERVER = str(HERE / "server.py")
-RELAY = str(HERE / "minimal_relay.py")
 
 # What a result of "bulk" is long.
 BULK = 2 * (1 << 20)
@@ -70,17 +71,6 @@ CODEX_META = {
 CLAUDE_META = {"claudecode/toolUseId": "toolu_00000001", "progressToken": 1}
 
 
-def make_line(method: str, **members: object) -> bytes:
-    """Return a request, members in the order given."""
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, **members}
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
-def make_call(meta: dict[str, object]) -> bytes:
-    """Return a call as Codex writes it."""
-    return make_line("tools/call", params={"_meta": meta, "name": "read", "arguments": {"n": 1}})
-
-
 PING = make_line("ping")
 BULK_CALL = make_line("bulk")
 LONG_CALLS = {
@@ -94,112 +84,13 @@ ROUND_TRIPS = {
     "a call with Codex's _meta": make_call(CODEX_META),
 }
 
-# A server of a profile.
-PROFILE = """
-[servers.server-{0}]
-command = "some-server"
-args = ["--number", "{0}"]
-env = {{ SOME_URL = "https://localhost/{0}" }}
-env_vars = ["HTTPS_PROXY", {{ name = "SOME_ROOT", source = "project_root" }}]
-"""
-
-# The command prefixes of others, printed beside us where they are installed.
-PEERS = {"tini": ["tini", "-s", "--"], "dumb-init": ["dumb-init"], "envmcp": ["envmcp"]}
-
-
-class Connection:
-    """A server, bare or behind something, that was asked and has answered once."""
-
-    def __init__(self, command: list[str], cwd: str, environ: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=cwd,
-            env=environ,
-        )
-
-    def ask(self, line: bytes) -> bytes:
-        """Return the answer's line."""
-        stdin, stdout = _streams(self.process)
-        view = memoryview(line)
-        while view:
-            view = view[os.write(stdin.fileno(), view) :]
-        answer = b""
-        while not answer.endswith(b"\n"):
-            part = os.read(stdout.fileno(), 1 << 20)
-            if not part:
-                raise SystemExit(f"no answer from {self.process.args!r}")
-            answer += part
-        return answer
-
-    def close(self) -> None:
-        """End it."""
-        for stream in _streams(self.process):
-            stream.close()
-        self.process.wait(20)
-
-
-class Bench:
-    """Everything is started in one place, with one environment."""
-
-    def __init__(self, directory: Path, before: Path | None, *, quick: bool) -> None:
-        self.directory = directory
-        self.quick = quick
-        self.project = directory / "project"
-        (self.project / ".git").mkdir(parents=True)
-        (self.project / ".env.mcp").touch()  # envmcp will not start without one
-        self.python = self._install(ROOT, "venv")
-        self.environ = {
-            "PATH": f"{self.python.parent}:{os.environ['PATH']}",
-            "HOME": str(directory / "home"),
-        }
-        launcher = str(self.python.parent / "mcp-launch")
-        self.server = [str(self.python), "-S", "-E", SERVER]
-        self.behind: dict[str, list[str]] = {
-            "bare": [],
-            "guarded": [launcher, "run", "--"],
-            "direct": [launcher, "run", "--direct", "--"],
-            "minimal relay": [str(self.python), "-S", "-E", RELAY],
-        }
-        if before is not None:
-            other = str(self._install(before, "before").parent / "mcp-launch")
-            self.behind |= {"before": [other, "run", "--"]}
-        path = self.environ["PATH"]
-        self.behind |= {
-            name: words for name, words in PEERS.items() if shutil.which(words[0], path=path)
-        }
-
-        # Differs at the start only: thirty servers in a file, one of them asked for by name.
-        self.profiled = [launcher, "run", "--server", "server-7", "--"]
-        file = directory / "home" / ".config" / "mcp-launch" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text("".join(PROFILE.format(number) for number in range(30)), encoding="utf-8")
-        file.chmod(0o600)
-
-    def connect(self, name: str) -> Connection:
-        """Start the server behind something."""
-        words = self.profiled if name == "profiled" else self.behind[name]
-        return Connection([*words, *self.server], str(self.project), self.environ)
-
-    def _install(self, checkout: Path, name: str) -> Path:
-        venv.create(self.directory / name, with_pip=True)
-        python = self.directory / name / "bin" / "python"
-        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        # A current pip, as pipx and uv have it: an old one writes a script that imports
-        # `re` before it imports us, for two thirds of a Python start.
-        for what in (["--upgrade", "pip"], ["--compile", str(checkout)]):
-            pip = [str(python), "-m", "pip", "install", "--quiet", *what]
-            subprocess.run(pip, check=True, env=environ, stderr=subprocess.DEVNULL)
-        return python
-
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--before", type=Path, help="another checkout, measured in the same run")
+    parser.add_argument("--crowd", action="store_true", help="many real servers, through npx")
     parser.add_argument("--as-codex", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.as_codex is None:
@@ -207,7 +98,11 @@ def main() -> None:
     else:
         bench = Bench(options.as_codex, options.before, quick=options.quick)
         say(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores\n")
+        if options.crowd:
+            crowd.measure(bench)
+            return
         measure_start(bench)
+        deferred.measure(bench)
         measure_round_trip(bench)
         measure_bulk(bench)
         measure_long_calls(bench)
@@ -230,7 +125,7 @@ def measure_start(bench: Bench) -> None:
     times: dict[str, list[float]] = {name: [] for name in ("python", *names)}
     _time_first_answer(bench, "profiled")  # reads the file itself
     for _ in range(rounds):
-        times["python"].append(_time_python(bench))
+        times["python"].append(time_python(bench))
         for name in names:
             times[name].append(_time_first_answer(bench, name))
     unit = statistics.median(times["python"])
@@ -352,8 +247,8 @@ def measure_memory(bench: Bench) -> None:
             connection.ask(PING)
         connection.ask(BULK_CALL)
         launcher = connection.process.pid
-        keeper = _only_child(launcher)
-        pids = {"launcher": launcher, "keeper": keeper, "guardian": _only_child(keeper)}
+        keeper = list_children(launcher)[0]
+        pids = {"launcher": launcher, "keeper": keeper, "guardian": list_children(keeper)[0]}
         amounts = {part: _read_memory(pid) for part, pid in pids.items()}
         connection.close()
         parts = ", ".join(f"{part} {kib / 1024:.1f}" for part, kib in amounts.items())
@@ -369,7 +264,7 @@ def measure_looking(bench: Bench) -> None:
     entries = (entry.format(number, json.dumps(first), json.dumps(rest)) for number in range(30))
     config.write_text("".join(entries), encoding="utf-8")
     connections = [bench.connect("guarded") for _ in range(10)]
-    unit = statistics.median(_time_python(bench) for _ in range(10))
+    unit = statistics.median(time_python(bench) for _ in range(10))
     say("\nlooking, with 30 servers in a file and 10 launches alive")
     for words in (["doctor"], ["ps"], ["env"]):
         times = [_time_command(bench, words) for _ in range(3 if bench.quick else 10)]
@@ -392,12 +287,6 @@ def _time_command(bench: Bench, words: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def _time_python(bench: Bench) -> float:
-    started = time.perf_counter()
-    subprocess.run([bench.python, "-c", "pass"], check=True, cwd=bench.project, env=bench.environ)
-    return time.perf_counter() - started
-
-
 def _time_first_answer(bench: Bench, name: str) -> float:
     started = time.perf_counter()
     connection = bench.connect(name)
@@ -412,10 +301,6 @@ def _read_peak(pid: int) -> int:
     return int(status.partition("VmHWM:")[2].split()[0])  # KiB
 
 
-def _only_child(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()[0])
-
-
 def _read_memory(pid: int) -> float:
     """Return KiB: anonymous memory, in proportion where they share it, and private files."""
     fields: dict[str, int] = {}
@@ -423,18 +308,6 @@ def _read_memory(pid: int) -> float:
         name, value = line.split(":")
         fields[name] = int(value.split()[0])
     return fields["Pss_Anon"] + fields["Private_Clean"]
-
-
-def _streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    assert process.stdin
-    assert process.stdout
-    return process.stdin, process.stdout
-
-
-def say(text: str) -> None:
-    """Print at once."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

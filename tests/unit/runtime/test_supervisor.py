@@ -94,7 +94,7 @@ def test_a_host_that_does_not_read_our_own_answers_is_not_read_either(
     monkeypatch.setattr("mcp_launch.runtime.supervisor._UNREAD_LIMIT", 1000)
     launch.shake_hands()
     refused = b'{"id":1,"Method":"x"}\n' * 500
-    while not launch.supervisor._to_host.pending:  # noqa: SLF001
+    while not launch.supervisor.to_host.pending:
         launch.streams.say(refused)
         launch.loop.run_once()
     launch.streams.say(refused)
@@ -202,7 +202,7 @@ def test_bytes_that_the_host_reads_extend_the_grace(launch: GuardedLaunch) -> No
     launch.loop.run_once()
     launch.server.say(answer(2, 50_000))
     launch.loop.run_once()
-    assert launch.supervisor._to_host.pending  # noqa: SLF001
+    assert launch.supervisor.to_host.pending
     launch.loop.cancel_timer("broker grace")
 
     drain(launch.streams.host_input)
@@ -349,7 +349,7 @@ def test_the_rest_for_a_lost_host_is_not_awaited(launch: GuardedLaunch, hosts: H
     for number in (1, 2):
         launch.server.say(answer(number, 50_000))
         launch.loop.run_once()
-    assert launch.supervisor._to_host.pending  # noqa: SLF001
+    assert launch.supervisor.to_host.pending
     hosts.is_lost = True
     launch.supervisor.watch_hosts(hosts)
     launch.server.exit(0)
