@@ -263,7 +263,7 @@ def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
         for name, value in environ.items()
         if len(value) >= _SECRET_LENGTH and any(part in name.lower() for part in _SECRET)
     }
-    # The path of a key file can be shown, but a key may begin like a path.
+    # The path of a key may be shown, but a key may begin like a path.
     secrets = [one for one in values if not (one.startswith("/") and os.path.lexists(one))]
     escaped = [json_text.encode(one)[1:-1].encode() for one in secrets]
     return escaped + [os.fsencode(one) for one in secrets if not one.isascii()]
