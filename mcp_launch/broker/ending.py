@@ -53,7 +53,6 @@ class Endings(HostRequests):
         self.phase: Phase = "serving"
         self._host_is_lost = False
         self._failure_was_sent = False  # as an answer to the host
-        self._rests = bool(settings.rests_after)
 
     def remember(self, connection: HostConnection) -> None:
         """Have what was learned written to disk."""

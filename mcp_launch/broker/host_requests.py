@@ -46,6 +46,7 @@ class HostRequests(Roots):
     def __init__(self, settings: Settings, served: Served) -> None:
         super().__init__(settings)
         self.refusals = 0
+        self._rests = bool(settings.rests_after)
         self.last_call: float | None = None
         is_shared = settings.carries == "many sessions"
         stamp = StampIdentity(settings.describe, served, settings.read_outer, is_shared=is_shared)
@@ -267,7 +268,7 @@ class HostRequests(Roots):
             self.schedule_lease_write()
         if is_noted or ticket.id:
             backend.wait_as_needed()
-        if method not in CHATTER:
+        if self._rests and method not in CHATTER:
             backend.last_active = self.now
         if is_greeting:
             handshake.note_request(said, line)

@@ -179,11 +179,11 @@ def list_taken_threads(
 
 def _tidy(table: ProcessTable, directory: str) -> None:
     """Clean up after dead launches; the guardian does it, because nobody waits for it."""
-    from mcp_launch.state import handshakes, launch_log, leases
+    from mcp_launch.state import handshake_files, launch_log, leases
 
     leases.reclaim_stale(table, directory)
     launch_log.prune(launch_log.find_directory(os.environ), directory)
-    handshakes.prune(os.environ)
+    handshake_files.prune(os.environ)
 
 
 def _list_hosts(line: Lineage, parent: int) -> list[int]:

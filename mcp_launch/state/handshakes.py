@@ -19,6 +19,7 @@ from stat import S_ISREG
 from mcp_launch import state
 from mcp_launch.protocol import json_text
 from mcp_launch.protocol.memory import Remembered
+from mcp_launch.state.handshake_files import AGE_LIMIT, find_directory, read_age
 from mcp_launch.state.profile_cache import digest
 
 TYPE_CHECKING = False
@@ -31,10 +32,8 @@ if TYPE_CHECKING:
 # The version of this format, and of what the digests cover; others are ignored.
 _FORMAT = 1
 
-# Larger answers are not kept, nor more files, nor older ones.
+# Larger answers are not kept.
 _SIZE_LIMIT = 2 << 20
-_COUNT_LIMIT = 256
-_AGE_LIMIT = 30 * 86_400.0
 
 # After this time, a memory is compared with the server for hosts that ignore changed lists.
 _DUE_AFTER = 86_400.0
@@ -190,7 +189,7 @@ class Handshakes:
                 case [str(method), str(cursor)]:
                     answers[method, cursor.encode()] = line
         age = time.time() - written
-        if not 0 <= age < _AGE_LIMIT:
+        if not 0 <= age < AGE_LIMIT:
             return None
         memory = Remembered(client, now - age, answers)
         size = header.get("memory")
@@ -251,11 +250,6 @@ def open_for(plan: ServerPlan, seen: Mapping[str, str], environ: Mapping[str, st
     return Handshakes(environ, server, list_secrets(plan.environ))
 
 
-def find_directory(environ: Mapping[str, str]) -> str:
-    """Return the directory of all handshakes."""
-    return f"{state.find_directory(environ)}/handshakes"
-
-
 def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
     """Return the values of variables that hold secrets, by their names."""
     values = {
@@ -269,27 +263,5 @@ def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
     return escaped + [os.fsencode(one) for one in secrets if not one.isascii()]
 
 
-def prune(environ: Mapping[str, str]) -> None:
-    """Remove the oldest files, if there are too many or they are too old."""
-    directory = find_directory(environ)
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return
-    paths = [f"{directory}/{name}" for name in names]
-    aged = sorted(((_read_age(path), path) for path in paths), reverse=True)
-    excess = len(aged) - _COUNT_LIMIT
-    for number, (age, path) in enumerate(aged):
-        if number < excess or age > _AGE_LIMIT:
-            state.remove(path)
-
-
 def _is_old(path: str) -> bool:
-    return _read_age(path) > _DUE_AFTER
-
-
-def _read_age(path: str) -> float:
-    try:
-        return time.time() - os.stat(path).st_mtime
-    except OSError:
-        return 0.0
+    return read_age(path) > _DUE_AFTER

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_launch import launch
-from mcp_launch.state import handshakes, name_lease
+from mcp_launch.state import handshake_files, name_lease
 from mcp_launch.system import open_table
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def test_a_launch_removes_handshakes_that_are_too_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MCP_LAUNCH_HOME", str(tmp_path))
-    directory = Path(handshakes.find_directory(os.environ))
+    directory = Path(handshake_files.find_directory(os.environ))
     directory.mkdir(parents=True)
     old, new = directory / "old.jsonl", directory / "new.jsonl"
     for file in (old, new):

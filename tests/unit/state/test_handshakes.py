@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from mcp_launch.protocol.memory import Remembered
-from mcp_launch.state import handshakes
-from mcp_launch.state.handshakes import Handshakes, list_secrets, name_server, prune
+from mcp_launch.state import handshake_files
+from mcp_launch.state.handshake_files import prune
+from mcp_launch.state.handshakes import Handshakes, list_secrets, name_server
 
 ANSWERS = {
     ("initialize", b""): b'{"result":{}}',
@@ -36,7 +37,7 @@ def make_memory(client: str = "c", written: float = 100.0) -> Remembered:
 
 
 def find_file(environ: dict[str, str]) -> Path:
-    (found,) = Path(handshakes.find_directory(environ)).iterdir()
+    (found,) = Path(handshake_files.find_directory(environ)).iterdir()
     return found
 
 
@@ -205,7 +206,7 @@ def test_what_is_forgotten_is_gone(environ: dict[str, str], store: Handshakes) -
     store.forget("c")
     store.forget("c")
 
-    assert not list(Path(handshakes.find_directory(environ)).iterdir())
+    assert not list(Path(handshake_files.find_directory(environ)).iterdir())
     store.claim_check("c")
 
 
@@ -379,7 +380,7 @@ def test_a_link_to_the_directory_is_the_same_directory(script: Path, tmp_path: P
 
 
 def fill(environ: dict[str, str], ages: list[float]) -> list[Path]:
-    directory = Path(handshakes.find_directory(environ))
+    directory = Path(handshake_files.find_directory(environ))
     directory.mkdir(parents=True)
     files = []
     for number, age in enumerate(ages):
@@ -410,4 +411,4 @@ def test_of_too_many_files_the_oldest_are_removed(environ: dict[str, str]) -> No
 def test_without_a_directory_there_is_nothing_to_remove(environ: dict[str, str]) -> None:
     prune(environ)
 
-    assert not Path(handshakes.find_directory(environ)).exists()
+    assert not Path(handshake_files.find_directory(environ)).exists()
