@@ -120,6 +120,7 @@ class Backend:
         self.failed_wakes = 0  # in a row
         self.retry_at = 0.0  # no other server is started before
         self.ready_since = 0.0
+        self.is_unused = True  # nothing but chatter has reached it, so it has no state to lose
         self.last_active = 0.0  # when the last request came or was answered, without chatter
         self.tasks: set[str] = set()  # that it has not finished
         self.unasked = ""  # the method of a notification that no request has led to
@@ -169,7 +170,7 @@ class Backend:
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
         """Note that the server runs; one that the host was answered without gets its greeting."""
         self._keys.clear()
-        self.has_run = True
+        self.has_run = self.is_unused = True
         self.tasks.clear()
         self.unasked = ""
         self.exit_code = None

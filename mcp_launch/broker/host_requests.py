@@ -268,8 +268,8 @@ class HostRequests(Roots):
             self.schedule_lease_write()
         if is_noted or ticket.id:
             backend.wait_as_needed()
-        if self._rests and method not in CHATTER:
-            backend.last_active = self.now
+        if (self._rests or backend.is_unused) and method not in CHATTER:
+            backend.last_active, backend.is_unused = self.now, False
         if is_greeting:
             handshake.note_request(said, line)
             self.expect_greeting(connection, backend, said, line)

@@ -64,7 +64,7 @@ class Rest(Absence):
     def consider_rest(self, backend: Backend) -> None:
         """End a server that was not called for long enough, unless something keeps it awake."""
         wait = backend.last_active + self._wait - self.now
-        if not self.settings.rests_after and not backend.was_never_called:
+        if not self.settings.rests_after and not backend.is_unused:
             return  # it was started only to compare its lists, and is needed now
         if wait <= 0:
             wait = self._wait
@@ -87,7 +87,7 @@ class Rest(Absence):
     def _find_reason_to_stay(self, backend: Backend) -> str:
         """Return why a server must not be ended; empty if it may."""
         reason = next(self._list_open(backend), "")
-        if reason or backend.was_never_called or self.settings.rest_anyway:
+        if reason or backend.is_unused or self.settings.rest_anyway:
             return reason
         if backend.unasked:
             return f"it has sent {backend.unasked} unasked, so it may keep state"
@@ -126,7 +126,7 @@ class Rest(Absence):
         # A list that changes after a call is state: a new server starts with the old one.
         is_list = isinstance(method, str) and method.endswith("/list_changed")
         is_booting = self.now < backend.ready_since + BOOT_TIME
-        if backend.was_never_called or is_booting or (is_answering and not is_list):
+        if backend.is_unused or is_booting or (is_answering and not is_list):
             return
         if method not in {"notifications/cancelled", "notifications/progress"}:
             backend.unasked = str(method)

@@ -238,3 +238,24 @@ def test_without_the_option_no_server_rests() -> None:
     playbook = open_absent(GREETED + CALLED)
 
     assert "rest server" not in playbook.timers
+
+
+def test_a_prompt_is_a_use_so_that_signs_of_state_count() -> None:
+    playbook = Playbook(rests_after=60.0, find_state=lambda _: "it has a child")
+    playbook.play("""
+        >> started server
+        << timer rest server: 60
+        >> host: 0 initialize
+        << server: 0 initialize
+        >> server: 0 = {}
+        << host: 0 = {}
+        >> host: 1 prompts/get {"name":"p"}
+        << server: 1 prompts/get {"name":"p"}
+        >> server: 1 = {}
+        << host: 1 = {}
+        >> after 60
+        >> timer rest server
+        << timer rest server: 60
+    """)
+
+    assert playbook.notes[-1] == "the server does not rest: it has a child, so it may keep state"
