@@ -6,6 +6,8 @@ we failed, 126 and 127 when the command cannot be started, otherwise the server'
 
 from __future__ import annotations
 
+from errno import EMFILE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +31,18 @@ class LaunchError(Exception):
         # The host's requests, as lines, that nothing else will answer any more.
         self.pending: list[bytes] = []
         self.unfinished = b""  # the beginning of its next line
+
+
+class OutOfResources(LaunchError):
+    """The system has run out of something, or refuses it."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(
+            f"out of system resources: {error.strerror}",
+            fix="raise the limit on open files for the host that starts it (ulimit -n 256)"
+            if error.errno == EMFILE
+            else "check the limits (ulimit -a, df) and what uses them up",
+        )
 
 
 class UsageError(LaunchError):

@@ -47,7 +47,7 @@ _KNOWN_PARAMETERS = {"_meta", "cursor"}
 
 
 def name_client(said: Message) -> str:
-    """Return the kind of client that a request names; empty if it names none."""
+    """Return the kind of client that a request names; empty if it names none that can be kept."""
     params = said.get("params")
     if not isinstance(params, dict):
         return ""
@@ -62,7 +62,10 @@ def name_client(said: Message) -> str:
     era = "initialize" if said.get("method") == "initialize" else "2026"
     # A new release of a host is the same client, unless its capabilities have changed.
     facts[2] = protocol.get_member(facts[2], "name")
-    return json_text.encode(_sort([era, *facts]))
+    try:
+        return json_text.encode(_sort([era, *facts]))
+    except RecursionError:
+        return ""  # capabilities that are nested hundreds of levels deep
 
 
 def _sort(value: Json) -> Json:
@@ -82,7 +85,8 @@ def find_question(said: Message) -> tuple[str, bytes] | None:
         return str(method), b""
     if not isinstance(params, dict) or not params.keys() <= _KNOWN_PARAMETERS:
         return None
-    return str(method), _spell_cursor(params.get("cursor"))
+    cursor = params.get("cursor")
+    return None if isinstance(cursor, (dict, list)) else (str(method), _spell_cursor(cursor))
 
 
 def find_page(answer: Message) -> bytes:
@@ -91,7 +95,9 @@ def find_page(answer: Message) -> bytes:
 
 
 def _spell_cursor(cursor: Json) -> bytes:
-    return json_text.encode(cursor).encode() if cursor else b""  # an empty one counts as none
+    # An empty one counts as none, and so does one that is not a single value.
+    is_cursor = cursor and not isinstance(cursor, (dict, list))
+    return json_text.encode(cursor).encode() if is_cursor else b""
 
 
 class KnownList:
@@ -245,5 +251,7 @@ def _shorten_life(kept: bytes, seconds: float) -> bytes:
     given = protocol.look(json_edit.read_raw(kept, "result", "ttlMs"))
     if not isinstance(given, (int, float)):
         return kept
-    left = max(0, int(min(given, _LIFE_LIMIT) - seconds * 1000))
+    # Not a number (NaN) is not above 0, either.
+    life = min(given, _LIFE_LIMIT) if given > 0 else 0
+    left = max(0, int(life - seconds * 1000))
     return json_edit.replace(kept, b"%d" % left, "result", "ttlMs")

@@ -13,10 +13,11 @@ import time
 
 from mcp_launch import state
 from mcp_launch.broker import commands
+from mcp_launch.errors import OutOfResources
 from mcp_launch.runtime.loop import CHUNK, Loop, has_input
 from mcp_launch.runtime.streams import PipedServer, ServerErrors, Writer, replace_with_null
-from mcp_launch.system import guardian_process, kernel
-from mcp_launch.system.spawn import Pipes
+from mcp_launch.system import kernel
+from mcp_launch.system.guardian import END_ORDERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mcp_launch.state.launch_log import Log
     from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.system.kernel import HostWatch
+    from mcp_launch.system.spawn import Pipes
 
 # How long to collect changes before the lease is written: each write is a new file.
 _LEASE_DELAY = 0.25
@@ -43,12 +45,6 @@ _UNREAD_LIMIT = 1 << 20
 # The one connection and the one backend of a launch.
 HOST = "host"
 SERVER = "server"
-
-_END_ORDERS = {
-    "input ended": guardian_process.INPUT_ENDED,
-    "replaced": guardian_process.REPLACED,
-    "rest": guardian_process.REPLACED,
-}
 
 _SendToHost, _SendToServer = commands.SendToHost, commands.SendToServer
 _read, _now = os.read, time.monotonic  # looked up for every message
@@ -166,9 +162,7 @@ class Supervisor:
             started,
             plan,
             on_started=lambda: self._note_start(name),
-            on_start_failed=lambda error: self._notify(
-                lambda: self.broker.server_start_failed(name, error)
-            ),
+            on_start_failed=lambda error: self._fail_to_start(name, error),
             on_exited=lambda code: self._notify(lambda: self.broker.server_exited(name, code)),
             on_gone=lambda: self._report_gone(name),
         )
@@ -285,9 +279,15 @@ class Supervisor:
             return
         if last := self._servers.get(command.backend):
             last.close_pipes()  # so that the next server needs no more descriptors than this one
-        started = self._starter.begin(command.plan, pipes := Pipes())
-        pipes.close_servers()
+        try:
+            started, pipes = self._starter.begin_piped(command.plan)
+        except OutOfResources as error:
+            self._fail_to_start(command.backend, error)
+            return
         self.attach(command.backend, started, pipes, command.plan)
+
+    def _fail_to_start(self, name: str, error: LaunchError) -> None:
+        self._notify(lambda: self.broker.server_start_failed(name, error))
 
     def _do_set_timer(self, command: commands.SetTimer) -> None:
         name = command.name
@@ -334,7 +334,7 @@ class Supervisor:
     def _do_end(self, command: commands.EndServer) -> None:
         if command.reason == "rest" and self.absent is not None:
             self.absent.note_rest(self._find_server(command.backend))
-        self._servers[command.backend].guardian.send(_END_ORDERS[command.reason])
+        self._servers[command.backend].guardian.send(END_ORDERS[command.reason])
 
     def _do_signal(self, command: commands.SignalServer) -> None:
         if command.backend in self._servers:

@@ -10,7 +10,7 @@ import traceback
 from errno import EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC
 
 from mcp_launch import __version__, state
-from mcp_launch.errors import LaunchError
+from mcp_launch.errors import LaunchError, OutOfResources
 
 # The system has run out of something. That is not a bug, and not for the maintainers.
 _EXHAUSTED = {EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC}
@@ -19,12 +19,7 @@ _EXHAUSTED = {EAGAIN, EMFILE, ENFILE, ENOMEM, ENOSPC}
 def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
     """Write a report and return the error to show; it holds no variables, which may be secret."""
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
-        return LaunchError(
-            f"out of system resources: {error.strerror}",
-            fix="raise the limit on open files for the host that starts it (ulimit -n 256)"
-            if error.errno == EMFILE
-            else "check the limits (ulimit -a, df) and what uses them up",
-        )
+        return OutOfResources(error)
     text = "\n".join(
         [
             f"mcp-launch {__version__}, Python {platform.python_version()}, {platform.platform()}",

@@ -35,6 +35,9 @@ _FORMAT = 1
 # Larger answers are not kept.
 _SIZE_LIMIT = 2 << 20
 
+# No server uses as many bytes of memory; a larger number was not written by us.
+_MEMORY_LIMIT = 1 << 50
+
 # After this time, a memory is compared with the server for hosts that ignore changed lists.
 _DUE_AFTER = 86_400.0
 
@@ -193,7 +196,8 @@ class Handshakes:
             return None
         memory = Remembered(client, now - age, answers)
         size = header.get("memory")
-        memory.size_of_server = size if isinstance(size, int) else 0
+        is_size = isinstance(size, int) and 0 < size < _MEMORY_LIMIT
+        memory.size_of_server = size if is_size else 0  # type: ignore[assignment]  # it is one
         memory.is_due = _is_old(path)
         return memory
 

@@ -31,9 +31,10 @@ import select
 import time
 from errno import E2BIG, EINVAL, ENOENT, ENOEXEC, ETIMEDOUT
 
-from mcp_launch.errors import LaunchError, NotExecutable, PlaceRefused
+from mcp_launch.errors import LaunchError, NotExecutable, OutOfResources, PlaceRefused
 from mcp_launch.system import guardian_process, kernel
 from mcp_launch.system.guardian_process import GuardianTask
+from mcp_launch.system.spawn import Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.guardian_process import Tidy
-    from mcp_launch.system.spawn import Pipes, ServerPlan
+    from mcp_launch.system.spawn import ServerPlan
 
 # How far behind its own schedule a guardian may be on a busy machine.
 _LATENESS = 1.0
@@ -57,6 +58,9 @@ _KEEPER_LIMIT = guardian_process.UNKILLABLE_AFTER + _LATENESS
 # server has started, launcher and server need both processors of a small machine: half of the
 # time that the keeper added to a start was its own work at the same moment (measured).
 _KEEPER_BEGINS_MS = 100
+
+# How many descriptors the launcher opens for a server and its guardian: five pipes.
+_DESCRIPTORS = 10
 
 # How often to check whether the keeper has exited; it nearly always has within microseconds.
 _KEEPER_INTERVAL = 0.001
@@ -211,6 +215,13 @@ class Guardian:
             self.expect_end(seconds + guardian_process.UNKILLABLE_AFTER + _LATENESS)
 
 
+# The instruction for each reason to end a server.
+END_ORDERS = {
+    "input ended": guardian_process.INPUT_ENDED,
+    "replaced": guardian_process.REPLACED,
+    "rest": guardian_process.REPLACED,
+}
+
 # How long after each instruction the guardian's own plan reaches its first SIGKILL.
 _TIME_TO_SIGKILL = {
     guardian_process.INPUT_ENDED: guardian_process.TERMINATED_GRACE,
@@ -219,13 +230,23 @@ _TIME_TO_SIGKILL = {
 
 
 def fork(task: GuardianTask, table: ProcessTable) -> Guardian:
-    """Fork the keeper, which forks the guardian, which starts the server; do not wait."""
+    """Fork the keeper, which forks the guardian, which starts the server; do not wait.
+
+    Raises:
+        OSError: The system has no process or descriptor left.
+
+    """
     # Launcher, keeper and guardian each set this flag: a fork does not inherit it. The kernel
     # gives an orphan to its nearest ancestor that has it.
     kernel.become_subreaper()
     control = os.pipe()
     report = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        for fd in (*control, *report):
+            os.close(fd)
+        raise
     if pid == 0:
         code = 1  # unless it can certify that nothing is left
         try:
@@ -281,7 +302,12 @@ class Starter:
         self.tidy = tidy  # cleaning up that a guardian does when it has time
 
     def begin(self, plan: ServerPlan, pipes: Pipes | None) -> Guardian:
-        """Fork the guardian, which starts the server; return without waiting for it."""
+        """Fork the guardian, which starts the server; return without waiting for it.
+
+        Raises:
+            OSError: The system has no process or descriptor left; the pipes are closed.
+
+        """
         task = GuardianTask(
             plan,
             pipes.servers if pipes else (0, 1, 2),
@@ -290,9 +316,30 @@ class Starter:
             tidy=self.tidy,
             outputs=pipes.ours[1:] if pipes else (),
         )
-        started = fork(task, self.table)
+        try:
+            started = fork(task, self.table)
+        except OSError:
+            if pipes is not None:
+                pipes.close_servers()
+                pipes.close_ours()
+            raise
         started.may_install = plan.install is not None and bool(task.outputs)
         return started
+
+    def begin_piped(self, plan: ServerPlan) -> tuple[Guardian, Pipes]:
+        """Start a server as `begin` does, with pipes; return our ends of them, too.
+
+        Raises:
+            OutOfResources: There is no process or descriptor left; nothing stays open.
+
+        """
+        try:
+            kernel.reserve_descriptors(_DESCRIPTORS)
+            started = self.begin(plan, pipes := Pipes())
+        except OSError as error:
+            raise OutOfResources(error) from None
+        pipes.close_servers()
+        return started, pipes
 
 
 def explain_failure(started: Guardian, plan: ServerPlan) -> LaunchError:

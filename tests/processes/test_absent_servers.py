@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -321,6 +322,27 @@ def test_a_program_that_is_gone_is_reported_to_the_call(
     launch.send(call("pid", 3))
 
     assert str(program) in read_refusal(launch.answer())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits can be changed from outside there only")
+def test_a_start_without_room_for_it_is_reported_to_the_calls_and_tried_again(
+    remembered: CountedServer,
+) -> None:
+    launch = remembered.open("--start", "called")
+    limits = resource.prlimit(launch.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(launch.pid, resource.RLIMIT_NOFILE, (8, limits[1]))
+
+    launch.send(call("pid", 3), call("pid", 4))
+
+    for number in (3, 4):
+        answer = launch.answer()
+        assert answer["id"] == number
+        assert "Too many open files" in read_refusal(answer)
+    resource.prlimit(launch.pid, resource.RLIMIT_NOFILE, limits)
+    deadline = time.monotonic() + LIMIT
+    while "pid" not in (result := launch.call("pid", 5)):
+        assert time.monotonic() < deadline, result
+    assert launch.finish()[0] == 0
 
 
 def test_fifty_launches_at_once_share_one_memory(server: CountedServer) -> None:

@@ -12,6 +12,7 @@ from mcp_launch.protocol.memory import (
     Comparison,
     KnownList,
     Remembered,
+    find_page,
     find_question,
     hash_page,
     name_client,
@@ -36,6 +37,22 @@ def ask(memory: Remembered, said: dict[str, Any], now: float = 0.0) -> Any:
 
 def greet(**params: Any) -> str:
     return name_client({"method": "initialize", "params": params})
+
+
+def nest(depth: int) -> Any:
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_a_client_with_deeply_nested_capabilities_is_not_remembered() -> None:
+    assert not greet(protocolVersion="1", capabilities={"x": nest(900)})
+
+
+def test_a_cursor_that_is_no_single_value_is_not_remembered() -> None:
+    assert find_question({"method": "tools/list", "params": {"cursor": nest(900)}}) is None
+    assert not find_page({"result": {"nextCursor": nest(900)}})
 
 
 @pytest.mark.parametrize(
@@ -188,6 +205,15 @@ def test_an_endless_life_does_no_harm(given: bytes) -> None:
 
     answer = memory.answer({"id": 7, "method": "tools/list"}, b'{"id":7}\n', 1.0)
     assert answer.startswith(b'{"jsonrpc":"2.0","id":7,"result":{"tools":[1],"ttlMs":')
+
+
+@pytest.mark.parametrize("given", [b"-1e999", b"NaN", b"-1" + b"0" * 400])
+def test_a_life_that_cannot_be_counted_is_over(given: bytes) -> None:
+    memory = Remembered("c", 0.0)
+    line = b'{"id":1,"result":{"tools":[1],"ttlMs":%b}}\n' % given
+    memory.learn(("tools/list", b""), protocol.look_message(line), line)
+
+    assert ask(memory, {"method": "tools/list"}, 1.0)["result"] == {"tools": [1], "ttlMs": 0}
 
 
 def test_a_life_is_not_prolonged_when_another_answer_is_learned() -> None:

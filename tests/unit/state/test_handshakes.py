@@ -59,6 +59,22 @@ def test_what_was_written_is_read_with_its_age(store: Handshakes) -> None:
     assert store.has_any()
 
 
+@pytest.mark.parametrize("size", [10**400, -1, "82", 1.5])
+def test_a_size_that_no_server_has_is_not_believed(
+    environ: dict[str, str], store: Handshakes, size: object
+) -> None:
+    store.write(make_memory(), 100.0)
+    file = find_file(environ)
+    header, answers = file.read_bytes().split(b"\n", 1)
+    changed = json.loads(header) | {"memory": size}
+    file.write_bytes(json.dumps(changed).encode() + b"\n" + answers)
+
+    read = store.read("c", 100.0)
+
+    assert read is not None
+    assert read.size_of_server == 0
+
+
 def test_another_client_or_server_is_not_known(environ: dict[str, str], store: Handshakes) -> None:
     store.write(make_memory(), 100.0)
 
