@@ -314,9 +314,14 @@ class Absence(ServerMessages):
         self._start(backend, served)
 
     def _start(self, backend: Backend, served: Served) -> None:
+        connection = self._first(backend)
         backend.generation += backend.has_run
-        backend.wakes += backend.has_run
-        backend.is_successor = self._first(backend).handshake.is_over
+        backend.wakes += backend.is_resting
+        backend.is_successor = connection.handshake.is_over
+        if backend.is_successor and connection.client in connection.memories:
+            known = connection.memories[connection.client]
+            backend.is_unverified = True
+            backend.remembered_tools = set(known.list_names("tools/list"))
         backend.is_waking = backend.is_successor
         backend.is_resting = False
         backend.wake_error = None

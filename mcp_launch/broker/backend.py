@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     ]
     MakeId = Callable[[], str]
 
-    # Our own requests: "greeting", "state" (a setting or subscription of the host), or the method
-    # that asks for a list; and the page that is asked for.
+    # Our own requests: "greeting", "state" (a setting of the host), or a list's method; its page.
     OwnRequest = tuple[str, bytes]
 
 # How long a server that will be replaced may take to finish its requests.
@@ -67,8 +66,7 @@ LINE_LIMIT = 2.0
 # How long a new server may take to answer the greeting: Codex's own limit for a start.
 GREETING_LIMIT = 30.0
 
-# How long, if it was started for a request that waits: nothing else is waiting, and a server
-# whose package is being installed must not fail for our impatience.
+# How long, if a request waits for it: a package that is installed first takes its time.
 WAKING_LIMIT = 120.0
 
 # How many bytes and messages are kept for the next server before we stop reading from the host.
@@ -111,9 +109,10 @@ class Backend:
         self.wakes = 0  # how often it was started again after a rest
         self.is_successor = False  # the host was answered without it: by another, or from memory
         self.is_waking = False  # a request waits for it, or its host was answered from memory
-        self.is_late = False  # the host was answered before it
-        self.is_unverified = False  # its host has lists from memory
+        self.is_late = self.is_unverified = False  # the host was answered before it, by memory
         self.remembered_tools: set[str] = set()  # the names of those
+        self.gone_tools: set[str] = set()  # of these, what the server does not have
+        self.why_given_up = ""  # why a server that was started for a request is ended
         self.is_checking = False  # it was started only to compare its lists with memory
         self.is_resting = False  # it is ended because nobody calls it
         self.wake_error: LaunchError | None = None  # why it could not be started the last time
@@ -121,7 +120,7 @@ class Backend:
         self.retry_at = 0.0  # no other server is started before
         self.ready_since = 0.0
         self.is_unused = True  # nothing but chatter has reached it, so it has no state to lose
-        self.last_active = 0.0  # when the last request came or was answered, without chatter
+        self.last_active = 0.0  # when it was last used
         self.tasks: set[str] = set()  # that it has not finished
         self.unasked = ""  # the method of a notification that no request has led to
         self.why_awake = ""  # why it does not rest, as it was last logged
@@ -171,6 +170,7 @@ class Backend:
         """Note that the server runs; one that the host was answered without gets its greeting."""
         self._keys.clear()
         self.has_run = self.is_unused = True
+        self.gone_tools = set()
         self.tasks.clear()
         self.unasked = ""
         self.exit_code = None

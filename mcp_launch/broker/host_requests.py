@@ -205,7 +205,8 @@ class HostRequests(Roots):
             self._keep(connection, backend, said, line)
             return
         is_call = said["method"] == "tools/call"
-        if is_call and connection.roots_are_due and self._hold_call(connection, backend, line):
+        is_doubtful = is_call and (connection.roots_are_due or backend.gone_tools)
+        if is_doubtful and self._stop_call(connection, backend, line):
             return
         admission, pattern = self._admission, connection.pattern
         if meta_at:
@@ -233,6 +234,20 @@ class HostRequests(Roots):
             self._take_notification(connection, backend, said, delivered)
         else:
             self._deliver(connection, backend, key, said, line, delivered)
+
+    def _stop_call(self, connection: HostConnection, backend: Backend, line: bytes) -> bool:
+        """Return whether a call is not delivered now: its tool is gone, or it has to wait."""
+        said = protocol.look(line) if backend.gone_tools else None
+        tool = protocol.get_member(said, "params", "name")
+        if isinstance(tool, str) and tool in backend.gone_tools:
+            memory = connection.memories[connection.client]
+            problem = f"{self.settings.server} no longer has a tool {tool}: its tools have changed"
+            fix = "start a new session, or use a tool that it has now: "
+            fix += ", ".join(memory.list_names("tools/list"))
+            key = protocol.read_key(line)
+            self.refuse(connection, key, line, NotAdmitted(problem, fix, is_counted=False))
+            return True
+        return connection.roots_are_due and self._hold_call(connection, backend, line)
 
     def _deliver(  # noqa: PLR0913, PLR0917  # on the path of every request
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker import commands as do
+from mcp_launch.broker.backend import WAKING_LIMIT
 from mcp_launch.broker.rest import Rest
 from mcp_launch.errors import ServerFailed
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.routing import Served
+    from mcp_launch.errors import LaunchError
 
 # How long a server may take to exit after the end of its input, counted from its last sign of
 # work. The specification asks for a wait but names no number; its SDKs wait this long.
@@ -54,8 +56,7 @@ class Replacement(Rest):
         code, backend.exit_code = backend.exit_code or 0, None
         self.requeue(backend, unread)
         if backend.is_waking:
-            error = self.settings.explain_early_end(code, stderr_end)
-            self.fail_to_wake(backend, backend.wake_error or error)
+            self.fail_to_wake(backend, self._explain_failed_wake(backend, code, stderr_end))
         else:
             self._close_open_requests(backend, "rests")
             self.schedule_lease_write()
@@ -64,6 +65,16 @@ class Replacement(Rest):
                 self.take_line(self.connections[name], line)
             self.resume_hosts(backend)
         self._leave_if_absent()
+
+    def _explain_failed_wake(self, backend: Backend, code: int, stderr_end: bytes) -> LaunchError:
+        error = self.settings.explain_early_end(code, stderr_end)
+        why, backend.why_given_up = backend.why_given_up, ""
+        if why:
+            what_happened = self.settings.explain_end(code, why, stderr_end)
+            error = ServerFailed(
+                f"{self.settings.server} {what_happened}", fix=error.fix, exit_code=code
+            )
+        return error
 
     def _follow_up(self, backend: Backend, state: str, what_happened: str, unread: bytes) -> bool:
         """Start the next server, now that the last one is gone; False if none is started."""
@@ -149,7 +160,7 @@ class Replacement(Rest):
 
     def _end_comparison(self, backend: Backend) -> None:
         if backend.state == "greeting":
-            self._refuse_outdated(backend)
+            self._note_gone_tools(backend)
             self._flush(backend)
 
     def _is_compared(self, backend: Backend) -> bool:
@@ -159,34 +170,17 @@ class Replacement(Rest):
             return False
         return True
 
-    def _refuse_outdated(self, backend: Backend) -> None:
-        """Refuse the waiting calls to tools that the server no longer has."""
+    def _note_gone_tools(self, backend: Backend) -> None:
+        """Note which of the tools that the host knows the server no longer has."""
         self.out.append(do.CancelTimer(f"compare {backend.name}"))
         backend.is_unverified = False
         connection = self._first(backend)
         memory = connection.memories.get(connection.client)
         if memory is None or backend.comparison.is_going_on:
             return
-        tools = memory.list_names("tools/list")
-        gone = backend.remembered_tools - set(tools)
-        if not gone:
-            return
-        self.note(f"tools that were remembered are gone: {', '.join(sorted(gone))}")
-        waiting, backend.queue = backend.queue, []
-        for name, line in waiting:
-            said = protocol.look_message(line)
-            tool = protocol.get_member(said, "params", "name")
-            is_outdated = said.get("method") == "tools/call" and str(tool) in gone
-            if not is_outdated or said.get("id") is None:
-                backend.queue.append((name, line))
-                continue
-            text = (
-                f"[mcp-launch] {self.settings.server} no longer has a tool {tool}: its tools have "
-                "changed since they were remembered — fix: start a new session, or use a tool that "
-                f"it has now: {', '.join(tools)}"
-            )
-            key = protocol.spell(said["id"])
-            self.answer(self.connections[name], key, protocol.make_refusal(line, text))
+        backend.gone_tools = backend.remembered_tools - set(memory.list_names("tools/list"))
+        if backend.gone_tools:
+            self.note(f"tools of the host are gone: {', '.join(sorted(backend.gone_tools))}")
 
     def _flush(self, backend: Backend) -> None:
         """Deliver the messages that have waited."""
@@ -220,7 +214,11 @@ class Replacement(Rest):
             exit_code=1,
         )
         if backend.is_waking and self.phase == "serving":
-            backend.wake_error = failure
+            backend.why_given_up = (
+                "after it had refused the handshake"
+                if backend.greeting_was_refused
+                else f"after it had not answered the handshake for {WAKING_LIMIT:g} s"
+            )
             backend.give_up("ending")
             return
         self.failure = failure

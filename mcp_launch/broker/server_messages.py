@@ -142,6 +142,8 @@ class ServerMessages(Endings):
         """Note an answer that another server may have to give, or to agree with."""
         if ticket.method in LISTS:
             backend.requests.note_list(ticket.method, said, line)
+        if ticket.method == "tools/list":
+            backend.gone_tools = set()  # the host knows by now
         asked = protocol.look(ticket.line) if ticket.is_noted else None
         question = find_question(asked) if isinstance(asked, dict) else None
         if question is not None:

@@ -17,8 +17,8 @@ _PROCESS_VARIABLES = (
     "CLAUDE_CODE_SSE_PORT",
 )
 
-# How the names of directories begin that a host makes for each of its processes, and puts on PATH.
-_PROCESS_DIRECTORIES = ("codex-arg0",)
+# Parts of directories on PATH that a host makes for each of its processes, or fnm for each shell.
+_PROCESS_DIRECTORIES = ("/codex-arg0", "/fnm_multishells/")
 
 
 def drop_private_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -30,6 +30,6 @@ def drop_private_variables(environ: Mapping[str, str]) -> dict[str, str]:
         kept["PATH"] = os.pathsep.join(
             one
             for one in kept["PATH"].split(os.pathsep)
-            if not os.path.basename(one).startswith(_PROCESS_DIRECTORIES)
+            if not any(part in one for part in _PROCESS_DIRECTORIES)
         )
     return kept

@@ -141,7 +141,13 @@ def _is_remembered(wanted: Profile, found: Context, decided: Plan) -> bool:
     from mcp_launch.state import handshakes
 
     seen = plan.drop_session_variables(wanted, found, decided)
-    return handshakes.open_for(decided, seen, os.environ).has_any()
+    is_remembered = handshakes.open_for(decided, seen, os.environ).has_any()
+    if not is_remembered:
+        state.note(
+            "no handshake is remembered for this command, environment and directory: "
+            "the server is started at once"
+        )
+    return is_remembered
 
 
 def prepare_process() -> None:
@@ -341,7 +347,7 @@ def _trace_plan(wanted: Profile, decided: Plan) -> None:
         state.note(f"removes {name}: it belongs to another session")
     _trace_kept_back(decided, ",".join(wanted.pass_env))
     _trace_runner(wanted, decided)
-    state.note(f"starts {decided.program}, arguments: {len(decided.argv) - 1}")
+    state.note(f"the server is {decided.program}, arguments: {len(decided.argv) - 1}")
 
 
 def _trace_runner(wanted: Profile, decided: Plan) -> None:

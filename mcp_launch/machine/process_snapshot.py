@@ -12,7 +12,7 @@ from mcp_launch.errors import printable
 from mcp_launch.machine import units
 from mcp_launch.machine.open_channels import Channels
 from mcp_launch.machine.pipe_ends import Endpoints
-from mcp_launch.state.leases import NOT_STARTED, RESTING
+from mcp_launch.state.leases import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +94,7 @@ class Server:
     @property
     def is_absent(self) -> bool:
         """Whether its launch has no server, and no call needs one: it was not started, or rests."""
-        return self.launch is not None and self.launch.server_state in {NOT_STARTED, RESTING}
+        return self.launch is not None and self.launch.server_state in ABSENT
 
     @property
     def saved(self) -> int:

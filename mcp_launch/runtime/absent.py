@@ -32,7 +32,7 @@ class AbsentServers:
     def note_rest(self, server: int) -> None:
         """Note how much memory is free while a server rests."""
         self.measure(server)
-        state.note(f"the server uses {self.size / 1e6:.0f} MB, which are free while it rests")
+        state.note(f"it used {self.size / 1e6:.0f} MB")
 
     def find_sign(self, server: int) -> str:
         """Return a sign that a server keeps state in its processes; empty if there is none."""

@@ -11,6 +11,7 @@ from mcp_launch.state import leases
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker import Broker
+    from mcp_launch.broker.backend import Backend
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json
@@ -98,7 +99,7 @@ class LeaseWriter:
         backend = self._broker.backends[SERVER]
         state = "running"
         if backend.state == "absent":
-            state = "resting" if backend.has_run else "not started"
+            state = _name_absence(backend)
             self._running.guardian = None  # it has ended with its server
             self._lease.record["processes"] = _describe_processes(self._running)
         elif self._running.guardian is None or not self._running.guardian.server:
@@ -110,7 +111,7 @@ class LeaseWriter:
         """Return the memory that a server would use which does not run now."""
         memories = self._broker.connections[HOST].memories.values()
         known = max((one.size_of_server for one in memories), default=0)
-        is_saved = self._state in {"resting", "not started"}
+        is_saved = self._state in {leases.RESTING, leases.NOT_STARTED}
         last = self.absent.size if self.absent is not None else 0
         return (last or known) if is_saved else 0
 
@@ -118,6 +119,15 @@ class LeaseWriter:
         """Remove the lease, unless the guardian goes on without us: then it removes it itself."""
         if self._running.guardian is None or not self._running.guardian.may_install:
             self._lease.remove()
+
+
+def _name_absence(backend: Backend) -> str:
+    """Return why there is no server."""
+    if backend.wake_error is not None:
+        return leases.FAILED
+    if not backend.has_run:
+        return leases.NOT_STARTED
+    return leases.RESTING if backend.is_resting else leases.ENDED
 
 
 def _describe_processes(running: Running) -> dict[str, object]:

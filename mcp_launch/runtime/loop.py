@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 
 
+# The longest wait for an event, in seconds.
+_LONGEST_WAIT = 86_400.0
+
+
 class Loop:
     """Calls handlers until `stop`."""
 
@@ -125,7 +129,8 @@ class Loop:
         if not self._timers:
             return None
         first = min(moment for moment, _ in self._timers.values())
-        return max(0.0, (first - time.monotonic()) * self._second)
+        # The system takes no timeout of a month; after a day we just look again.
+        return min(max(0.0, first - time.monotonic()), _LONGEST_WAIT) * self._second
 
     def _run_due_timers(self) -> None:
         if not self._timers:

@@ -42,35 +42,17 @@ _MEMORY_LIMIT = 1 << 50
 _DUE_AFTER = 86_400.0
 
 # Variables that differ between terminals, logins or sessions, and say nothing about a server.
-_PER_SESSION = {
-    "_",
-    "COLUMNS",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "GPG_TTY",
-    "INVOCATION_ID",
-    "ITERM_SESSION_ID",
-    "JOURNAL_STREAM",
-    "LINES",
-    "MANAGERPID",
-    "OLDPWD",
-    "PWD",
-    "SHLVL",
-    "STY",
-    "TERM_SESSION_ID",
-    "TMUX",
-    "TMUX_PANE",
-    "TRACEPARENT",
-    "TRACESTATE",
-    "WAYLAND_DISPLAY",
-    "WEZTERM_PANE",
-    "WINDOW",
-    "WINDOWID",
-    "WT_SESSION",
-    "XAUTHORITY",
-    "ZELLIJ_PANE_ID",
-}
-_PER_SESSION_PREFIXES = ("KITTY_", "MCP_LAUNCH_", "SSH_", "VSCODE_", "XDG_SESSION", "XDG_SEAT")
+_NAMES = """
+_ COLORFGBG COLORTERM COLUMNS DBUS_SESSION_BUS_ADDRESS DESKTOP_STARTUP_ID DISPLAY GPG_TTY
+FNM_MULTISHELL_PATH INVOCATION_ID JOURNAL_STREAM LC_TERMINAL LC_TERMINAL_VERSION LINES MANAGERPID
+OLDPWD PWD SECURITYSESSIONID SHELL_SESSION_ID SHLVL STY TERM TERM_PROGRAM TERM_PROGRAM_VERSION
+TERM_SESSION_ID TMUX TMUX_PANE TRACEPARENT TRACESTATE TTY VTE_VERSION WAYLAND_DISPLAY WINDOW
+WINDOWID WSL_INTEROP WT_PROFILE_ID WT_SESSION XAUTHORITY XDG_ACTIVATION_TOKEN __MISE_SESSION
+"""
+_PREFIXES = """
+ALACRITTY_ ATUIN_ BYOBU_ DIRENV_ GHOSTTY_ GNOME_TERMINAL_ ITERM_ KITTY_ KONSOLE_ MCP_LAUNCH_ P9K_
+SSH_ STARSHIP_ SYSTEMD_ TERMINATOR_ TILIX_ VSCODE_ WARP_ WEZTERM_ XDG_SEAT XDG_SESSION ZELLIJ _P9K_
+"""
 
 # How many directories above a file may hold the `package.json` that names its version.
 _PACKAGE_DEPTH = 5
@@ -102,10 +84,11 @@ def name_server(argv: list[str], program: str, cwd: str, environ: Mapping[str, s
 
     `environ` is without what a host or a launch adds for one session.
     """
+    unrelated, prefixes = _NAMES.split(), tuple(_PREFIXES.split())
     variables = [
         f"{name}={value}"
         for name, value in sorted(environ.items())
-        if name not in _PER_SESSION and not name.startswith(_PER_SESSION_PREFIXES)
+        if name not in unrelated and not name.startswith(prefixes)
     ]
     # The directory is empty if it was deleted.
     place = os.path.realpath(cwd) if cwd else ""

@@ -62,6 +62,9 @@ VERSION = 1
 # The states of a launch without a server that nobody is waiting for.
 NOT_STARTED = "not started"
 RESTING = "resting"
+FAILED = "failed"  # it could not be started; a later call tries again
+ENDED = "ended"  # it died, and the next call starts another
+ABSENT = (NOT_STARTED, RESTING, FAILED, ENDED)
 
 # The names under which a server sees the facts of its launch in `_meta`.
 _NAMES = {

@@ -296,6 +296,7 @@ def test_a_start_that_fails_is_a_tools_error_and_the_next_call_tries_again(
     refusal = read_refusal(launch.answer())
 
     assert "no configuration found in settings.ini" in refusal
+    assert not remembered.wait_for_state("failed")["saved"]
     remembered.take("broken")
     deadline = time.monotonic() + LIMIT
     while "pid" not in (result := launch.call("pid", 4)):

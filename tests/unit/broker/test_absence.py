@@ -418,6 +418,15 @@ def test_a_changed_list_is_announced_and_a_call_to_a_tool_that_is_gone_is_refuse
         << host: 2 refused [mcp-launch] srv no longer has a tool x: … it has now: y
         << server: 3 tools/call {{"name":"y"}}
         << server: 4 tools/call {{"name":["x"]}}
+        >> host: 5 tools/call {{"name":"x"}}
+        << host: 5 refused [mcp-launch] srv no longer has a tool x: … it has now: y
+        >> host: 6 tools/list
+        << server: 6 tools/list
+        >> server: 6 = {CHANGED}
+        << timer remember host: 1
+        << host: 6 = {CHANGED}
+        >> host: 7 tools/call {{"name":"x"}}
+        << server: 7 tools/call {{"name":"x"}}
     """)
 
 

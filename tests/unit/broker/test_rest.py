@@ -52,6 +52,9 @@ def test_the_next_call_starts_it_again_and_the_host_does_not_notice() -> None:
         << timer remember host: 1
         << server: notifications/initialized
         << server: "mcp-launch/L/4" tools/list
+        << timer compare server: 2
+        >> server: "mcp-launch/L/4" = {TOOLS}
+        << timer remember host: 1
         << server: 4 tools/call {{"name":"x"}}
         << timer rest server: 60
     """)

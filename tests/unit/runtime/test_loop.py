@@ -387,3 +387,13 @@ def test_input_is_awaited_for_as_long_as_asked(monkeypatch: pytest.MonkeyPatch) 
 def test_a_read_is_never_a_long_line() -> None:
     """A call that comes in one read may match a pattern, and is then not looked at any closer."""
     assert CHUNK <= protocol.LONG_LINE
+
+
+def test_a_timer_may_be_set_for_years() -> None:
+    loop = Loop(is_frugal=True)
+    loop.set_timer("rest", 10.0**9, loop.stop)
+    loop.set_timer("soon", 0.0, loop.stop)
+
+    loop.run()
+
+    assert loop._find_timeout() == 86_400_000  # noqa: SLF001  # in milliseconds
