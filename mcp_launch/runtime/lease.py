@@ -115,12 +115,12 @@ class LeaseWriter:
     def describe(self) -> dict[str, Any]:
         """Return what does not follow from the broker, for when the launch was on standby."""
         size = self.absent.size if self.absent is not None else 0
-        kept = {"state": self._state, "since": self._since, "size": size}
+        kept = {"state": self._state, "since": self._since, "offset": self._offset, "size": size}
         return {**kept, "started": self._lease.record["started"]}
 
     def restore(self, kept: dict[str, Any]) -> None:
         """Take over what another process of this launch has described."""
-        self._state, self._since = kept["state"], kept["since"]
+        self._state, self._since, self._offset = kept["state"], kept["since"], kept["offset"]
         self._lease.record["started"] = kept["started"]
         if self.absent is not None:
             self.absent.size = kept["size"]
