@@ -8,7 +8,7 @@ parties and what we send ourselves, `roots` the hosts' directories, `host_reques
 server, `ending` what no server answers, `server_messages` the way back, `absence` what is done
 while there is no server, `rest` when one is ended for a while, `replacement` what follows a
 server that is gone, this one the events. It holds any number of hosts and servers; a launch has
-one of each so far.
+one of each so far. `snapshot` describes one without a server, so that another can go on.
 """
 
 from __future__ import annotations

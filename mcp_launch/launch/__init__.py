@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
-    from mcp_launch.state.standby import History
+    from mcp_launch.state.standby import Suspended
     from mcp_launch.system import ProcessTable
 
 # How many descriptors a launch has open at most, beyond the standard three: pipes to the
@@ -52,16 +52,20 @@ def run(arguments: list[str]) -> int:
         state.show_trace()
     if options.is_on("--no-log", arguments, os.environ):
         state.keep_no_trace()
-    resumed = _take_resumed()
-    launch = resumed.launch if resumed else context.make_launch_id()
+    launch = context.make_launch_id()
+    resumed = None
     try:
+        if resumed := _take_resumed():
+            launch = resumed.launch
         return _launch(arguments, launch, resumed)
     except Exception as error:  # noqa: BLE001  # the one boundary: hosts must not get a traceback
+        if resumed is not None:
+            state.remove(state.name_lease(os.environ, launch))
         return _fail(error, arguments, launch)
 
 
-def _take_resumed() -> History | None:
-    """Return the history of a launch on standby, if we continue it."""
+def _take_resumed() -> Suspended | None:
+    """Return the state of a launch that was on standby, if we continue it."""
     if "MCP_LAUNCH_RESUME" not in os.environ:
         return None
     from mcp_launch.state import standby
@@ -69,7 +73,7 @@ def _take_resumed() -> History | None:
     return standby.take(os.environ)
 
 
-def _launch(arguments: list[str], launch: str, resumed: History | None) -> int:
+def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int:
     parent = os.getppid()  # first: if it ends, this returns the process that adopts us
     table = open_table()
     if not table.SEES_ALL:
@@ -87,7 +91,8 @@ def _launch(arguments: list[str], launch: str, resumed: History | None) -> int:
     sighting.list_confirmed_threads = lambda: list_taken_threads(table, line, wanted, os.environ)
     found = context.find_context(sighting, line, launch)
     _trace_context(found)
-    refuse_guess(wanted, found)
+    if resumed is None:
+        refuse_guess(wanted, found)  # else it was certain when the launch began
     decided = _plan(wanted, found)
     _trace_plan(wanted, decided)
     # Ours from here on, not an outer launch's. Where orphans are not adopted, this variable is
@@ -122,7 +127,8 @@ def _launch(arguments: list[str], launch: str, resumed: History | None) -> int:
         decided=decided,
         guardian=guardian,
         starter=starter,
-        decide=lambda changed: _plan_to_start(wanted, changed),
+        decide=lambda changed: _plan(wanted, changed),
+        note_runner=_note_runner,
         report=_report,
         resumed=resumed,
     )
@@ -217,12 +223,6 @@ def _plan(wanted: Profile, found: Context) -> Plan:
         decided.argv[0], decided.environ.get("PATH"), decided.cwd.value
     )
     plan.leave_out_runner(decided, wanted, state.find_directory(os.environ))
-    return decided
-
-
-def _plan_to_start(wanted: Profile, found: Context) -> Plan:
-    decided = _plan(wanted, found)
-    _note_runner(decided)
     return decided
 
 

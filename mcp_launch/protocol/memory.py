@@ -234,6 +234,17 @@ class Remembered:
                 names += [str(protocol.get_member(one, "name")) for one in listed]
         return names
 
+    def list_pages(self, method: str) -> list[bytes]:
+        """Return the answers that are the pages of a list, in their order, as far as known."""
+        pages: list[bytes] = []
+        cursor = b""
+        while (kept := self.answers.get((method, cursor))) is not None and kept not in pages:
+            pages.append(kept)
+            cursor = find_page(protocol.look_message(kept))
+            if not cursor:
+                break
+        return pages
+
     @property
     def is_worth_keeping(self) -> bool:
         """Whether a host can be answered from this: a refusal, or a greeting with a list."""

@@ -27,6 +27,7 @@ from mcp_launch.values import compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mcp_launch.errors import LaunchError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.runtime.outer_launch import Outer
     from mcp_launch.runtime.running import Running
+    from mcp_launch.runtime.standby import Standby
     from mcp_launch.state.handshakes import Handshakes
     from mcp_launch.state.launch_log import Log
     from mcp_launch.system.spawn import Pipes
@@ -88,12 +90,16 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         settings.find_state = supervisor.find_state
         lease.absent = supervisor.absent
         backend = broker.open_backend(SERVER, served)
+        lease.on_absent = _follow_absence(running, supervisor, lease, hosts)
         if pipes is not None and running.guardian is not None:
             pipes.close_servers()
             backend.note_begin()
             supervisor.attach(SERVER, running.guardian, pipes, running.decided)
         else:
-            _wait_until_needed(running, supervisor, hosts)
+            if running.resumed is None:
+                state.note("no server is started before it is needed")
+            else:
+                _make_standby(running, supervisor, lease, hosts).resume(running.resumed)
             lease.write()
         supervisor.watch_hosts(hosts)
         return _run(running, loop, supervisor)
@@ -120,14 +126,23 @@ def _run(running: Running, loop: Loop, supervisor: Supervisor) -> int:
         _write_outcome(_describe_outcome(supervisor))
 
 
-def _wait_until_needed(running: Running, supervisor: Supervisor, hosts: HostWatch) -> None:
+def _make_standby(
+    running: Running, supervisor: Supervisor, lease: LeaseWriter, hosts: HostWatch
+) -> Standby:
     from mcp_launch.runtime.standby import Standby
 
-    standby = Standby(running, supervisor, hosts)
-    if running.resumed is None:
-        state.note("no server is started before it is needed")
-    else:
-        standby.resume(running.resumed)
+    return Standby(running, supervisor, lease, hosts)
+
+
+def _follow_absence(
+    running: Running, supervisor: Supervisor, lease: LeaseWriter, hosts: HostWatch
+) -> Callable[[], None]:
+    """Return what to do when there is no server: nothing of it is imported before."""
+
+    def expect_standby() -> None:
+        _make_standby(running, supervisor, lease, hosts).expect()
+
+    return expect_standby
 
 
 def _open_handshakes(running: Running) -> Handshakes:

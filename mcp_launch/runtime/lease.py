@@ -10,6 +10,9 @@ from mcp_launch.state import leases
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from mcp_launch.broker import Broker
     from mcp_launch.broker.backend import Backend
     from mcp_launch.launch.context import Context
@@ -36,6 +39,7 @@ class LeaseWriter:
     """Writes the lease of a launch."""
 
     absent: AbsentServers | None = None
+    on_absent: Callable[[], None] | None = None  # called whenever it is written without a server
 
     def __init__(self, running: Running, broker: Broker, outer: Outer | None) -> None:
         record = leases.open_record(running.found.launch.value, running.wanted.command)
@@ -106,6 +110,21 @@ class LeaseWriter:
             state = "starting"
         if state != self._state:
             self._state, self._since = state, time.time()
+        if backend.state == "absent" and self._broker.phase == "serving" and self.on_absent:
+            self.on_absent()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what does not follow from the broker, for when the launch was on standby."""
+        size = self.absent.size if self.absent is not None else 0
+        kept = {"state": self._state, "since": self._since, "offset": self._offset, "size": size}
+        return {**kept, "started": self._lease.record["started"]}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Take over what another process of this launch has described."""
+        self._state, self._since, self._offset = kept["state"], kept["since"], kept["offset"]
+        self._lease.record["started"] = kept["started"]
+        if self.absent is not None:
+            self.absent.size = kept["size"]
 
     def _find_saved(self) -> int:
         """Return the memory that a server would use which does not run now."""

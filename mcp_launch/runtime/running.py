@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
-    from mcp_launch.state.standby import History
+    from mcp_launch.state.standby import Suspended
     from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.values import Found
 
@@ -26,6 +26,7 @@ class Running:
         "found",
         "guardian",
         "line",
+        "note_runner",
         "report",
         "resumed",
         "starter",
@@ -43,13 +44,15 @@ class Running:
         guardian: Guardian | None,
         starter: Starter,
         decide: Callable[[Context], Plan],
+        note_runner: Callable[[Plan], None],
         report: Callable[[LaunchError], None],
-        resumed: History | None = None,
+        resumed: Suspended | None = None,
     ) -> None:
         self.wanted = wanted
         self.starter = starter
         self.table = starter.table
         self.decide = decide
+        self.note_runner = note_runner  # notes that a runner is about to look for updates
         self.report = report  # reports on stderr and in the log why there is no server
         self.line = line
         self.found = found
@@ -62,6 +65,17 @@ class Running:
 
         Raises:
             LaunchError: It cannot be started.
+
+        """
+        changed, plan = self.plan_again(context, place)
+        self.note_runner(plan)
+        return changed, plan
+
+    def plan_again(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
+        """Return the same for a server that is not started now.
+
+        Raises:
+            LaunchError: It could not be started.
 
         """
         changed = context.at(place) if place else context

@@ -126,7 +126,7 @@ def describe_processes(table: ProcessTable, **pids: int | None) -> dict[str, obj
 def list_confirmed_threads(
     table: ProcessTable, directory: str, host: int, argv: list[str]
 ) -> set[str]:
-    """Return the threads that living launches of the same server and host have confirmed."""
+    """Return the threads that other living launches of the same server and host have confirmed."""
     threads: set[str] = set()
     mark = mark_command(argv)
     for record in read_all(directory).values():
@@ -134,6 +134,8 @@ def list_confirmed_threads(
         if not isinstance(binding, dict) or not isinstance(processes, dict):
             continue
         is_sibling = record.get("mark") == mark and _is_pid(processes.get("host"), host)
+        if _is_pid(processes.get("launcher"), os.getpid()):
+            continue  # our own, from before we were on standby
         if is_sibling and binding.get("state") == "confirmed":
             thread = binding.get("thread")
             if isinstance(thread, str) and judge(table, processes.get("launcher")) == "same":

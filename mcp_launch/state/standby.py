@@ -9,60 +9,70 @@ from __future__ import annotations
 import os
 from stat import S_ISREG
 
+from mcp_launch import state
+from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_text
-from mcp_launch.protocol.memory import Remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping
+    from collections.abc import MutableMapping
     from typing import Any
 
 # Names its descriptor and what has happened; `standby_process` sets it.
 RESUME = "MCP_LAUNCH_RESUME"
 
-# The version of its format: the launcher may be updated while it is on standby.
-_VERSION = 1
+# The version of its format: the launcher may be updated while it is on standby. It grows with
+# every change of what a broker's snapshot consists of.
+_VERSION = 2
 
 # The name of the file, for those who look at our descriptors.
 _NAME = "mcp-launch"
 
+# What is larger is not kept: it would take more memory than standby saves.
+_LIMIT = 1 << 20
 
-class History:
-    """Everything that has happened in a launch without a server: its state follows from that."""
 
-    __slots__ = ("events", "host_is_lost", "launch", "memories", "parent", "signal")
+class Suspended:
+    """The state of a launch without a server."""
+
+    __slots__ = ("broker", "ended", "host_is_lost", "launch", "lease", "parent", "signal")
 
     def __init__(
         self,
         launch: str,
         parent: int,
-        events: list[tuple[float, str, bytes]],
-        memories: Iterable[Remembered],
+        broker: dict[str, Any],
+        lease: dict[str, Any],
+        ended: dict[str, Any],
     ) -> None:
         self.launch = launch  # its id
         self.parent = parent  # the process that has started it
-        self.events = events  # time, timer (empty: the host spoke), what the host said
-        self.memories = list(memories)  # what the host was answered from
+        self.broker = broker  # as `broker.snapshot` describes it
+        self.lease = lease  # what a lease says that does not follow from the broker
+        self.ended = ended  # what is known of the servers that have ended
         self.signal = 0  # that has arrived on standby
         self.host_is_lost = False  # since then
 
 
-def write(history: History) -> int:
+def write(kept: Suspended) -> int:
     """Return an inheritable descriptor from which it can be read.
 
     Raises:
-        OSError: There is no room, or the system cannot do it.
+        OSError: There is no room, it is too large, or the system cannot do it.
 
     """
     content = json_text.encode(
         {
             "version": _VERSION,
-            "launch": history.launch,
-            "parent": history.parent,
-            "events": [[when, timer, _spell(data)] for when, timer, data in history.events],
-            "memories": [_describe(memory) for memory in history.memories],
+            "launch": kept.launch,
+            "parent": kept.parent,
+            "broker": kept.broker,
+            "lease": kept.lease,
+            "ended": kept.ended,
         }
     ).encode()
+    if len(content) > _LIMIT:
+        raise OSError(0, f"its state takes {len(content)} bytes")
     fd = os.memfd_create(_NAME, 0)
     try:
         view = memoryview(content)
@@ -74,53 +84,33 @@ def write(history: History) -> int:
     return fd
 
 
-def take(environ: MutableMapping[str, str]) -> History | None:
-    """Return the history of the launch that this one continues; None if it is a new one."""
-    named = environ.pop(RESUME, "")
-    if not named:
-        return None
+def take(environ: MutableMapping[str, str]) -> Suspended | None:
+    """Return the state of the launch that this one continues; None if it is a new one.
+
+    Raises:
+        LaunchError: It is the state of another version of this program.
+
+    """
+    named = environ.pop(RESUME, "").split(",")
     try:
-        fd, number, is_lost = named.split(",")
-        status = os.fstat(int(fd))
+        fd, number, is_lost = (int(part) for part in named)
+        status = os.fstat(fd)
         if not S_ISREG(status.st_mode) or status.st_nlink:
             return None  # not one of ours, which are files without a name
-        with open(int(fd), "rb") as file:
+        with open(fd, "rb") as file:
             file.seek(0)
-            kept: Any = json_text.parse(file.read())
-        if kept["version"] != _VERSION:
-            return None
-        events = [(when, timer, _read(data)) for when, timer, data in kept["events"]]
-        memories = [_restore(memory) for memory in kept["memories"]]
-        history = History(kept["launch"], kept["parent"], events, memories)
-        history.signal = int(number)
-        history.host_is_lost = is_lost == "1" or os.getppid() != history.parent
+            content: Any = json_text.parse(file.read())
+        version, launch = content["version"], str(content["launch"])
     except (OSError, ValueError, LookupError, TypeError):
         return None  # somebody has set the variable
-    return history
-
-
-def _describe(memory: Remembered) -> dict[str, object]:
-    answers = [
-        [method, _spell(cursor), _spell(kept)] for (method, cursor), kept in memory.answers.items()
-    ]
-    return {
-        "client": memory.client,
-        "written": memory.written,
-        "size_of_server": memory.size_of_server,
-        "answers": answers,
-    }
-
-
-def _restore(kept: dict[str, Any]) -> Remembered:
-    answers = {(method, _read(cursor)): _read(line) for method, cursor, line in kept["answers"]}
-    memory = Remembered(kept["client"], kept["written"], answers)
-    memory.size_of_server = kept["size_of_server"]
-    return memory
-
-
-def _spell(data: bytes) -> str:
-    return data.decode("latin-1")
-
-
-def _read(text: str) -> bytes:
-    return text.encode("latin-1")
+    if version != _VERSION:
+        state.remove(state.name_lease(environ, launch))
+        raise LaunchError(
+            "mcp-launch was updated while this server did not run, and cannot continue its launch",
+            fix="reconnect the server, or start a new session",
+        )
+    parts = (content[name] for name in ("parent", "broker", "lease", "ended"))
+    kept = Suspended(launch, *parts)
+    kept.signal = number
+    kept.host_is_lost = bool(is_lost) or os.getppid() != kept.parent
+    return kept

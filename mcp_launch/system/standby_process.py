@@ -22,7 +22,7 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
-# Names the descriptor of the launcher's history, the signal that has arrived, or 0, and whether
+# Names the descriptor of the launcher's state, the signal that has arrived, or 0, and whether
 # one of the host's processes has ended: 1 or 0.
 RESUME = b"MCP_LAUNCH_RESUME"
 
@@ -32,7 +32,7 @@ _FAILED = 125
 _ENDING = (SIGTERM, SIGINT, SIGHUP)
 
 
-def main(history: str, watched: str, *command: str) -> None:
+def main(kept: str, watched: str, *command: str) -> None:
     """Wait for the host, for the end of a process, or for a signal; then execute the launcher.
 
     `watched` are descriptors that become readable when one of the host's processes ends.
@@ -49,7 +49,7 @@ def main(history: str, watched: str, *command: str) -> None:
         posix.set_inheritable(fd, False)  # noqa: FBT003  # named by the function
     # Not `posix.environ`: in the C locale, Python adds a variable to it.
     environ = _read_environ()
-    environ[RESUME] = b"%b,%d,%d" % (history.encode(), _read_signal(wake), is_lost)
+    environ[RESUME] = b"%b,%d,%d" % (kept.encode(), _read_signal(wake), is_lost)
     try:
         posix.execve(command[0], command, environ)
     except OSError:

@@ -32,6 +32,8 @@ def measure(bench: Bench) -> None:
     measure_ready(bench)
     measure_rest(bench)
     measure_standby(bench)
+    if not bench.quick:
+        measure_standby_at_rest(bench)
 
 
 def measure_ready(bench: Bench) -> None:
@@ -92,9 +94,24 @@ def measure_standby(bench: Bench) -> None:
     server = [str(bench.python), "-S", "-E", SLOW_SERVER, "0"]
     ours = [bench.launcher, "run", "--start", "called", "--", *server]
     _time_ready(bench, ours)  # now its answers are known
+    _time_after_standby(bench, "first call ever", ours, server)
+
+
+def measure_standby_at_rest(bench: Bench) -> None:
+    """Do the same for launches whose servers were called, and rest: this takes a minute."""
+    server = [str(bench.python), "-S", "-E", SLOW_SERVER, "0"]
+    ours = [bench.launcher, "run", "--rest", REST, "--", *server]
+    _time_after_standby(bench, "first call after a rest", ours, server, is_called=True)
+
+
+def _time_after_standby(
+    bench: Bench, what: str, ours: list[str], server: list[str], *, is_called: bool = False
+) -> None:
     clients = [Client(ours, str(bench.project), bench.environ) for _ in range(SIDE_BY_SIDE)]
     for client in clients:
         client.greet()
+        if is_called:
+            _call(client)
     for client in clients:
         _wait_for_standby(client)
     kib = statistics.median(_read_private(client) for client in clients)
@@ -107,7 +124,7 @@ def measure_standby(bench: Bench) -> None:
         client.close()
     middle = statistics.median(added)
     say(
-        "\nfirst call ever, after standby\n"
+        f"\n{what}, after standby\n"
         f"  guarded        adds {middle:5.2f} of a Python start to a bare start of the server\n"
         f"  on standby the launcher has {kib / 1024:.1f} MB for itself"
     )

@@ -1,4 +1,4 @@
-"""A launch that waits for its first call does so in a smaller process, and nobody notices."""
+"""A launch without a server waits for a call in a smaller process, and nobody notices."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from launches import (
     Launch,
     LaunchRunner,
     call,
+    read_refusal,
     request,
     wait_for_lease,
     wait_until_gone,
 )
-from sessions import of
+from sessions import A, B, of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +36,15 @@ ENDINGS = {"SIGTERM": signal.SIGTERM, "SIGINT": signal.SIGINT, "SIGHUP": signal.
 
 
 WORDS = [*CALLED, *SCRIPTED_SERVER]
+
+# A launch that does not wait a minute for standby once its server rests.
+CODE = """
+import sys; from mcp_launch import main; from mcp_launch.runtime import standby
+standby.DELAY_AFTER_SERVER = 0.3
+sys.exit(main(sys.argv[1:]))
+"""
+HASTY = [sys.executable, "-c", CODE, "run"]
+RESTING = ["--rest", "1s", "--"]
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +96,19 @@ def stand_by(runner: LaunchRunner, **options: Any) -> Launch:
     return launch
 
 
+def rest(runner: LaunchRunner, **options: Any) -> Launch:
+    """Start a launch, call its server, and wait until that rests and the launch is on standby."""
+    launch = runner.start([*HASTY, *RESTING, *SCRIPTED_SERVER], **options)
+    greet(launch)
+    launch.call("look")
+    wait_until(lambda: is_on_standby(launch.pid))
+    return launch
+
+
+# Both kinds of launch on standby.
+WAITING = pytest.mark.parametrize("wait", [stand_by, rest], ids=["not started", "resting"])
+
+
 def test_the_first_call_after_standby_is_answered(runner: LaunchRunner) -> None:
     launch = stand_by(runner)
 
@@ -97,8 +120,26 @@ def test_the_first_call_after_standby_is_answered(runner: LaunchRunner) -> None:
     assert launch.finish()[0] == 0
 
 
-def test_a_launch_on_standby_needs_less_memory_than_python(runner: LaunchRunner) -> None:
-    launch = stand_by(runner)
+def test_a_rested_server_is_started_again_after_standby(runner: LaunchRunner) -> None:
+    launch = runner.start([*HASTY, *RESTING, *SCRIPTED_SERVER])
+    greet(launch)
+    seen = []
+    for number in (7, 8, 9):
+        seen.append(launch.call("look", number))
+        wait_until(lambda: is_on_standby(launch.pid))
+
+    assert len({one["pid"] for one in seen}) == 3
+    for one in seen[1:]:
+        heard = [message["method"] for message in one["heard"]]
+        assert heard == ["initialize", "notifications/initialized", "tools/list", "tools/call"]
+    assert launch.finish()[0] == 0
+
+
+@WAITING
+def test_a_launch_on_standby_needs_less_memory_than_python(
+    wait: Callable[..., Launch], runner: LaunchRunner
+) -> None:
+    launch = wait(runner)
     python = runner.start([sys.executable, "-c", "import os; print(flush=True); os.read(0, 1)"])
     python.read_line()
 
@@ -111,8 +152,11 @@ def read_anonymous(pid: int) -> int:
     return int(rollup.partition("\nAnonymous:")[2].split()[0])
 
 
-def test_lists_are_answered_after_standby_as_before_it(runner: LaunchRunner) -> None:
-    launch = stand_by(runner)
+@WAITING
+def test_lists_are_answered_after_standby_as_before_it(
+    wait: Callable[..., Launch], runner: LaunchRunner
+) -> None:
+    launch = wait(runner)
     for file in Path(os.environ["MCP_LAUNCH_HOME"], "handshakes").iterdir():
         file.unlink()
 
@@ -122,31 +166,40 @@ def test_lists_are_answered_after_standby_as_before_it(runner: LaunchRunner) -> 
     launch.finish()
 
 
-def test_a_launch_on_standby_ends_with_its_input(runner: LaunchRunner) -> None:
-    launch = stand_by(runner)
+@WAITING
+def test_a_launch_on_standby_ends_with_its_input(
+    wait: Callable[..., Launch], runner: LaunchRunner
+) -> None:
+    launch = wait(runner)
 
     assert launch.finish()[:2] == (0, b"")
 
 
 @pytest.mark.parametrize("number", ENDINGS.values(), ids=list(ENDINGS))
-@pytest.mark.parametrize("is_waiting", [True, False], ids=["on standby", "before it"])
+@pytest.mark.parametrize(
+    "wait", [begin, stand_by, rest], ids=["before standby", "on standby", "resting"]
+)
 def test_a_signal_ends_a_launch_without_a_server(
-    number: signal.Signals, is_waiting: bool, runner: LaunchRunner
+    number: signal.Signals, wait: Callable[..., Launch], runner: LaunchRunner
 ) -> None:
-    launch = stand_by(runner) if is_waiting else begin(runner)
+    launch = wait(runner)
 
     launch.process.send_signal(number)
 
     assert launch.wait() == 128 + number
 
 
-def test_a_launch_on_standby_ends_with_its_host(runner: LaunchRunner, tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", ["not started", "resting"])
+def test_a_launch_on_standby_ends_with_its_host(
+    state: str, runner: LaunchRunner, tmp_path: Path
+) -> None:
     """Its input stays open: somebody else holds the other end."""
     remember(runner.launch(*WORDS))
     reading, writing = os.pipe()
     answers = tmp_path / "answers"
+    launched = [*HASTY, *(RESTING if state == "resting" else CALLED), *SCRIPTED_SERVER]
     host = runner.start(
-        [sys.executable, "-c", HOST, str(answers), *WORDS], stdin=reading, stdout=None
+        [sys.executable, "-c", HOST, str(answers), *launched], stdin=reading, stdout=None
     )
     os.close(reading)
     lines = [
@@ -156,7 +209,7 @@ def test_a_launch_on_standby_ends_with_its_host(runner: LaunchRunner, tmp_path: 
     ]
     os.write(writing, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     wait_until(lambda: answers.exists() and answers.read_bytes().count(b"\n") == 2)
-    lease = wait_for_lease(tmp_path / "state", lambda lease: lease["state"] == "not started")
+    lease = wait_for_lease(tmp_path / "state", lambda lease: lease["state"] == state)
     launcher = lease["processes"]["launcher"]["pid"]
     wait_until(lambda: is_on_standby(launcher))
 
@@ -169,9 +222,8 @@ def test_a_launch_on_standby_ends_with_its_host(runner: LaunchRunner, tmp_path: 
 
 HOST = """
 import subprocess, sys
-answers, *words = sys.argv[1:]
+answers, *command = sys.argv[1:]
 with open(answers, "wb") as file:
-    command = [sys.executable, "-m", "mcp_launch", "run", *words]
     subprocess.run(command, stdout=file, check=False)
 """
 
@@ -180,14 +232,14 @@ def test_a_server_started_after_standby_gets_what_any_server_gets(runner: Launch
     """In the C locale, which Python changes for itself."""
     environ = {**os.environ, "LC_ALL": "", "LC_CTYPE": "", "LANG": "C", "MCP_LAUNCH_ID": "outer"}
     usual = begin(runner, env=environ)
-    after = stand_by(runner, env=environ)
+    after = [stand_by(runner, env=environ), rest(runner, env=environ)]
 
-    seen = [read_setting(launch) for launch in (usual, after)]
+    seen = [read_setting(launch) for launch in (usual, *after)]
 
-    assert seen[0] == seen[1]
+    assert seen[0] == seen[1] == seen[2]
     assert "MCP_LAUNCH_RESUME" not in seen[1]["env"]
-    usual.finish()
-    after.finish()
+    for launch in (usual, *after):
+        launch.finish()
 
 
 def read_setting(launch: Launch) -> dict[str, Any]:
@@ -202,18 +254,89 @@ def read_setting(launch: Launch) -> dict[str, Any]:
     }
 
 
+@WAITING
 def test_a_launch_keeps_its_id_and_its_lease_on_standby(
-    runner: LaunchRunner, tmp_path: Path
+    wait: Callable[..., Launch], runner: LaunchRunner, tmp_path: Path
 ) -> None:
-    launch = stand_by(runner)
-    before = wait_for_lease(tmp_path / "state", lambda lease: lease["state"] == "not started")
+    launch = wait(runner)
+    before = wait_for_lease(tmp_path / "state", lambda _: True)
+    launch.ask("ping")
+    wait_until(lambda: is_on_standby(launch.pid))
+    assert wait_for_lease(tmp_path / "state", lambda _: True) == before
 
     seen = launch.call("look")
 
-    after = wait_for_lease(tmp_path / "state", lambda lease: lease["calls"] == 1)
+    calls = before["calls"] + 1
+    after = wait_for_lease(tmp_path / "state", lambda lease: lease["calls"] == calls)
     assert before["launch"] == after["launch"] == seen["env"]["MCP_LAUNCH_ID"]
     assert before["processes"]["launcher"] == after["processes"]["launcher"]
+    assert after["starts"] == before["starts"] + 1
+    assert after["restarts"] == 0
     launch.finish()
+
+
+def test_the_lease_of_a_rested_server_says_so_on_standby(
+    runner: LaunchRunner, tmp_path: Path
+) -> None:
+    launch = rest(runner)
+
+    lease = wait_for_lease(tmp_path / "state", lambda _: True)
+
+    assert (lease["state"], lease["calls"], lease["starts"]) == ("resting", 1, 1)
+    assert lease["saved"] > 1 << 20
+    assert lease["since"] > lease["started"]
+    launch.finish()
+
+
+def test_the_next_server_gets_the_level_and_the_stream_of_the_host(runner: LaunchRunner) -> None:
+    launch = runner.start([*HASTY, *RESTING, *SCRIPTED_SERVER])
+    greet(launch)
+    launch.ask("logging/setLevel", level="debug")
+    launch.send(request("subscriptions/listen", 9, notifications={"toolsListChanged": True}))
+    assert launch.answer()["method"] == "notifications/subscriptions/acknowledged"
+    launch.call("look", 7)
+    wait_until(lambda: is_on_standby(launch.pid))
+
+    heard = launch.call("look", 8)["heard"]  # and no second confirmation before it
+
+    told = {message["method"]: message for message in heard}
+    assert told["logging/setLevel"]["params"] == {"level": "debug"}
+    assert told["subscriptions/listen"]["id"] == 9
+    launch.finish()
+
+
+def test_another_thread_is_refused_after_standby_as_before_it(
+    codex: Callable[..., Launch], tmp_path: Path
+) -> None:
+    host = codex(*RESTING[:2], threads=(A, B), run=HASTY)
+    greet(host)
+    assert host.call("look", 7, meta=of(A))["env"]["MCP_LAUNCH_SESSION_ID"] == A
+    wait_until(lambda: is_on_standby(host.child))
+
+    host.send(call("look", 8, meta=of(B)))
+    refusal = read_refusal(host.answer())
+
+    assert f"belongs to thread {B}, but this server serves thread {A}" in refusal
+    wait_until(lambda: is_on_standby(host.child))
+    assert host.call("look", 9, meta=of(A))["env"]["MCP_LAUNCH_SESSION_ID"] == A
+    wait_for_lease(tmp_path / "state", lambda lease: lease["refusals"] == 1)
+    host.finish()
+
+
+def test_a_launch_that_was_updated_on_standby_says_so(runner: LaunchRunner) -> None:
+    launch = rest(runner)
+    descriptors = Path(f"/proc/{launch.pid}/fd")
+    [kept] = [one for one in descriptors.iterdir() if str(one.readlink()).startswith("/memfd:")]
+    content = json.loads(kept.read_bytes())
+    kept.write_text(json.dumps(content | {"version": 0}), encoding="utf-8")
+
+    launch.send(call("look", 7))
+    answer = launch.answer()
+
+    assert answer["id"] == 7
+    assert "mcp-launch was updated" in read_refusal(answer)
+    assert "reconnect the server" in read_refusal(answer)
+    assert launch.finish()[0] == 125
 
 
 def test_a_host_that_was_asked_for_its_roots_is_not_asked_again(runner: LaunchRunner) -> None:

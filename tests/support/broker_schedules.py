@@ -68,6 +68,8 @@ class Schedule(Players):
             acts.append(world.pass_time)
         if self.setup.style == "claude" and random.random() < 0.1:
             acts.append(self._change_record)
+        if server.stage == "gone" and random.random() < self.setup.standbys:
+            world.stand_by()
         random.choice(acts)()
         self.books.check_host_input()
 
@@ -123,20 +125,22 @@ class Schedule(Players):
 
     def settle(self) -> None:
         """Let host and servers behave until nothing happens any more."""
-        world, broker = self.world, self.world.broker
+        world = self.world
         self._rests_left = self.random.choice([0, 1, 3])
-        may_be_late = broker.is_out_of_time or broker.failure or self.is_exempt
+        may_be_late = world.broker.is_out_of_time or world.broker.failure or self.is_exempt
         for _ in range(_SETTLE_LIMIT):
             if world.finished or not self._do_next():
                 break
             self.books.check_host_input()
         else:
             raise AssertionError("it never becomes quiet")
-        is_late = broker.is_out_of_time and not (may_be_late or broker.failure)
+        is_late = world.broker.is_out_of_time and not (may_be_late or world.broker.failure)
         assert not is_late, "the server was never told that its input has ended"
 
     def _do_next(self) -> bool:
         world, server = self.world, self.world.server
+        if server.stage == "gone" and self.random.random() < self.setup.standbys:
+            world.stand_by()
         if world.can_read_host and world.to_us:
             world.read_host(5000)
         elif world.can_read_host and world.input_was_closed:
@@ -290,6 +294,8 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["cut off"] += schedule.books.cut_offs
     counts["recalled"] += schedule.books.absence.recalled
     counts["rests"] += schedule.books.absence.rests
+    counts["standbys"] += world.standbys
+    counts["standbys after a server"] += world.standbys and schedule.books.absence.rests
     counts["failed wakes"] += schedule.books.absence.failures
     counts["deferred"] += schedule.setup.is_deferred and len(world.servers) > 1
     for name in _TIMERS:

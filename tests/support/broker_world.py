@@ -6,14 +6,16 @@ that a command causes is reported before the next command is carried out.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from broker_absence import Store
 from broker_setup import CARRIES, InRecord, InRequest
+from broker_twins import list_differences
 from fakes import make_context
 
 from mcp_launch import protocol
-from mcp_launch.broker import Broker, commands
+from mcp_launch.broker import Broker, commands, snapshot
 from mcp_launch.broker.commands import Settings
 from mcp_launch.broker.routing import Binding, Served
 from mcp_launch.errors import LaunchError, ServerFailed
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from broker_setup import Setup
 
+    from mcp_launch.broker.backend import Backend
     from mcp_launch.launch.context import Context
 
 HOST = "host"
@@ -101,10 +104,10 @@ class World:
         self.on_event: Callable[[], None] = lambda: None
         self.signalled = 0
         self.sign = ""  # that its server was found to show in this event
+        self.standbys = 0  # how often another broker has gone on
+        self.is_planning = False  # what another broker needs, which never fails
         self.broker = self._make_broker()
-        self.broker.now = self.clock
-        self.broker.connect(HOST)
-        backend = self.broker.open_backend(SERVER, self._first)
+        backend = self._open(self.broker)
         backend.state = "absent" if setup.is_deferred else "starting"
         self.servers.append(Server(0, setup.capacity))
         self.server.held = self._first.plan.held
@@ -163,10 +166,33 @@ class World:
         )
         return Broker(settings, self._first)
 
+    def _open(self, broker: Broker) -> Backend:
+        broker.now = self.clock
+        broker.connect(HOST)
+        return broker.open_backend(SERVER, self._first)
+
+    def stand_by(self) -> None:
+        """Let another broker go on from a description of this one, if there can be one."""
+        described = None if self.timers or self.is_paused else snapshot.describe(self.broker)
+        if described is None:
+            return
+        self.log.append(f"{self.clock:8.2f} > standby")
+        described = json.loads(json.dumps(described))
+        broker = Broker(self.broker.settings, self._first)
+        self._open(broker)
+        self.is_planning = True
+        snapshot.restore(broker, described, self._plan_for)
+        self.is_planning = False
+        assert not broker.out, "it has said before what it says now"
+        assert not list(list_differences(self.broker, broker))
+        self.broker = broker
+        self.standbys += 1
+
     def _plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
         if place is not None:
             context = context._change(place=place)  # noqa: SLF001  # without looking at the disk
-        if hasattr(self, "broker") and self.random.random() < self.setup.danger:
+        is_first = not hasattr(self, "broker") or self.is_planning
+        if not is_first and self.random.random() < self.setup.danger:
             raise LaunchError("no plan", fix="none")
         session = getattr(context.session, "value", None)
         thread = getattr(context.thread, "value", None)

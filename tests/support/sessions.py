@@ -32,7 +32,8 @@ def codex(runner: LaunchRunner, tmp_path: Path) -> Callable[..., Launch]:
     ) -> Launch:
         opened = [word for one in threads for word in ("--open", str(locks / f"{one}.lock"))]
         opened += more.pop("host_words", ())
-        command = [*RUN, *words, "--", *more.pop("command", SCRIPTED_SERVER), *server]
+        run = more.pop("run", RUN)
+        command = [*run, *words, "--", *more.pop("command", SCRIPTED_SERVER), *server]
         return runner.launch_below_host("codex", *opened, command=command, **more)
 
     return start

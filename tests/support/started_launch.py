@@ -44,6 +44,7 @@ class StartedLaunch:
             guardian=guardian,
             starter=self.starter,
             decide=self._decide,
+            note_runner=lambda _plan: None,
             report=self.reported.append,
         )
 
