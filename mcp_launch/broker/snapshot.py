@@ -51,6 +51,7 @@ BACKEND = (
     "connections",
     "failed_wakes",
     "generation",
+    "gone_tools",
     "greeting_was_answered",
     "greeting_was_refused",
     "has_run",
@@ -60,6 +61,7 @@ BACKEND = (
     "is_overdue",
     "is_resting",
     "is_successor",
+    "is_unused",
     "is_unverified",
     "is_waking",
     "last_active",
@@ -74,6 +76,7 @@ BACKEND = (
     "wake_error",
     "wakes",
     "why_awake",
+    "why_given_up",
 )
 REQUESTS = ("_count", "level", "listening", "subscriptions")
 LINES = ("is_replacement", "noise_count")
