@@ -34,6 +34,9 @@ DELAY = 5.0
 # How long, if a server was there: it may be needed again soon.
 DELAY_AFTER_SERVER = 60.0
 
+# When to look again if it was not possible then.
+_TRY_AGAIN = 60.0
+
 _TIMER = "standby"
 
 
@@ -55,7 +58,7 @@ class Standby:
         """Go on standby after some time, if nothing happens until then."""
         # The other program reads our environment from /proc.
         is_possible = self._running.table.SEES_ALL and not self._hosts.needs_polling
-        if is_possible and _is_possible_here() and not self._supervisor.loop.has_timer(_TIMER):
+        if is_possible and _is_possible_here():
             self._wait(self._delay)
 
     @property
@@ -78,7 +81,7 @@ class Standby:
         is_known = connection.handshake.is_ready and not self._broker.lease_is_due
         described = snapshot.describe(self._broker) if is_idle and is_written and is_known else None
         if described is None or has_input(0):
-            self._wait(self._delay)
+            self._wait(_TRY_AGAIN)
         else:
             self._enter(described)
 
