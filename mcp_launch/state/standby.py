@@ -94,7 +94,7 @@ def take(environ: MutableMapping[str, str]) -> History | None:
         history = History(kept["launch"], kept["parent"], events, memories)
         history.signal = int(number)
         history.host_is_lost = is_lost == "1" or os.getppid() != history.parent
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, OverflowError, LookupError, TypeError):
         return None  # somebody has set the variable
     return history
 
