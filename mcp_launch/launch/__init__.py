@@ -52,9 +52,10 @@ def run(arguments: list[str]) -> int:
         state.show_trace()
     if options.is_on("--no-log", arguments, os.environ):
         state.keep_no_trace()
-    resumed = _take_resumed()
-    launch = resumed.launch if resumed else context.make_launch_id()
+    launch = context.make_launch_id()
     try:
+        resumed = _take_resumed()
+        launch = resumed.launch if resumed else launch
         return _launch(arguments, launch, resumed)
     except Exception as error:  # noqa: BLE001  # the one boundary: hosts must not get a traceback
         return _fail(error, arguments, launch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from stat import S_ISREG
 
+from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_text
 from mcp_launch.protocol.memory import Remembered
 
@@ -75,7 +76,12 @@ def write(history: History) -> int:
 
 
 def take(environ: MutableMapping[str, str]) -> History | None:
-    """Return the history of the launch that this one continues; None if it is a new one."""
+    """Return the history of the launch that this one continues; None if it is a new one.
+
+    Raises:
+        LaunchError: Another version of mcp-launch has written it.
+
+    """
     named = environ.pop(RESUME, "")
     if not named:
         return None
@@ -88,7 +94,11 @@ def take(environ: MutableMapping[str, str]) -> History | None:
             file.seek(0)
             kept: Any = json_text.parse(file.read())
         if kept["version"] != _VERSION:
-            return None
+            # Without its history, the host's next call would reach a server without a handshake.
+            raise LaunchError(
+                "mcp-launch was updated while this server was waiting for its first call",
+                fix="reconnect the server, or start a new session",
+            )
         events = [(when, timer, _read(data)) for when, timer, data in kept["events"]]
         memories = [_restore(memory) for memory in kept["memories"]]
         history = History(kept["launch"], kept["parent"], events, memories)

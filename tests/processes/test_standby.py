@@ -17,11 +17,14 @@ from launches import (
     Launch,
     LaunchRunner,
     call,
+    read_refusal,
     request,
     wait_for_lease,
     wait_until_gone,
 )
 from sessions import of
+
+from mcp_launch.state import standby
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -274,3 +277,18 @@ def test_a_variable_of_somebody_else_does_not_look_like_standby(
 
     assert greet(launch) == [{"name": "look"}]
     launch.finish()
+
+
+def test_a_launch_that_was_updated_on_standby_says_so(
+    runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "_VERSION", 0)
+    fd = standby.write(standby.History("launch", os.getpid(), [], []))
+    environ = {**os.environ, "MCP_LAUNCH_RESUME": f"{fd},0,0"}
+    launch = runner.launch(*WORDS, env=environ, pass_fds=[fd])
+    os.close(fd)
+
+    launch.send(call("look", 7))
+
+    assert "was updated" in read_refusal(launch.answer())
+    assert launch.finish()[0] == 125
