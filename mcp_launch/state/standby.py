@@ -101,7 +101,7 @@ def take(environ: MutableMapping[str, str]) -> Suspended | None:
             file.seek(0)
             content: Any = json_text.parse(file.read())
         version, launch = content["version"], str(content["launch"])
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, OverflowError, LookupError, TypeError):
         return None  # somebody has set the variable
     if version != _VERSION:
         state.remove(state.name_lease(environ, launch))

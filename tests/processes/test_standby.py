@@ -389,8 +389,11 @@ def test_a_thread_that_calls_after_standby_gets_a_server_of_its_own(
     host.finish()
 
 
-def test_a_variable_of_somebody_else_does_not_look_like_standby(runner: LaunchRunner) -> None:
-    launch = runner.launch("--", *SCRIPTED_SERVER, env={**os.environ, "MCP_LAUNCH_RESUME": "0,0"})
+@pytest.mark.parametrize("value", ["0,0", "0,0,0", "1" * 20 + ",0,0", "x,y,z"])
+def test_a_variable_of_somebody_else_does_not_look_like_standby(
+    runner: LaunchRunner, value: str
+) -> None:
+    launch = runner.launch("--", *SCRIPTED_SERVER, env={**os.environ, "MCP_LAUNCH_RESUME": value})
 
     assert greet(launch) == [{"name": "look"}]
     launch.finish()
