@@ -383,7 +383,7 @@ def test_nothing_of_ours_is_on_stdout(wire: list[str], runner: LaunchRunner) -> 
     code, out, err = launch.finish()
 
     assert (code, out) == (0, b"")
-    assert b"[mcp-launch] starts " in err
+    assert b"[mcp-launch] the server is " in err
 
 
 def test_the_launchers_stay_out_of_the_projects_directory(
