@@ -137,6 +137,8 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
 
 def _may_wait(wanted: Profile, found: Context) -> bool:
     """Return whether the server need not be started at once, if its host can be answered."""
+    if wanted.direct and (wanted.start == "called" or wanted.rest):
+        state.note("--start and --rest have no effect with --direct")
     if wanted.direct or wanted.start == "now" or found.only_looks():
         return False
     return wanted.start == "called" or not found.is_certain

@@ -346,6 +346,16 @@ def test_a_start_without_room_for_it_is_reported_to_the_calls_and_tried_again(
     assert launch.finish()[0] == 0
 
 
+def test_the_direct_wire_starts_the_server_at_once_and_says_so(
+    remembered: CountedServer,
+) -> None:
+    launch = remembered.open("--direct", "--start", "called", "--rest", "1s", "--trace")
+
+    launch.wait_for_stderr(b"--start and --rest have no effect with --direct")
+
+    assert len(remembered.list_starts()) == 1
+
+
 def test_fifty_launches_at_once_share_one_memory(server: CountedServer) -> None:
     first = [server.open("--start", "called") for _ in range(10)]
     for launch in first:
