@@ -92,7 +92,7 @@ class Absence(ServerMessages):
             backend.requests.close(backend.requests.find(connection.name, key))  # a stream
             self.answer(connection, key, b"")
 
-    # Remembered
+    # Memory
 
     def _find_memory(self, connection: HostConnection, said: Message) -> Remembered | None:
         """Return the memory for the client that sends a request; a new one is empty."""
@@ -167,9 +167,8 @@ class Absence(ServerMessages):
         if "result" not in given or memory is None:
             return
         connection.client = memory.client
-        tools = memory.list_names("tools/list")
-        backend.is_unverified, backend.remembered_tools = True, set(tools)
-        known = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
+        count = len(memory.list_names("tools/list"))
+        known = f"{count} tool{'' if count == 1 else 's'}"
         age = _tell_age(self.now - memory.written)
         self.note(f"the host is answered from memory ({known}, remembered {age} ago)")
         may_start = backend.state == "absent" and self.now >= backend.retry_at
@@ -279,6 +278,8 @@ class Absence(ServerMessages):
             backend.await_greeting(has_limit=True)
         connection.discovery_was_refused = not is_accepted
         self._note_answer_from_memory(connection, backend, said, ticket.line, answer)
+        if is_accepted:
+            self._expect_comparison(backend)
         backend.wait_as_needed()
         self.answer(connection, ticket.key, answer)
 
@@ -314,19 +315,22 @@ class Absence(ServerMessages):
         self._start(backend, served)
 
     def _start(self, backend: Backend, served: Served) -> None:
-        connection = self._first(backend)
         backend.generation += backend.has_run
         backend.wakes += backend.is_resting
-        backend.is_successor = connection.handshake.is_over
-        if backend.is_successor and connection.client in connection.memories:
-            known = connection.memories[connection.client]
-            backend.is_unverified = True
-            backend.remembered_tools = set(known.list_names("tools/list"))
-        backend.is_waking = backend.is_successor
+        backend.is_successor = backend.is_waking = self._first(backend).handshake.is_over
+        if backend.is_successor:
+            self._expect_comparison(backend)
         backend.is_resting = False
         backend.wake_error = None
         backend.start(served)
         self.schedule_lease_write()
+
+    def _expect_comparison(self, backend: Backend) -> None:
+        """Note which tools the host knows, before the server is asked for its own."""
+        connection = self._first(backend)
+        if memory := connection.memories.get(connection.client):
+            backend.is_unverified = True
+            backend.remembered_tools = set(memory.list_names("tools/list"))
 
     def _note_failed_wake(self, backend: Backend, error: LaunchError) -> None:
         backend.wake_error = error

@@ -44,11 +44,8 @@ class Replacement(Rest):
         hosts = self.connections.values()
         has_no_host = all(one.input_has_ended or one.input_is_lost for one in hosts)
         is_over = self.phase == "ending" or has_no_host
-        if (
-            is_over
-            and self.backends
-            and all(one.state == "absent" for one in self.backends.values())
-        ):
+        states = {backend.state for backend in self.backends.values()}
+        if is_over and states == {"absent"}:
             self.finish()
 
     def _stay_absent(self, backend: Backend, unread: bytes, stderr_end: bytes) -> None:
@@ -207,12 +204,6 @@ class Replacement(Rest):
             self._flush(backend)
 
     def _give_up(self, backend: Backend) -> None:
-        failure = ServerFailed(
-            f"{self.settings.server} was started again, but did not complete the handshake",
-            fix="check its stderr, and whether it can be started twice in this directory; "
-            "with --restart off it is not restarted",
-            exit_code=1,
-        )
         if backend.is_waking and self.phase == "serving":
             backend.why_given_up = (
                 "after it had refused the handshake"
@@ -221,6 +212,11 @@ class Replacement(Rest):
             )
             backend.give_up("ending")
             return
-        self.failure = failure
+        self.failure = ServerFailed(
+            f"{self.settings.server} was started again, but did not complete the handshake",
+            fix="check its stderr, and whether it can be started twice in this directory; "
+            "with --restart off it is not restarted",
+            exit_code=1,
+        )
         self.enter("ending")
         backend.give_up()
