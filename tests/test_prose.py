@@ -12,9 +12,10 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mcp_launch"
 
-MODULES = ["__init__.py", "__main__.py", "cli.py", "errors.py", "masking.py", "values.py"]
+MODULES = ["__init__.py", "__main__.py", "errors.py", "masking.py", "values.py"]
 PACKAGES = [
     "broker",
+    "cli",
     "commands",
     "config_files",
     "doctor",

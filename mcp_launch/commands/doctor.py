@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
+from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import backups
 from mcp_launch.doctor.checks.not_wrapped import Wrapping, wrap_all
@@ -60,7 +60,7 @@ def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
         if not request.is_json:
             report.show(console)
     if request.is_json:
-        sys.stdout.write(json.dumps(report.describe(), indent=2) + "\n")
+        print_json(report.describe())
     if any(finding.code == "ML001" for finding in findings):
         return _INCOMPLETE
     return _PROBLEMS if any(finding.code not in _HARMLESS for finding in findings) else _HEALTHY

@@ -5,8 +5,6 @@ Starts nothing, writes nothing, and does not read stdin.
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
@@ -14,6 +12,7 @@ from rich.text import Text
 
 from mcp_launch import launch
 from mcp_launch.commands import env_explanation, env_report, option_explanation
+from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable
 from mcp_launch.machine import preview_inputs
@@ -74,7 +73,7 @@ def run(
         is_there = explained.used is not None
     report = env_report.make_scrubber(preview).clean_all(report)
     if request.is_json:
-        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+        print_json(report)
     else:
         _show(report)
     return 0 if is_there and not preview.list_stopping() else 1

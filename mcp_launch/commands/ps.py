@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mcp_launch.commands import live_screen
+from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable
 from mcp_launch.machine import units
@@ -45,7 +45,7 @@ def run(
         raise UsageError("--watch and --json cannot be combined", fix="leave out one of them")
     survey = open_survey(environ, table)
     if is_json:
-        sys.stdout.write(json.dumps(describe(survey.take_census()), indent=2) + "\n")
+        print_json(describe(survey.take_census()))
     elif is_watching:
         live_screen.watch(lambda: _draw_screen(survey.take_census()))
     else:

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from mcp_launch import __version__, cli
+from mcp_launch.cli.app import app
 from mcp_launch.commands import doctor, usage_errors
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def test_what_a_command_returns_is_no_misunderstanding(monkeypatch: pytest.Monke
 
 def test_a_crash_shows_no_values() -> None:
     # The environment is among them, and some versions of the library show them by default.
-    assert cli.app.pretty_exceptions_show_locals is False
+    assert app.pretty_exceptions_show_locals is False
 
 
 def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:

@@ -88,7 +88,7 @@ DOORS = {
     "commands/demo/stand_in_host.py": "JSON, between its own processes",
 }
 # `sys.stdout.write(json.dumps(…))`: ASCII, in which json.dumps escapes every control character.
-JSON_TOO = {"commands/ps.py", "commands/doctor.py", "commands/env.py"}
+JSON_TOO = {"commands/json_output.py"}
 
 
 def list_doors(source: Path) -> set[str]:

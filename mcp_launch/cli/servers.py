@@ -1,0 +1,42 @@
+"""`ps` and `reap`: the servers on this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from mcp_launch.cli.app import app
+from mcp_launch.cli.parameters import Json, Yes
+
+
+@app.command("ps")
+def _ps(
+    *,
+    as_json: Json = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Refresh every second; q quits.")
+    ] = False,
+) -> None:
+    """Show the servers, running or not, with the host and session of each."""
+    from mcp_launch.commands import ps
+
+    raise typer.Exit(ps.run(os.environ, is_json=as_json, is_watching=watch))
+
+
+@app.command("reap")
+def _reap(
+    *,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="AGE", help="Only servers of this age or older: 30m, 2h, 1d."
+        ),
+    ] = "",
+    yes: Yes = False,
+) -> None:
+    """End the servers whose host is provably gone."""
+    from mcp_launch.commands import reap
+
+    raise typer.Exit(reap.run(os.environ, is_sure=yes, older_than=older_than))

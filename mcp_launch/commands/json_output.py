@@ -1,0 +1,23 @@
+"""The only way in which commands print JSON, for programs.
+
+Every document has `version`, the version of its own format. Keys may be added; a key that
+changes its meaning, or goes, raises the version. `mcp_launch/schemas/COMMAND.json` describes
+each format, and tests validate what commands print against it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one document."""
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def print_json_line(document: dict[str, Any]) -> None:
+    """Print one document of a stream, in one line."""
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
