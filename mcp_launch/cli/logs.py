@@ -21,7 +21,8 @@ def _logs(
         typer.Option("--session", metavar="ID", help="A session or thread, or a part of its id."),
     ] = "",
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")
+        int,
+        typer.Option("--lines", "-n", metavar="NUMBER", min=1, help="How many of the last lines."),
     ] = 200,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new lines.")] = False,
 ) -> None:

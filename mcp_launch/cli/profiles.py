@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mcp_launch.cli.app import app
+from mcp_launch.cli.app import TakesRunCommand, app
 from mcp_launch.cli.parameters import Hosts, Json, Yes
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError
@@ -17,7 +17,12 @@ from mcp_launch.errors import UsageError
 @app.command("trust")
 def _trust(
     path: Annotated[
-        str, typer.Argument(help="A .mcp-launch.toml or its directory; default: this project's.")
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="A .mcp-launch.toml or its directory; default: this project's.",
+            show_default=False,
+        ),
     ] = "",
     *,
     yes: Yes = False,
@@ -45,14 +50,14 @@ def _trust(
     say("Trusted until it changes.")
 
 
-@app.command("env")
+@app.command("env", cls=TakesRunCommand)
 def _env(
     context: typer.Context,
     server: Annotated[
         str,
         typer.Argument(
             help="A server of a host or profile; or, after --, the arguments of `run`.",
-            metavar="[SERVER] [-- [RUN-OPTIONS] [COMMAND...]]",
+            metavar="SERVER",
             show_default=False,
         ),
     ] = "",

@@ -6,21 +6,12 @@ import os
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from mcp_launch.cli.app import app
+from mcp_launch.cli.app import TakesRunOptions, app
 from mcp_launch.cli.parameters import Dry, Files, Hosts, Names, Yes
 
 
-class _WithRunOptions(TyperCommand):
-    """A command that takes options of `run` after `--`, which typer does not parse."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
-        """Return the parts of the usage line."""
-        return [*super().collect_usage_pieces(ctx), "[-- RUN-OPTIONS]"]
-
-
-@app.command("wrap", cls=_WithRunOptions)
+@app.command("wrap", cls=TakesRunOptions)
 def _wrap(  # noqa: PLR0913  # typer wants a parameter for each option
     context: typer.Context,
     names: Names = None,

@@ -84,6 +84,7 @@ DOORS = {
     "commands/screen.py": "the door itself",
     "state/__init__.py": "printable",
     "launch/__init__.py": "its own usage",
+    "cli/completion.py": "only what is printable, and a tab",
     "commands/demo/server.py": "JSON",
     "commands/demo/stand_in_host.py": "JSON, between its own processes",
 }
