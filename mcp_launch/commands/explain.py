@@ -81,7 +81,7 @@ def _list(codes: Iterable[str]) -> None:
         if number:
             screen.print()
         screen.print(Text(GROUPS[group], "bold"))
-        table = Table.grid(padding=(0, 2, 0, 0))
+        table = Table.grid(padding=(0, 1, 0, 0))
         for code in members:
             check = CHECKS[code]
             table.add_row(code, Text(check.level, _STYLES[check.level]), check.title)
