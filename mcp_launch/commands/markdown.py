@@ -97,7 +97,7 @@ class _Item(ListItem):
 
     def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Return the lines of an item without a number."""
-        return _indent(self.elements, console, options, " * " if options.ascii_only else " • ")
+        return _indent(self.elements, console, options, " - ")
 
     def render_number(
         self, console: Console, options: ConsoleOptions, number: int, last_number: int
