@@ -86,3 +86,5 @@ def _list(codes: Iterable[str]) -> None:
             check = CHECKS[code]
             table.add_row(code, Text(check.level, _STYLES[check.level]), check.title)
         screen.print(table)
+    screen.print()
+    screen.print(Text("mcp-launch explain CODE says more about one of them", "dim"))

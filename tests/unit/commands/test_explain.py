@@ -82,7 +82,8 @@ def test_without_a_code_a_terminal_shows_groups(monkeypatch: pytest.MonkeyPatch)
     lines = show(monkeypatch, "explain")
 
     assert [line for line in lines if line in GROUPS.values()] == list(GROUPS.values())
-    assert len(lines) == len(CHECKS) + 2 * len(GROUPS) - 1
+    assert len(lines) == len(CHECKS) + 2 * len(GROUPS) + 1
+    assert lines[-2:] == ["", "mcp-launch explain CODE says more about one of them"]
     assert max(map(len, lines)) <= 80
 
 
