@@ -9,6 +9,7 @@ import typer
 
 from mcp_launch.cli import (  # noqa: F401  # each registers its commands
     completion,
+    explanations,
     findings,
     learning,
     logs,
