@@ -242,7 +242,9 @@ def test_a_launcher_that_is_gone_is_replaced(codex_file: Path) -> None:
 
     assert run_command("wrap", "--yes").returncode == 0
 
-    expected = text.replace("/gone/mcp-launch", LAUNCHER).replace('"--"', '"--server", "it", "--"')
+    # The spaces inside the brackets keep the mark of version 0.1.0: the list was there, and empty.
+    args = 'args = [ "run", "--server", "it", "--", "x" ]'
+    expected = f'[mcp_servers.it]\ncommand = "{LAUNCHER}"\n{args}\n'
     assert codex_file.read_text(encoding="utf-8") == expected
 
 
