@@ -18,7 +18,7 @@ from mcp_launch.errors import printable, tell
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.config_files.diff import EntryDiff, EntryWords, Line
+    from mcp_launch.config_files.diff import EntryDiff, EntryWords, WrittenKey
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.planned_changes import Change, Entry
     from mcp_launch.config_files.replace_file import WrittenFile
@@ -72,7 +72,7 @@ class WrapReport:
             for line in lines:
                 self._show_line(sign, style, line)
 
-    def _show_line(self, sign: str, style: str, line: Line) -> None:
+    def _show_line(self, sign: str, style: str, line: WrittenKey) -> None:
         begin = f"    {sign} {line.begin}"
         words = [*line.words[:-1], "".join(line.words[-1:]) + line.end]
         for text in fold(self.console, words, ", ", begin, " " * len(begin)):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcp_launch.documents.positions import Path
 
 
-class Line(NamedTuple):
+class WrittenKey(NamedTuple):
     """One key of an entry and its value, as written in the file; every part is printable."""
 
     begin: str  # `args = [`
@@ -38,8 +38,8 @@ class EntryDiff(NamedTuple):
     """What changes in one entry."""
 
     entry: Entry
-    removed: list[Line]
-    added: list[Line]
+    removed: list[WrittenKey]
+    added: list[WrittenKey]
 
 
 class EntryWords(NamedTuple):
@@ -97,35 +97,35 @@ def _list_paths(change: Change, document: Document) -> Iterable[Path]:
 
 def _list_lines(
     change: Change, document: Document, entry: Path, clean: Callable[[str], str]
-) -> dict[str, Line]:
+) -> dict[str, WrittenKey]:
     """Return the lines of an entry that a change may concern, by their keys."""
     shape = planned_changes.find_shape(document, change.host, entry)
     if shape is None:
         return {}
     words = masking.mask(wrap.list_words(document, entry, shape))
     command, args = entry + shape.command, entry + shape.args
-    lines: dict[str, Line] = {}
+    lines: dict[str, WrittenKey] = {}
     if shape.is_one_list:
         lines["command"] = _make_list(document, command, words, clean)
     else:
         [first] = _spell(document, [command], words[:1], clean)
-        lines["command"] = Line(_begin(document, command), (first,))
+        lines["command"] = WrittenKey(_begin(document, command), (first,))
         if document.get(args) is not None:
             lines["args"] = _make_list(document, args, words[1:], clean)
     variables = (*entry, "env_vars")
     if document.kind == "toml" and variables in document.spots:
         # With the comment in which the former list is kept.
         written = " ".join(document.cut(document.spots[variables].value).split())
-        lines["env_vars"] = Line(_begin(document, variables), (printable(clean(written)),))
+        lines["env_vars"] = WrittenKey(_begin(document, variables), (printable(clean(written)),))
     return lines
 
 
 def _make_list(
     document: Document, where: Path, words: list[str], clean: Callable[[str], str]
-) -> Line:
+) -> WrittenKey:
     paths: list[Path] = [(*where, at) for at in range(len(words))]
     spelled = _spell(document, paths, words, clean)
-    return Line(f"{_begin(document, where)}[", tuple(spelled), "]")
+    return WrittenKey(f"{_begin(document, where)}[", tuple(spelled), "]")
 
 
 def _begin(document: Document, path: Path) -> str:
