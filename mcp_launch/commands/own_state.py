@@ -34,7 +34,7 @@ _DRAFT = r"draft-[0-9a-f]{32}"
 _PLACES = (
     _Place("leases", re.compile(rf"{_LAUNCH}\.json|\.{_LAUNCH}\.json\.\d+")),
     _Place("logs", re.compile(rf"{_LAUNCH}\.log(\.1)?")),
-    _Place("profiles", re.compile(r"[0-9a-f]{8,64}(\.trusted)?\.json|tmp[a-z0-9_]{8}")),
+    _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.(json|trusted)|tmp[a-z0-9_]{8}")),
     _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
     _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it

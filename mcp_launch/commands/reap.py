@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.table import Table
 from rich.text import Text
 
 from mcp_launch.commands import confirm
 from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.paragraphs import print_paragraph
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import LaunchError, printable, tell
+from mcp_launch.errors import LaunchError, tell
 from mcp_launch.machine import end_server, recognize_server, units
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import leases
@@ -68,11 +68,11 @@ def run(
     removed: list[str] = []
     if not is_declined:
         for server in census.doubtful:
-            console.print(Text(printable(f"Skipped {server}: {server.doubt}")))
+            print_paragraph(console, f"Skipped {server}: {server.doubt}")
         if not request.is_dry:
             removed = leases.reclaim_stale(survey.table, f"{survey.state}/leases")
         for path in removed:
-            console.print(Text(printable(f"Removed the stale lease {path}")))
+            print_paragraph(console, f"Removed the stale lease {path}")
     if request.is_json:
         _print_json(request, outcomes, census.doubtful, removed)
     return 1 if any(one.error for one in outcomes) else 0
@@ -84,7 +84,7 @@ def _end_all(
     """Show the servers and ask, then end them; return what happened to each."""
     if not servers:
         console.print("Nothing to reap: no server is provably orphaned.")
-        console.print(recognize_server.EXPLANATION)
+        print_paragraph(console, recognize_server.EXPLANATION, hang=0)
         return []
     _show(console, servers)
     if request.is_dry:
@@ -99,17 +99,10 @@ def _end_all(
 
 
 def _show(console: Console, servers: list[Server]) -> None:
-    table = Table("server", "pid", "age", "memory", "why", box=None, header_style="bold")
     for server in servers:
-        cells = (
-            server.name,
-            str(server.pid),
-            units.tell_age(server.age),
-            str(server.memory),
-            server.why_ownerless,
-        )
-        table.add_row(*[Text(printable(cell)) for cell in cells])
-    console.print(table)
+        facts = f"{units.tell_age(server.age)} old, {server.memory}"
+        print_paragraph(console, f"{server}, {facts}", "bold")
+        print_paragraph(console, server.why_ownerless, indent=2, hang=0)
 
 
 def _end(console: Console, survey: Survey, server: Server) -> _Ended:

@@ -18,7 +18,7 @@ from mcp_launch import masking, state
 from mcp_launch.commands import confirm
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import ProfileRefused, UsageError
+from mcp_launch.errors import ProfileRefused, UsageError, printable
 from mcp_launch.launch import profile_reader
 from mcp_launch.launch.context import find_current_project
 from mcp_launch.launch.profile import PROJECT_FILE, refuse_foreign
@@ -73,7 +73,7 @@ def run(request: TrustRequest, environ: Mapping[str, str]) -> int:
 
 def _run_forget(console: Console, request: TrustRequest, environ: Mapping[str, str]) -> int:
     path = locate_kept(request.path)
-    console.print(Text(path))
+    console.print(Text(printable(path)))
     if request.is_dry:
         record = profile_cache.read(path, environ) or {}
         was_trusted = bool(record.get("trusted") or record.get("was_trusted"))
@@ -91,14 +91,14 @@ def _run_forget(console: Console, request: TrustRequest, environ: Mapping[str, s
 
 def _show(console: Console, record: dict[str, Any], differences: list[str]) -> None:
     """Show everything that a file would do; if it has changed, mark what has."""
-    console.print(Text(record["path"]))
+    console.print(Text(printable(record["path"])))
     if any(line[:1] != " " for line in differences):
         console.print("It has changed since you trusted it:")
     elif differences:
         console.print("It has changed since you trusted it, but sets the same as before:")
     styles = {"+": "green", "-": "red"}
     for line in differences or describe(record):
-        console.print(Text(line, styles.get(line[:1], "") if differences else ""))
+        console.print(Text(printable(line), styles.get(line[:1], "") if differences else ""))
 
 
 def _print_json(
@@ -236,7 +236,7 @@ def read_former(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def _name_former(path: str, environ: Mapping[str, str]) -> str:
-    return profile_cache.name_record(path, environ).removesuffix(".json") + ".trusted.json"
+    return profile_cache.name_record(path, environ).removesuffix(".json") + ".trusted"
 
 
 def _keep_former(record: dict[str, Any], environ: Mapping[str, str], *, is_trusted: bool) -> None:

@@ -77,7 +77,7 @@ def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
     for pid in (fake_host.server, *below):
         wait_until_gone(pid)
     shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
-    assert f"mcp-docs {fake_host.server} 0s" in shown
+    assert f"mcp-docs (process {fake_host.server}), 0s old" in shown
     assert "adopted it, and the other ends of its stdin and stdout are closed" in shown
     assert shown.endswith(f"Ended mcp-docs (process {fake_host.server})")
 
@@ -416,7 +416,7 @@ def test_a_dry_run_shows_the_orphans_and_ends_none(
     assert reap(is_sure=False, is_dry=True) == 0
 
     shown = capsys.readouterr().out
-    assert f"mcp-docs  {fake_host.server}" in shown
+    assert f"mcp-docs (process {fake_host.server})" in shown
     assert shown.endswith("Nothing was ended (--dry-run).\n")
     assert is_there(fake_host.server)
 

@@ -150,9 +150,9 @@ def test_what_is_kept_of_a_trusted_file_goes_with_the_trust_and_with_uninstall(
 ) -> None:
     directory = tmp_path / "state" / "profiles"
     trust("--yes")
-    assert len([*directory.glob("*.trusted.json")]) == 1
+    assert len([*directory.glob("*.trusted")]) == 1
     trust("--forget")
-    assert [*directory.glob("*.trusted.json")] == []
+    assert [*directory.glob("*.trusted")] == []
     trust("--yes")
 
     left = own_state.remove(str(directory.parent), own_state.Launches(set(), set()), is_clean=True)
