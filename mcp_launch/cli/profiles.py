@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from mcp_launch.cli.app import TakesRunCommand, app
-from mcp_launch.cli.parameters import Hosts, Json, Yes
-from mcp_launch.commands.screen import say
-from mcp_launch.errors import UsageError
+from mcp_launch.cli.parameters import Dry, Hosts, Json, Yes
 
 
 @app.command("trust")
@@ -26,28 +23,24 @@ def _trust(
     ] = "",
     *,
     yes: Yes = False,
+    dry_run: Dry = False,
     forget: Annotated[bool, typer.Option("--forget", help="Stop trusting it.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Allow a project's .mcp-launch.toml to be used, as it is now."""
+    r"""Allow a project's .mcp-launch.toml to be used, as it is now.
+
+    Shows what the file would do, and what has changed since you trusted it. Trust ends when the
+    file changes.
+
+    \b
+    Examples:
+      mcp-launch trust             the file of this project
+      mcp-launch trust --forget    stop trusting it
+    """
     from mcp_launch.commands import trust
 
-    if forget:
-        path = trust.locate_kept(path)
-        was_trusted = trust.forget(path, os.environ)
-        say(path)
-        say("No longer trusted." if was_trusted else "It was not trusted, so nothing was changed.")
-        return
-    path = trust.locate(path)
-    record = trust.read(path, os.environ)
-    for line in (path, *trust.describe(record)):
-        say(line)
-    if record["trusted"]:
-        say("Already trusted.")
-        return
-    if not yes and not (sys.stdin.isatty() and typer.confirm("Do you trust it?")):
-        raise UsageError("nothing was changed", fix="answer yes, or add --yes")
-    trust.decide(record, os.environ, is_trusted=True)
-    say("Trusted until it changes.")
+    request = trust.TrustRequest(path, yes, dry_run, forget, as_json)
+    raise typer.Exit(trust.run(request, os.environ))
 
 
 @app.command("env", cls=TakesRunCommand)

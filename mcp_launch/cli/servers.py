@@ -35,8 +35,23 @@ def _reap(
         ),
     ] = "",
     yes: Yes = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be ended.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """End the servers whose host is provably gone."""
+    r"""End the servers whose host is provably gone.
+
+    Shows them with their proof, and asks. Servers that may still be needed are never ended.
+
+    Exit code: 0, or 1 if one could not be ended.
+
+    \b
+    Examples:
+      mcp-launch reap --dry-run          what would be ended
+      mcp-launch reap --older-than 1h -y
+    """
     from mcp_launch.commands import reap
 
-    raise typer.Exit(reap.run(os.environ, is_sure=yes, older_than=older_than))
+    request = reap.ReapRequest(yes, dry_run, older_than, as_json)
+    raise typer.Exit(reap.run(request, os.environ))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mcp_launch.cli.app import TakesRunOptions, app
-from mcp_launch.cli.parameters import Dry, Files, Hosts, Names, Yes
+from mcp_launch.cli.parameters import Dry, Files, Hosts, Json, Names, Verbose, Yes
 
 
 @app.command("wrap", cls=TakesRunOptions)
@@ -27,13 +27,26 @@ def _wrap(  # noqa: PLR0913  # typer wants a parameter for each option
             help="Also wrap files that Git tracks, naming mcp-launch without its path.",
         ),
     ] = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
 ) -> None:
-    """Put mcp-launch in front of the servers' commands in the hosts' files.
+    r"""Put mcp-launch in front of the servers' commands in the hosts' files.
 
-    Options of run after -- are written into the entries.
+    Shows every change and asks before it writes. `mcp-launch unwrap` restores the files to the
+    byte. Entries that are wrapped already stay as they are, unless options of `run` follow
+    after --: these are written into the entries.
+
+    Exit code: 0, or 1 if a file could not be read or written, or 2 for a wrong command line.
+
+    \b
+    Examples:
+      mcp-launch wrap --dry-run               only show what would change
+      mcp-launch wrap docs --host codex       one server of one host
+      mcp-launch wrap docs -- --pass-env safe
     """
     options = tuple(context.obj)
-    how = {"is_sure": yes, "is_dry": dry_run, "is_shared": shared, "options": options}
+    how = {"is_shared": shared, "options": options}
+    how |= {"is_sure": yes, "is_dry": dry_run, "is_verbose": verbose, "is_json": as_json}
     _edit((names, host, file), how, is_wrapping=True)
 
 
@@ -48,9 +61,22 @@ def _unwrap(  # noqa: PLR0913  # typer wants a parameter for each option
     everywhere: Annotated[
         bool, typer.Option("--all", help="Also unwrap the files of other projects.")
     ] = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
 ) -> None:
-    """Remove mcp-launch from the hosts' files."""
-    how = {"is_sure": yes, "is_dry": dry_run, "is_everywhere": everywhere}
+    r"""Remove mcp-launch from the hosts' files.
+
+    A file that was wrapped and unwrapped is identical to the byte.
+
+    Exit code: 0, or 1 if a file could not be read or written, or 2 for a wrong command line.
+
+    \b
+    Examples:
+      mcp-launch unwrap docs          one server, in every host
+      mcp-launch unwrap --all --yes   everything, in all projects
+    """
+    how = {"is_everywhere": everywhere}
+    how |= {"is_sure": yes, "is_dry": dry_run, "is_verbose": verbose, "is_json": as_json}
     _edit((names, host, file), how, is_wrapping=False)
 
 
@@ -65,8 +91,15 @@ def _edit(
 
 
 @app.command("uninstall")
-def _uninstall(*, yes: Yes = False, dry_run: Dry = False) -> None:
-    """Remove mcp-launch from every file and delete its state, but not the program itself."""
+def _uninstall(*, yes: Yes = False, dry_run: Dry = False, as_json: Json = False) -> None:
+    r"""Remove mcp-launch from every file and delete its state, but not the program itself.
+
+    Exit code: 0, or 1 if something is in the way (with --dry-run: would be).
+
+    \b
+    Examples:
+      mcp-launch uninstall --dry-run   what would be unwrapped and removed
+    """
     from mcp_launch.commands import uninstall
 
-    raise typer.Exit(uninstall.run(os.environ, is_sure=yes, is_dry=dry_run))
+    raise typer.Exit(uninstall.run(os.environ, is_sure=yes, is_dry=dry_run, is_json=as_json))

@@ -148,14 +148,16 @@ def _follow(document: Document, path: Path, pattern: Path) -> Iterator[Path]:
 def tell_why_not(host: HostConfig, entry: object) -> str:
     """Return why an entry is skipped; "" if it is not."""
     if not isinstance(entry, dict):
-        return "it is not a table"
+        return NOT_A_TABLE
     if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
-        return "it is a remote server"
+        return REMOTE
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return OFF
     return host.why_not(entry)
 
 
+NOT_A_TABLE = "it is not a table"
+REMOTE = "it is a remote server"
 OFF = "it is disabled"
 MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"

@@ -201,7 +201,10 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     wait_until_gone(killed.pid)
 
     # Only look at what this test has started: a developer may have orphans of their own.
-    assert reap.run(workspace.environment(), is_sure=True, table=limit_to_subtree()) == 0
+    assert (
+        reap.run(reap.ReapRequest(is_sure=True), workspace.environment(), table=limit_to_subtree())
+        == 0
+    )
 
     assert str(left["server"]) in capsys.readouterr().out
     assert all(psutil.Process(pid).is_running() for pid in living.values())

@@ -160,7 +160,7 @@ def test_trust_is_not_given_without_being_asked_for(
     done = trust()
 
     assert done.returncode == 2
-    assert "answer yes, or add --yes" in done.stderr
+    assert "fix: add --yes" in done.stderr
     assert runner.launch("--server", "probe").finish()[0] == 125
 
 

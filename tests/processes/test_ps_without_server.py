@@ -57,7 +57,7 @@ def show(state: Path) -> list[str]:
 
 
 def end_orphans() -> int:
-    return reap.run(os.environ, is_sure=True, table=limit_to_subtree())
+    return reap.run(reap.ReapRequest(is_sure=True), os.environ, table=limit_to_subtree())
 
 
 def test_a_server_that_was_not_started_is_listed_below_its_session(

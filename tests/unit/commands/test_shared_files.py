@@ -86,10 +86,9 @@ def test_a_tracked_file_is_skipped_and_the_way_to_include_it_is_said(
     said = capsys.readouterr().out
     assert shared.read_text(encoding="utf-8") == TEXT
     assert read_command(own) == LAUNCHER
-    [line] = [line for line in said.splitlines() if line.startswith("Skipped")]
-    assert f"Skipped {shared}: Git tracks it" in line
-    assert "--shared" in line
-    assert "--file" in line
+    assert "Skipped: 1 in files that Git tracks.\n" in said
+    assert f"Skipped {shared}: Git tracks it" in said
+    assert f"mcp-launch wrap --file {shared} (or add --shared)\n" in said
 
 
 @pytest.mark.parametrize("how", ["--shared", "--file"])
@@ -154,7 +153,7 @@ def test_a_copy_is_kept_in_our_own_directory_for_the_user_alone(
     path = write(project / ".mcp.json")
     path.chmod(0o644)
 
-    assert wrap() == 0
+    assert wrap(is_verbose=True) == 0
 
     [copy] = list_copies(state)
     assert copy.read_text(encoding="utf-8") == TEXT
@@ -177,7 +176,7 @@ def test_a_copy_goes_with_the_last_unwrap_though_its_host_has_rewritten_the_file
 
     assert unwrap(names=["a"]) == 0
     assert copy.exists()  # something of ours is left
-    assert unwrap() == 0
+    assert unwrap(is_verbose=True) == 0
 
     assert not copy.exists()
     assert f"removed its copy {copy}" in capsys.readouterr().out
