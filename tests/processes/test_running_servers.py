@@ -28,6 +28,7 @@ from fake_hosts import (
 from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 
 from mcp_launch.commands import ps
+from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
 from mcp_launch.doctor.checks import identity_of_processes
 from mcp_launch.machine import process_snapshot, running, units
@@ -230,7 +231,7 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
 
     (server,) = seen.hosts[0].servers
     assert (server.name, server.launch, server.state) == ("docs", None, elsewhere)
-    ps.show(seen, Screen(width=1000))
+    ps.show(seen, Screen(width=1000), PsRequest(is_verbose=True))
     shown = capsys.readouterr().out
     assert f"started by an mcp-launch that keeps its files in {elsewhere}" in shown
     assert "not started" not in shown
