@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from mcp_launch.errors import printable
@@ -163,7 +163,7 @@ def _fill(parts: Iterable[Text], between: str, room: int) -> list[Text]:
             lines[-1].append(between).append_text(part)
             continue
         while part.cell_len > room:  # a path or an id
-            head, part = part.divide([room])
+            head, part = part.divide([len(chop_cells(part.plain, room)[0])])
             lines.append(head)
         lines.append(part.copy())
     return lines

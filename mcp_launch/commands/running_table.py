@@ -96,7 +96,7 @@ class _Table:
             ("No host seen (mcp-launch reap skips them)", "bold", self._census.doubtful),
         ):
             if servers:
-                body.append(Text(title, style))
+                body += self._wrap(title, 0, style)
                 body += [line for server in servers for line in self._draw_server(server)]
         if not body:
             nothing = Text("No MCP servers are running.")
@@ -138,7 +138,7 @@ class _Table:
         paper, margin = self._wish.paper, " " * _OF_SESSION
         kind = "thread" if session.thread else "session"
         name = f"{kind} {self._ids[session.id]}" if session.id else "no session known"
-        line = make_text(margin + name, "cyan")
+        line = make_text(paper.cut(margin + name, paper.width or 0), "cyan")
         project = shorten_home(session.project, self._wish.home)
         for text, keeps_end in ((project, True), (session.title, False)):
             room = (paper.width or 0) - line.cell_len - 2

@@ -18,9 +18,8 @@ from mcp_launch.config_files import wrap
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
 from mcp_launch.machine import open_channels, process_titles
-from mcp_launch.machine.command_line import RUNNERS
 from mcp_launch.machine.process_snapshot import Server, is_old_enough
-from mcp_launch.machine.recognize_server import prefer, recognize
+from mcp_launch.machine.recognize_server import prefer, recognize, runs_what_follows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,15 +63,17 @@ def find_unrecorded(
         if not name or _is_below_launcher(population, process.parent):
             continue
         server = _describe(population, pid, name, population.look_at_ends(pid))
+        if not taken.isdisjoint(server.processes):
+            continue  # a wrapper around a launcher with a lease
         found.update(server.processes)
         host = population.find_host_above(pid) or process.parent
         yield host, _look_behind(population, server, ours)
 
 
 def _is_launcher(argv: list[str]) -> bool:
-    """Return whether a command line runs a launcher, not only mentions one."""
-    program = os.path.basename("".join(argv[:1]))
-    return bool(RUNNERS.fullmatch(program)) or wrap.find_run(argv[:2]) is not None
+    """Return whether a command line runs a launcher: others may only have one among their words."""
+    at = wrap.find_run(argv)
+    return at is not None and runs_what_follows(argv[: at - 2])
 
 
 def _is_below_launcher(population: Population, pid: int) -> bool:
