@@ -77,6 +77,12 @@ class Layout:
         self._shown = list(range(len(columns)))
         self._fit()
 
+    def find_end_room(self) -> int | None:
+        """Return how many cells the last column has; None: as many as it needs."""
+        before = self._shown[:-1]
+        margin = self._indent + sum(self._widths[at] + len(_GAP) for at in before)
+        return self._find_room(margin)
+
     def draw_header(self) -> Text:
         """Return the line with the titles."""
         (line, *_) = self.draw([Text(column.title, "dim") for column in self._columns])
@@ -136,9 +142,18 @@ class Layout:
         if self._paper.width is None:
             return 0
         *before, last = self._shown
-        end = min(self._widths[last], max(_NARROWEST_END, self._paper.width // 3))
+        share = self._paper.width // (4 if self._columns[last].can_be_cut else 3)
+        end = min(self._widths[last], max(_NARROWEST_END, share))
         needed = sum(self._widths[at] + len(_GAP) for at in before) + end
         return self._indent + needed - self._paper.width
+
+
+def wrap_all(text: str, indent: int, style: str, paper: Paper) -> list[Text]:
+    """Return the lines of a sentence, which fit on the paper."""
+    whole, margin = make_text(text, style), " " * indent
+    room = max(_NARROWEST_END, (paper.width or 0) - indent)
+    lines = [whole] if paper.width is None else wrap(whole, room)
+    return [Text(margin).append_text(line) for line in lines]
 
 
 def wrap(text: Text, room: int) -> list[Text]:

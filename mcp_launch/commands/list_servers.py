@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from mcp_launch import masking
-from mcp_launch.commands.columns import Column, Layout, make_text, see_paper, shorten_home
+from mcp_launch.commands.columns import (
+    Column,
+    Layout,
+    Paper,
+    make_text,
+    see_paper,
+    shorten_home,
+    wrap_all,
+)
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import suggest, tell
 from mcp_launch.machine import units
-from mcp_launch.machine.entry_profile import EntryProfile, find_profile
-from mcp_launch.machine.entry_state import EntryState, classify
+from mcp_launch.machine.command_line import list_programs
+from mcp_launch.machine.listed_servers import Listed, look_up
 from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
@@ -24,8 +34,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mcp_launch.machine.process_snapshot import Server
-    from mcp_launch.machine.running import Session
     from mcp_launch.machine.survey import Item, Survey
     from mcp_launch.system import ProcessTable
 
@@ -40,6 +48,7 @@ _COLUMNS = (
     Column("COMMAND", can_be_cut=True),
 )
 _INDENT = 2
+_NARROWEST_PATH = 12
 _STYLES = {"wrapped": "green", "not wrapped": "yellow", "invalid": "red"}
 
 
@@ -52,35 +61,11 @@ class ListRequest(NamedTuple):
     is_verbose: bool = False
 
 
-class Listed(NamedTuple):
-    """One server in one file, with everything that is said about it."""
-
-    item: Item
-    state: EntryState
-    profile: EntryProfile
-    running: list[tuple[Session, Server]]
-
-    @property
-    def command(self) -> list[str]:
-        """Its own command, without secrets."""
-        return masking.mask(self.item.command)
-
-    @property
-    def project(self) -> str:
-        """The project that its file names for it, if there is one."""
-        return self.item.scope.partition(": ")[2]
-
-    @property
-    def scope(self) -> str:
-        """Its scope without that project."""
-        return self.item.scope.partition(": ")[0]
-
-
 def run(request: ListRequest, environ: Mapping[str, str], table: ProcessTable | None = None) -> int:
     """Show the servers; return 1 if a file could not be read."""
     check_hosts([*request.hosts])
     survey = open_survey(environ, table, request.hosts)
-    listed = [_look_up(survey, item) for item in survey.items if _is_wanted(item, request)]
+    listed = [look_up(survey, item) for item in survey.items if _is_wanted(item, request)]
     if request.is_json:
         print_json(describe(survey, listed))
     else:
@@ -95,61 +80,52 @@ def _is_wanted(item: Item, request: ListRequest) -> bool:
     return not request.names or item.name in request.names
 
 
-def _look_up(survey: Survey, item: Item) -> Listed:
-    return Listed(
-        item, classify(item), find_profile(survey, item), list(_find_running(survey, item))
-    )
-
-
-def _find_running(survey: Survey, item: Item) -> Iterator[tuple[Session, Server]]:
-    """Return the servers of an entry that run now, each with its session."""
-    names = {item.name, *item.options.get("--server", [])}
-    project = item.scope.partition(": ")[2]
-    for host in survey.census.hosts:
-        if host.name != item.host.running_as:
-            continue
-        for session in host.sessions:
-            for server in session.servers:
-                is_here = not project or server.project == project
-                if server.name in names and is_here and not item.why_not:
-                    yield session, server
-
-
 def show(console: Console, survey: Survey, listed: list[Listed], request: ListRequest) -> None:
     """Print the table, or where servers were looked for."""
     paper, home = see_paper(console), survey.site.home
     if not listed:
         _show_nothing(console, survey, request)
         return
-    rows = [_make_row(one, is_verbose=request.is_verbose) for one in listed]
-    columns = _COLUMNS[:-1] if request.is_verbose else _COLUMNS
+    rows = [_make_row(one) for one in listed]
+    columns: tuple[Column, ...] = _COLUMNS
+    if request.is_verbose:
+        columns = _COLUMNS[:-1]
+        rows = [row[:-1] for row in rows]
+    else:
+        _shorten_commands(listed, rows, Layout(columns, rows, paper, indent=_INDENT))
     layout = Layout(columns, rows, paper, indent=_INDENT)
-    console.print(layout.draw_header(), soft_wrap=True)
+    lines = [layout.draw_header()]
     group = ""
     for one, row in zip(listed, rows, strict=True):
-        heading = _name_group(one, home)
+        heading = _name_group(one, home, paper)
         if heading.plain != group:
-            console.print(heading, soft_wrap=True)
+            lines.append(heading)
             group = heading.plain
-        for line in layout.draw(row):
-            console.print(line, soft_wrap=True)
-        if request.is_verbose:
-            for detail in _list_details(one, home):
-                console.print(make_text(f"{' ' * 2 * _INDENT}{detail}", "dim"), soft_wrap=True)
-    console.print(_sum_up(listed), soft_wrap=True)
+        lines += layout.draw(row)
+        for detail in _list_details(one, home) if request.is_verbose else ():
+            lines += wrap_all(detail, 2 * _INDENT, "dim", paper)
+    lines += wrap_all(_sum_up(listed, len(survey.refusals)), 0, "bold", paper)
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
-def _make_row(one: Listed, *, is_verbose: bool) -> list[Text]:
-    how = make_text(str(one.state), _STYLES.get(one.state.kind, "dim"))
-    cells = [
+def _shorten_commands(listed: list[Listed], rows: list[list[Text]], layout: Layout) -> None:
+    """Shorten the commands that do not fit."""
+    room = layout.find_end_room()
+    for one, row in zip(listed, rows, strict=True):
+        if room is not None and row[-1].cell_len > room:
+            row[-1] = make_text(_tell_command(one, is_short=True))
+
+
+def _make_row(one: Listed) -> list[Text]:
+    return [
         make_text(one.item.name, "bold"),
         make_text(one.scope),
-        how,
+        make_text(one.state.kind, _STYLES.get(one.state.kind, "dim")),
         make_text(str(one.profile) or "-", "" if str(one.profile) else "dim"),
         make_text(_tell_running(one) or "-", "" if one.running else "dim"),
         make_text(_tell_command(one)),
     ]
-    return cells[:-1] if is_verbose else cells
 
 
 def _tell_running(one: Listed) -> str:
@@ -160,28 +136,44 @@ def _tell_running(one: Listed) -> str:
     return str(number) if len(sessions) == number else f"{number} for {len(sessions)}"
 
 
-def _tell_command(one: Listed) -> str:
+def _tell_command(one: Listed, *, is_short: bool = False) -> str:
     if one.state.address:
         return one.state.address
     if one.item.is_wrapped and not one.command:
         return "(from its profile)"
-    return shlex.join(one.command)
+    words = _shorten(one.command) if is_short else one.command
+    return shlex.join(words).replace(shlex.quote(masking.MASK), masking.MASK)
 
 
-def _name_group(one: Listed, home: str) -> Text:
+def _shorten(words: list[str]) -> list[str]:
+    """Return a command in which the telling word comes soon: no directories, scopes and `-y`.
+
+    What is left is cut at its end, and two commands often differ only in their package's name.
+    """
+    if not words:
+        return []
+    *_, telling = list_programs(words)
+    at = words.index(telling) if telling in words else 0
+    names = [os.path.basename(words[0])] if at else []
+    return [*names, os.path.basename(telling) or telling, *words[at + 1 :]]
+
+
+def _name_group(one: Listed, home: str, paper: Paper) -> Text:
     """Return the line above the servers of a file: host, file, and project if it names one."""
-    title = make_text(one.item.host.title, "bold")
-    title.append_text(make_text(f"  {shorten_home(one.item.file.path, home)}", "not bold cyan"))
-    if one.project:
-        title.append_text(make_text(f"  in {shorten_home(one.project, home)}", "not bold"))
-    return title
+    title = make_text(f"{one.item.host.title}  ", "bold")
+    note = "  in Git" if one.is_tracked else ""
+    note += f"  for {shorten_home(one.project, home)}" if one.project else ""
+    path = make_text(shorten_home(one.item.file.path, home)).plain
+    room = (paper.width or 0) - title.cell_len - cell_len(note)
+    shown = paper.cut(path, max(room, _NARROWEST_PATH), keeps_end=True)
+    return Text().append_text(title).append(shown, "cyan").append_text(make_text(note))
 
 
 def _list_details(one: Listed, home: str) -> Iterator[str]:
     place = one.item.point()
     yield f"{shorten_home(place.file, home)}:{place.line}:{place.column}"
-    if one.item.why_not:
-        yield f"not started: {one.item.why_not}"
+    if one.state.why_not:
+        yield f"not started: {one.state.why_not}"
     if command := _tell_command(one):
         yield f"{'at' if one.state.address else 'command'}: {command}"
     if one.item.options:
@@ -192,12 +184,13 @@ def _list_details(one: Listed, home: str) -> Iterator[str]:
         yield f"runs as process {server.pid} {whose}"
 
 
-def _sum_up(listed: list[Listed]) -> Text:
+def _sum_up(listed: list[Listed], refused: int) -> str:
     hosts = {one.item.host.name for one in listed}
     kinds = Counter(one.state.kind for one in listed)
     parts = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     servers, of = units.count(len(listed), "server"), units.count(len(hosts), "host")
-    return Text(f"{servers} of {of}: {parts}", "bold")
+    rest = f"; {units.count(refused, 'file')} could not be read" if refused else ""
+    return f"{servers} of {of}: {parts}{rest}"
 
 
 def _show_nothing(console: Console, survey: Survey, request: ListRequest) -> None:
@@ -254,9 +247,9 @@ def _describe_listed(one: Listed) -> dict[str, Any]:
         "is_wrapped": item.is_wrapped,
         "is_disabled": one.state.kind == "disabled",
         "is_remote": one.state.kind == "remote",
-        "is_tracked": one.state.is_tracked,
+        "is_tracked": one.is_tracked,
         "address": one.state.address or None,
-        "why_not": item.why_not or None,
+        "why_not": one.state.why_not or None,
         "command": one.command,
         "options": {name: masking.mask(texts) for name, texts in item.options.items()},
         "profile": one.profile._asdict() if str(one.profile) else None,

@@ -129,9 +129,8 @@ class _Scroller:
     def _describe_place(self, view: View, shown: list[Text]) -> str:
         if len(shown) == len(view.body):
             return "q quits"
-        dash = "-" if self._console.options.ascii_only else "\N{EN DASH}"
         first, last = self._top + 1, self._top + len(shown)
-        return f"{first}{dash}{last} of {len(view.body)}, arrows scroll, q quits"
+        return f"{first}-{last} of {len(view.body)}, arrows scroll, q quits"
 
     def _wait(self, seconds: float, page: tuple[int, int]) -> None:
         """Wait for keys, at most until the next redraw."""

@@ -14,7 +14,7 @@ from mcp_launch.commands.columns import (
     Paper,
     make_text,
     shorten_home,
-    wrap,
+    wrap_all,
 )
 from mcp_launch.machine import recognize_server, units
 from mcp_launch.state.leases import ABSENT, ENDED, FAILED, RESTING
@@ -69,7 +69,7 @@ def draw(census: Census, wish: Wish) -> Page:
 def draw_nothing(wish: Wish, names: list[str]) -> Page:
     """Return what is shown if nothing matches the names of servers, hosts or sessions."""
     words = f"No MCP server that runs matches {' or '.join(names)}. mcp-launch ps shows all."
-    return Page([], _wrap_all(words, 0, "", wish.paper))
+    return Page([], wrap_all(words, 0, "", wish.paper))
 
 
 class _Table:
@@ -154,7 +154,7 @@ class _Table:
                 yield from self._wrap(detail, _OF_DETAIL, "dim")
 
     def _wrap(self, text: str, indent: int, style: str) -> list[Text]:
-        return _wrap_all(text, indent, style, self._wish.paper)
+        return wrap_all(text, indent, style, self._wish.paper)
 
     def _describe(self, server: Server, project: str = "") -> list[Text]:
         """Return the cells of a server's row."""
@@ -183,12 +183,6 @@ class _Table:
         for note in notes:
             text.append(", ").append_text(make_text(note, "yellow"))
         return text
-
-
-def _wrap_all(text: str, indent: int, style: str, paper: Paper) -> list[Text]:
-    whole, margin = make_text(text, style), " " * indent
-    lines = [whole] if paper.width is None else wrap(whole, max(_OF_DETAIL, paper.width - indent))
-    return [Text(margin).append_text(line) for line in lines]
 
 
 def _cut_ids(census: Census, *, is_whole: bool) -> dict[str, str]:

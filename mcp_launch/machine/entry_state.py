@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from mcp_launch.config_files import git_tracking
 from mcp_launch.config_files.host_config import MANAGED, NO_TABLE, OFF, PLUGIN, REMOTE
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ _BY_REASON: dict[str, Kind] = {
     NO_TABLE: "invalid",
 }
 
+_NO_COMMAND = "its command is missing or malformed"
+
 # The keys under which hosts have the address of a remote server.
 _ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
 
@@ -41,22 +42,15 @@ class EntryState(NamedTuple):
     """The state of one entry."""
 
     kind: Kind
-    is_tracked: bool = False  # Git tracks its file
+    why_not: str = ""  # why its host does not start it; empty: it does
     address: str = ""  # the host and port of a remote server's URL
-
-    def __str__(self) -> str:
-        """Return it as shown to a person."""
-        return f"{self.kind}, in Git" if self.is_tracked else self.kind
 
 
 def classify(item: Item) -> EntryState:
     """Return the state of an entry; every entry has exactly one kind."""
     kind = _find_kind(item)
-    if kind == "remote":
-        return EntryState(kind, address=_find_address(item))
-    # Only there does it matter: `wrap` skips such a file unless it is named.
-    is_tracked = kind == "not wrapped" and git_tracking.judge(item.file.path) == "yes"
-    return EntryState(kind, is_tracked=is_tracked)
+    why_not = item.why_not or (_NO_COMMAND if kind == "invalid" else "")
+    return EntryState(kind, why_not, _find_address(item) if kind == "remote" else "")
 
 
 def _find_kind(item: Item) -> Kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import re
 import signal
@@ -430,3 +431,114 @@ def test_who_ends_it_otherwise_gives_the_terminal_back(terminal: Terminal) -> No
     os.kill(int(started[started.index(b"started") + 1]), signal.SIGTERM)
 
     terminal.wait_until(has("as it was 0"))
+
+
+def test_the_screen_scrolls_and_keeps_its_place(
+    fake_hosts: FakeHosts, terminal: Terminal, state: Path
+) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
+    for number in range(40):
+        write_lease(state, f"launch-{number}", server=f"server-{number:02}", processes=parts)
+    # Of 30 lines, the title, an empty one, the columns' names and the last line stay.
+    wait_for_place(terminal, "1-26 of 42")
+
+    for key, place in (
+        ("j", "2-27"),
+        ("\x1b[B", "3-28"),
+        ("k", "2-27"),
+        ("\x1b[6~", "17-42"),
+        ("\x1b[A", "16-41"),
+        ("\x1b[5~", "1-26"),
+        (" ", "17-42"),
+        ("g", "1-26"),
+        ("G", "17-42"),
+        ("kkk", "14-39"),
+    ):
+        terminal.press(key)
+        wait_for_place(terminal, f"{place} of 42")
+
+    # One more does not move it, and a taller window shows more.
+    write_lease(state, "launch-more", server="server-more", processes=parts)
+    wait_for_place(terminal, "14-39 of 43")
+    terminal.resize(100, 50)
+    terminal.wait_until(lambda lines: lines[-1].strip() == "q quits" and has("server-39")(lines))
+    terminal.press("q")
+    terminal.wait_until(has("as it was 0"))
+
+
+def wait_for_place(terminal: Terminal, place: str) -> None:
+    """Wait until the last line names this place, with the names of the columns at the top."""
+    terminal.wait_until(
+        lambda lines: lines[-1].startswith(f"{place}, ") and lines[2].split()[:1] == ["SERVER"]
+    )
+
+
+# One line for a prompt
+
+
+def test_a_prompt_gets_one_line(
+    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str], state: Path
+) -> None:
+    short = PsRequest(is_short=True)
+    assert ps.run(short, os.environ, limit_to_subtree()) == 0
+    assert capsys.readouterr().out == ""
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
+    write_lease(state, processes=parts)
+    fake_hosts.start("claude", command=SERVER).kill_host()
+
+    assert ps.run(short, os.environ, limit_to_subtree()) == 0
+
+    line = capsys.readouterr().out
+    assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", line)
+
+
+@pytest.mark.parametrize(
+    "request_of_two",
+    [
+        PsRequest(is_json=True, is_watching=True),
+        PsRequest(is_short=True, is_json=True),
+        PsRequest(is_short=True, is_watching=True),
+    ],
+    ids=["json and watch", "short and json", "short and watch"],
+)
+def test_only_one_way_to_show_can_be_chosen(request_of_two: PsRequest) -> None:
+    with pytest.raises(UsageError) as refused:
+        ps.run(request_of_two, os.environ, limit_to_subtree())
+
+    assert refused.value.problem.endswith("cannot be combined")
+
+
+@pytest.mark.parametrize("names", [("docs",), ("codex",)], ids=["a server", "a host"])
+def test_what_matches_nothing_is_said(
+    names: tuple[str, ...], fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_hosts.start("claude", command=SERVER)
+
+    assert ps.run(PsRequest(names), os.environ, limit_to_subtree()) == 0
+
+    assert capsys.readouterr().out == (
+        f"No MCP server that runs matches {names[0]}. mcp-launch ps shows all.\n"
+    )
+
+
+def test_the_title_of_a_session_is_shown_without_its_secrets(
+    fake_hosts: FakeHosts, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = fake_hosts.start("claude", command=SERVER)
+    write_session(own_home, fake_host.pid, "s-1")
+    transcript = own_home / ".claude" / "projects" / "p" / "s-1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    prompt = f"Use --api-key s3cret-key\x1b[2J\nto {'log in ' * 50}"
+    record = {"type": "user", "message": {"content": prompt}}
+    transcript.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+    assert ps.run(PsRequest(), os.environ, limit_to_subtree()) == 0
+
+    session = capsys.readouterr().out.splitlines()[2]
+    assert "  Use --api-key ***" in session
+    assert session.endswith(" log…")
+    ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree())
+    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
+    assert len(host["sessions"][0]["title"]) == 200
