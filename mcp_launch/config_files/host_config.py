@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_launch.config_files.host_quirks import HostQuirks
+from mcp_launch.config_files.session_records import SessionRecords
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.errors import FileRefused
 from mcp_launch.values import walk_upward
@@ -108,6 +109,7 @@ class HostConfig(NamedTuple):
     # Why it does not notice when a server's tools change, and what to do; None: it does.
     explain_unnoticed_tools: Callable[[Source], tuple[str, str] | None] = lambda _: None
     quirks: HostQuirks = HostQuirks()
+    sessions: SessionRecords = SessionRecords()
 
     @property
     def running_as(self) -> str:

@@ -13,6 +13,7 @@ from mcp_launch.machine import units
 from mcp_launch.machine.open_channels import Channels
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.state.leases import ABSENT
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,6 +79,7 @@ class Server:
     launcher: int = 0  # our process between host and server; 0: none
     launch: LeasedLaunch | None = None  # None: we did not start it
     state: str = ""  # the state directory of its launcher, if its lease is not in ours
+    is_unrecorded: bool = False  # that directory is ours, but there is no lease
     earlier: str = ""  # the session it was last bound to, if its host has another now
     why_ownerless: str = ""  # the proof; empty: none
     doubt: str = ""  # why a server that seems orphaned may not be
@@ -135,6 +137,20 @@ class Population:
         """Return the other ends of stdin and stdout; only hosts are searched as holders."""
         return self._endpoints.look(pid, 0), self._endpoints.look(pid, 1)
 
+    def list_clients(self, pid: int) -> tuple[int, ...] | None:
+        """Return the processes at the other ends of a process's Unix sockets.
+
+        None if the kernel does not show them: no socket of the process has a known other end,
+        though a server like Codex's daemon always has a pair of its own. An end that no host
+        holds counts as 0.
+        """
+        sockets = {name for _, name in linux.list_links(pid) if name.startswith("socket:")}
+        peers = {peer for name in sockets if (peer := self._endpoints.find_peer(name))}
+        if not peers:
+            return None
+        holders = (self._endpoints.list_holders(peer) for peer in peers - sockets)
+        return tuple(sorted(min(found, default=0) for found in holders))
+
     def list_tree(self, roots: Iterable[ProcessIdentity]) -> tuple[int, ...]:
         """Return the pids of these processes and all their descendants."""
         tree = list(dict.fromkeys(root.pid for root in roots))
@@ -147,11 +163,15 @@ class Population:
 
     def has_host_above(self, pid: int) -> bool:
         """Return whether a host is above a process; adoptive parents do not count."""
+        return bool(self.find_host_above(pid))
+
+    def find_host_above(self, pid: int) -> int:
+        """Return the pid of the nearest host above a process; 0: there is none."""
         while pid in self.processes and not self.is_adopted(pid):
             pid = self.processes[pid].parent
             if pid in self.hosts:
-                return True
-        return False
+                return pid
+        return 0
 
     def is_adopted(self, pid: int) -> bool:
         """Return whether it is proven that a process was not started by its parent.

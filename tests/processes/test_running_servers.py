@@ -26,8 +26,10 @@ from fake_hosts import (
     write_session,
 )
 from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
+from shown_servers import show_running
 
 from mcp_launch.commands import ps
+from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
 from mcp_launch.doctor.checks import identity_of_processes
 from mcp_launch.machine import process_snapshot, running, units
@@ -230,7 +232,7 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
 
     (server,) = seen.hosts[0].servers
     assert (server.name, server.launch, server.state) == ("docs", None, elsewhere)
-    ps.show(seen, Screen(width=1000))
+    ps.show(seen, Screen(width=1000), PsRequest(is_verbose=True))
     shown = capsys.readouterr().out
     assert f"started by an mcp-launch that keeps its files in {elsewhere}" in shown
     assert "not started" not in shown
@@ -620,3 +622,52 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(runner: LaunchRunner) 
     both = [units.measure(pid) for pid in (parent.pid, child)]
     assert units.add_up(both).kind == "PSS"
     assert both[1].amount == 0
+
+
+# Launches without a lease
+
+
+@pytest.mark.parametrize("host", ["codex", ""], ids=["a known host", "an unknown one"])
+def test_a_launch_whose_lease_could_not_be_written_is_shown(
+    host: str, runner: LaunchRunner, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
+    state.parent.mkdir(exist_ok=True)
+    state.write_text("a file in the way", encoding="utf-8")
+    command = [*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
+    launch = runner.launch_below_host(host, command=command) if host else runner.start(command)
+    pid = launch.ask("look")["pid"]
+
+    (seen,) = take(state).hosts
+
+    (server,) = seen.servers
+    assert seen.name == (host or "unknown")
+    assert (server.name, server.pid, server.launch) == ("docs", pid, None)
+    assert server.launcher in linux.list_descendants(os.getpid())
+    assert (server.is_unrecorded, server.state) == (True, str(state))
+    shown = show_running(state, is_verbose=True)
+    assert shown[2].endswith("  running, no lease")
+    assert f"has no lease in {state}, so its session and calls are unknown" in shown[3]
+
+
+def test_a_launch_that_has_just_started_is_not_said_to_lack_a_lease(
+    runner: LaunchRunner, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
+    state.write_text("a file in the way", encoding="utf-8")
+    runner.start([*RUN, "--", *ENVIRONMENT_SERVER]).ask("look")
+
+    ((server,),) = (host.servers for host in take(state).hosts)
+
+    assert not server.is_unrecorded
+
+
+def test_the_name_that_a_launch_was_given_is_shown(runner: LaunchRunner, state: Path) -> None:
+    """Another name in the host's file is that of another entry with the same command."""
+    command = [*RUN, "--server", "web", "--", *ENVIRONMENT_SERVER]
+    runner.launch_below_host("codex", command=command).ask("look")
+    wait_for_lease(state, lambda _: True)
+
+    seen = take(state, Configured("it", tuple(ENVIRONMENT_SERVER), "codex"))
+
+    assert [server.name for server in seen.hosts[0].servers] == ["web"]

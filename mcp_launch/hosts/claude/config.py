@@ -34,6 +34,7 @@ from mcp_launch.config_files.host_quirks import (
 )
 from mcp_launch.hosts.claude import settings
 from mcp_launch.hosts.claude.keys import is_skipped, list_faults
+from mcp_launch.hosts.claude.sessions import SESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,6 +119,7 @@ CONFIG = HostConfig(
     "claude",
     "Claude Code",
     _list_files,
+    sessions=SESSIONS,
     approval=settings.ServerApproval(),
     quirks=HostQuirks(
         program=HostProgram(

@@ -32,6 +32,7 @@ from mcp_launch.config_files.host_quirks import (
     Wait,
 )
 from mcp_launch.hosts.codex.keys import list_ignored, list_refusing
+from mcp_launch.hosts.codex.sessions import SESSIONS
 from mcp_launch.hosts.codex.settings import (
     SERVERS,
     ProjectTrust,
@@ -108,6 +109,7 @@ CONFIG = HostConfig(
     "codex",
     "Codex",
     _list_files,
+    sessions=SESSIONS,
     approval=ProjectTrust(),
     explain_unnoticed_tools=explain_unnoticed_tools,
     quirks=HostQuirks(
