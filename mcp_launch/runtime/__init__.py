@@ -103,7 +103,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
                 _make_standby(running, supervisor, lease, hosts).resume(running.resumed)
             lease.write()
         supervisor.watch_hosts(hosts)
-        return _run(running, loop, supervisor, lease)
+        return _run(running, loop, supervisor, lease, log)
     finally:
         log.finish_line()
         _leave(running, supervisor, lease)
@@ -120,13 +120,16 @@ def _leave(running: Running, supervisor: Supervisor | None, lease: LeaseWriter) 
         running.starter.tidy(running.table, os.path.dirname(running.starter.lease))
 
 
-def _run(running: Running, loop: Loop, supervisor: Supervisor, lease: LeaseWriter) -> int:
+def _run(
+    running: Running, loop: Loop, supervisor: Supervisor, lease: LeaseWriter, log: Log
+) -> int:
     if running.decided.install is not None:
         from mcp_launch.runtime import patience
 
         patience.watch(running, loop, supervisor)
     try:
         code = supervisor.run()
+        log.finish_line()
         lease.note_end()
         return code
     finally:
