@@ -14,6 +14,7 @@ from mcp_launch.cli import (  # noqa: F401  # each registers its commands
     learning,
     logs,
     profiles,
+    restarting,
     servers,
     wrapping,
 )

@@ -23,7 +23,7 @@ from launches import (
     wait_for_lease,
 )
 
-from mcp_launch.commands.logs import Reader
+from mcp_launch.machine.launch_logs import LogReader
 from mcp_launch.state import launch_log
 from mcp_launch.state.launch_log import Log
 
@@ -110,7 +110,7 @@ def test_a_launch_that_failed_has_a_log_that_says_why(
     assert said in launch.answer()["error"]["message"]
     launch.finish()
 
-    assert re.search(rf" t the launch failed: .*{said}.* — fix: ", read(logs))
+    assert re.search(rf" f the launch failed: .*{said}.* — fix: ", read(logs))
 
 
 @pytest.mark.parametrize("command", [ENVIRONMENT_SERVER, ["there-is-no-such-command"]])
@@ -155,7 +155,7 @@ def test_a_log_that_grows_too_large_keeps_its_end(runner: LaunchRunner, logs: Pa
     assert sizes.keys() == {".log", ".1"}
     assert max(sizes.values()) <= launch_log.LIMIT + (1 << 17)
     shown = show("-n", "50000").stdout
-    numbers = [int(number) for number in re.findall(r"\w (\d{6}) x", shown)]
+    numbers = [int(number) for number in re.findall(r"stderr +(\d{6}) x", shown)]
     assert numbers == list(range(numbers[0], 40_000))
     assert "it" in shown.partition("\n")[0]
     assert shown.count("no end") == 1
@@ -312,10 +312,10 @@ def test_logs_can_be_narrowed_to_a_server_or_a_session(runner: LaunchRunner) -> 
         assert "of old age" in str(launch.answer())
         launch.finish()
 
-    assert show().stdout.count("of old age") == 4  # on stderr, and quoted in the error
+    assert show().stdout.count("of old age") == 4  # on stderr, and quoted in the failure
     assert show("a").stdout.count("of old age") == 2
     assert show("--session", "session-of-b").stdout == show("b").stdout
-    launch_id = re.findall(r"launch (\w+)", show("b").stdout)[0]
+    launch_id = re.findall(r"launch (\w+)", show("-v", "b").stdout)[0]
     assert show("--session", launch_id).stdout == show("b").stdout
 
 
@@ -362,7 +362,7 @@ def test_a_server_goes_by_its_name_in_the_hosts_files(runner: LaunchRunner, own_
 def test_a_session_that_only_a_decision_names_is_found(tmp_path: Path) -> None:
     Log(str(tmp_path / "state" / "logs" / "1.log"), {"server": "it"}).note("for session s-2")
 
-    assert "for session s-2" in show("--session", "s-2").stdout
+    assert "for session s-2" in show("-v", "--session", "s-2").stdout
 
 
 def test_a_log_that_starts_over_is_followed(
@@ -371,13 +371,13 @@ def test_a_log_that_starts_over_is_followed(
     monkeypatch.setattr(launch_log, "LIMIT", 400)
     path = str(tmp_path / "1.log")
     log = Log(path, {"server": "it"})
-    reader = Reader(path, 1000, {})
+    reader = LogReader(path, {}, is_shown=lambda _: True)
     seen = []
     for number in range(200):
         log.note(f"line {number}")
         if number % 5 == 0:  # often enough to miss nothing, and at every point of a file's life
             reader.read()
-            seen += [line.text for line in reader.take_lines() if line.kind == "t"]
+            seen += [line.text for line in reader.take_lines() if line.kind == "decision"]
     reader.read()
     seen += [line.text for line in reader.take_lines()]
 
