@@ -150,12 +150,13 @@ def tell_why_not(host: HostConfig, entry: object) -> str:
     if not isinstance(entry, dict):
         return "it is not a table"
     if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
-        return "it is a remote server"
+        return REMOTE
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return OFF
     return host.why_not(entry)
 
 
+REMOTE = "it is a remote server"
 OFF = "it is disabled"
 MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
