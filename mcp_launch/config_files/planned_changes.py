@@ -55,6 +55,7 @@ class Wish(NamedTuple):
     launcher: str  # empty: unwrap
     names: tuple[str, ...] = ()  # empty: all of them
     options: tuple[str, ...] = ()  # options of `run` to write into the entries
+    writes_path: bool = False  # the launcher's, also where an entry has only its name
 
 
 class Change(NamedTuple):
@@ -217,7 +218,8 @@ def _amend(
         dropped = wrap.drop_keep(document, path, shape)
         edits += dropped
         del amended[2 : 4 if dropped else 2]
-    if wrap.is_launcher_misplaced(words, wish.launcher):
+    is_named = wish.writes_path and not os.path.isabs(words[0])
+    if is_named or wrap.is_launcher_misplaced(words, wish.launcher):
         edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
     if not edits:

@@ -325,22 +325,31 @@ def tell_exit(code: int) -> str:
 def explain_end(code: int, when: str, stderr_end: bytes) -> str:
     """Describe how a server ended, with the last lines of its stderr."""
     how = tell_exit(code)
-    lines = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
-    lines = [line for line in lines if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
+    lines = _list_last_lines(stderr_end)
     if not lines:
         return f"{how} {when}"
+    return f"{how} {when}; the end of its stderr: {' / '.join(lines)}"
+
+
+def _list_last_lines(stderr_end: bytes) -> list[str]:
+    """Return the last lines, without secrets: the host passes them on to a model."""
+    whole = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
+    lines = [line for line in whole if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
+    if not lines:
+        return []
     from mcp_launch import masking
 
-    # The host passes this text on to a model.
-    said = masking.mask_text(" / ".join(lines))
-    return f"{how} {when}; the end of its stderr: {said}"
+    # All at once: a secret's name may be on the line before it.
+    return masking.mask_text("\n".join(lines)).split("\n")
 
 
 def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
     """Return the error for a server that ended before it answered."""
-    return ServerFailed(
+    error = ServerFailed(
         f"{server} {explain_end(code, 'before it answered', stderr_end)}",
         fix=f"see its output and how it was started: mcp-launch logs {server}; "
         "or run its command by itself in its directory",
         exit_code=code,
     )
+    error.lines = _list_last_lines(stderr_end)
+    return error

@@ -18,8 +18,10 @@ from mcp_launch.commands import trust
 from mcp_launch.doctor import live, registry
 from mcp_launch.doctor.checks import processes
 from mcp_launch.doctor.live import client, prepare
+from mcp_launch.doctor.live.progress import Progress
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +91,7 @@ def spell(value: Any) -> str:
 
 def look(machine: FakeMachine, told: list[str] | None = None) -> list[Finding]:
     """Start all servers and return what was found."""
-    return list(live.check(machine.survey(), (told if told is not None else []).append))
+    return list(live.check(machine.survey(), Progress((told if told is not None else []).append)))
 
 
 def look_at(machine: FakeMachine, host: str, *words: str, **more: Any) -> list[Finding]:
@@ -119,7 +121,7 @@ def test_nothing_is_found_about_a_healthy_server(
 
     count = 0 if "toolless" in words else 7 if "tools=7" in words else 2
     assert [re.sub(r"\d+\.\d", "0.1", line) for line in told] == [
-        f"docs: ready in 0.1 s, {count} tools"
+        f"1 of 1  {HOSTS[host].title}: docs  ready in 0.1 s, {count} tools"
     ]
 
 
@@ -140,11 +142,12 @@ def test_a_server_that_exits_at_once_is_reported_with_its_output_but_not_its_sec
     assert finding.code == "ML301"
     assert finding.subject.server == "docs"
     assert finding.subject.line == 1
-    assert "docs does not start: python" in finding.message
-    assert "ended with exit code 1 before it answered" in finding.message
-    assert "cannot log in with ***" in finding.message
-    assert "tango" not in finding.message
-    assert "0123456789" not in finding.message
+    assert finding.message.startswith(
+        "docs does not start: it ended with exit code 1 before it answered; its last lines"
+    )
+    assert "cannot log in with ***" in finding.details
+    assert "tango" not in str(finding)
+    assert "0123456789" not in str(finding.details)
     assert "run the command by itself" in finding.fix
 
 
@@ -160,7 +163,7 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: FakeMachine) -> None
         "docs does not start: the server's command no-such-server was not found on PATH"
     )
     assert finding.fix == "install it, or give its absolute path"
-    assert "docs: does not start" in told
+    assert [line for line in told if line.endswith("Claude Code: docs  does not start")]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +181,7 @@ def test_a_server_that_does_not_list_its_tools_is_found(
     [finding] = look_at(machine, host, *words)
 
     assert finding.code == code
-    assert message in finding.message
+    assert message in " ".join((finding.message, *finding.details))
 
 
 def test_a_server_that_says_nothing_is_found_in_bounded_time(
@@ -223,7 +226,9 @@ def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
 
     assert look(machine, told) == []
 
-    assert told[-1].endswith(" tools, when it was started again")
+    assert re.fullmatch(
+        r"again  Codex: docs  ready in .* tools \(its second start; the first: .*\)", told[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -569,7 +574,7 @@ def test_a_server_that_needs_what_only_its_host_has_is_not_started(
 
     assert look(machine, told) == []
 
-    assert told == [f"docs: not started: {why}"]
+    assert told == [f"not started  {HOSTS[host].title}: docs  {why}"]
 
 
 def test_what_goose_would_take_from_the_keyring_may_be_in_the_environment(
@@ -600,7 +605,10 @@ def test_what_a_project_brings_is_not_started_before_its_host_may(
 
     assert look(machine, told) == []
 
-    assert [line.partition(": not started: ")[0] for line in told] == ["docs"] * 3
+    names = [line.split("  ")[:2] for line in told]
+    assert names == [
+        ["not started", f"{title}: docs"] for title in ("Codex", "Claude Code", "VS Code")
+    ]
     assert not (tmp_path / "started").exists()
 
 
@@ -659,8 +667,8 @@ def test_no_secret_of_a_server_is_among_its_last_words(
     [finding] = look_at(machine, "claude", f"says={'x' * 290} {SECRET}", "dies", *words, **more)
 
     assert finding.code == "ML301"
-    assert "xxx ***" in finding.message
-    assert "tango" not in finding.message + finding.fix
+    assert "xxx ***" in str(finding.details)
+    assert "tango" not in str(finding)
 
 
 def test_no_secret_is_in_the_progress_output(machine: FakeMachine) -> None:
@@ -684,7 +692,7 @@ def test_nothing_is_left_running_after_an_interrupt(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        live.check(machine.survey(), interrupt)
+        live.check(machine.survey(), Progress(interrupt))
 
     assert liveness.read_until_end("server") == b""
 
@@ -708,7 +716,7 @@ def test_nothing_is_left_after_a_signal(
         signal.raise_signal(number)
 
     with pytest.raises(SystemExit) as ended:
-        live.check(machine.survey(), interrupt)
+        live.check(machine.survey(), Progress(interrupt))
 
     assert ended.value.code == 128 + number
     assert liveness.read_until_end("server") == b""
@@ -735,7 +743,7 @@ def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
             begun.append(fake_hosts.start("codex", command=SERVER))
 
     survey = machine.survey()
-    registry.examine(survey, go_on)
+    registry.examine(survey, Progress(go_on))
 
     (host,) = survey.census.hosts
     assert host.pid == begun[0].pid

@@ -32,6 +32,7 @@ from mcp_launch.config_files.host_config import ANY_HOST, File
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.checks import not_wrapped, our_installation
 from mcp_launch.doctor.report import Report
+from mcp_launch.doctor.report_text import ReportText
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile_reader
@@ -839,20 +840,20 @@ def test_the_doctor_keeps_apart_what_wrapping_changes_for_everyone(
     survey.launcher = LAUNCHER
     found = [one for item in survey.items for one in not_wrapped.check_wrapped(survey, item)]
 
-    Report(survey, found).show(Screen())
+    ReportText(Report(survey, found), Screen(), is_verbose=True).show()
 
     said = capsys.readouterr().out
-    assert "without mcp-launch: docs, web\n" in said
-    assert "fix: wrap them: mcp-launch wrap --host claude\n" in said
-    assert "without mcp-launch: pg, team\n" in said
-    assert "mcp-launch wrap --shared --host claude pg team (Git tracks the file" in said
+    assert "4 servers are not wrapped (Claude Code 4): mcp-launch wrap --host claude; " in said
+    assert "2 in files that Git tracks: mcp-launch wrap --shared --host claude\n" in said
+    assert "Claude Code: docs, web, pg, team\n" in said
 
 
 def test_doctor_says_that_the_other_findings_are_left_to_the_user(
     machine: FakeMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine.write("~/.cursor/mcp.json", TEXT)
-    path = machine.write(".cursor/mcp.json", TEXT.replace("it", "team"))
+    runnable = TEXT.replace('"x"', '"sh"')
+    machine.write("~/.cursor/mcp.json", runnable)
+    path = machine.write(".cursor/mcp.json", runnable.replace("it", "team"))
     track(machine.project, str(path))
 
     doctor.run(doctor.DoctorRequest(["cursor"], is_fixing=True), os.environ)

@@ -119,7 +119,7 @@ def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
     configure(machine, host, command="no-such-server-anywhere")
     finding = only(machine)
     assert finding.code == "ML201"
-    assert "no-such-server-anywhere was not found on PATH" in finding.message
+    assert "no-such-server-anywhere is not on the PATH that " in finding.message
     assert finding.subject.line > 0
 
 
@@ -299,7 +299,7 @@ def test_a_wrapped_server_is_looked_for_too(machine: FakeMachine) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--", "no-such-server-anywhere"])
     finding = only(machine)
-    assert "no-such-server-anywhere was not found" in finding.message
+    assert "no-such-server-anywhere is not on the PATH" in finding.message
 
 
 def test_a_launcher_that_is_gone_is_said_elsewhere(machine: FakeMachine) -> None:
@@ -316,7 +316,7 @@ def test_the_command_of_a_profile_is_looked_for_and_nothing_is_written(
         "~/.config/mcp-launch/config.toml", '[servers.it]\ncommand = "gone-it"\n'
     )
     profile.chmod(0o600)
-    assert "gone-it was not found" in only(machine).message
+    assert "gone-it is not on the PATH" in only(machine).message
     install(machine, "~/bin/gone-it")
     assert check(machine) == []
     assert not (machine.home / ".local").exists()
