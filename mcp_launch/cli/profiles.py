@@ -1,4 +1,4 @@
-"""`trust` and `env`: what a server gets, and who may say so."""
+"""`profile`, `trust`, `env` and `schema`: what a server gets, and who may say so."""
 
 from __future__ import annotations
 
@@ -73,3 +73,32 @@ def _env(
 
     request = env.EnvRequest(server, host or [], explain, as_json, context.obj)
     raise typer.Exit(env.run(request, os.environ))
+
+
+@app.command("schema")
+def _schema(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="config, project, or a command that prints JSON; default: list them all.",
+            metavar="[NAME]",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    r"""Print the JSON Schema of a profile file, or of what a command prints with --json.
+
+    With it, editors complete and check ~/.config/mcp-launch/config.toml (config) and
+    .mcp-launch.toml (project).
+
+    \b
+    Examples:
+      mcp-launch schema          list all schemas
+      mcp-launch schema ps       of what `mcp-launch ps --json` prints
+      mcp-launch schema config > ~/.config/mcp-launch/config.schema.json
+                                 for editors; the first line of config.toml
+                                 is then: #:schema ./config.schema.json
+    """
+    from mcp_launch.commands import schema
+
+    raise typer.Exit(schema.run(name))
