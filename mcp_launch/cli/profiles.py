@@ -9,9 +9,70 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Hosts, Json, Yes
+from mcp_launch.cli.parameters import Dry, Hosts, Json, Yes
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError
+
+_profile = typer.Typer(
+    help="Add and list profiles: what mcp-launch does for a server, whichever host starts it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(_profile, name="profile")
+
+
+@_profile.command("add")
+def _profile_add(  # noqa: PLR0913  # typer wants a parameter for each option
+    server: Annotated[str, typer.Argument(help="A server of a host.", metavar="SERVER")],
+    *,
+    host: Hosts = None,
+    project: Annotated[
+        bool,
+        typer.Option("--project", help="Add it to the project's .mcp-launch.toml, without values."),
+    ] = False,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="Also put the command and the variables into the profile."),
+    ] = False,
+    move: Annotated[
+        bool,
+        typer.Option(
+            "--move", help="Move the command; the entry becomes mcp-launch run --server NAME."
+        ),
+    ] = False,
+    yes: Yes = False,
+    dry_run: Dry = False,
+    as_json: Json = False,
+) -> None:
+    r"""Make a profile from a server's entry in a host's file.
+
+    Shows it, and asks before it writes. The profile has the entry's settings: cwd, env_vars,
+    and options of run. Command and variables stay in the entry, unless you add --whole
+    (both are also in the profile) or --move (the command is only in the profile).
+
+    \b
+    Examples:
+      mcp-launch profile add docs --dry-run      only show it
+      mcp-launch profile add docs --host codex   if several hosts have docs
+      mcp-launch profile add docs --whole        so that other hosts' entries can be
+                                                 just: mcp-launch run --server docs
+    """
+    from mcp_launch.commands import profile
+
+    request = profile.AddRequest(server, host or [], project, whole, move, yes, dry_run, as_json)
+    raise typer.Exit(profile.add(request, os.environ))
+
+
+@_profile.command("list")
+def _profile_list(*, as_json: Json = False) -> None:
+    """List the profiles that apply here: your own, and the project's.
+
+    Exit code: 0, or 1 if a file is invalid or may not be used.
+    """
+    from mcp_launch.commands import profile_list
+
+    raise typer.Exit(profile_list.run(os.environ, is_json=as_json))
 
 
 @app.command("trust")

@@ -124,7 +124,7 @@ def _choose(server: str, found: list[Item], here: str) -> Item:
             f"several hosts have a server {server}: {', '.join(sorted(names))}",
             fix=f"name one: mcp-launch env {server} --host {min(names)}",
         )
-    chosen = max(found, key=lambda item: _rank(item, here))
+    chosen = choose_nearest(found, here)
     if not chosen.words:
         raise UsageError(
             f"{server} in {chosen.file.path} has no command: "
@@ -132,6 +132,11 @@ def _choose(server: str, found: list[Item], here: str) -> Item:
             fix="name a server that has a command",
         )
     return chosen
+
+
+def choose_nearest(found: list[Item], here: str) -> Item:
+    """Return the entry that a host uses of several with one name."""
+    return max(found, key=lambda item: _rank(item, here))
 
 
 def _rank(item: Item, here: str) -> int:
