@@ -45,7 +45,7 @@ def _profile_add(  # noqa: PLR0913  # typer wants a parameter for each option
     dry_run: Dry = False,
     as_json: Json = False,
 ) -> None:
-    r"""Make a profile from a server's entry in a host's file.
+    """Make a profile from a server's entry in a host's file.
 
     Shows it, and asks before it writes. The profile has the entry's settings: cwd, env_vars,
     and options of run. Command and variables stay in the entry, unless you add --whole
@@ -57,7 +57,7 @@ def _profile_add(  # noqa: PLR0913  # typer wants a parameter for each option
       mcp-launch profile add docs --host codex   if several hosts have docs
       mcp-launch profile add docs --whole        so that other hosts' entries can be
                                                  just: mcp-launch run --server docs
-    """
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import profile
 
     request = profile.AddRequest(server, host or [], project, whole, move, yes, dry_run, as_json)
@@ -107,7 +107,7 @@ def _trust(
 
 
 @app.command("env")
-def _env(
+def _env(  # noqa: PLR0913  # typer wants a parameter for each option
     context: typer.Context,
     server: Annotated[
         str,
@@ -127,12 +127,26 @@ def _env(
             help="Show where this variable, or option of `run` (--start), comes from.",
         ),
     ] = "",
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also list the variables that are passed on."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a server started here would get, and where each value comes from."""
+    """Show what a server started here would get, and where each value comes from.
+
+    Starts nothing. Exit code: 0, or 1 if the launch would fail or the variable is missing.
+
+    \b
+    Examples:
+      mcp-launch env docs                       as its host would start it here
+      mcp-launch env docs --explain API_KEY     where one variable is looked for
+      mcp-launch env docs --explain --cwd       where a setting comes from
+      mcp-launch env -- --pass-env safe npx x   as `mcp-launch run` would start it
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import env
 
-    request = env.EnvRequest(server, host or [], explain, as_json, context.obj)
+    request = env.EnvRequest(server, host or [], explain, as_json, context.obj, verbose)
     raise typer.Exit(env.run(request, os.environ))
 
 
@@ -147,7 +161,7 @@ def _schema(
         ),
     ] = "",
 ) -> None:
-    r"""Print the JSON Schema of a profile file, or of what a command prints with --json.
+    """Print the JSON Schema of a profile file, or of what a command prints with --json.
 
     With it, editors complete and check ~/.config/mcp-launch/config.toml (config) and
     .mcp-launch.toml (project).
@@ -159,7 +173,7 @@ def _schema(
       mcp-launch schema config > ~/.config/mcp-launch/config.schema.json
                                  for editors; the first line of config.toml
                                  is then: #:schema ./config.schema.json
-    """
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import schema
 
     raise typer.Exit(schema.run(name))
