@@ -88,6 +88,8 @@ def _list_notes(preview: Preview) -> list[str]:
     home = preview.decided.place_note
     where = [f"the server's directory is {home}, not a project"] if home else []
     passed_over = preview.wanted.passed_over
+    if any(error.problem == passed_over for error in preview.problems):
+        passed_over = ""  # without it there is no command, so the launch would fail
     without = [f"the launch would continue without it: {passed_over}"] if passed_over else []
     return [*preview.situation.notes, *where, *without]
 

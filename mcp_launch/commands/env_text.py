@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from mcp_launch.commands.long_lines import print_last_column, print_sentence
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import printable
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 # How much of a value is shown, and up to which width values are aligned.
 _WIDTH = 72
 _ALIGNED = 40
-
-# By how much the later lines of an item are indented.
-_INDENT = 6
 
 # The styles of a row: a name, its value, and the value's origin.
 _STYLES = ("bold", "", "dim")
@@ -32,12 +30,12 @@ def show(report: dict[str, Any], withheld: frozenset[str], *, is_verbose: bool) 
     else:
         _show_all(console, report, withheld, is_verbose=is_verbose)
     for note in report["notes"]:
-        _print_item(console, Text(f"Note: {note}", "yellow"))
+        print_sentence(console, Text(f"Note: {note}", "yellow"))
     shown = report.get("explained", {}).get("fix")
     for error in (error for error in report["problems"] if error["fix"] != shown):
         when = "once wrapped, the launch" if error["only_if_wrapped"] else "the launch"
-        _print_item(console, Text(f"{when} would fail: {error['problem']}", "red"))
-        _print_item(console, Text(f"  fix: {error['fix']}"))
+        print_sentence(console, Text(f"{when} would fail: {error['problem']}", "red"))
+        _print(console, f"  fix: {error['fix']}")  # not broken: people copy it
 
 
 def _show_explanation(console: Screen, explained: dict[str, Any]) -> None:
@@ -48,10 +46,10 @@ def _show_explanation(console: Screen, explained: dict[str, Any]) -> None:
             text.append(step["why"], "dim")
         else:
             text.append(_cut(step["value"]) or "(empty)").append(f" ({step['why']})", "dim")
-        _print_item(console, text)
+        print_sentence(console, text)
     if explained["used"] is None:
-        _print_item(console, Text(f"the server would not get {explained['name']}", "red"))
-        _print_item(console, Text(f"  fix: {explained['fix']}"))
+        print_sentence(console, Text(f"the server would not get {explained['name']}", "red"))
+        _print(console, f"  fix: {explained['fix']}")
 
 
 def _show_all(
@@ -85,7 +83,7 @@ def _show_removed(console: Screen, title: str, removed: list[dict[str, str]]) ->
     for one in removed:
         reasons.setdefault(one["why"], []).append(one["name"] or '""')
     for why, names in reasons.items():
-        _print_item(console, Text(f"{', '.join(names)}: {why}"))
+        print_sentence(console, Text(f"{', '.join(names)}: {why}"))
 
 
 def _show_passed(console: Screen, report: dict[str, Any], *, is_verbose: bool) -> None:
@@ -110,16 +108,15 @@ def _make_row(one: dict[str, str]) -> tuple[str, str, str]:
 
 
 def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
-    """Show rows in columns; long lines are not broken, so that programs can read them."""
+    """Show rows in columns; in a pipe long lines are not broken, so that programs can read them."""
     shown = [(_cut(name), _cut(value), printable(origin)) for name, value, origin in rows]
     widths = [max((cell_len(row[at]) for row in shown), default=0) for at in (0, 1)]
     for row in shown:
         text = Text()
-        for cell, style, width in zip(row, _STYLES, (*widths, 0), strict=True):
+        for cell, style, width in zip(row[:2], _STYLES, widths, strict=False):
             text.append(cell, style)
-            text.append(" " * max(2, min(width, _ALIGNED) + 2 - cell_len(cell)) if width else "")
-        text.rstrip()
-        console.print(text)
+            text.append(" " * max(2, min(width, _ALIGNED) + 2 - cell_len(cell)))
+        print_last_column(console, text, Text(row[2], _STYLES[2]))
 
 
 def _cut(text: str) -> str:
@@ -129,13 +126,3 @@ def _cut(text: str) -> str:
 
 def _print(console: Screen, text: str, style: str = "") -> None:
     console.print(Text(printable(text), style))
-
-
-def _print_item(console: Screen, text: Text) -> None:
-    """Print a text that may be long: on a terminal, broken between words and indented."""
-    if not console.is_terminal:
-        console.print(text)
-        return
-    for at, line in enumerate(text.wrap(console, max(console.width - _INDENT, 20))):
-        line.rstrip()
-        console.print(Text(" " * _INDENT).append_text(line) if at else line)

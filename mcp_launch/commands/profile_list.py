@@ -10,6 +10,7 @@ from rich.text import Text
 
 from mcp_launch import masking
 from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.long_lines import print_last_column, print_sentence
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import ProfileRefused
 from mcp_launch.launch import context, profile, profile_reader
@@ -89,19 +90,21 @@ def _show(files: list[_File], home: str) -> None:
     for file in (one for one in files if one.exists):
         console.print(Text(_shorten(file.path, home), "underline"))
         if file.refused:
-            console.print(Text(f"  {file.refused.problem}", "red"))
-            console.print(Text(f"  fix: {file.refused.fix}"))
+            print_sentence(console, Text(f"  {file.refused.problem}", "red"))
+            console.print(Text(f"  fix: {file.refused.fix}"))  # not broken: people copy it
             continue
         rows = [(name or profile.DEFAULTS, table) for name, table in _list_tables(file)]
         width = max((len(name) for name, _ in rows), default=0)
         for name, table in rows:
-            line = Text("  ").append(f"{name:{width}}", "bold").append(f"  {_summarize(table)}")
-            console.print(line)
+            before = Text("  ").append(f"{name:{width}}", "bold").append("  ")
+            print_last_column(console, before, Text(_summarize(table)))
         if not rows:
             console.print("  no profiles")
         if file.is_trusted is False and rows:
             how = f"mcp-launch trust {shlex.quote(file.path)}"
-            console.print(Text(f"  not used, because you do not trust it: {how}", "yellow"))
+            print_sentence(
+                console, Text(f"  not used, because you do not trust it: {how}", "yellow")
+            )
 
 
 def _shorten(path: str, home: str) -> str:
