@@ -17,7 +17,7 @@ from mcp_launch.machine.wrap_hint import tell_how
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item
@@ -92,15 +92,21 @@ def _list_asks(preview: Preview, name: str) -> Iterator[Step]:
 
 def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     """Return each place where a variable can be asked for, how, and else why not."""
-    given = split(preview.situation.arguments)[0].get("--env", [])
+    given = split(preview.situation.arguments)[0]
+    exported: Mapping[str, list[str] | None] = {}
     try:
-        exported = options.read_variables(preview.situation.environ)["--env"] or []
+        exported = options.read_variables(preview.situation.environ)
     except UsageError:
-        exported = []  # it is among the problems
-    for place, texts in (("the option --env", given), (options.name_variable("--env"), exported)):
-        pairs = [text.strip().partition("=") for text in texts]
-        sources = [source for asked, _, source in pairs if asked == name]
-        yield place, _name_source(sources[-1]) if sources else "", "not mentioned there"
+        pass  # it is among the problems
+    for option in ("--set", "--env"):
+        for place, layer in (
+            (f"the option {option}", given),
+            (options.name_variable(option), exported),
+        ):
+            pairs = [text.strip().partition("=") for text in layer.get(option) or []]
+            texts = [text for asked, _, text in pairs if asked == name]
+            how = "a fixed text" if option == "--set" else _name_source("".join(texts[-1:]))
+            yield place, how if texts else "", "not mentioned there"
     for place, record, why in list_profiles(preview):
         if record is None:
             yield place, "", why

@@ -76,7 +76,7 @@ def _name_origin(preview: Preview, name: str) -> str:
     origin = preview.decided.set_variables[name]
     if name in preview.dotenv.values and origin == preview.dotenv.searched:
         return f"dotenv {origin}"
-    if name in preview.wanted.literals:
+    if name in preview.wanted.literals and name not in preview.wanted.set_by_option:
         records = env_explanation.list_profiles(preview)
         says = [path for path, record, _ in records if record and name in record.literals]
         return " ".join([origin, *says[:1]])

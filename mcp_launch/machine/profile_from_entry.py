@@ -82,6 +82,8 @@ class _Maker:
                 for text in texts:
                     name, _, source = text.strip().partition("=")
                     self._add_variable(name, source, is_required=True)
+            elif option == "--set":
+                self._take_fixed(dict(options.split_fixed(text) for text in texts))
             elif option == "--pass-env":
                 words = texts[-1].split(",")
                 self._keys[key] = words[0] if words[0] in {"all", "safe"} else words
@@ -91,6 +93,18 @@ class _Maker:
                 self._keys[key] = True
             elif option != "--server":
                 self._keys[key] = texts[-1]
+
+    def _take_fixed(self, given: dict[str, str]) -> None:
+        for name, text in given.items():
+            if self._is_projects and (masking.is_secret_name(name) or masking.looks_secret(text)):
+                raise UsageError(
+                    f"the value of {name} (--set) may be a secret, which must not be in a "
+                    "project's file",
+                    fix="leave out --project, or take it from a dotenv file",
+                )
+        self._literals |= given
+        for name in given:
+            self._variables.pop(name, None)
 
     def take_cwd(self) -> None:
         cwd, item = self._item.entry.get("cwd"), self._item
@@ -122,7 +136,7 @@ class _Maker:
         for name, text in self._item.variables.items():
             if self._is_projects or self._is_expanded(text):
                 self._add_variable(name, "local", is_required=self._is_projects)
-            elif self._check_name(name) and name not in self._variables:
+            elif self._check_name(name) and name not in {*self._variables, *self._literals}:
                 # In a profile, ${ begins a reference.
                 self._literals[name] = text.replace("${", "$${")
 
@@ -170,7 +184,7 @@ class _Maker:
             yield from _SUGGESTIONS
 
     def _add_variable(self, name: str, source: str, *, is_required: bool) -> None:
-        if not self._check_name(name) or name in self._variables:
+        if not self._check_name(name) or name in {*self._variables, *self._literals}:
             return
         one: dict[str, Any] = {"name": name}
         if source != "local":

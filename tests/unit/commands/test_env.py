@@ -1026,3 +1026,19 @@ def test_a_right_name_is_not_taken_for_a_slip(command: EnvCommand) -> None:
     assert thread.startswith("mcp-launch sets it once the thread is known")
     assert "did you mean" not in other + near
     assert slip.startswith("did you mean AUDIT_API_KEY?")
+
+
+def test_a_fixed_value_is_explained(command: EnvCommand) -> None:
+    words = ("--set", "LEVEL=${BASE}/x", "--", "cat")
+    command.environ |= {"BASE": "b", "MCP_LAUNCH_ENV": "LEVEL=host"}
+
+    shown = command.show(*words, explain="LEVEL").splitlines()
+    told = command.tell(*words)
+
+    assert shown[0] == "> the option --set: b/x (a fixed text)"
+    assert "  MCP_LAUNCH_ENV: source host, but the option --set takes precedence" in shown
+    assert (values(told)["LEVEL"], origins(told)["LEVEL"]) == ("b/x", "--set")
+    assert command.code == 0
+    missing = command.tell("--set", "LEVEL=${NOPE}", "--", "cat", explain="LEVEL")
+    assert missing["explained"]["used"] is None
+    assert "NOPE is not set" in missing["problems"][0]["problem"]

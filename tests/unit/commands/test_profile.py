@@ -205,6 +205,24 @@ def test_a_secret_in_a_command_is_not_put_into_a_projects_file(
     assert not (project / ".mcp-launch.toml").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "is_secret"), [("LEVEL", False), ("API_KEY", True)], ids=["plain", "secret"]
+)
+def test_a_fixed_value_becomes_one_of_the_profile(
+    name: str, is_secret: bool, own_home: Path, project: Path
+) -> None:
+    words = ["run", "--server", "a", "--set", f"{name}=v-${{X}}", "--", "x"]
+    text = f'[mcp_servers.a]\ncommand = "mcp-launch"\nargs = {json.dumps(words)}\n'
+    write(own_home / ".codex/config.toml", text)
+
+    done = add("a", "--yes")
+
+    assert read_servers(find_users(own_home)) == {"a": {"env": {name: "v-${X}"}}}
+    assert "v-$" not in done.stdout
+    assert add("a", "--project", "--yes").returncode == (2 if is_secret else 0)
+    assert (project / ".mcp-launch.toml").exists() != is_secret
+
+
 def test_what_is_in_the_file_stays_byte_for_byte(codex: Path, own_home: Path) -> None:
     del codex
     before = "# mine\r\n[defaults]\r\nno_log = true # quiet\r\n\r\n[servers.x]\r\ncwd='/x'"

@@ -297,6 +297,15 @@ def test_options_go_before_twins_and_twins_before_files(user_file: Path) -> None
     assert wanted.dotenv == [".env", "~/.env", "x"]
 
 
+def test_a_fixed_value_of_an_option_takes_precedence_over_the_files(user_file: Path) -> None:
+    write(user_file, WHOLE)
+
+    wanted = profile.load(["--server", "docs", "--set", "A=a", "--set", "KEY=k"], os.environ)
+
+    assert wanted.literals == {"A": "a", "KEY": "k"}
+    assert "KEY" not in wanted.env
+
+
 def decide(text: str, environ: dict[str, str], **facts: Any) -> plan.Plan:
     """Return the plan that the server `a` of a profile gives."""
     told = profile_file.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["servers"][
