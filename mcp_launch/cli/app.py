@@ -88,7 +88,7 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
 
 
-class _App(typer.Typer):
+class App(typer.Typer):
     """A command line whose commands have our help text."""
 
     def command(self, *args: Any, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401  # typer's own
@@ -96,7 +96,7 @@ class _App(typer.Typer):
         return super().command(*args, **{"cls": PlainCommand} | settings)
 
 
-app = _App(
+app = App(
     cls=Commands,
     help="Start MCP servers in the right place, for the right session, and leave nothing behind.",
     epilog=_EPILOG,

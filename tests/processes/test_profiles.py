@@ -47,6 +47,27 @@ def test_a_server_is_launched_by_its_name_alone(user_file: Path, runner: LaunchR
         assert launch.finish()[0] == 0
 
 
+@pytest.mark.parametrize("is_option", [True, False], ids=["option", "variable"])
+def test_a_server_gets_a_fixed_value(
+    is_option: bool, user_file: Path, runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(user_file, '[servers.probe]\nenv = { A = "b" }\n')
+    monkeypatch.setenv("LEVEL", "info")
+    if not is_option:
+        monkeypatch.setenv("MCP_LAUNCH_SET", "A=c, ${LEVEL}")
+    words = ["--set", "A=c, ${LEVEL}"] if is_option else []
+
+    launch = runner.launch("--server", "probe", "--trace", *words, "--", *ENVIRONMENT_SERVER)
+
+    environ = launch.ask("look")["env"]
+    assert environ["A"] == "c, info"
+    assert "MCP_LAUNCH_SET" not in environ
+    code, _, err = launch.finish()
+    assert code == 0
+    assert b"sets A (--set)" in err
+    assert b"c, info" not in err
+
+
 def test_a_changed_file_is_read_again(user_file: Path, runner: LaunchRunner) -> None:
     for value in ("one", "two", "six"):
         write(user_file, f'[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "{value}" }}\n')
@@ -94,7 +115,7 @@ def test_a_broken_file_stops_the_launch_and_the_host_gets_the_reason(
 
     error = launch.initialize()["error"]["message"]
 
-    assert f"{user_file}:2:1: unknown key comand" in error
+    assert f"{user_file}:2:1: unknown key `comand`" in error
     assert "did you mean command?" in error
 
 
