@@ -6,6 +6,7 @@ import sys
 from io import TextIOWrapper
 
 from mcp_launch.cli import (  # noqa: F401  # each registers its commands
+    explanations,
     findings,
     learning,
     logs,
