@@ -48,10 +48,6 @@ def _help(
 
 def _read_help(context: typer.Context, name: str) -> str:
     """Return the help text of a command; empty: there is no such command."""
-    if name == "run":
-        from mcp_launch.launch.options import USAGE
-
-        return USAGE
     group = context.parent
     command = group.command.get_command(group, name) if group else None  # type: ignore[attr-defined]
     if command is None:

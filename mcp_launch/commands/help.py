@@ -12,6 +12,7 @@ from pathlib import Path
 from mcp_launch.commands.markdown import show_markdown
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError, suggest
+from mcp_launch.launch.options import USAGE
 
 DIRECTORY = Path(__file__).parents[1] / "help"
 
@@ -53,6 +54,8 @@ def run(topic: str, command_help: str = "") -> int:
     if not topic:
         _list_topics()
         return 0
+    if topic == "run":
+        command_help = USAGE  # which the launch path parses itself
     if command_help:
         say(command_help.rstrip())
         if topic in TOPICS:

@@ -122,6 +122,7 @@ def settle(text: str, home: Path, pids: Iterable[int] = ()) -> str:
     * The home directory is `~`.
     * Process ids are 41200 and up, as they appear; columns keep their width.
     * A call was made 12 seconds ago, and a server that does not run had 212 MB.
+    * The processes of the demo end within 2.1 seconds.
     """
     text = text.replace(str(home), "~")
     known = {str(pid) for pid in pids}
@@ -131,6 +132,7 @@ def settle(text: str, home: Path, pids: Iterable[int] = ()) -> str:
         text = re.sub(rf"\b(?<!\.){pid}\b(?!\.\d)( {{{room}}}(?= ))?", str(number), text)
     text = re.sub(r"\b\d+s ago\b", "12s ago", text)
     text = re.sub(r"\bsaves \d+(\.\d)? MB", "saves 212 MB", text)
+    text = re.sub(r"\bafter \d+\.\d s", "after 2.1 s", text)
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
@@ -294,3 +296,15 @@ def test_wrap_shows_what_it_would_change(
 
     command = "mcp-launch wrap --host claude --dry-run"
     check_output(pytestconfig, command, settle(shown, configured))
+
+
+def test_the_demo_leaves_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    shown = type_in(monkeypatch, "demo")
+
+    lines = settle(shown, home).splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("process "))
+    last = next(at for at, line in enumerate(lines) if line.startswith("Left after "))
+    table = "".join(f"{line}\n" for line in lines[first : last + 1])
+    check_output(pytestconfig, "mcp-launch demo", f"…\n{table}")
