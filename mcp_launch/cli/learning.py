@@ -41,7 +41,7 @@ def _help(
     """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import help as topics
 
-    if re.fullmatch(r"ML\d+", topic, re.IGNORECASE):
+    if re.fullmatch(r"(ML)?\d+", topic, re.IGNORECASE):
         app(args=["explain", topic], prog_name="mcp-launch")
     raise typer.Exit(topics.run(topic, _read_help(context, topic)))
 

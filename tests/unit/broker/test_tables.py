@@ -245,10 +245,11 @@ def test_the_topics_name_the_limits_of_restarts() -> None:
     numbers = {3: ("three", "fourth")}
     often, once_more = numbers[DEATHS_LIMIT]
 
+    options, calls = (" ".join(topic.split()) for topic in (OPTIONS, CALLS))
     assert DEATHS_SPAN == 60
-    assert f"replaces it, at most {often} times a minute" in OPTIONS
-    assert f"the {once_more} death in a minute" in CALLS
-    assert f"may finish (for at most {DRAIN_LIMIT:g} s, then mcp-launch answers them)" in CALLS
+    assert f"replaces it, at most {often} times a minute" in options
+    assert f"the {once_more} death in a minute" in calls
+    assert f"may finish (for at most {DRAIN_LIMIT:g} s, then mcp-launch answers them)" in calls
 
 
 # The states of a backend

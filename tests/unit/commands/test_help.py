@@ -78,6 +78,11 @@ def test_a_command_shows_its_own_help_and_then_where_there_is_more(
     assert holds in done.stdout
 
 
+@pytest.mark.parametrize("code", ["ML206", "ml206", "206"])
+def test_a_code_is_explained(code: str) -> None:
+    assert run_command("help", code) == run_command("explain", code)
+
+
 def test_every_command_has_a_topic() -> None:
     planned = {name for names in SECTIONS.values() for name in names}
 
