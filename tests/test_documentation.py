@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from documented_commands import list_faults
 
-from mcp_launch.commands.help import DIRECTORY, TOPICS, read_topic
+from mcp_launch.commands.help import TOPICS, read_topic
 from mcp_launch.hosts.configured import HOSTS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FILES = [ROOT / "README.md", *sorted(DIRECTORY.glob("*.md"))]
+FILES = [ROOT / "README.md", *sorted((ROOT / "mcp_launch" / "help").glob("*.md"))]
 
 # What a reader takes in at one sitting, code included.
 WORDS = 2000

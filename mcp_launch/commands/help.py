@@ -20,7 +20,7 @@ DIRECTORY = Path(__file__).parents[1] / "help"
 SECTIONS = {
     "Set up": ("install", "wrap", "profiles"),
     "Options": ("options", "sources", "deferred", "runners"),
-    "Commands": ("doctor", "ps", "logs", "env", "reap", "json"),
+    "Commands": ("doctor", "list", "ps", "logs", "env", "reap", "json"),
     "How it works": ("sessions", "calls", "ending", "files"),
     "What to expect": ("limits", "tested", "figures", "changes", "layout"),
 }
@@ -30,7 +30,6 @@ TOPICS = [topic for topics in SECTIONS.values() for topic in topics]
 RELATED = {
     "completion": "install",
     "explain": "doctor",
-    "list": "wrap",
     "profile": "profiles",
     "restart": "ps",
     "run": "options",

@@ -20,7 +20,6 @@ from rich.markdown import (
     MarkdownElement,
     TableElement,
 )
-from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from markdown_it.token import Token
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 # Longer lines are hard to read.
 _WIDTH = 100
 
-_COMMENT = re.compile(r"^<!--.*?-->\n+", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^<!--.*?-->\n*", re.MULTILINE | re.DOTALL)
 
 _THEME = Theme(
     {
@@ -88,9 +87,9 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Return the lines; one that is too long is folded, since none of it may be missing."""
-        del options
         style = console.get_style(self.style_name)
-        yield Padding(Text(self.text.plain.rstrip(), style, overflow="fold"), (0, 0, 0, 4))
+        text = Text(self.text.plain.rstrip(), style, overflow="fold")
+        return _indent(text, console, options, "    ")
 
 
 class _Item(ListItem):
@@ -98,14 +97,14 @@ class _Item(ListItem):
 
     def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Return the lines of an item without a number."""
-        return _indent(self, console, options, " * " if options.ascii_only else " • ")
+        return _indent(self.elements, console, options, " - ")
 
     def render_number(
         self, console: Console, options: ConsoleOptions, number: int, last_number: int
     ) -> RenderResult:
         """Return the lines of an item with a number."""
         mark = f" {number}.".ljust(len(f" {last_number}. "))
-        return _indent(self, console, options, mark)
+        return _indent(self.elements, console, options, mark)
 
 
 class _Quote(BlockQuote):
@@ -113,15 +112,15 @@ class _Quote(BlockQuote):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Return the lines of the quotation."""
-        return _indent(self, console, options, "    ")
+        return _indent(self.elements, console, options, "    ")
 
 
 def _indent(
-    element: ListItem | BlockQuote, console: Console, options: ConsoleOptions, mark: str
+    content: RenderableType, console: Console, options: ConsoleOptions, mark: str
 ) -> RenderResult:
-    """Return the lines of what an element contains, the first one after a mark."""
+    """Return the lines of something, the first one after a mark."""
     inner = options.update(width=options.max_width - len(mark))
-    for number, line in enumerate(console.render_lines(element.elements, inner, pad=False)):
+    for number, line in enumerate(console.render_lines(content, inner, pad=False)):
         yield Segment(" " * len(mark) if number else mark)
         yield from line
         yield Segment.line()

@@ -106,10 +106,10 @@ def make_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_LAUNCH_HOME", str(home / STATE))
 
 
-def type_in(monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
+def type_in(monkeypatch: pytest.MonkeyPatch, *words: str, width: int = COLUMNS) -> str:
     """Return what a command shows on a terminal without colours."""
     screen = Terminal()
-    for name, value in (("COLUMNS", str(COLUMNS)), ("LINES", "50"), ("TERM", "xterm")):
+    for name, value in (("COLUMNS", str(width)), ("LINES", "50"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdout", screen)
     cli.run(list(words))
@@ -136,10 +136,32 @@ def settle(text: str, home: Path, pids: Iterable[int] = ()) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
-def check_output(config: pytest.Config, command: str, shown: str) -> None:
-    """Compare an output with the README's, or write it there."""
-    made = f"```console\n$ {command}\n{shown}```\n"
-    check(config, "README.md", mark(THIS, f"output of `{command}`"), made)
+class Checker:
+    """Compares what commands show with the documentation, or writes it there."""
+
+    def __init__(self, config: pytest.Config, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+        self._config = config
+        self._monkeypatch = monkeypatch
+        self._home = home
+
+    def check_command(self, *words: str, pids: Iterable[int] = ()) -> None:
+        """Check the outputs of a command in the README, and in its topic."""
+        # On a terminal, a topic's code is indented.
+        topic = f"mcp_launch/help/{words[0]}.md"
+        for path, width in (("README.md", COLUMNS), (topic, COLUMNS - 4)):
+            shown = type_in(self._monkeypatch, *words, width=width)
+            self.check(path, " ".join(words), settle(shown, self._home, pids))
+
+    def check(self, path: str, words: str, shown: str) -> None:
+        """Check one output in one file."""
+        command = f"mcp-launch {words}"
+        begin = mark(THIS, f"output of `{command}`")
+        check(self._config, path, begin, f"```console\n$ {command}\n{shown}```\n")
+
+
+@pytest.fixture
+def checker(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, home: Path) -> Checker:
+    return Checker(pytestconfig, monkeypatch, home)
 
 
 # What runs
@@ -253,58 +275,41 @@ def run_claude(runner: LaunchRunner, home: Path) -> Host:
 
 
 def test_ps_shows_two_hosts_and_three_sessions(
-    runner: LaunchRunner,
-    home: Path,
-    stage: Stage,
-    monkeypatch: pytest.MonkeyPatch,
-    pytestconfig: pytest.Config,
+    runner: LaunchRunner, home: Path, stage: Stage, checker: Checker
 ) -> None:
     hosts = {"codex": run_codex(runner, home), "claude": run_claude(runner, home)}
     stage.assign(hosts, home)
 
-    shown = type_in(monkeypatch, "ps")
-
-    check_output(pytestconfig, "mcp-launch ps", settle(shown, home, stage.list_pids()))
+    checker.check_command("ps", pids=stage.list_pids())
 
 
 # What is configured
 
 
 @pytest.fixture
-def configured(home: Path) -> Path:
-    """Return the home of a user whose hosts have servers, one of them with a misspelt command."""
+def configured(home: Path) -> None:
+    """Configure servers in two hosts, one of them with a misspelt command."""
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text(CODEX, encoding="utf-8")
     (home / ".claude.json").write_text(CLAUDE, encoding="utf-8")
-    return home
 
 
-@pytest.mark.usefixtures("stage")
-def test_doctor_names_what_is_wrong(
-    configured: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
-) -> None:
-    shown = type_in(monkeypatch, "doctor")
-
-    check_output(pytestconfig, "mcp-launch doctor", settle(shown, configured))
+@pytest.mark.usefixtures("stage", "configured")
+def test_doctor_names_what_is_wrong(checker: Checker) -> None:
+    checker.check_command("doctor")
 
 
-@pytest.mark.usefixtures("stage")
-def test_wrap_shows_what_it_would_change(
-    configured: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
-) -> None:
-    shown = type_in(monkeypatch, "wrap", "--host", "claude", "--dry-run")
-
-    command = "mcp-launch wrap --host claude --dry-run"
-    check_output(pytestconfig, command, settle(shown, configured))
+@pytest.mark.usefixtures("stage", "configured")
+def test_wrap_shows_what_it_would_change(checker: Checker) -> None:
+    checker.check_command("wrap", "--host", "claude", "--dry-run")
 
 
 def test_the_demo_leaves_nothing(
-    home: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+    home: Path, monkeypatch: pytest.MonkeyPatch, checker: Checker
 ) -> None:
-    shown = type_in(monkeypatch, "demo")
+    lines = settle(type_in(monkeypatch, "demo"), home).splitlines()
 
-    lines = settle(shown, home).splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith("process "))
     last = next(at for at, line in enumerate(lines) if line.startswith("Left after "))
     table = "".join(f"{line}\n" for line in lines[first : last + 1])
-    check_output(pytestconfig, "mcp-launch demo", f"…\n{table}")
+    checker.check("README.md", "demo", f"…\n{table}")

@@ -80,9 +80,9 @@ def test_a_text_is_laid_out_on_a_terminal(show: Callable[..., str]) -> None:
         "A paragraph with code → and a link (https://example.org/), long enough to be",
         "longer than eighty columns are.",
         "",
-        " • one item, which is long enough to be broken: it goes on and on, beyond the",
+        " - one item, which is long enough to be broken: it goes on and on, beyond the",
         "   eighty columns",
-        " • two",
+        " - two",
         "",
         " 1. first",
         " 2. second",
@@ -144,7 +144,7 @@ def test_a_terminal_that_shows_only_ascii_gets_only_ascii(show: Callable[..., st
     shown = show(encoding="ascii")
 
     assert "->" in shown
-    assert " * two" in shown
+    assert " - two" in shown
 
 
 def test_no_style_has_a_background(show: Callable[..., str]) -> None:
