@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_hosts import FakeHosts
 from fake_machine import FakeMachine
+from generated_docs import OPTION
+from hosts import pytest_plugin
 from hosts.pytest_plugin import (  # noqa: F401  # pytest finds them here
-    pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_pyfunc_call,
@@ -24,6 +25,13 @@ from mcp_launch.machine import process_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of our own."""
+    pytest_plugin.pytest_addoption(parser)
+    parser.addoption(OPTION, action="store_true", help="write the generated documentation")
+
 
 # Machines are busy, and these tests are not about speed.
 settings.register_profile("unhurried", deadline=None)

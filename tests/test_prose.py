@@ -1,4 +1,4 @@
-"""Phrases that must not come back into messages, comments and docstrings.
+"""Phrases that must not come back into messages, comments, docstrings and documentation.
 
 Each of them made a reader look twice: an archaic word, or one word too general for its job.
 """
@@ -48,12 +48,13 @@ PHRASES = {
 SOURCES = [PACKAGE / name for name in MODULES]
 SOURCES += [path for name in PACKAGES for path in sorted((PACKAGE / name).rglob("*.py"))]
 SOURCES += sorted(PACKAGE.rglob("*.md"))
+SOURCES += [PACKAGE.parent / "README.md"]
 
 
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_a_phrase_that_reads_like_a_translation_is_not_used(phrase: str) -> None:
     found = [
-        f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}"
+        f"{path.relative_to(PACKAGE.parent)}:{number}: {line.strip()}"
         for path in SOURCES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(phrase, line, re.IGNORECASE)

@@ -1,6 +1,9 @@
-"""`demo`: mcp-launch for those who do not know it yet."""
+"""`demo` and `help`: mcp-launch for those who do not know it yet."""
 
 from __future__ import annotations
+
+import re
+from typing import Annotated
 
 import typer
 
@@ -13,3 +16,41 @@ def _demo() -> None:
     from mcp_launch.commands.demo import show
 
     raise typer.Exit(show())
+
+
+@app.command("help")
+def _help(
+    context: typer.Context,
+    topic: Annotated[
+        str,
+        typer.Argument(
+            help="A topic, a command or a code of doctor; default: list the topics.",
+            metavar="[TOPIC]",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """Explain a topic, a command or a code of doctor.
+
+    \b
+    Examples:
+      mcp-launch help            list the topics
+      mcp-launch help options    the options of run
+      mcp-launch help ps         the command ps, and how to read what it shows
+      mcp-launch help ML206      the same as: mcp-launch explain ML206
+    """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.commands import help as topics
+
+    if re.fullmatch(r"(ML)?\d+", topic, re.IGNORECASE):
+        app(args=["explain", topic], prog_name="mcp-launch")
+    raise typer.Exit(topics.run(topic, _read_help(context, topic)))
+
+
+def _read_help(context: typer.Context, name: str) -> str:
+    """Return the help text of a command; empty: there is no such command."""
+    group = context.parent
+    command = group.command.get_command(group, name) if group else None  # type: ignore[attr-defined]
+    if command is None:
+        return ""
+    own = command.make_context(name, [], parent=group, resilient_parsing=True)
+    return str(command.get_help(own))

@@ -42,8 +42,8 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       known: placeholder (default: the launch's own id, until a
                       call names it), or fail
   --start WHEN        when the server is started: now, known (default: at once,
-                      unless its session is only a guess and the host can be
-                      answered from memory), called (by the first call)
+                      unless its session is only a guess and its answers are
+                      remembered), called (by the first call)
   --rest TIME         end the server after this time without a call (90s, 10m,
                       2h; default: off); the next call starts it again. A server
                       that keeps state in memory loses it

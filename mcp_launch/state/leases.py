@@ -210,13 +210,13 @@ def read(path: str) -> dict[str, Json] | None:
 
 
 def read_all(directory: str) -> dict[str, dict[str, Json]]:
-    """Return every trustworthy record, by its path."""
+    """Return every trustworthy record by its path, the oldest first (their ids are times)."""
     records: dict[str, dict[str, Json]] = {}
     try:
         names = os.listdir(directory)
     except OSError:
         return {}  # nothing has been launched yet
-    for name in names:
+    for name in sorted(names):
         if name.startswith(".") or not name.endswith(".json"):
             continue
         path = f"{directory}/{name}"

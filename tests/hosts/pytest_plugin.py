@@ -1,4 +1,4 @@
-"""pytest hooks for tests with real hosts: marks, controls, and the README's table."""
+"""pytest hooks for tests with real hosts: marks, controls, and the table of what was run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import programs
-from hosts.readme_table import SAME, Report
+from hosts.tested_table import SAME, TOPIC, Report
 from hosts.workspace import PromiseBroken
 
 if TYPE_CHECKING:
@@ -20,10 +20,8 @@ TIMEOUT = 300
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options for the README's table."""
-    parser.addoption(
-        "--write-table", action="store_true", help="write what was run into the README's table"
-    )
+    """Add the options for the table."""
+    parser.addoption("--write-table", action="store_true", help=f"write what was run into {TOPIC}")
     parser.addoption(
         "--demand-hosts", action="store_true", help="fail unless all real hosts were run"
     )
@@ -55,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _tell_situation(test: pytest.Function) -> str:
-    """Return the sentence for a test in the README's table; empty: it has none."""
+    """Return the sentence for a test in the table; empty: it has none."""
     if {"launcher", "workspace_without_launcher"} & set(test.fixturenames):
         words = test.originalname.removeprefix("test_").replace("_", " ").capitalize()
         return re.sub(

@@ -138,7 +138,7 @@ def test_the_environment_is_the_clients_and_ours(transcripts: dict[str, Transcri
 
     assert bare["HOME"]
     for environ in launched:
-        # The README lists all of these.
+        # The topic `tested` lists all of these.
         ours = {name for name in environ if name.startswith("MCP_LAUNCH_")} - {"MCP_LAUNCH_HOME"}
         assert {"MCP_LAUNCH_ID", "MCP_LAUNCH_HOST"} <= ours
         assert {name: environ[name] for name in environ.keys() - ours - {"PWD"}} == bare

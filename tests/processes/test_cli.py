@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from mcp_launch.commands import doctor, usage_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def mcp_launch(*words: str) -> subprocess.CompletedProcess[str]:
@@ -45,7 +48,12 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
     shown = mcp_launch("demo")
 
     assert shown.returncode == 0, shown.stderr
-    assert "behind codex" in shown.stdout
+    assert "behind codex saw:" in shown.stdout
+    # It fits a small terminal, and no id is broken: one of each host twice, two in a refusal,
+    # two after /clear, one of the new server.
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert len(re.findall(rf"\b{UUID}\b", shown.stdout)) == 8
+    assert shown.stdout.count("the only open thread of Codex's") == 1
     # Without us the server and its three children are left; with us nothing is.
     assert shown.stdout.count("alive") == 4
     assert "CLAUDE_PROJECT_DIR" in shown.stdout
@@ -54,6 +62,7 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
     assert "answered by a new process" in shown.stdout
     assert "Left after" in shown.stdout
     assert ": nothing. The other host's server keeps running." in shown.stdout
+    assert "\n  mcp-launch wrap --dry-run " in shown.stdout
     assert list(own_home.iterdir()) == []
     names = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     assert not [argv for argv in names if "mcp_launch.commands.demo.server" in argv]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hosts import programs, readme_table
-from hosts.readme_table import Result
+from hosts import programs, tested_table
+from hosts.tested_table import TOPIC, Result
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,14 +18,14 @@ RESULTS = [
     Result(0, "It starts", ["Codex 2"], ""),
     Result(1, "It starts", ["Codex 1"], ""),
     Result(2, "It starts", ["Codex 2"], "it does not start"),
-    Result(4, "A fork is known", ["Codex 2"], readme_table.SAME),
+    Result(4, "A fork is known", ["Codex 2"], tested_table.SAME),
 ]
 
-TEXT = f"before\n{readme_table.BEGIN}{readme_table.HEAD}| old | x | y |\n{readme_table.END}after\n"
+TEXT = f"before\n{tested_table.BEGIN}{tested_table.HEAD}| old | x | y |\n{tested_table.END}after\n"
 
 
 def test_a_row_lists_everything_that_a_test_was_run_against() -> None:
-    assert [row.spell() for row in readme_table.make_rows(RESULTS)] == [
+    assert [row.spell() for row in tested_table.make_rows(RESULTS)] == [
         "| It starts | Codex 2, Codex 1 | it does not start |\n",
         "| A fork is known | Codex 2 | the same |\n",
     ]
@@ -34,31 +34,31 @@ def test_a_row_lists_everything_that_a_test_was_run_against() -> None:
 def test_hosts_that_differ_without_the_launcher_are_listed_separately() -> None:
     results = [*RESULTS, Result(5, "It starts", ["Codex 1"], "it starts twice")]
 
-    assert readme_table.make_rows(results)[0].without == (
+    assert tested_table.make_rows(results)[0].without == (
         "Codex 2: it does not start; Codex 1: it starts twice"
     )
 
 
-def test_what_is_written_into_the_readme_is_read_from_it() -> None:
-    rows = [*readme_table.make_rows(RESULTS), readme_table.Row("no control", "Codex 2", "")]
+def test_what_is_written_into_the_topic_is_read_from_it() -> None:
+    rows = [*tested_table.make_rows(RESULTS), tested_table.Row("no control", "Codex 2", "")]
 
-    written = readme_table.write_rows(TEXT, rows)
+    written = tested_table.write_rows(TEXT, rows)
 
-    assert readme_table.read_rows(written) == rows
-    assert readme_table.write_rows(written, rows) == written
-    assert readme_table.read_rows(TEXT) == [("old", "x", "y")]
+    assert tested_table.read_rows(written) == rows
+    assert tested_table.write_rows(written, rows) == written
+    assert tested_table.read_rows(TEXT) == [("old", "x", "y")]
     assert written.startswith("before\n")
     assert written.endswith("after\n")
 
 
 def test_a_control_that_shows_something_else_is_reported() -> None:
-    rows = readme_table.make_rows(RESULTS)
+    rows = tested_table.make_rows(RESULTS)
     before = [rows[0], rows[1]._replace(without="it was not known")]
 
-    [line] = readme_table.list_changed_controls(before, rows)
+    [line] = tested_table.list_changed_controls(before, rows)
 
     assert "A fork is known: without the launcher now: the same" in line
-    assert "(the README says: it was not known)" in line
+    assert f"({TOPIC} says: it was not known)" in line
 
 
 TESTS = """
@@ -87,25 +87,26 @@ TABLE = """\
 | Without it all is the same | Host 1 | the same |
 """
 
-STALE = "the README's table is stale: run pytest -m hosts --write-table"
+STALE = f"{TOPIC} is stale: run pytest -m hosts --write-table"
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """Return a project with tests like ours, and a README that tells of them."""
+    """Return a project with tests like ours, and a topic that tells of them."""
     directory = tmp_path / "tests" / "hosts"
     directory.mkdir(parents=True)
     (directory / "test_one.py").write_text(TESTS, encoding="utf-8")
     plugin = "from hosts.pytest_plugin import *\n"
     (tmp_path / "tests" / "conftest.py").write_text(plugin, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = hosts\n", encoding="utf-8")
-    write_readme(tmp_path, TABLE)
+    write_topic(tmp_path, TABLE)
     return tmp_path
 
 
-def write_readme(suite: Path, table: str) -> None:
-    text = f"before\n{readme_table.BEGIN}{readme_table.HEAD}{table}{readme_table.END}after\n"
-    (suite / "README.md").write_text(text, encoding="utf-8")
+def write_topic(suite: Path, table: str) -> None:
+    text = f"before\n{tested_table.BEGIN}{tested_table.HEAD}{table}{tested_table.END}after\n"
+    (suite / TOPIC).parent.mkdir(parents=True, exist_ok=True)
+    (suite / TOPIC).write_text(text, encoding="utf-8")
 
 
 def add_test(suite: Path, code: str) -> None:
@@ -142,14 +143,14 @@ def test_a_table_that_is_right_says_nothing(workers: str, suite: Path) -> None:
 
     assert code == 0
     assert "4 passed" in said
-    assert "README" not in said
+    assert TOPIC not in said
     assert "control" not in said
 
 
 @needs_programs
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_table_that_is_stale_fails(workers: str, suite: Path) -> None:
-    write_readme(suite, TABLE.partition("\n")[0] + "\n")
+    write_topic(suite, TABLE.partition("\n")[0] + "\n")
 
     code, said = run(suite, "-n", workers)
 
@@ -164,8 +165,8 @@ def test_a_table_that_is_stale_fails(workers: str, suite: Path) -> None:
     ids=" ".join,
 )
 def test_a_part_of_the_tests_says_nothing_of_the_table(words: list[str], suite: Path) -> None:
-    before = (suite / "README.md").read_bytes().replace(b"Host 1", b"Host 2")
-    (suite / "README.md").write_bytes(before)
+    before = (suite / TOPIC).read_bytes().replace(b"Host 1", b"Host 2")
+    (suite / TOPIC).write_bytes(before)
     if words == ["-x"]:
         first = "def test_it(): assert 0\n"
         (suite / "tests" / "hosts" / "test_first.py").write_text(first, encoding="utf-8")
@@ -174,28 +175,28 @@ def test_a_part_of_the_tests_says_nothing_of_the_table(words: list[str], suite: 
     written = run(suite, *words, "--write-table")[1]
 
     assert STALE not in said
-    assert "the README's table was not written: not everything ran and passed" in written
-    assert (suite / "README.md").read_bytes() == before
+    assert f"{TOPIC} was not written: not everything ran and passed" in written
+    assert (suite / TOPIC).read_bytes() == before
 
 
 @needs_programs
 def test_the_table_is_written(suite: Path) -> None:
-    before = (suite / "README.md").read_bytes()
-    write_readme(suite, "| something | old | |\n")
+    before = (suite / TOPIC).read_bytes()
+    write_topic(suite, "| something | old | |\n")
 
     assert run(suite, "--write-table")[0] == 0
 
-    assert (suite / "README.md").read_bytes() == before
+    assert (suite / TOPIC).read_bytes() == before
 
 
 @needs_programs
 def test_a_control_that_shows_something_else_does_not_fail(suite: Path) -> None:
-    write_readme(suite, TABLE.replace("it is wrong", "it was worse"))
+    write_topic(suite, TABLE.replace("it is wrong", "it was worse"))
 
     code, said = run(suite)
 
     assert code == 0
-    assert "without the launcher now: it is wrong (the README says: it was worse)" in said
+    assert f"without the launcher now: it is wrong ({TOPIC} says: it was worse)" in said
 
 
 @needs_programs
@@ -209,10 +210,10 @@ def test_a_promise_that_is_broken_with_the_launcher_fails(suite: Path) -> None:
     assert "not all tests with real hosts were run, and all were demanded" in said
 
 
-def test_a_readme_without_marks_is_not_written() -> None:
-    for text in ("", readme_table.BEGIN, TEXT + readme_table.END):
+def test_a_topic_without_marks_is_not_written() -> None:
+    for text in ("", tested_table.BEGIN, TEXT + tested_table.END):
         with pytest.raises(AssertionError, match="lost its marks"):
-            readme_table.write_rows(text, [])
+            tested_table.write_rows(text, [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere another line says so")

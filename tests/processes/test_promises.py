@@ -1,4 +1,4 @@
-"""The promises of the README on real processes, on both wires.
+"""The promises of mcp-launch on real processes, on both wires.
 
 Nothing left: a server with a child, a child in a session of its own and a double-forked
 daemon without an environment, polite or hostile, and every way in which a session ends.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import psutil
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -36,11 +38,27 @@ _ANSWER_LIMIT = 30.0
 # A server that ignores the end of its input gets 2 s, and another 2 s after SIGTERM.
 _END_LIMIT = 10.0
 
+# The width of a session's id, which is broken nowhere.
+_ID_WIDTH = 36
+
+_NEXT = {
+    "mcp-launch wrap --dry-run": "show what would change in their files",
+    "mcp-launch doctor": "find out what is wrong with their servers",
+    "mcp-launch help": "read more",
+}
+
+# What a server knows, and in which variable.
+_FACTS = {
+    "host": "MCP_LAUNCH_HOST",
+    "session": "MCP_LAUNCH_SESSION_ID",
+    "thread": "MCP_LAUNCH_THREAD_ID",
+    "cwd": "PWD",
+}
 
 PARTS = {
     "host": "the stand-in, killed",
     "launcher": "between host and server",
-    "keeper": "takes over if the launcher or the guardian dies",
+    "keeper": "steps in if launcher or guardian dies",
     "guardian": "adopts and ends the processes below it",
     "server": "ignores the end of its input",
     "child": "a child of the server",
@@ -160,15 +178,17 @@ def _run_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
     for host in hosts:
         host.wait_until_ready()
     killed, survivor, alone = hosts
-    console.print(_tabulate_environment([killed, survivor]))
+    for host in (killed, survivor):
+        console.print(f"\nThe server behind [bold]{host.kind}[/bold] saw:")
+        console.print(_tabulate_environment(host))
 
-    console.print("\nEvery call carries its session, and a server that dies is replaced:")
+    console.print("\nEvery call carries its session, and a server that dies is replaced:\n")
     calls, are_right = _tabulate_calls(killed, survivor)
     console.print(calls)
 
     console.print(
         "\nNow codex is killed with SIGKILL, and so is a second codex whose server was started "
-        "without mcp-launch. Both servers ignore the end of their input, and hide children:"
+        "without mcp-launch. Both servers ignore the end of their input, and hide children:\n"
     )
     below, others, unguarded = (host.list_processes() for host in hosts)
     killed.kill()
@@ -182,22 +202,35 @@ def _run_story(console: Console, top: Path, hosts: list[StandIn]) -> int:
         f"\nLeft after {took:.1f} s: [bold]{', '.join(left) or 'nothing'}[/bold]. "
         f"The other host's server {'keeps running' if lives else 'WAS DISTURBED'}."
     )
+    _say_what_is_next(console)
     return 1 if left or not lives or not are_right else 0
 
 
-def _tabulate_environment(hosts: list[StandIn]) -> Table:
-    table = Table("the server saw")
-    for host in hosts:
-        table.add_column(f"behind {host.kind}", overflow="fold")
-    for fact in ("host", "session", "thread", "cwd"):
-        table.add_row(fact, *(_describe(host, fact) for host in hosts))
+def _say_what_is_next(console: Console) -> None:
+    console.print("\nNext, with your own hosts:")
+    if shutil.which("mcp-launch") is None:
+        console.print("  uv tool install .           install it first (or: pipx install .)")
+    for command, what in _NEXT.items():
+        console.print(f"  {command.ljust(28)}{what}")
+
+
+def _tabulate_environment(host: StandIn) -> Table:
+    table = Table.grid("", padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim", overflow="fold")
+    known = ""
+    for fact in _FACTS:
+        value, origin = _describe(host, fact)
+        is_same = bool(origin) and origin == known
+        table.add_row(f"  {fact}", value, "the same" if is_same else escape(origin))
+        known = origin
     return table
 
 
 def _tabulate_calls(codex: StandIn, claude: StandIn) -> tuple[Table, bool]:
     """Make some calls; return a table of the results, and whether they are as promised."""
-    table = Table("event")
-    table.add_column("result", overflow="fold")
+    table = Table("event", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("result", overflow="fold", min_width=_ID_WIDTH + 2)
     before = dict(claude.seen)
     stray = codex.do("stray").get("error", "DELIVERED").partition(" — ")[0]
     table.add_row("codex sends a call of another thread on this connection", escape(stray))
@@ -224,26 +257,26 @@ def _tabulate_calls(codex: StandIn, claude: StandIn) -> tuple[Table, bool]:
     return table, is_right and is_same and is_new
 
 
-def _describe(host: StandIn, fact: str) -> str:
-    names = {
-        "host": "MCP_LAUNCH_HOST",
-        "session": "MCP_LAUNCH_SESSION_ID",
-        "thread": "MCP_LAUNCH_THREAD_ID",
-    }
-    seen = host.seen["cwd"] if fact == "cwd" else host.seen["environment"].get(names[fact])
+def _describe(host: StandIn, fact: str) -> tuple[str, str]:
+    """Return what the server saw, and where it comes from."""
+    seen = host.seen["cwd"] if fact == "cwd" else host.seen["environment"].get(_FACTS[fact])
     if seen is None:
-        return "[dim]none[/dim]"
+        return "[dim]none[/dim]", ""
     origin = host.lease["context"][fact]["origin"]
-    return f"{seen}\n[dim]from: {origin}[/dim]".replace(f"{host.top.parent}/", "…/")
+    names = {f"{host.top}/home/": "~/", f"{host.top.parent}/": "…/"}
+    for path, name in names.items():
+        seen, origin = seen.replace(path, name), origin.replace(path, name)
+    return escape(seen), origin
 
 
 def _tabulate_processes(
     with_us: dict[str, psutil.Process], without: dict[str, psutil.Process]
 ) -> Table:
-    table = Table("process", "what it is", "with mcp-launch", "without")
+    columns = ("process", "what it is", "with mcp-launch", "without")
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for part, what in PARTS.items():
-        columns = (_describe_process(processes.get(part)) for processes in (with_us, without))
-        table.add_row(part, what, *columns)
+        states = (_describe_process(processes.get(part)) for processes in (with_us, without))
+        table.add_row(part, what, *states)
     return table
 
 

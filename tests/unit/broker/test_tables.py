@@ -1,4 +1,4 @@
-"""The tables of routing and of a backend's states: complete, and the same in code and README."""
+"""The tables of routing and of a backend's states: complete, and as the topics say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 import itertools
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +16,7 @@ from mcp_launch.broker import backend, routing
 from mcp_launch.broker.backend import DRAIN_LIMIT
 from mcp_launch.broker.replacement import DEATHS_LIMIT, DEATHS_SPAN
 from mcp_launch.broker.routing import Binding, Rule, Served, route
+from mcp_launch.commands.help import read_topic
 from mcp_launch.launch.plan import IdentityInEnvironment, Plan
 from mcp_launch.protocol.memory import Remembered, name_client
 from mcp_launch.values import Found
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.hosts import Carries, State
 
-README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+CALLS, OPTIONS = read_topic("calls"), read_topic("options")
 
 
 def read_table(text: str, first_column: str) -> list[list[str]]:
@@ -214,8 +214,8 @@ def read_result(text: str) -> str:
     return next(action for words, action in RESULTS.items() if text.startswith(words))
 
 
-def test_the_readme_routes_calls_of_other_sessions_as_the_code_does() -> None:
-    rows = read_table(README, "the server")
+def test_the_topic_routes_calls_of_other_sessions_as_the_code_does() -> None:
+    rows = read_table(CALLS, "the server")
     for case in list_cases():
         said = [
             read_result(result)
@@ -229,26 +229,27 @@ def test_the_readme_routes_calls_of_other_sessions_as_the_code_does() -> None:
             assert said == [case.route()], case
 
 
-def test_the_readme_describes_on_change_as_the_code_does_it() -> None:
-    assert "`--on-change` overrides the last three rows" in README
-    rows = read_table(README, "the server")
+def test_the_topic_describes_on_change_as_the_code_does_it() -> None:
+    assert "`--on-change` overrides the last three rows" in CALLS
+    rows = read_table(CALLS, "the server")
     assert [server for server, *_ in rows[-3:]] == ["is confirmed"] * 3
-    [option] = re.findall(r"^\| `--on-change ACTION` \| (.*)$", README, re.MULTILINE)
-    choices = dict(re.findall(r"`(\w+)`: ((?:the|a|no) [^.]*)", option))
+    option = OPTIONS.partition("**`--on-change ACTION`**")[2].partition("\n**")[0]
+    choices = dict(re.findall(r"^\* `(\w+)`: (.*)$", option, re.MULTILINE))
     assert set(choices) == {"follow", "restart", "refuse"}
     for case in list_cases():
         if case.on_change in choices and SERVERS["is confirmed"](case):
             assert case.route() == read_result(choices[case.on_change]), case
 
 
-def test_the_readme_names_the_limits_of_restarts() -> None:
+def test_the_topics_name_the_limits_of_restarts() -> None:
     numbers = {3: ("three", "fourth")}
     often, once_more = numbers[DEATHS_LIMIT]
 
+    options, calls = (" ".join(topic.split()) for topic in (OPTIONS, CALLS))
     assert DEATHS_SPAN == 60
-    assert f"replaces it, at most {often} times a minute" in README
-    assert f"the {once_more} death in a minute" in README
-    assert f"may finish (for at most {DRAIN_LIMIT:g} s, then we answer them)" in README
+    assert f"replaces it, at most {often} times a minute" in options
+    assert f"the {once_more} death in a minute" in calls
+    assert f"may finish (for at most {DRAIN_LIMIT:g} s, then mcp-launch answers them)" in calls
 
 
 # The states of a backend
@@ -264,9 +265,9 @@ def list_transitions(rows: list[list[str]], after: str) -> set[tuple[str, str]]:
     }
 
 
-def test_the_readme_lists_the_states_of_a_server_as_the_code_does() -> None:
+def test_the_topic_lists_the_states_of_a_server_as_the_code_does() -> None:
     documented = read_table(backend.__doc__ or "", "state")
-    told = read_table(README[README.index("| the server | when") :], "the server")
+    told = read_table(CALLS[CALLS.index("| the server | when") :], "the server")
 
     assert list_transitions(told, r"\*(\w+)\*") == list_transitions(documented, r"→ (\w+)")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakes import FakeProcessTable
+from json_formats import check_format
 
 from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
@@ -73,9 +74,7 @@ class EnvCommand:
         request = env.EnvRequest(
             server, [host] if host else [], explain, is_json=True, words=list(words)
         )
-        told = json.loads(self._run(request))
-        assert told["version"] == 1
-        return told
+        return check_format("env", self._run(request))
 
     def _run(self, request: env.EnvRequest) -> str:
         self._capsys.readouterr()

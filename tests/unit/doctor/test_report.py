@@ -17,6 +17,7 @@ from json_formats import check_format
 from rich.console import Console
 from secret_entries import SECRET, SECRETS
 
+from mcp_launch.commands.help import read_topic
 from mcp_launch.doctor import registry
 from mcp_launch.doctor.checks import configuration, not_wrapped
 from mcp_launch.doctor.filter import CodeRule, Filter
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Survey
 
-README = Path(__file__).parents[3] / "README.md"
 GIT = shutil.which("git") or "git"
 PROGRAM = str(Path(sys.executable).parent / "mcp-launch")
 
@@ -52,10 +52,10 @@ def list_findings(machine: FakeMachine, *words: str) -> list[dict[str, Any]]:
     return [one for one in found if one["subject"].get("file", "").startswith(str(machine.home))]
 
 
-def test_the_readme_lists_every_code() -> None:
+def test_the_topic_lists_every_code() -> None:
     row = re.compile(r"^\| (ML\d{3}) \| (\w+) \| ([^|]+) \|$", re.MULTILINE)
 
-    listed = row.findall(README.read_text("utf-8"))
+    listed = row.findall(read_topic("doctor"))
 
     assert listed == [(code, check.level, check.title) for code, check in CHECKS.items()]
 

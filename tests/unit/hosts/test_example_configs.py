@@ -1,4 +1,4 @@
-"""The examples in configs/ and the README say what the program understands."""
+"""The examples in configs/ and the documentation say what the program understands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import make_context
 
+from mcp_launch.commands.help import read_topic
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
@@ -18,7 +19,6 @@ from mcp_launch.values import Found
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # Each example, its host, and what the plans for its servers are: directory and variables.
 EXAMPLES: dict[str, tuple[str, dict[str, tuple[str, dict[str, str]]]]] = {
@@ -111,15 +111,15 @@ def test_the_example_of_a_profile_has_every_key() -> None:
         assert re.search(rf"^{key} = ", text, re.MULTILINE)
 
 
-def test_the_readme_names_every_option_source_and_key() -> None:
+def test_the_topics_name_every_option_source_key_and_host() -> None:
     for option in re.findall(r"^  (--[a-z-]+)", options.USAGE, re.MULTILINE):
-        assert f"`{option}" in README
+        assert f"\n**`{option}" in read_topic("options")
     for source in options.SOURCES:
-        assert f"`{source}`" in README
+        assert f"`{source}`" in read_topic("sources")
     for key in profile_file.KEYS:
-        assert f"`{key}`" in README
+        assert f"`{key}`" in read_topic("profiles")
     for host in HOSTS.values():
-        assert host.title in README
+        assert host.title in read_topic("wrap")
 
 
 def test_the_usage_names_every_source() -> None:

@@ -1,4 +1,4 @@
-"""Generate the README's table "What was run against what" from the tests that ran."""
+"""Generate the table of the topic `tested` from the tests that ran."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# The file with the table, below the root of the project.
+TOPIC = "mcp_launch/help/tested.md"
 
 BEGIN = "<!-- made by: pytest -m hosts --write-table -->\n"
 END = "<!-- until here -->\n"
@@ -57,19 +60,19 @@ def _make_row(situation: str, found: list[Result]) -> Row:
 
 
 def read_rows(text: str) -> list[Row]:
-    """Return the rows of the table in the README."""
+    """Return the rows of the table in the topic."""
     cells = [line.strip("| ").split(" | ") for line in _cut(text)[1].splitlines()]
     return [Row(*[*line, "", ""][:3]) for line in cells]
 
 
 def write_rows(text: str, rows: list[Row]) -> str:
-    """Return the README with these rows in its table."""
+    """Return the topic with these rows in its table."""
     before, _, after = _cut(text)
     return before + "".join(row.spell() for row in rows) + after
 
 
 def _cut(text: str) -> tuple[str, str, str]:
-    assert text.count(BEGIN) == text.count(END) == 1, "the README's table has lost its marks"
+    assert text.count(BEGIN) == text.count(END) == 1, f"the table in {TOPIC} has lost its marks"
     before, rest = text.split(BEGIN)
     table, after = rest.split(END)
     return before + BEGIN + HEAD, table.removeprefix(HEAD), END + after
@@ -82,7 +85,7 @@ def list_changed_controls(known: list[Row], rows: list[Row]) -> Iterator[str]:
         if before.get(row.situation, row.without) != row.without:
             yield (
                 f"control: {row.situation}: without the launcher now: {row.without}"
-                f" (the README says: {before[row.situation]})"
+                f" ({TOPIC} says: {before[row.situation]})"
             )
 
 
@@ -117,29 +120,29 @@ class Report:
                 self._results.append(Result(*facts))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Compare the README's table, or write it; only if all tests were run."""
+        """Compare the topic's table, or write it; only if all tests were run."""
         is_whole = bool(self.expected) and len(self._ran - self._failed) == self.expected
         if is_whole:
             self._judge(session)
         elif self._config.getoption("--write-table"):
-            self._lines.append("the README's table was not written: not everything ran and passed")
+            self._lines.append(f"{TOPIC} was not written: not everything ran and passed")
         if self._config.getoption("--demand-hosts") and not is_whole:
             self._lines.append("not all tests with real hosts were run, and all were demanded")
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _judge(self, session: pytest.Session) -> None:
-        readme = self._config.rootpath / "README.md"
-        text = readme.read_text(encoding="utf-8")
+        topic = self._config.rootpath / TOPIC
+        text = topic.read_text(encoding="utf-8")
         rows, known = make_rows(self._results), read_rows(text)
         if self._config.getoption("--write-table"):
-            readme.write_text(write_rows(text, rows), encoding="utf-8")
+            topic.write_text(write_rows(text, rows), encoding="utf-8")
             return
         self._lines += list_changed_controls(known, rows)
         if [row[:2] for row in rows] != [row[:2] for row in known]:
             told, ran = {row[:2] for row in known}, {row[:2] for row in rows}
-            self._lines += [f"not in the README: {' | '.join(row)}" for row in ran - told]
-            self._lines += [f"only in the README: {' | '.join(row)}" for row in told - ran]
-            self._lines.append("the README's table is stale: run pytest -m hosts --write-table")
+            self._lines += [f"not in {TOPIC}: {' | '.join(row)}" for row in ran - told]
+            self._lines += [f"only in {TOPIC}: {' | '.join(row)}" for row in told - ran]
+            self._lines.append(f"{TOPIC} is stale: run pytest -m hosts --write-table")
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

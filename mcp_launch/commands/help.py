@@ -1,0 +1,92 @@
+"""`mcp-launch help`: the topics of the documentation, on the terminal.
+
+Each topic is a Markdown file in `mcp_launch/help`, which the README links to as well. Its first
+line is a title, and the sentence after that says what it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mcp_launch.commands.markdown import show_markdown
+from mcp_launch.commands.screen import say
+from mcp_launch.errors import UsageError, suggest
+from mcp_launch.launch.options import USAGE
+
+DIRECTORY = Path(__file__).parents[1] / "help"
+
+# The sections of the list of topics, and the order of the topics in each.
+SECTIONS = {
+    "Set up": ("install", "wrap", "profiles"),
+    "Options": ("options", "sources", "deferred", "runners"),
+    "Commands": ("doctor", "list", "ps", "logs", "env", "reap", "json"),
+    "How it works": ("sessions", "calls", "ending", "files"),
+    "What to expect": ("limits", "tested", "figures", "changes", "layout"),
+}
+TOPICS = [topic for topics in SECTIONS.values() for topic in topics]
+
+# Which topic has more about a command that has none of its own.
+RELATED = {
+    "completion": "install",
+    "explain": "doctor",
+    "profile": "profiles",
+    "restart": "ps",
+    "run": "options",
+    "schema": "profiles",
+    "trust": "profiles",
+    "uninstall": "wrap",
+    "unwrap": "wrap",
+}
+
+# A link to another file of the repository: only its text is of use on a terminal.
+_LOCAL_LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]+\)")
+
+
+def run(topic: str, command_help: str = "") -> int:
+    """Show one topic, after the help text of the command of that name; or list the topics.
+
+    Raises:
+        UsageError: There is neither a topic nor a command of that name.
+
+    """
+    if not topic:
+        _list_topics()
+        return 0
+    if topic == "run":
+        command_help = USAGE  # which the launch path parses itself
+    if command_help:
+        say(command_help.rstrip())
+        if topic in TOPICS:
+            say("")
+        elif topic in RELATED:
+            say(f"\nMore: mcp-launch help {RELATED[topic]}")
+    elif topic not in TOPICS:
+        raise UsageError(
+            f"there is no help topic {topic!r}",
+            fix=f"{suggest(topic, [*TOPICS, *RELATED])}list them: mcp-launch help",
+        )
+    if topic in TOPICS:
+        show_markdown(_LOCAL_LINK.sub(r"\1", read_topic(topic)))
+    return 0
+
+
+def read_topic(topic: str) -> str:
+    """Return the Markdown text of a topic."""
+    return (DIRECTORY / f"{topic}.md").read_text(encoding="utf-8")
+
+
+def summarize(topic: str) -> str:
+    """Return the sentence that says what a topic is about."""
+    paragraph = read_topic(topic).split("\n\n")[1]
+    return paragraph.replace("\n", " ").replace("`", "")
+
+
+def _list_topics() -> None:
+    say("mcp-launch --help lists the commands, mcp-launch help COMMAND shows one of them.")
+    say("mcp-launch help TOPIC shows more about:")
+    wide = max(map(len, TOPICS))
+    for title, topics in SECTIONS.items():
+        say(f"\n{title}:")
+        for topic in topics:
+            say(f"  {topic.ljust(wide)}  {summarize(topic)}")
