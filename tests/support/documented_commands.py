@@ -31,9 +31,11 @@ COMING_OPTIONS: dict[str, set[str]] = {
     "ps": {"--short", "--verbose", "-v", "--host"},
     "logs": {"--since", "--json", "--verbose", "-v"},
     "wrap": {"--json"},
-    "unwrap": {"--json"},
+    "unwrap": {"--json", "--verbose", "-v"},
     "reap": {"--json", "--dry-run"},
     "trust": {"--json"},
+    "env": {"--verbose", "-v"},
+    "uninstall": {"--json"},
 }
 
 _FENCED = re.compile(r"^( *)(```+|~~~+)[^\n]*\n(.*?)^ *\2 *$", re.MULTILINE | re.DOTALL)
