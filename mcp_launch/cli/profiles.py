@@ -154,7 +154,7 @@ def _schema(
         str,
         typer.Argument(
             help="config, project, or a command that prints JSON; default: list them all.",
-            metavar="[NAME]",
+            metavar="SCHEMA",
             show_default=False,
         ),
     ] = "",

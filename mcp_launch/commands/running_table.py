@@ -53,7 +53,7 @@ class Page(NamedTuple):
     body: list[Text]
 
 
-class Wish(NamedTuple):
+class TableView(NamedTuple):
     """What of a census is shown, and how."""
 
     paper: Paper
@@ -61,23 +61,23 @@ class Wish(NamedTuple):
     is_verbose: bool = False
 
 
-def draw(census: Census, wish: Wish) -> Page:
+def draw(census: Census, view: TableView) -> Page:
     """Return the table of all servers."""
-    return _Table(census, wish).draw()
+    return _Table(census, view).draw()
 
 
-def draw_nothing(wish: Wish, names: list[str]) -> Page:
+def draw_nothing(view: TableView, names: list[str]) -> Page:
     """Return what is shown if nothing matches the names of servers, hosts or sessions."""
     words = f"No MCP server that runs matches {' or '.join(names)}. mcp-launch ps shows all."
-    return Page([], wrap_all(words, 0, "", wish.paper))
+    return Page([], wrap_all(words, 0, "", view.paper))
 
 
 class _Table:
-    def __init__(self, census: Census, wish: Wish) -> None:
+    def __init__(self, census: Census, view: TableView) -> None:
         self._census = census
-        self._wish = wish
+        self._wish = view
         servers = [server for host in census.hosts for server in host.servers]
-        self._ids = _cut_ids(census, is_whole=wish.is_verbose or wish.paper.width is None)
+        self._ids = _cut_ids(census, is_whole=view.is_verbose or view.paper.width is None)
         self._rows = {
             id(server): self._describe(server, session.project)
             for host in census.hosts
@@ -87,7 +87,7 @@ class _Table:
         for server in (*census.ownerless, *census.doubtful):
             servers.append(server)
             self._rows[id(server)] = self._describe(server)
-        self._layout = Layout(_COLUMNS, self._rows.values(), wish.paper, indent=_OF_SERVER)
+        self._layout = Layout(_COLUMNS, self._rows.values(), view.paper, indent=_OF_SERVER)
 
     def draw(self) -> Page:
         body = [line for host in self._census.hosts for line in self._draw_host(host)]

@@ -6,7 +6,9 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.doctor.finding import CHECKS
+from mcp_launch.commands import help as topics
+from mcp_launch.commands import schema
+from mcp_launch.doctor.finding import CHECKS, LEVELS
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch.options import CHOICES, SOURCES, SWITCHES, TAKE_A_VALUE, USAGE
 from mcp_launch.machine.survey import open_survey
@@ -99,6 +101,18 @@ def _list_shells() -> list[Suggestion]:
     return [Suggestion(name) for name in ("bash", "zsh", "fish")]
 
 
+def _list_levels() -> list[Suggestion]:
+    return [Suggestion(level) for level in LEVELS]
+
+
+def _list_topics() -> list[Suggestion]:
+    return [Suggestion(topic, topics.summarize(topic)) for topic in topics.TOPICS]
+
+
+def _list_schemas() -> list[Suggestion]:
+    return [Suggestion(name) for name in schema.list_names()]
+
+
 def _list_files() -> list[Suggestion]:
     return [Suggestion(_FILES)]
 
@@ -109,7 +123,10 @@ VALUES: dict[str, Callable[[], list[Suggestion]]] = {
     "FILE": _list_files,
     "HOST": _list_hosts,
     "ID": _list_sessions,
+    "LEVEL": _list_levels,
     "PATH": _list_files,
+    "SCHEMA": _list_schemas,
     "SERVER": _list_servers,
     "SHELL": _list_shells,
+    "TOPIC": _list_topics,
 }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # The findings that are shown as one line: there may be dozens, and they are no defects.
 _UNWRAPPED = "ML117"
 
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 # How much of a line of a file is shown where there is no terminal.
 _WIDTH_OF_A_LINE = 100
@@ -100,7 +100,7 @@ class ReportText:
         return " ".join(filter(None, (f"{file}{at}" if file else "", process, scope)))
 
     def _show_finding(self, finding: Finding) -> None:
-        text = Text(f"{finding.code} {finding.level}", _STYLES[finding.level])
+        text = Text(f"{finding.code} {finding.level}", STYLES[finding.level])
         text.append(f": {self._clean(finding.message)}", "default not bold")
         self._print(2, text)
         for line in finding.details:
@@ -123,7 +123,7 @@ class ReportText:
         if not self._unwrapped:
             return
         self._console.print()
-        text = Text(f"{_UNWRAPPED} note", _STYLES["note"])
+        text = Text(f"{_UNWRAPPED} note", STYLES["note"])
         self._print(0, text.append(f": {self._tell_unwrapped()}", "default not bold"))
         if self._is_verbose:
             for title, alike in _group_by_host(self._unwrapped):

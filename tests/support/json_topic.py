@@ -50,7 +50,8 @@ def _list_keys(schema: dict[str, Any], indent: str) -> Iterator[str]:
     needed = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
         may_miss = "" if name in needed else ", may be missing"
-        told = f"`{name}` ({_name_type(value)}{may_miss}): {value['description']}"
+        about = value.get("description") or f"See {_name_type(value)} below."
+        told = f"`{name}` ({_name_type(value)}{may_miss}): {about}"
         yield from _wrap(told, indent)
         for inner in _list_inner(value):
             yield from _list_keys(inner, f"{indent}  ")
