@@ -88,7 +88,7 @@ def _trust(
     forget: Annotated[bool, typer.Option("--forget", help="Stop trusting it.")] = False,
     as_json: Json = False,
 ) -> None:
-    r"""Allow a project's .mcp-launch.toml to be used, as it is now.
+    """Allow a project's .mcp-launch.toml to be used, as it is now.
 
     Shows what the file would do, and what has changed since you trusted it. Trust ends when the
     file changes.
@@ -97,7 +97,7 @@ def _trust(
     Examples:
       mcp-launch trust             the file of this project
       mcp-launch trust --forget    stop trusting it
-    """
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import trust
 
     request = trust.TrustRequest(path, yes, dry_run, forget, as_json)

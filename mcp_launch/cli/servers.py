@@ -104,7 +104,7 @@ def _reap(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    r"""End the servers whose host is provably gone.
+    """End the servers whose host is provably gone.
 
     Shows them with their proof, and asks. Servers that may still be needed are never ended.
 
@@ -114,7 +114,7 @@ def _reap(
     Examples:
       mcp-launch reap --dry-run          what would be ended
       mcp-launch reap --older-than 1h -y
-    """
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import reap
 
     request = reap.ReapRequest(yes, dry_run, older_than, as_json)

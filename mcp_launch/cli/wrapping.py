@@ -30,7 +30,7 @@ def _wrap(  # noqa: PLR0913  # typer wants a parameter for each option
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    r"""Put mcp-launch in front of the servers' commands in the hosts' files.
+    """Put mcp-launch in front of the servers' commands in the hosts' files.
 
     Shows every change and asks before it writes. `mcp-launch unwrap` restores the files to the
     byte. Entries that are wrapped already stay as they are, unless options of `run` follow
@@ -42,8 +42,8 @@ def _wrap(  # noqa: PLR0913  # typer wants a parameter for each option
     Examples:
       mcp-launch wrap --dry-run               only show what would change
       mcp-launch wrap docs --host codex       one server of one host
-      mcp-launch wrap docs -- --pass-env safe
-    """
+      mcp-launch wrap docs -- --pass-env safe write an option of run
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     options = tuple(context.obj)
     how = {"is_shared": shared, "options": options}
     how |= {"is_sure": yes, "is_dry": dry_run, "is_verbose": verbose, "is_json": as_json}
@@ -64,7 +64,7 @@ def _unwrap(  # noqa: PLR0913  # typer wants a parameter for each option
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    r"""Remove mcp-launch from the hosts' files.
+    """Remove mcp-launch from the hosts' files.
 
     A file that was wrapped and unwrapped is identical to the byte.
 
@@ -74,7 +74,7 @@ def _unwrap(  # noqa: PLR0913  # typer wants a parameter for each option
     Examples:
       mcp-launch unwrap docs          one server, in every host
       mcp-launch unwrap --all --yes   everything, in all projects
-    """
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     how = {"is_everywhere": everywhere}
     how |= {"is_sure": yes, "is_dry": dry_run, "is_verbose": verbose, "is_json": as_json}
     _edit((names, host, file), how, is_wrapping=False)
@@ -92,14 +92,14 @@ def _edit(
 
 @app.command("uninstall")
 def _uninstall(*, yes: Yes = False, dry_run: Dry = False, as_json: Json = False) -> None:
-    r"""Remove mcp-launch from every file and delete its state, but not the program itself.
+    """Remove mcp-launch from every file and delete its state, but not the program itself.
 
     Exit code: 0, or 1 if something is in the way (with --dry-run: would be).
 
     \b
     Examples:
       mcp-launch uninstall --dry-run   what would be unwrapped and removed
-    """
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import uninstall
 
     raise typer.Exit(uninstall.run(os.environ, is_sure=yes, is_dry=dry_run, is_json=as_json))

@@ -122,7 +122,10 @@ def _print_json(
 def _describe_profile(profile: dict[str, Any]) -> dict[str, Any]:
     return {
         "command": masking.mask(profile["command"]),
-        "options": profile["options"],
+        "options": {
+            option: texts if texts is None else masking.mask([option, *texts])[1:]
+            for option, texts in profile["options"].items()
+        },
         "literals": {name: _mask(name, text) for name, text in profile["literals"].items()},
         "variables": {
             name: {
@@ -197,7 +200,9 @@ def describe(record: dict[str, Any], *, is_masked: bool = True) -> Iterator[str]
         words = masking.mask(profile["command"]) if is_masked else profile["command"]
         yield f"{shlex.quote(name)}: {shlex.join(words) or '(no command of its own)'}"
         for option, texts in profile["options"].items():
-            yield f"  {' '.join([option, *texts]) if texts is not None else f'no {option}'}"
+            given = [option, *(texts or [])]
+            shown = " ".join(masking.mask(given) if is_masked else given)
+            yield f"  {shown if texts is not None else f'no {option}'}"
         for variable, text in profile["literals"].items():
             yield f"  {variable}={mask(variable, text)}"
         for variable, (source, sought, default, _) in profile["variables"].items():

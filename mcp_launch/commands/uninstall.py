@@ -26,6 +26,7 @@ from mcp_launch.config_files import (
     wrapped_files,
 )
 from mcp_launch.config_files.planned_changes import Wish
+from mcp_launch.config_files.skip_reasons import OTHERWISE
 from mcp_launch.errors import LaunchError
 from mcp_launch.launch import profile
 from mcp_launch.machine import wrap_warnings
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mcp_launch.config_files.host_config import File, HostConfig
-    from mcp_launch.config_files.planned_changes import Change
+    from mcp_launch.config_files.planned_changes import Change, Entry
 
 
 class _Outcome(NamedTuple):
@@ -207,7 +208,14 @@ def _describe_stuck(changes: list[Change]) -> Iterator[str]:
     for change in changes:
         for entry in change.entries:
             if entry.why_not and _names_us(entry.words):
-                yield f"{entry.name} in {change.file.path} starts mcp-launch: {entry.why_not}"
+                yield _describe_stuck_entry(change, entry, "starts mcp-launch")
+
+
+def _describe_stuck_entry(change: Change, entry: Entry, what: str) -> str:
+    where = f"{shlex.quote(entry.name)} in {change.file.path}"
+    if entry.why_not == OTHERWISE:
+        return f"{where} {what} through another program: change it by hand"
+    return f"{where} {what}: {entry.why_not or 'it could not be unwrapped'}"
 
 
 def _describe_unreachable(directory: str) -> Iterator[str]:
@@ -273,8 +281,7 @@ def _describe_still_wrapped(changes: list[Change]) -> Iterator[str]:
             continue
         for entry in now.entries:
             if _names_us(entry.words):
-                why = entry.why_not or "it could not be unwrapped"
-                yield f"{entry.name} in {change.file.path} still starts mcp-launch: {why}"
+                yield _describe_stuck_entry(change, entry, "still starts mcp-launch")
 
 
 def _names_us(words: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def list_missing_programs(site: Site, changes: list[Change], launcher: str) -> I
         for entry in change.entries:
             if not entry.why_not and _is_missing(site, entry.words[0]):
                 [program, *_] = masking.mask(entry.words)
-                missing.setdefault(program, []).append(entry.name)
+                missing.setdefault(program, []).append(shlex.quote(entry.name))
     if missing:
         programs = [f"{program} ({', '.join(names)})" for program, names in missing.items()]
         yield (

@@ -171,6 +171,6 @@ def test_what_is_in_the_way_of_uninstall_is_listed(cursor: Path) -> None:
     done = read("uninstall", "--yes", code=1)
 
     assert planned["obstacles"] == [
-        f"it in {cursor} starts mcp-launch: it starts mcp-launch through another program"
+        f"it in {cursor} starts mcp-launch through another program: change it by hand"
     ]
     assert "still starts mcp-launch" in done["obstacles"][0]

@@ -58,7 +58,7 @@ def write_servers(machine: FakeMachine, path: str, **servers: Any) -> None:
             "Codex does not start in this project if the project is trusted",
         ),
         (CLAUDE, '{"mcpServers": {"a" {}}}', 1, "Claude Code does not start"),
-        (".mcp.json", "{\n", 2, "Claude Code starts without its servers"),
+        (".mcp.json", "{\n", 1, "Claude Code starts without its servers"),
         ("~/.cursor/mcp.json", "{}}", 1, "Cursor does not get its servers"),
         ("~/.config/goose/config.yaml", "a: [", 1, "Goose does not get its servers"),
     ],
@@ -318,7 +318,7 @@ def test_a_source_that_codex_refuses_is_reported_and_fixed(machine: FakeMachine)
     assert finding.repair
     finding.repair.act()
     assert look(machine, refused_keys) == []
-    assert '"--env","T=thread"' in file.read_text("utf-8")
+    assert '"--env", "T=thread"' in file.read_text("utf-8")
     assert "# mine" in file.read_text("utf-8")
 
 
