@@ -53,7 +53,7 @@ class Page(NamedTuple):
     body: list[Text]
 
 
-class Wish(NamedTuple):
+class TableRequest(NamedTuple):
     """What of a census is shown, and how."""
 
     paper: Paper
@@ -61,23 +61,23 @@ class Wish(NamedTuple):
     is_verbose: bool = False
 
 
-def draw(census: Census, wish: Wish) -> Page:
+def draw(census: Census, request: TableRequest) -> Page:
     """Return the table of all servers."""
-    return _Table(census, wish).draw()
+    return _Table(census, request).draw()
 
 
-def draw_nothing(wish: Wish, names: list[str]) -> Page:
+def draw_nothing(request: TableRequest, names: list[str]) -> Page:
     """Return what is shown if nothing matches the names of servers, hosts or sessions."""
     words = f"No MCP server that runs matches {' or '.join(names)}. mcp-launch ps shows all."
-    return Page([], wrap_all(words, 0, "", wish.paper))
+    return Page([], wrap_all(words, 0, "", request.paper))
 
 
 class _Table:
-    def __init__(self, census: Census, wish: Wish) -> None:
+    def __init__(self, census: Census, request: TableRequest) -> None:
         self._census = census
-        self._wish = wish
+        self._request = request
         servers = [server for host in census.hosts for server in host.servers]
-        self._ids = _cut_ids(census, is_whole=wish.is_verbose or wish.paper.width is None)
+        self._ids = _cut_ids(census, is_whole=request.is_verbose or request.paper.width is None)
         self._rows = {
             id(server): self._describe(server, session.project)
             for host in census.hosts
@@ -87,7 +87,7 @@ class _Table:
         for server in (*census.ownerless, *census.doubtful):
             servers.append(server)
             self._rows[id(server)] = self._describe(server)
-        self._layout = Layout(_COLUMNS, self._rows.values(), wish.paper, indent=_OF_SERVER)
+        self._layout = Layout(_COLUMNS, self._rows.values(), request.paper, indent=_OF_SERVER)
 
     def draw(self) -> Page:
         body = [line for host in self._census.hosts for line in self._draw_host(host)]
@@ -101,7 +101,7 @@ class _Table:
         if not body:
             nothing = Text("No MCP servers are running.")
             return Page([], [nothing, *self._wrap(recognize_server.EXPLANATION, 0, "dim")])
-        if self._wish.is_verbose:
+        if self._request.is_verbose:
             body += self._wrap(recognize_server.EXPLANATION, 0, "dim")
         return Page([self._layout.draw_header()], body)
 
@@ -114,7 +114,7 @@ class _Table:
         yield from self._join(title, facts, _OF_SESSION)
         if host.note:
             yield from self._wrap(host.note, _OF_SESSION, "yellow")
-        if self._wish.is_verbose and host.clients:
+        if self._request.is_verbose and host.clients:
             pids = ", ".join(f"process {pid}" for pid in host.clients if pid)
             yield from self._wrap(f"terminals: {pids or 'unknown'}", _OF_SESSION, "dim")
         for session in host.sessions:
@@ -127,7 +127,10 @@ class _Table:
         line = title
         for fact in facts:
             part = make_text(f"  {fact}")
-            if self._wish.paper.width and line.cell_len + part.cell_len > self._wish.paper.width:
+            if (
+                self._request.paper.width
+                and line.cell_len + part.cell_len > self._request.paper.width
+            ):
                 yield line
                 line, part = Text(" " * indent), make_text(fact)
             line = Text().append_text(line).append_text(part)
@@ -135,11 +138,11 @@ class _Table:
 
     def _draw_session(self, session: Session) -> Text:
         """Return one line: which session it is, where, and what the user calls it."""
-        paper, margin = self._wish.paper, " " * _OF_SESSION
+        paper, margin = self._request.paper, " " * _OF_SESSION
         kind = "thread" if session.thread else "session"
         name = f"{kind} {self._ids[session.id]}" if session.id else "no session known"
         line = make_text(paper.cut(margin + name, paper.width or 0), "cyan")
-        project = shorten_home(session.project, self._wish.home)
+        project = shorten_home(session.project, self._request.home)
         for text, keeps_end in ((project, True), (session.title, False)):
             room = (paper.width or 0) - line.cell_len - 2
             if text and (paper.width is None or room > _OF_DETAIL):
@@ -149,12 +152,12 @@ class _Table:
 
     def _draw_server(self, server: Server) -> Iterator[Text]:
         yield from self._layout.draw(self._rows[id(server)])
-        if self._wish.is_verbose:
-            for detail in _list_details(server, self._wish.home):
+        if self._request.is_verbose:
+            for detail in _list_details(server, self._request.home):
                 yield from self._wrap(detail, _OF_DETAIL, "dim")
 
     def _wrap(self, text: str, indent: int, style: str) -> list[Text]:
-        return wrap_all(text, indent, style, self._wish.paper)
+        return wrap_all(text, indent, style, self._request.paper)
 
     def _describe(self, server: Server, project: str = "") -> list[Text]:
         """Return the cells of a server's row."""
@@ -175,7 +178,7 @@ class _Table:
         state = _tell_state(server)
         is_elsewhere = bool(project and server.project and server.project != project)
         notes = [*_list_notes(server, self._ids)]
-        notes += [f"in {shorten_home(server.project, self._wish.home)}"] if is_elsewhere else []
+        notes += [f"in {shorten_home(server.project, self._request.home)}"] if is_elsewhere else []
         style = _STYLES.get(state, "dim" if server.is_absent else "")
         text = make_text(state, style)
         if server.saved:

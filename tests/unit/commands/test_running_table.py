@@ -30,7 +30,7 @@ SESSION = "c618771a-1d3a-4149-94d5-2d1179c74c8f"
 
 def show(census: Census, width: int | None = 80, **how: Any) -> list[str]:
     paper = Paper(width, is_ascii=how.pop("is_ascii", False))
-    page = running_table.draw(census, running_table.Wish(paper, HOME, **how))
+    page = running_table.draw(census, running_table.TableRequest(paper, HOME, **how))
     return [line.plain for line in (*page.head, *page.body)]
 
 
