@@ -79,10 +79,10 @@ def show(
 def _draw(census: Census, paper: Paper, request: PsRequest, home: str) -> Page:
     from mcp_launch.commands import running_table
 
-    wish = running_table.TableRequest(paper, home, is_verbose=request.is_verbose)
+    asked = running_table.TableRequest(paper, home, is_verbose=request.is_verbose)
     if census_filter.is_empty(census) and (request.names or request.hosts):
-        return running_table.draw_nothing(wish, [*request.names, *request.hosts])
-    return running_table.draw(census, wish)
+        return running_table.draw_nothing(asked, [*request.names, *request.hosts])
+    return running_table.draw(census, asked)
 
 
 def _watch(survey: Survey, request: PsRequest) -> None:

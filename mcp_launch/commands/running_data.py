@@ -15,6 +15,7 @@ def describe(census: Census) -> dict[str, Any]:
     """Return everything as data; keys may be added, but never change their meaning."""
     return {
         "version": VERSION,
+        "sees_all": census.sees_all,
         "hosts": [_describe_host(host) for host in census.hosts],
         "ownerless": [_describe_server(server) for server in census.ownerless],
         "doubtful": [_describe_server(server) for server in census.doubtful],

@@ -43,6 +43,11 @@ _OF_SESSION, _OF_SERVER, _OF_DETAIL = 2, 4, 6
 # same minute begin with the same eight characters.
 _ID_LENGTHS = (8, 13, 18, 23)
 
+_UNSEEN = (
+    "The processes of this machine cannot be seen, so servers may run that are not listed. "
+    "Mount /proc to see them."
+)
+
 _STYLES = {FAILED: "bold red", ENDED: "red", "running": "green"}
 
 
@@ -98,7 +103,9 @@ class _Table:
             if servers:
                 body += self._wrap(title, 0, style)
                 body += [line for server in servers for line in self._draw_server(server)]
-        if not body:
+        if not self._census.sees_all:
+            body += self._wrap(_UNSEEN, 0, "yellow")
+        elif not body:
             nothing = Text("No MCP servers are running.")
             return Page([], [nothing, *self._wrap(recognize_server.EXPLANATION, 0, "dim")])
         if self._request.is_verbose:

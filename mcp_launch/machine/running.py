@@ -92,6 +92,7 @@ class Census(NamedTuple):
     hosts: list[HostProcess]
     ownerless: list[Server]  # provably
     doubtful: tuple[Server, ...] = ()  # they seem ownerless, but each has a `doubt`
+    sees_all: bool = True  # False: processes cannot be seen, so there may be any number
 
 
 def _measure(servers: list[Server]) -> Memory:
@@ -129,7 +130,8 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
     described = [
         _describe_host(population, pid, names.get(pid, ""), below[pid]) for pid in sorted(below)
     ]
-    return Census(described, ownerless, tuple(server for server in left if server.doubt))
+    doubtful = tuple(server for server in left if server.doubt)
+    return Census(described, ownerless, doubtful, table.SEES_ALL)
 
 
 def _describe_host(

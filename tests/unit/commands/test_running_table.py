@@ -191,3 +191,10 @@ def test_names_choose_servers_hosts_and_sessions(
     servers = [server for host in chosen.hosts for server in host.servers]
     assert [server.pid for server in (*servers, *chosen.ownerless)] == left
     assert census_filter.is_empty(chosen) is not bool(left)
+
+
+def test_where_processes_cannot_be_seen_nothing_is_said_to_be_missing() -> None:
+    shown = " ".join(show(make_census(sees_all=False)))
+
+    assert "No MCP servers" not in shown
+    assert "servers may run that are not listed" in shown
