@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
+from fake_hosts import limit_to_subtree
 from git_repository import track
 from json_formats import check_format
+
+from mcp_launch import system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +38,12 @@ enabled = false
 [mcp_servers.bad]
 args = ["x"]
 """
+
+
+@pytest.fixture(autouse=True)
+def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the processes of the machine: some of them may be servers."""
+    monkeypatch.setattr(system, "open_table", limit_to_subtree)
 
 
 @pytest.fixture
