@@ -22,7 +22,7 @@ from mcp_launch.state.leases import ABSENT, ENDED, FAILED, RESTING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mcp_launch.machine.process_snapshot import LeasedLaunch, Server
+    from mcp_launch.machine.process_snapshot import ConnectedClient, LeasedLaunch, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
 
 _COLUMNS = (
@@ -122,8 +122,8 @@ class _Table:
         if host.note:
             yield from self._wrap(host.note, _OF_SESSION, "yellow")
         if self._request.is_verbose and host.clients:
-            pids = ", ".join(f"process {pid}" for pid in host.clients if pid)
-            yield from self._wrap(f"terminals: {pids or 'unknown'}", _OF_SESSION, "dim")
+            named = ", ".join(map(_name_client, host.clients))
+            yield from self._wrap(f"connected: {named}", _OF_SESSION, "dim")
         for session in host.sessions:
             yield self._draw_session(session)
             for server in session.servers:
@@ -218,8 +218,14 @@ def _tell_memory(host: HostProcess) -> str:
     return f"{told} (saves {units.tell_size(host.saved)})" if host.saved else told
 
 
-def _tell_clients(clients: tuple[int, ...]) -> str:
-    return units.count(len(clients), "terminal" if all(clients) else "client")
+def _tell_clients(clients: tuple[ConnectedClient, ...]) -> str:
+    are_terminals = all(client.terminal for client in clients)
+    return units.count(len(clients), "terminal" if are_terminals else "client")
+
+
+def _name_client(client: ConnectedClient) -> str:
+    name = f"process {client.pid}" if client.pid else "an unknown process"
+    return f"{name} ({client.terminal})" if client.terminal else name
 
 
 def _tell_shortly(seconds: float) -> str:

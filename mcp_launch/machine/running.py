@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp_launch.hosts import HostIdentity
+    from mcp_launch.machine.process_snapshot import ConnectedClient
     from mcp_launch.machine.recognize_server import Configured
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable
@@ -58,7 +59,7 @@ class HostProcess(NamedTuple):
     threads: tuple[str, ...]  # the ones it has open
     sessions: list[Session]
     role: str = ""  # what this process is, if it is not the host's program in a terminal
-    clients: tuple[int, ...] | None = None  # connected to it, 0 for an unknown one; None: unknown
+    clients: tuple[ConnectedClient, ...] | None = None  # None: unknown, or it is not a daemon
     note: str = ""  # what becomes of it
 
     def __str__(self) -> str:

@@ -225,7 +225,9 @@ def test_ps_shows_what_codex_threads_are_called_and_its_daemons_terminals(
 
     (daemon,) = find_hosts(workspace)
     assert (daemon["host"], daemon["role"], daemon["note"]) == ("codex", "daemon", None)
-    assert sorted(daemon["clients"]) == sorted(one.process.pid for one in (one, two))
+    pids = {client["pid"] for client in daemon["clients"]}
+    assert pids == {terminal.process.pid for terminal in (one, two)}
+    assert all(client["terminal"].startswith("/dev/pts/") for client in daemon["clients"])
     promise(len(daemon["sessions"]) == 2, "nothing shows which of its threads it serves")
     titles = list_titles(workspace)
     assert titles == {
