@@ -80,7 +80,8 @@ def _draw(census: Census, paper: Paper, request: PsRequest, home: str) -> Page:
     from mcp_launch.commands import running_table
 
     asked = running_table.TableRequest(paper, home, is_verbose=request.is_verbose)
-    if census_filter.is_empty(census) and (request.names or request.hosts):
+    is_narrowed = bool(request.names or request.hosts)
+    if is_narrowed and census.sees_all and census_filter.is_empty(census):
         return running_table.draw_nothing(asked, [*request.names, *request.hosts])
     return running_table.draw(census, asked)
 
