@@ -81,7 +81,6 @@ class _Table:
     def __init__(self, census: Census, request: TableRequest) -> None:
         self._census = census
         self._request = request
-        servers = [server for host in census.hosts for server in host.servers]
         self._ids = _cut_ids(census, is_whole=request.is_verbose or request.paper.width is None)
         self._rows = {
             id(server): self._describe(server, session.project)
@@ -90,7 +89,6 @@ class _Table:
             for server in session.servers
         }
         for server in (*census.ownerless, *census.doubtful):
-            servers.append(server)
             self._rows[id(server)] = self._describe(server)
         self._layout = Layout(_COLUMNS, self._rows.values(), request.paper, indent=_OF_SERVER)
 
@@ -110,7 +108,7 @@ class _Table:
             return Page([], [nothing, *self._wrap(recognize_server.EXPLANATION, 0, "dim")])
         if self._request.is_verbose:
             body += self._wrap(recognize_server.EXPLANATION, 0, "dim")
-        return Page([self._layout.draw_header()], body)
+        return Page([self._layout.draw_header()] if self._rows else [], body)
 
     def _draw_host(self, host: HostProcess) -> Iterator[Text]:
         facts = [f"pid {host.pid}"] if host.pid else []
@@ -131,13 +129,10 @@ class _Table:
 
     def _join(self, title: Text, facts: Iterable[str], indent: int) -> Iterator[Text]:
         """Return a title and facts, broken only between facts."""
-        line = title
+        line, width = title, self._request.paper.width
         for fact in facts:
             part = make_text(f"  {fact}")
-            if (
-                self._request.paper.width
-                and line.cell_len + part.cell_len > self._request.paper.width
-            ):
+            if width is not None and line.cell_len + part.cell_len > width:
                 yield line
                 line, part = Text(" " * indent), make_text(fact)
             line = Text().append_text(line).append_text(part)
