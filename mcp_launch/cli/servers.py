@@ -19,7 +19,7 @@ def _list(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    """Show every server in every host's files, and whether it is wrapped, and runs.
+    """Show every server in the hosts' files: wrapped or not, running or not.
 
     These are the files of this user and of the current project. With -v, the file and line of
     each entry are shown, and its whole command.

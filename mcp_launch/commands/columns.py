@@ -150,10 +150,10 @@ class Layout:
 
 def wrap_all(text: str, indent: int, style: str, paper: Paper) -> list[Text]:
     """Return the lines of a sentence, which fit on the paper."""
-    whole, margin = make_text(text, style), " " * indent
+    whole, margin = make_text(text), " " * indent
     room = max(_NARROWEST_END, (paper.width or 0) - indent)
     lines = [whole] if paper.width is None else wrap(whole, room)
-    return [Text(margin).append_text(line) for line in lines]
+    return [Text(margin).append(line.plain, style) for line in lines]
 
 
 def wrap(text: Text, room: int) -> list[Text]:

@@ -79,10 +79,11 @@ def show(
 def _draw(census: Census, paper: Paper, request: PsRequest, home: str) -> Page:
     from mcp_launch.commands import running_table
 
-    view = running_table.TableView(paper, home, is_verbose=request.is_verbose)
-    if census_filter.is_empty(census) and (request.names or request.hosts):
-        return running_table.draw_nothing(view, [*request.names, *request.hosts])
-    return running_table.draw(census, view)
+    asked = running_table.TableRequest(paper, home, is_verbose=request.is_verbose)
+    is_narrowed = bool(request.names or request.hosts)
+    if is_narrowed and census.sees_all and census_filter.is_empty(census):
+        return running_table.draw_nothing(asked, [*request.names, *request.hosts])
+    return running_table.draw(census, asked)
 
 
 def _watch(survey: Survey, request: PsRequest) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_launch.machine.process_snapshot import Server
+    from mcp_launch.machine.process_snapshot import ConnectedClient, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
 
 VERSION = 1
@@ -15,6 +15,7 @@ def describe(census: Census) -> dict[str, Any]:
     """Return everything as data; keys may be added, but never change their meaning."""
     return {
         "version": VERSION,
+        "sees_all": census.sees_all,
         "hosts": [_describe_host(host) for host in census.hosts],
         "ownerless": [_describe_server(server) for server in census.ownerless],
         "doubtful": [_describe_server(server) for server in census.doubtful],
@@ -31,10 +32,14 @@ def _describe_host(host: HostProcess) -> dict[str, Any]:
         "memory": _describe_memory(host),
         "not_running": len(host.absent),
         "saved": host.saved,
-        "clients": None if host.clients is None else [pid or None for pid in host.clients],
+        "clients": None if host.clients is None else [*map(_describe_client, host.clients)],
         "note": host.note or None,
         "sessions": [_describe_session(session) for session in host.sessions],
     }
+
+
+def _describe_client(client: ConnectedClient) -> dict[str, Any]:
+    return {"pid": client.pid or None, "terminal": client.terminal or None}
 
 
 def _describe_session(session: Session) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from mcp_launch.state.leases import ABSENT, ENDED, FAILED, RESTING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mcp_launch.machine.process_snapshot import LeasedLaunch, Server
+    from mcp_launch.machine.process_snapshot import ConnectedClient, LeasedLaunch, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
 
 _COLUMNS = (
@@ -43,6 +43,11 @@ _OF_SESSION, _OF_SERVER, _OF_DETAIL = 2, 4, 6
 # same minute begin with the same eight characters.
 _ID_LENGTHS = (8, 13, 18, 23)
 
+_UNSEEN = (
+    "The processes of this machine cannot be seen, so servers may run that are not listed. "
+    "Mount /proc to see them."
+)
+
 _STYLES = {FAILED: "bold red", ENDED: "red", "running": "green"}
 
 
@@ -53,7 +58,7 @@ class Page(NamedTuple):
     body: list[Text]
 
 
-class TableView(NamedTuple):
+class TableRequest(NamedTuple):
     """What of a census is shown, and how."""
 
     paper: Paper
@@ -61,23 +66,22 @@ class TableView(NamedTuple):
     is_verbose: bool = False
 
 
-def draw(census: Census, view: TableView) -> Page:
+def draw(census: Census, request: TableRequest) -> Page:
     """Return the table of all servers."""
-    return _Table(census, view).draw()
+    return _Table(census, request).draw()
 
 
-def draw_nothing(view: TableView, names: list[str]) -> Page:
+def draw_nothing(request: TableRequest, names: list[str]) -> Page:
     """Return what is shown if nothing matches the names of servers, hosts or sessions."""
     words = f"No MCP server that runs matches {' or '.join(names)}. mcp-launch ps shows all."
-    return Page([], wrap_all(words, 0, "", view.paper))
+    return Page([], wrap_all(words, 0, "", request.paper))
 
 
 class _Table:
-    def __init__(self, census: Census, view: TableView) -> None:
+    def __init__(self, census: Census, request: TableRequest) -> None:
         self._census = census
-        self._wish = view
-        servers = [server for host in census.hosts for server in host.servers]
-        self._ids = _cut_ids(census, is_whole=view.is_verbose or view.paper.width is None)
+        self._request = request
+        self._ids = _cut_ids(census, is_whole=request.is_verbose or request.paper.width is None)
         self._rows = {
             id(server): self._describe(server, session.project)
             for host in census.hosts
@@ -85,9 +89,8 @@ class _Table:
             for server in session.servers
         }
         for server in (*census.ownerless, *census.doubtful):
-            servers.append(server)
             self._rows[id(server)] = self._describe(server)
-        self._layout = Layout(_COLUMNS, self._rows.values(), view.paper, indent=_OF_SERVER)
+        self._layout = Layout(_COLUMNS, self._rows.values(), request.paper, indent=_OF_SERVER)
 
     def draw(self) -> Page:
         body = [line for host in self._census.hosts for line in self._draw_host(host)]
@@ -98,12 +101,14 @@ class _Table:
             if servers:
                 body += self._wrap(title, 0, style)
                 body += [line for server in servers for line in self._draw_server(server)]
-        if not body:
+        if not self._census.sees_all:
+            body += self._wrap(_UNSEEN, 0, "yellow")
+        elif not body:
             nothing = Text("No MCP servers are running.")
             return Page([], [nothing, *self._wrap(recognize_server.EXPLANATION, 0, "dim")])
-        if self._wish.is_verbose:
+        if self._request.is_verbose:
             body += self._wrap(recognize_server.EXPLANATION, 0, "dim")
-        return Page([self._layout.draw_header()], body)
+        return Page([self._layout.draw_header()] if self._rows else [], body)
 
     def _draw_host(self, host: HostProcess) -> Iterator[Text]:
         facts = [f"pid {host.pid}"] if host.pid else []
@@ -114,9 +119,9 @@ class _Table:
         yield from self._join(title, facts, _OF_SESSION)
         if host.note:
             yield from self._wrap(host.note, _OF_SESSION, "yellow")
-        if self._wish.is_verbose and host.clients:
-            pids = ", ".join(f"process {pid}" for pid in host.clients if pid)
-            yield from self._wrap(f"terminals: {pids or 'unknown'}", _OF_SESSION, "dim")
+        if self._request.is_verbose and host.clients:
+            named = ", ".join(map(_name_client, host.clients))
+            yield from self._wrap(f"connected: {named}", _OF_SESSION, "dim")
         for session in host.sessions:
             yield self._draw_session(session)
             for server in session.servers:
@@ -124,10 +129,10 @@ class _Table:
 
     def _join(self, title: Text, facts: Iterable[str], indent: int) -> Iterator[Text]:
         """Return a title and facts, broken only between facts."""
-        line = title
+        line, width = title, self._request.paper.width
         for fact in facts:
             part = make_text(f"  {fact}")
-            if self._wish.paper.width and line.cell_len + part.cell_len > self._wish.paper.width:
+            if width is not None and line.cell_len + part.cell_len > width:
                 yield line
                 line, part = Text(" " * indent), make_text(fact)
             line = Text().append_text(line).append_text(part)
@@ -135,11 +140,11 @@ class _Table:
 
     def _draw_session(self, session: Session) -> Text:
         """Return one line: which session it is, where, and what the user calls it."""
-        paper, margin = self._wish.paper, " " * _OF_SESSION
+        paper, margin = self._request.paper, " " * _OF_SESSION
         kind = "thread" if session.thread else "session"
         name = f"{kind} {self._ids[session.id]}" if session.id else "no session known"
         line = make_text(paper.cut(margin + name, paper.width or 0), "cyan")
-        project = shorten_home(session.project, self._wish.home)
+        project = shorten_home(session.project, self._request.home)
         for text, keeps_end in ((project, True), (session.title, False)):
             room = (paper.width or 0) - line.cell_len - 2
             if text and (paper.width is None or room > _OF_DETAIL):
@@ -149,12 +154,12 @@ class _Table:
 
     def _draw_server(self, server: Server) -> Iterator[Text]:
         yield from self._layout.draw(self._rows[id(server)])
-        if self._wish.is_verbose:
-            for detail in _list_details(server, self._wish.home):
+        if self._request.is_verbose:
+            for detail in _list_details(server, self._request.home):
                 yield from self._wrap(detail, _OF_DETAIL, "dim")
 
     def _wrap(self, text: str, indent: int, style: str) -> list[Text]:
-        return wrap_all(text, indent, style, self._wish.paper)
+        return wrap_all(text, indent, style, self._request.paper)
 
     def _describe(self, server: Server, project: str = "") -> list[Text]:
         """Return the cells of a server's row."""
@@ -175,7 +180,7 @@ class _Table:
         state = _tell_state(server)
         is_elsewhere = bool(project and server.project and server.project != project)
         notes = [*_list_notes(server, self._ids)]
-        notes += [f"in {shorten_home(server.project, self._wish.home)}"] if is_elsewhere else []
+        notes += [f"in {shorten_home(server.project, self._request.home)}"] if is_elsewhere else []
         style = _STYLES.get(state, "dim" if server.is_absent else "")
         text = make_text(state, style)
         if server.saved:
@@ -208,8 +213,14 @@ def _tell_memory(host: HostProcess) -> str:
     return f"{told} (saves {units.tell_size(host.saved)})" if host.saved else told
 
 
-def _tell_clients(clients: tuple[int, ...]) -> str:
-    return units.count(len(clients), "terminal" if all(clients) else "client")
+def _tell_clients(clients: tuple[ConnectedClient, ...]) -> str:
+    are_terminals = all(client.terminal for client in clients)
+    return units.count(len(clients), "terminal" if are_terminals else "client")
+
+
+def _name_client(client: ConnectedClient) -> str:
+    name = f"process {client.pid}" if client.pid else "an unknown process"
+    return f"{name} ({client.terminal})" if client.terminal else name
 
 
 def _tell_shortly(seconds: float) -> str:

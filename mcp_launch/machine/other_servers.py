@@ -56,11 +56,13 @@ def find_unrecorded(
     """
     found: set[int] = set()
     for pid, process in population.processes.items():
-        if pid in taken or pid in found or not _is_own(population, pid):
+        if pid in taken or pid in found:
             continue
         argv = population.table.read_argv(pid)
         name = _name_launched(argv) if _is_launcher(argv) else ""
-        if not name or _is_below_launcher(population, process.parent):
+        if not name or not _is_own(population, pid):
+            continue
+        if _is_below_launcher(population, process.parent):
             continue
         server = _describe(population, pid, name, population.look_at_ends(pid))
         if not taken.isdisjoint(server.processes):

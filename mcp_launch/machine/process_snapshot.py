@@ -114,6 +114,13 @@ class Server:
         return units.add_up(self.shares.values())
 
 
+class ConnectedClient(NamedTuple):
+    """A process that is connected to a host's daemon."""
+
+    pid: int  # 0: unknown, as only hosts are searched
+    terminal: str  # such as /dev/pts/3; empty: none, or unknown
+
+
 class Population:
     """The processes as they were when the snapshot was taken."""
 
@@ -137,19 +144,19 @@ class Population:
         """Return the other ends of stdin and stdout; only hosts are searched as holders."""
         return self._endpoints.look(pid, 0), self._endpoints.look(pid, 1)
 
-    def list_clients(self, pid: int) -> tuple[int, ...] | None:
+    def list_clients(self, pid: int) -> tuple[ConnectedClient, ...] | None:
         """Return the processes at the other ends of a process's Unix sockets.
 
         None if the kernel does not show them: no socket of the process has a known other end,
-        though a server like Codex's daemon always has a pair of its own. An end that no host
-        holds counts as 0.
+        though a server like Codex's daemon always has a pair of its own.
         """
         sockets = {name for _, name in linux.list_links(pid) if name.startswith("socket:")}
         peers = {peer for name in sockets if (peer := self._endpoints.find_peer(name))}
         if not peers:
             return None
         holders = (self._endpoints.list_holders(peer) for peer in peers - sockets)
-        return tuple(sorted(min(found, default=0) for found in holders))
+        pids = sorted(min(found, default=0) for found in holders)
+        return tuple(ConnectedClient(one, _find_terminal(one)) for one in pids)
 
     def list_tree(self, roots: Iterable[ProcessIdentity]) -> tuple[int, ...]:
         """Return the pids of these processes and all their descendants."""
@@ -193,6 +200,11 @@ class Population:
     def is_adopter(process: Process) -> bool:
         """Return whether a process is an init: a program that only adopts."""
         return process.name in _ADOPTERS
+
+
+def _find_terminal(pid: int) -> str:
+    name = linux.read_link(pid, 0) if pid else ""
+    return name if name.startswith("/dev/") and name != os.devnull else ""
 
 
 def _read_session(pid: int) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp_launch.hosts import HostIdentity
+    from mcp_launch.machine.process_snapshot import ConnectedClient
     from mcp_launch.machine.recognize_server import Configured
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable
@@ -58,7 +59,7 @@ class HostProcess(NamedTuple):
     threads: tuple[str, ...]  # the ones it has open
     sessions: list[Session]
     role: str = ""  # what this process is, if it is not the host's program in a terminal
-    clients: tuple[int, ...] | None = None  # connected to it, 0 for an unknown one; None: unknown
+    clients: tuple[ConnectedClient, ...] | None = None  # None: unknown, or it is not a daemon
     note: str = ""  # what becomes of it
 
     def __str__(self) -> str:
@@ -92,6 +93,7 @@ class Census(NamedTuple):
     hosts: list[HostProcess]
     ownerless: list[Server]  # provably
     doubtful: tuple[Server, ...] = ()  # they seem ownerless, but each has a `doubt`
+    sees_all: bool = True  # False: processes cannot be seen, so there may be any number
 
 
 def _measure(servers: list[Server]) -> Memory:
@@ -129,7 +131,8 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
     described = [
         _describe_host(population, pid, names.get(pid, ""), below[pid]) for pid in sorted(below)
     ]
-    return Census(described, ownerless, tuple(server for server in left if server.doubt))
+    doubtful = tuple(server for server in left if server.doubt)
+    return Census(described, ownerless, doubtful, table.SEES_ALL)
 
 
 def _describe_host(

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
+from fake_hosts import limit_to_subtree
 from git_repository import track
 from json_formats import check_format
+
+from mcp_launch import system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +38,12 @@ enabled = false
 [mcp_servers.bad]
 args = ["x"]
 """
+
+
+@pytest.fixture(autouse=True)
+def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the processes of the machine: some of them may be servers."""
+    monkeypatch.setattr(system, "open_table", limit_to_subtree)
 
 
 @pytest.fixture
@@ -200,3 +209,43 @@ def test_an_unknown_host_is_refused() -> None:
 
     assert done.returncode == 2
     assert "did you mean codex?" in done.stderr
+
+
+def test_entries_that_are_not_the_users_to_change_are_said_to_be_so(own_home: Path) -> None:
+    entry = {"mcpServers": {"it": {"command": "it-server"}}}
+    plugin = own_home / ".claude" / "plugins" / "one" / ".mcp.json"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(json.dumps(entry), encoding="utf-8")
+    gone = {"projects": {"/no/such/project": entry}}
+    (own_home / ".claude.json").write_text(json.dumps(gone), encoding="utf-8")
+
+    done = run_command("list", "--json")
+
+    servers = check_format("list", done.stdout)["servers"]
+    assert [(one["scope"], one["kind"]) for one in servers] == [
+        ("local", "not used"),
+        ("plugin", "plugin"),
+    ]
+    assert servers[0]["why_not"] == "its project is gone"
+
+
+@pytest.mark.parametrize(
+    ("entry", "address"),
+    [
+        ({"url": "https://user:pass@example.com/mcp?key=1"}, "example.com"),
+        ({"httpUrl": "http://localhost:8080/"}, "localhost:8080"),
+        ({"url": "http://[::1"}, None),
+        ({"type": "http"}, None),
+    ],
+    ids=["with a password", "with a port", "not a URL", "none"],
+)
+def test_of_a_remote_server_only_its_host_is_shown(
+    entry: dict[str, str], address: str | None, own_home: Path
+) -> None:
+    file = own_home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"mcpServers": {"far": entry}}), encoding="utf-8")
+
+    far = list_all()["cursor far"]
+
+    assert (far["kind"], far["is_remote"], far["address"]) == ("remote", True, address)

@@ -20,17 +20,19 @@ from mcp_launch.commands import running_table
 from mcp_launch.commands.columns import Paper
 from mcp_launch.commands.ps import sum_up
 from mcp_launch.machine import census_filter
+from mcp_launch.machine.process_snapshot import ConnectedClient
 
 if TYPE_CHECKING:
     from mcp_launch.machine.running import Census
 
 THREADS = ("01a1ebf6-14a1-7fd0-8b12-02ae8e0b4675", "01a1ebf6-193e-7d90-a25f-5d5f19161259")
+TERMINALS = (ConnectedClient(977, "/dev/pts/1"), ConnectedClient(1044, "/dev/pts/2"))
 SESSION = "c618771a-1d3a-4149-94d5-2d1179c74c8f"
 
 
 def show(census: Census, width: int | None = 80, **how: Any) -> list[str]:
     paper = Paper(width, is_ascii=how.pop("is_ascii", False))
-    page = running_table.draw(census, running_table.TableView(paper, HOME, **how))
+    page = running_table.draw(census, running_table.TableRequest(paper, HOME, **how))
     return [line.plain for line in (*page.head, *page.body)]
 
 
@@ -57,7 +59,7 @@ def census() -> Census:
         session=SESSION,
     )
     return make_census(
-        make_host(first, second, role="daemon", clients=(977, 1044)),
+        make_host(first, second, role="daemon", clients=TERMINALS),
         make_host(third, title="Claude Code", name="claude", pid=1942),
         ownerless=[make_server("mcp-old", 77, why_ownerless="process 1 (init) adopted it")],
     )
@@ -127,10 +129,10 @@ def test_reasons_come_with_verbose_below_their_server() -> None:
         noise=1, outer="launch-0", runner={"left_out": True, "why": "its package is installed"}
     )
     server = make_server("docs", 20, launch=launch, processes=(19, 20, 21))
-    census = make_census(make_host(make_session(server, thread=THREADS[0]), clients=(977,)))
+    census = make_census(make_host(make_session(server, thread=THREADS[0]), clients=TERMINALS[:1]))
 
     assert show(census, None, is_verbose=True)[2:-1] == [
-        "  terminals: process 977",
+        "  connected: process 977 (/dev/pts/1)",
         f"  thread {THREADS[0]}  ~/src/shop",
         "    docs     20  2h 5m   46 MB      0     -  running, noise",
         "      launch 8fe1, confirmed (the call's _meta.threadId)",
@@ -149,6 +151,16 @@ def test_what_becomes_of_a_host_is_said_below_it() -> None:
 
     assert lines[2] == "  no terminal; it ends"
     assert "terminals" not in lines[1]
+
+
+def test_a_client_without_a_terminal_is_called_a_client() -> None:
+    clients = (*TERMINALS[:1], ConnectedClient(0, ""))
+    host = make_host(make_session(make_server("docs", 20)), clients=clients)
+
+    lines = show(make_census(host), is_verbose=True)
+
+    assert lines[1].endswith("  2 clients")
+    assert lines[2] == "  connected: process 977 (/dev/pts/1), an unknown process"
 
 
 def test_calls_that_nobody_counts_are_not_said_to_be_none() -> None:
@@ -191,3 +203,10 @@ def test_names_choose_servers_hosts_and_sessions(
     servers = [server for host in chosen.hosts for server in host.servers]
     assert [server.pid for server in (*servers, *chosen.ownerless)] == left
     assert census_filter.is_empty(chosen) is not bool(left)
+
+
+def test_where_processes_cannot_be_seen_nothing_is_said_to_be_missing() -> None:
+    shown = " ".join(show(make_census(sees_all=False)))
+
+    assert "No MCP servers" not in shown
+    assert "servers may run that are not listed" in shown

@@ -129,6 +129,8 @@ def test_there_is_one_door() -> None:
         ["doctor", "--fix"],
         ["env", "it"],
         ["env", "--explain", "EVIL", "it"],
+        ["list"],
+        ["list", "-v"],
         ["ps"],
         ["logs"],
         ["trust", "--yes"],
