@@ -100,9 +100,10 @@ class Replacement(Rest):
         kind = DECISION if is_over else FAILURE
         self.note(f"the server {what_happened}", RESTART if is_planned else kind)
         self.requeue(backend, unread)
-        self._close_open_requests(backend, what_happened)
         has_ended_well = is_over and not backend.list_waiting()
-        if not is_planned and (has_ended_well or not self._may_restart()):
+        is_last = not is_planned and (has_ended_well or not self._may_restart())
+        self._close_open_requests(backend, what_happened, is_last=is_last)
+        if is_last:
             return False
         if not is_planned and not backend.queue and self._may_be_absent:
             backend.exit_code = None  # it is not our own: we go on
@@ -145,7 +146,8 @@ class Replacement(Rest):
             return True
         if is_on:
             times = f"{len(self._deaths)} times within a minute"
-            text = f"{self.settings.server} died {times}: it is not started again"
+            text = f"{self.settings.server} died {times}: it is not started again; "
+            text += "reconnect it in its host"
             self.out.append(do.WriteStderr(text))
         return False
 
