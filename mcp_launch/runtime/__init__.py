@@ -120,9 +120,7 @@ def _leave(running: Running, supervisor: Supervisor | None, lease: LeaseWriter) 
         running.starter.tidy(running.table, os.path.dirname(running.starter.lease))
 
 
-def _run(
-    running: Running, loop: Loop, supervisor: Supervisor, lease: LeaseWriter, log: Log
-) -> int:
+def _run(running: Running, loop: Loop, supervisor: Supervisor, lease: LeaseWriter, log: Log) -> int:
     if running.decided.install is not None:
         from mcp_launch.runtime import patience
 
