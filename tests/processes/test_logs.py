@@ -146,6 +146,51 @@ def test_the_log_of_a_failure_has_the_launchs_own_id(runner: LaunchRunner, logs:
     assert f" t launch {log.stem}\n" in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("words", [["--cwd"], ["--no-such-option", "true"], []], ids=str)
+def test_a_typing_error_at_a_terminal_leaves_no_log(
+    words: list[str], runner: LaunchRunner, logs: Path
+) -> None:
+    ours, theirs = os.openpty()
+
+    code = runner.launch(*words, stdin=theirs).wait()
+
+    os.close(ours)
+    os.close(theirs)
+    assert code != 0
+    assert not logs.exists()
+
+
+def test_another_failure_at_a_terminal_leaves_a_log(runner: LaunchRunner, logs: Path) -> None:
+    ours, theirs = os.openpty()
+
+    runner.launch("--", "there-is-no-such-command", stdin=theirs).wait()
+
+    os.close(ours)
+    os.close(theirs)
+    assert " f the launch failed: " in read(logs)
+
+
+def test_a_launch_that_has_logged_its_end_gets_no_other(runner: LaunchRunner, logs: Path) -> None:
+    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
+    [log] = logs.glob("*.log")
+    launch_log.append_end(f"/anywhere/{log.stem}.json", "it was killed")
+
+    assert read(logs).count(" x ended: ") == 1
+    assert "it was killed" not in read(logs)
+
+
+def test_output_that_nobody_reads_is_no_error(runner: LaunchRunner) -> None:
+    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
+    for words in (["-v"], ["-v", "--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [*LOGS, *words], check=False, stdout=writing, stderr=subprocess.PIPE, timeout=60
+        )
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_log_that_grows_too_large_keeps_its_end(runner: LaunchRunner, logs: Path) -> None:
     launch = runner.launch("--server", "it", "--", *python(SAYS_MUCH), stderr=subprocess.DEVNULL)
 
