@@ -148,6 +148,24 @@ def test_if_the_next_server_fails_the_launch_goes_on_and_the_next_request_tries_
     assert count_requests(playbook) == 2
 
 
+def test_a_host_is_notified_if_the_next_server_has_other_tools() -> None:
+    playbook = open_playbook()
+    playbook.play("""
+        >> host: 1 tools/list
+        << server: 1 tools/list
+        >> server: 1 = {"tools":[{"name":"x"}]}
+        << host: 1 = {"tools":[{"name":"x"}]}
+    """)
+    playbook.play(RESTART + NEXT.format(1))
+    playbook.play("""
+        >> server: "mcp-launch/L/1" = {"capabilities":{"tools":{"listChanged":true}}}
+        << server: notifications/initialized
+        << server: "mcp-launch/L/2" tools/list
+        >> server: "mcp-launch/L/2" = {"tools":[{"name":"y"}]}
+        << host: notifications/tools/list_changed
+    """)
+
+
 def test_nothing_is_started_where_no_server_runs() -> None:
     playbook = open_playbook(starts_when_called=True)
     playbook.play("""
