@@ -204,11 +204,14 @@ def _tidy(table: ProcessTable, directory: str) -> None:
 
 def _note_killed(lease: str, code: int | None) -> None:
     """Log the end of a launch whose launcher was killed; its guardian does it."""
-    from mcp_launch.runtime.streams import tell_exit
-    from mcp_launch.state import launch_log
+    try:
+        from mcp_launch.runtime.streams import tell_exit
+        from mcp_launch.state import launch_log
 
-    how = f"; the server {tell_exit(code)}" if code is not None else ""
-    launch_log.append_end(lease, f"mcp-launch itself was killed{how}")
+        how = f"; the server {tell_exit(code)}" if code is not None else ""
+        launch_log.append_end(lease, f"mcp-launch itself was killed{how}")
+    except Exception:  # noqa: BLE001, S110  # a guardian works on if it cannot be imported any more
+        pass
 
 
 def _list_hosts(line: Lineage, parent: int) -> list[int]:

@@ -16,7 +16,7 @@ from time import time as _now
 
 from mcp_launch import state
 from mcp_launch.protocol import json_text
-from mcp_launch.values import DECISION, END
+from mcp_launch.values import DECISION, END, FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,13 +152,14 @@ def append_for(lease: str, text: str, kind: str = DECISION) -> None:
 
 
 def append_end(lease: str, text: str) -> None:
-    """Log the end of a launch for it, unless it has done so itself."""
+    """Log the end of a launch in its place, unless it has logged its end or failure itself."""
     launch = os.path.basename(lease).removesuffix(".json")
     path = f"{find_directory(os.environ)}/{launch}"
     try:
         with open(path + ENDING, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST))
-            if f" {END} ended: ".encode() in file.read():
+            last = file.read()
+            if f" {END} ended: ".encode() in last or f" {FAILURE} the launch".encode() in last:
                 return
     except OSError:
         return  # this launch keeps no log

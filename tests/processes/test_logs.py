@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from launches import (
     ENVIRONMENT_SERVER,
+    LIMIT,
     RUN,
     SCRIPTED_SERVER,
     LaunchRunner,
@@ -177,6 +179,27 @@ def test_a_launch_that_has_logged_its_end_gets_no_other(runner: LaunchRunner, lo
 
     assert read(logs).count(" x ended: ") == 1
     assert "it was killed" not in read(logs)
+
+
+@pytest.mark.parametrize("wire", [[], ["--direct"]], ids=["guarded", "direct"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_launch_whose_host_ends_it_while_its_server_starts_has_an_end(
+    number: signal.Signals, wire: list[str], runner: LaunchRunner, tmp_path: Path, logs: Path
+) -> None:
+    slow = python("import time; time.sleep(600)")
+    launch = runner.launch("--server", "it", *wire, "--", *slow)
+    wait_for_lease(tmp_path / "state", lambda one: "server" in one["processes"])
+
+    launch.process.send_signal(number)
+    launch.wait()
+
+    deadline = time.monotonic() + LIMIT
+    while " x ended: " not in read(logs):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    why = "mcp-launch itself was killed" if number == signal.SIGKILL else f"{number.name} came"
+    [end] = [line for line in read(logs).splitlines() if " x ended: " in line]
+    assert f"ended: {why}; the server " in end
 
 
 def test_output_that_nobody_reads_is_no_error(runner: LaunchRunner) -> None:
