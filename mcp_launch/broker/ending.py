@@ -33,6 +33,9 @@ _PHASES: tuple[Phase, ...] = ("serving", "ending", "failed", "finished")
 _REPLACED = "was replaced, because its session has changed"
 _RESTARTED = "was replaced, because a restart was requested"
 
+# What to do about a server that is not started again.
+_RECONNECT = "reconnect the server in its host, because it is not started again; then ask again"
+
 # How long to wait for the host's first request when there is no server to answer it. Hosts
 # send it at once; a script that keeps our stdin open and sends nothing must not hang.
 _FIRST_REQUEST_GRACE = 3.0
@@ -61,11 +64,14 @@ class Endings(HostRequests):
 
     # Requests that no server answers
 
-    def _close_open_requests(self, backend: Backend, what_happened: str) -> None:
+    def _close_open_requests(
+        self, backend: Backend, what_happened: str, *, is_last: bool = False
+    ) -> None:
+        fix = _RECONNECT if is_last else "ask again"
         for ticket in backend.requests.take_unfinished():
             server = self.settings.server
             problem = f"[mcp-launch] {server} {what_happened}; {ticket.method} was not answered"
-            text = f"{problem} — fix: ask again; it may already have taken effect"
+            text = f"{problem} — fix: {fix}; it may already have taken effect"
             self.unanswered.add(ticket.method)
             connection = self.connections[ticket.connection]
             self.answer(connection, ticket.key, protocol.make_refusal(ticket.line, text))
@@ -80,12 +86,12 @@ class Endings(HostRequests):
 
     def _answer_everything(self, backend: Backend, what_happened: str) -> None:
         """Answer all open and waiting requests: there will be no other server."""
-        self._close_open_requests(backend, what_happened)
+        self._close_open_requests(backend, what_happened, is_last=True)
         for name, line in backend.list_waiting():
             request = protocol.read_request(line)
             self.unanswered |= {request[1]} if request else set()
             text = f"[mcp-launch] {self.settings.server} {what_happened}; it did not read this"
-            refusal = protocol.make_refusal(line, f"{text} — fix: ask again")
+            refusal = protocol.make_refusal(line, f"{text} — fix: {_RECONNECT}")
             self.answer(self.connections[name], protocol.read_key(line) or b"", refusal)
         backend.queue.clear()
 

@@ -97,12 +97,13 @@ class Replacement(Rest):
             if backend.requests.list_unfinished():
                 return False
         is_over = self.has_no_more_input(backend)
-        kind = DECISION if is_over else FAILURE
-        self.note(f"the server {what_happened}", RESTART if is_planned else kind)
+        kind = DECISION if is_over or backend.restart else FAILURE
+        self.note(f"the server {what_happened}", RESTART if backend.next_served else kind)
         self.requeue(backend, unread)
-        self._close_open_requests(backend, what_happened)
         has_ended_well = is_over and not backend.list_waiting()
-        if not is_planned and (has_ended_well or not self._may_restart()):
+        is_last = not is_planned and (has_ended_well or not self._may_restart())
+        self._close_open_requests(backend, what_happened, is_last=is_last)
+        if is_last:
             return False
         if not is_planned and not backend.queue and self._may_be_absent:
             backend.exit_code = None  # it is not our own: we go on
@@ -145,7 +146,8 @@ class Replacement(Rest):
             return True
         if is_on:
             times = f"{len(self._deaths)} times within a minute"
-            text = f"{self.settings.server} died {times}: it is not started again"
+            text = f"{self.settings.server} died {times}: it is not started again; "
+            text += "reconnect it in its host"
             self.out.append(do.WriteStderr(text))
         return False
 
@@ -268,7 +270,7 @@ class Restart(Replacement):
         elif self._is_fresh(backend):
             backend.restart = "going on"
         elif backend.is_ready and self._is_between_messages(backend):
-            self.note("a restart was requested: the server is replaced", RESTART)
+            self.note("a restart was requested: the server is replaced")
             backend.restart = "going on"
             backend.drain()
             self.end_if_drained(backend)
@@ -308,7 +310,7 @@ class Restart(Replacement):
             self.note(f"the server could not be started: {problem}", FAILURE)
             self._end_restart(backend)
             return
-        self.note("a restart was requested: a server is started", RESTART)
+        self.note("a restart was requested: a server is started")
         backend.restart = "going on"
         self._admission.known = None  # the next call must be checked
         self._start(backend, served)

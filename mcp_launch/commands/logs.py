@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
+from mcp_launch import hosts
 from mcp_launch.commands.json_output import print_json_line
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
@@ -216,13 +217,18 @@ def _list_entries(environ: Mapping[str, str]) -> dict[str, list[str]]:
 def _describe_launch(facts: dict[str, object]) -> str:
     """Return for which host and session a launch runs, and where."""
     words = []
-    if host := facts.get("host"):
+    if host := _name_host(facts):
         words.append(f"for {host}")
     for name in ("thread", "session"):
         if facts.get(name):
             words.append(f"{name} {facts[name]}")
             break
     return f"{', '.join([*words, 'in'])} {facts.get('cwd')}".removeprefix(", ")
+
+
+def _name_host(facts: dict[str, object]) -> object:
+    host = facts.get("host")
+    return None if host == hosts.UNKNOWN.name else host
 
 
 def _show_json(reader: LogReader, line: Line) -> None:
@@ -232,7 +238,7 @@ def _show_json(reader: LogReader, line: Line) -> None:
             "version": VERSION,
             "time": line.moment,
             "server": reader.names[0],
-            "host": facts.get("host"),
+            "host": _name_host(facts),
             "session": facts.get("session"),
             "thread": facts.get("thread"),
             "launch": reader.launch,
@@ -247,25 +253,32 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
     console = Screen(soft_wrap=not is_terminal)
 
     def show(reader: LogReader, line: Line) -> None:
-        clock = time.strftime("%m-%d %H:%M:%S", time.localtime(line.moment))
-        if request.is_verbose:
-            clock += f".{int(line.moment % 1 * 1000):03}"
-        shown = Text(f"{clock} ", "dim")
+        shown = Text.assemble((_tell_clock(line, is_short=is_terminal), "dim"), " ")
         label = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
         shown.append(f"{printable(label)} ", "cyan")
         style = _STYLES[line.kind]
         shown.append(f"{line.kind:{_WIDEST}} ", style)
-        text = Text(printable(line.text.expandtabs()), style)
-        console.print(_append_wrapped(console, shown, text) if is_terminal else shown + text)
+        # The kind says it already.
+        said = line.text.removeprefix({"start": "started: ", "end": "ended: "}.get(line.kind, ""))
+        text = Text(printable(said.expandtabs()), style)
+        console.print(append_wrapped(console, shown, text) if is_terminal else shown + text)
+
+    def _tell_clock(line: Line, *, is_short: bool) -> str:
+        moment = datetime.fromtimestamp(line.moment).astimezone()
+        is_today = moment.date() == datetime.now().astimezone().date()
+        clock = f"{moment:%H:%M:%S}" if is_short and is_today else f"{moment:%m-%d %H:%M:%S}"
+        return f"{clock}.{moment.microsecond // 1000:03}" if request.is_verbose else clock
 
     return show
 
 
-def _append_wrapped(console: Console, head: Text, text: Text) -> Text:
+def append_wrapped(console: Console, head: Text, text: Text) -> Text:
     """Return a line whose text is wrapped beside its head."""
     indent = head.cell_len
     room = console.width - indent
     if room < _LEAST_ROOM:
         return head + text
-    parts = text.wrap(console, room) or [text]
+    parts = text.wrap(console, room)
+    for part in parts:
+        part.rstrip()
     return head + Text(f"\n{' ' * indent}").join(parts)

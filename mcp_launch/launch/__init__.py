@@ -15,7 +15,7 @@ from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table
 from mcp_launch.system.guardian import Starter
 from mcp_launch.system.spawn import Pipes
-from mcp_launch.values import END, FAILURE
+from mcp_launch.values import FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,18 +197,21 @@ def _tidy(table: ProcessTable, directory: str) -> None:
     from mcp_launch.state import handshake_files, launch_log, leases
 
     for path in leases.reclaim_stale(table, directory):
-        launch_log.append_for(path, "ended: it was killed, or the machine was restarted", END)
+        launch_log.append_end(path, "it was killed, or the machine was restarted")
     launch_log.prune(launch_log.find_directory(os.environ), directory)
     handshake_files.prune(os.environ)
 
 
 def _note_killed(lease: str, code: int | None) -> None:
     """Log the end of a launch whose launcher was killed; its guardian does it."""
-    from mcp_launch.runtime.streams import tell_exit
-    from mcp_launch.state import launch_log
+    try:
+        from mcp_launch.runtime.streams import tell_exit
+        from mcp_launch.state import launch_log
 
-    how = f"; the server {tell_exit(code)}" if code is not None else ""
-    launch_log.append_for(lease, f"ended: mcp-launch itself was killed{how}", END)
+        how = f"; the server {tell_exit(code)}" if code is not None else ""
+        launch_log.append_end(lease, f"mcp-launch itself was killed{how}")
+    except Exception:  # noqa: BLE001, S110  # a guardian works on if it cannot be imported any more
+        pass
 
 
 def _list_hosts(line: Lineage, parent: int) -> list[int]:

@@ -91,7 +91,7 @@ class LogReader:
             moment, _, rest = raw.partition(" ")
             letter, _, text = rest.partition(" ")
             try:
-                line = Line(float(moment), KINDS.get(letter, "decision"), text.rstrip("\r"))
+                line = Line(float(moment), _read_kind(letter, text), text.rstrip("\r"))
             except ValueError:
                 continue  # not ours
             if letter == _FACTS:
@@ -140,6 +140,12 @@ class LogReader:
         """Return the lines to show that were not returned before."""
         lines, self._lines = list(self._lines), deque()
         return lines
+
+
+def _read_kind(letter: str, text: str) -> str:
+    if letter == DECISION and text.startswith("the launch failed: "):
+        return "failure"  # as earlier versions logged it
+    return KINDS.get(letter, "decision")
 
 
 def find_failure(directory: str, launch: str, since: float) -> str:

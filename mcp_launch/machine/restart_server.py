@@ -71,7 +71,8 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
     if record.get("state") in {leases.NOT_STARTED, leases.RESTING, leases.ENDED}:
         return Restarted("not running")
     if record.get("restarts_on") != "SIGUSR1":
-        return _fail("its launcher cannot restart it: it is of an earlier version", _RECONNECT)
+        why = "its host ignores SIGUSR1" if "restarts_on" in record else "of an earlier version"
+        return _fail(f"its launcher cannot be asked to: {why}", _RECONNECT)
     count = _read_count(record)
     asked = time.time()
     if not _send(table, record):

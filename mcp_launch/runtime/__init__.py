@@ -111,7 +111,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
 
 def _leave(running: Running, supervisor: Supervisor | None, lease: LeaseWriter) -> None:
     kernel.stop_waking()
-    lease.remove()  # first: a guardian that finds it takes it that we were killed
+    lease.remove()
     if running.guardian is not None:
         running.guardian.leave()
     if supervisor is not None:

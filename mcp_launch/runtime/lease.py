@@ -143,7 +143,9 @@ class LeaseWriter:
     def note_end(self, why: str = "", code: int | None = None) -> None:
         """Log the end of the launch; on the direct wire, only the caller knows why and how."""
         (backend,) = self._broker.backends.values()
-        how = _tell_server(backend)
+        guardian = self._running.guardian
+        goes_on = guardian is not None and guardian.goes_on
+        how = "its runner goes on installing" if goes_on else _tell_server(backend)
         calls = f"{backend.calls} call{'' if backend.calls == 1 else 's'} in "
         if self._running.wanted.direct:
             how = (

@@ -16,7 +16,7 @@ from time import time as _now
 
 from mcp_launch import state
 from mcp_launch.protocol import json_text
-from mcp_launch.values import DECISION
+from mcp_launch.values import DECISION, END, FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,6 +149,21 @@ def append_for(lease: str, text: str, kind: str = DECISION) -> None:
     """Add one of our own lines to the log of the launch that a lease belongs to."""
     launch = os.path.basename(lease).removesuffix(".json")
     append(f"{find_directory(os.environ)}/{launch}", text, kind)
+
+
+def append_end(lease: str, text: str) -> None:
+    """Log the end of a launch in its place, unless it has logged its end or failure itself."""
+    launch = os.path.basename(lease).removesuffix(".json")
+    path = f"{find_directory(os.environ)}/{launch}"
+    try:
+        with open(path + ENDING, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST))
+            last = file.read()
+            if f" {END} ended: ".encode() in last or f" {FAILURE} the launch".encode() in last:
+                return
+    except OSError:
+        return  # this launch keeps no log
+    append(path, f"ended: {text}", END)
 
 
 def find_directory(environ: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from launches import (
     ENVIRONMENT_SERVER,
+    LIMIT,
     RUN,
     SCRIPTED_SERVER,
     LaunchRunner,
@@ -144,6 +146,72 @@ def test_the_log_of_a_failure_has_the_launchs_own_id(runner: LaunchRunner, logs:
 
     [log] = logs.iterdir()
     assert f" t launch {log.stem}\n" in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", [["--cwd"], ["--no-such-option", "true"], []], ids=str)
+def test_a_typing_error_at_a_terminal_leaves_no_log(
+    words: list[str], runner: LaunchRunner, logs: Path
+) -> None:
+    ours, theirs = os.openpty()
+
+    code = runner.launch(*words, stdin=theirs).wait()
+
+    os.close(ours)
+    os.close(theirs)
+    assert code != 0
+    assert not logs.exists()
+
+
+def test_another_failure_at_a_terminal_leaves_a_log(runner: LaunchRunner, logs: Path) -> None:
+    ours, theirs = os.openpty()
+
+    runner.launch("--", "there-is-no-such-command", stdin=theirs).wait()
+
+    os.close(ours)
+    os.close(theirs)
+    assert " f the launch failed: " in read(logs)
+
+
+def test_a_launch_that_has_logged_its_end_gets_no_other(runner: LaunchRunner, logs: Path) -> None:
+    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
+    [log] = logs.glob("*.log")
+    launch_log.append_end(f"/anywhere/{log.stem}.json", "it was killed")
+
+    assert read(logs).count(" x ended: ") == 1
+    assert "it was killed" not in read(logs)
+
+
+@pytest.mark.parametrize("wire", [[], ["--direct"]], ids=["guarded", "direct"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_launch_whose_host_ends_it_while_its_server_starts_has_an_end(
+    number: signal.Signals, wire: list[str], runner: LaunchRunner, tmp_path: Path, logs: Path
+) -> None:
+    slow = python("import time; time.sleep(600)")
+    launch = runner.launch("--server", "it", *wire, "--", *slow)
+    wait_for_lease(tmp_path / "state", lambda one: "server" in one["processes"])
+
+    launch.process.send_signal(number)
+    launch.wait()
+
+    deadline = time.monotonic() + LIMIT
+    while " x ended: " not in read(logs):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    why = "mcp-launch itself was killed" if number == signal.SIGKILL else f"{number.name} came"
+    [end] = [line for line in read(logs).splitlines() if " x ended: " in line]
+    assert f"ended: {why}; the server " in end
+
+
+def test_output_that_nobody_reads_is_no_error(runner: LaunchRunner) -> None:
+    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
+    for words in (["-v"], ["-v", "--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [*LOGS, *words], check=False, stdout=writing, stderr=subprocess.PIPE, timeout=60
+        )
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_log_that_grows_too_large_keeps_its_end(runner: LaunchRunner, logs: Path) -> None:
