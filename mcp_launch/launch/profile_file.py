@@ -33,6 +33,10 @@ KEYS = (*_TEXTS, *_CHOSEN, *_SWITCHES)
 KEYS_OF_ONE_SERVER = ("command", "args")
 KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
 
+# The table of the user's file that only `doctor` reads, and checks: no launch depends on it.
+OF_DOCTOR = "doctor"
+_OF_USER = ("servers", "defaults", OF_DOCTOR)
+
 # The sources in which a variable may have another name than it has in the server (`from`).
 HAVE_NAMES = ("local", "dotenv")
 
@@ -49,6 +53,12 @@ def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, 
     text, document, found = _decode(content, path)
     # A path in a project's file is relative to that file; else to the session's directory.
     checker = _Checker(text, path, found, os.path.dirname(path) if is_projects else "")
+    if is_projects and OF_DOCTOR in document:
+        raise checker.refuse(
+            (OF_DOCTOR,),
+            f"a project's file cannot have [{OF_DOCTOR}]",
+            fix="move it to ~/.config/mcp-launch/config.toml",
+        )
     if is_projects and "defaults" in document:
         raise checker.refuse(
             ("defaults",),
@@ -56,7 +66,7 @@ def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, 
             fix="write [servers.NAME] for each server, or move it to ~/.config/mcp-launch/"
             "config.toml, where it applies to every server",
         )
-    checker.check_keys((), document, ("servers",) if is_projects else ("servers", "defaults"))
+    checker.check_keys((), document, ("servers",) if is_projects else _OF_USER)
     servers = checker.take_table(("servers",), document.get("servers", {}))
     return {
         "defaults": checker.take_defaults(("defaults",), document.get("defaults", {})),

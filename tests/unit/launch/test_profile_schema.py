@@ -48,6 +48,24 @@ def test_the_defaults_have_what_all_servers_can_have() -> None:
     assert "defaults" not in PROJECTS["properties"]
 
 
+@BOTH
+def test_every_table_of_the_parser_is_in_the_schema_and_no_other(schema: dict[str, Any]) -> None:
+    is_projects = schema is PROJECTS
+    known = ("servers", "defaults", profile_file.OF_DOCTOR, "other")
+
+    taken = {name for name in known if accepts_parser({name: {}}, is_projects=is_projects)}
+
+    assert set(schema["properties"]) == taken
+
+
+@pytest.mark.parametrize(
+    ("ignored", "is_valid"),
+    [(["ML117", "ML2", "ML206:docs"], True), ([], True), (["117"], False), ("ML117", False)],
+)
+def test_what_doctor_ignores_is_a_list_of_codes(ignored: object, is_valid: bool) -> None:
+    assert accepts_schema(USERS, {"doctor": {"ignore": ignored}}) == is_valid
+
+
 def list_properties(schema: Any) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(schema, list):
         return [found for one in schema for found in list_properties(one)]
