@@ -31,7 +31,7 @@ _SUGGESTIONS = (
     "Settings that you may want:",
     'cwd = "project_root"',
     'pass_env = "safe"',
-    'env_vars = [{ name = "CODEX_THREAD_ID", source = "thread" }]',
+    'env_vars = [{ name = "PROJECT", source = "project_root" }]',
 )
 
 
