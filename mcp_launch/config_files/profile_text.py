@@ -70,6 +70,7 @@ def add(text: str | None, table: Table, path: str, *, is_projects: bool) -> str:
         ProfileRefused: The file is invalid, has this table, or cannot have it.
 
     """
+    _check_alone(table, path, is_projects=is_projects)
     before = text if text is not None else _PROJECTS if is_projects else _USERS
     had = _parse(before, path, is_projects=is_projects)
     if table.name in had["servers"]:
@@ -92,6 +93,22 @@ def add(text: str | None, table: Table, path: str, *, is_projects: bool) -> str:
             fix="add it by hand",
         )
     return after
+
+
+def _check_alone(table: Table, path: str, *, is_projects: bool) -> None:
+    """Refuse a table that no file can have: an entry may hold what a profile cannot."""
+    try:
+        _parse(table.spell(), path, is_projects=is_projects)
+    except ProfileRefused as refused:
+        raise ProfileRefused(
+            f"the entry of {table.name} cannot become a profile: {refused.without_place}",
+            fix="correct the entry, or write the profile by hand",
+        ) from None
+    except UnicodeEncodeError:
+        raise ProfileRefused(
+            f"the entry of {table.name} has a text that is not valid Unicode",
+            fix="correct the entry",
+        ) from None
 
 
 def _parse(text: str, path: str, *, is_projects: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mcp_launch.launch.profile_file import (
     KEYS_OF_A_VARIABLE,
     KEYS_OF_ONE_SERVER,
     NAME,
+    OF_DOCTOR,
     PATTERN,
 )
 
@@ -62,6 +63,22 @@ _VARIABLE = {
 }
 
 
+# Only `doctor` reads this table, and reports what is invalid in it.
+_DOCTOR = {
+    "description": "Settings for mcp-launch doctor.",
+    "type": "object",
+    "properties": {
+        "ignore": {
+            "description": "Findings that are not shown: a code (ML117), the beginning of some "
+            "(ML2), or a code with the server that it is about (ML206:docs).",
+            "type": "array",
+            "items": {"type": "string", "pattern": "^ML[0-9]{0,3}(:.+)?$"},
+        }
+    },
+    "additionalProperties": False,
+}
+
+
 def describe(*, is_projects: bool) -> dict[str, Any]:
     """Return the schema of the user's file, or of a project's."""
     return {
@@ -92,7 +109,7 @@ def _list_tables(*, is_projects: bool) -> dict[str, Any]:
     defaults = _describe_server(common) | {
         "description": "Settings for every server. A server's own table takes precedence."
     }
-    return {"defaults": defaults, "servers": servers}
+    return {"defaults": defaults, "servers": servers, OF_DOCTOR: _DOCTOR}
 
 
 def _describe_server(keys: tuple[str, ...]) -> dict[str, Any]:

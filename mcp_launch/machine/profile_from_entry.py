@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import masking
+from mcp_launch.config_files import wrap
 from mcp_launch.config_files.profile_text import Table
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options, profile, profile_file
@@ -30,7 +31,7 @@ _SUGGESTIONS = (
     "Settings that you may want:",
     'cwd = "project_root"',
     'pass_env = "safe"',
-    'env_vars = [{ name = "CODEX_THREAD_ID", source = "thread" }]',
+    'env_vars = [{ name = "PROJECT", source = "project_root" }]',
 )
 
 
@@ -51,9 +52,17 @@ def make(survey: Survey, item: Item, content: Content, *, is_projects: bool) -> 
     """Return the profile for an entry.
 
     Raises:
-        UsageError: It would put a secret into a project's file, or move what the host expands.
+        UsageError: Its options are unknown, it would put a secret into a project's file, or move
+            what only the host expands.
 
     """
+    if item.is_wrapped:
+        options.split(item.words[2:])  # a later version may have written options into it
+    elif wrap.is_wrapped_otherwise(item.words):
+        raise UsageError(
+            f"the entry of {item.name} starts mcp-launch through another program",
+            fix=f"write {item.name}'s profile by hand, or let the entry start mcp-launch itself",
+        )
     maker = _Maker(survey, item, is_projects=is_projects)
     maker.take_options()
     maker.take_cwd()
@@ -142,6 +151,11 @@ class _Maker:
 
     def take_command(self) -> None:
         words = self._item.command
+        if not words:
+            raise UsageError(
+                f"the entry of {self._item.name} has no command: it is in a profile already",
+                fix="leave out --whole and --move",
+            )
         is_secret = masking.mask(words) != words
         if self._is_projects and is_secret:
             raise UsageError(

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import run_command
 from launches import ENVIRONMENT_SERVER, LaunchRunner, python
 
 if TYPE_CHECKING:
@@ -66,6 +68,27 @@ def test_a_server_gets_a_fixed_value(
     assert code == 0
     assert b"sets A (--set)" in err
     assert b"c, info" not in err
+
+
+def test_a_server_whose_command_was_moved_into_a_profile_starts_as_before(
+    own_home: Path, runner: LaunchRunner
+) -> None:
+    own = ["run", "--server", "probe", "--set", "A=a ${HOME}", "--", *ENVIRONMENT_SERVER, "-x"]
+    entry = f'command = "mcp-launch"\nargs = {json.dumps(own)}\n'
+    file = own_home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    write(file, f"[mcp_servers.probe]\n{entry}")
+    before = runner.launch(*own[1:]).ask("look")
+
+    done = run_command("profile", "add", "probe", "--move", "--yes")
+
+    assert done.returncode == 0, done.stderr
+    moved = tomllib.loads(file.read_text(encoding="utf-8"))["mcp_servers"]["probe"]["args"]
+    assert moved == ["run", "--server", "probe"]
+    after = runner.launch(*moved[1:]).ask("look")
+    assert (after["argv"], after["env"]["A"]) == (["-x"], f"a {own_home}")
+    assert after["argv"] == before["argv"]
+    assert after["env"].keys() == before["env"].keys()
 
 
 def test_a_changed_file_is_read_again(user_file: Path, runner: LaunchRunner) -> None:

@@ -318,6 +318,52 @@ def test_what_a_host_expands_is_not_moved_into_a_profile(project: Path) -> None:
     assert add("d", "--yes").returncode == 0
 
 
+ODD_ENTRIES = {
+    "an option of a later version": (
+        ["mcp-launch", "run", "--new", "--", "x"],
+        "unknown option --new",
+    ),
+    "another program before us": (
+        ["uvx", "mcp-launch", "run", "--", "x"],
+        "through another program",
+    ),
+    "no command": (["mcp-launch", "run", "--server", "a"], "it is in a profile already"),
+    "an invalid option": (
+        ["mcp-launch", "run", "--start", "later", "--", "x"],
+        'cannot become a profile: `start` does not take "later"',
+    ),
+    "a NUL": (["x", "\0"], "cannot become a profile: an element of `args` contains a NUL"),
+    "half a character": (["x", "\ud800"], "not valid Unicode"),
+}
+
+
+@pytest.mark.parametrize(("words", "problem"), ODD_ENTRIES.values(), ids=list(ODD_ENTRIES))
+def test_an_odd_entry_is_refused_with_the_reason(
+    words: list[str], problem: str, own_home: Path, project: Path
+) -> None:
+    entry = {"command": words[0], "args": words[1:]}
+    write(project / ".mcp.json", json.dumps({"mcpServers": {"a": entry}}))
+
+    done = add("a", "--whole", "--yes")
+
+    assert done.returncode in {2, 125}
+    assert problem in done.stderr
+    assert "a bug in mcp-launch" not in done.stderr
+    assert not find_users(own_home).exists()
+
+
+@pytest.mark.parametrize("name", ["my.server", "a b", 'q"uote', "ünï", "esc\x1b[2J", "-x", "#"])
+def test_a_strange_name_is_quoted(name: str, own_home: Path, project: Path) -> None:
+    entry = {"command": "x\x1b\"'\\", "args": ["${", "$", "\t\n"][1:]}
+    write(project / ".mcp.json", json.dumps({"mcpServers": {name: entry}}))
+
+    done = add("--whole", "--yes", "--", name)
+
+    assert done.returncode == 0, done.stderr
+    assert read_servers(find_users(own_home)) == {name: entry}
+    assert "\x1b" not in done.stdout
+
+
 @pytest.mark.usefixtures("codex")
 def test_an_unknown_server_is_refused_with_the_near_one() -> None:
     done = add("audt", "--yes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from mcp_launch.errors import ProfileRefused
 from mcp_launch.launch import options, profile_file, profile_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -46,6 +49,24 @@ def test_the_defaults_have_what_all_servers_can_have() -> None:
 
     assert set(defaults) == set(profile_file.KEYS) - set(profile_file.KEYS_OF_ONE_SERVER)
     assert "defaults" not in PROJECTS["properties"]
+
+
+@BOTH
+def test_every_table_of_the_parser_is_in_the_schema_and_no_other(schema: dict[str, Any]) -> None:
+    is_projects = schema is PROJECTS
+    known = ("servers", "defaults", profile_file.OF_DOCTOR, "other")
+
+    taken = {name for name in known if accepts_parser({name: {}}, is_projects=is_projects)}
+
+    assert set(schema["properties"]) == taken
+
+
+@pytest.mark.parametrize(
+    ("ignored", "is_valid"),
+    [(["ML117", "ML2", "ML206:docs"], True), ([], True), (["117"], False), ("ML117", False)],
+)
+def test_what_doctor_ignores_is_a_list_of_codes(ignored: object, is_valid: bool) -> None:
+    assert accepts_schema(USERS, {"doctor": {"ignore": ignored}}) == is_valid
 
 
 def list_properties(schema: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -95,14 +116,13 @@ def accepts_parser(document: dict[str, Any], *, is_projects: bool) -> bool:
 
 # Values of every kind of TOML that a JSON Schema can tell apart, and texts that some key takes.
 # Not dates, which editors treat as texts; and no line ends, before which Python's `$` matches.
-WORDS = st.sampled_from(
-    [
-        *("", "x", "all", "safe", "session", "on", "off", "now", "called", "keep", "fail", "auto"),
-        *("90s", "0s", "00s", "10m", "2h", "1d", "5", "s", "1.5h", "-1s", "A", "A_1", "1A", "A-B"),
-        *("A*", "*", "\0", "x\0", "MCP_LAUNCH_ID", "MCP_LAUNCH_HOME", "thread", "thread_id"),
-        *("local", "dotenv", "refuse", "strict", "placeholder", "known", "${A", "~/x"),
-    ]
+SAMPLES = (
+    *("", "x", "all", "safe", "session", "on", "off", "now", "called", "keep", "fail", "auto"),
+    *("90s", "0s", "00s", "10m", "2h", "1d", "5", "s", "1.5h", "-1s", "A", "A_1", "1A", "A-B"),
+    *("A*", "*", "\0", "x\0", "MCP_LAUNCH_ID", "MCP_LAUNCH_HOME", "thread", "thread_id"),
+    *("local", "dotenv", "refuse", "strict", "placeholder", "known", "${A", "~/x"),
 )
+WORDS = st.sampled_from(SAMPLES)
 SCALARS = WORDS | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3)
 VARIABLES = st.dictionaries(st.sampled_from([*profile_file.KEYS_OF_A_VARIABLE, "nam"]), SCALARS)
 TABLES = st.dictionaries(WORDS.filter(bool), SCALARS, max_size=2) | VARIABLES
@@ -130,17 +150,40 @@ def test_the_schema_and_the_parser_accept_the_same(
     assert accepts_schema(schema, document) == is_accepted
 
 
-# One key with one value at a time: a document with two mistakes hides a gap.
-@pytest.mark.parametrize("key", profile_file.KEYS)
-@given(data=st.data())
-def test_each_key_takes_the_same_values_in_both(key: str, data: st.DataObject) -> None:
-    value = data.draw(SCALARS | LISTS | TABLES)
-    server = {"command": "x", key: value}
-    document = {"servers": {"a": server}}
-    if sets_a_variable_twice(document):
-        return  # no schema can say that
+def list_values() -> Iterator[Any]:
+    """Return every scalar, alone and wherever a list, a table or a variable can have it."""
+    yield from ([], {}, [[]], [{}], {"A": {}}, ["A", "B*"])
+    for source in (*options.SOURCES, *options.SPELLINGS, "remote"):
+        yield [{"name": "A", "source": source}]
+        yield [{"name": "A", "source": source, "from": "B"}]
+    for scalar in (*SAMPLES, True, False, 0, 1, 1.5):
+        yield from (scalar, [scalar], {"A": scalar})
+        yield from ([{key: scalar}] for key in (*profile_file.KEYS_OF_A_VARIABLE, "nam"))
+        yield from ([{"name": "A", key: scalar}] for key in profile_file.KEYS_OF_A_VARIABLE[1:])
+        if isinstance(scalar, str):
+            yield {scalar: "x"}
 
-    assert accepts_schema(USERS, document) == accepts_parser(document, is_projects=False)
+
+# One key with one value at a time, and all of them: a document with two mistakes hides a gap.
+@pytest.mark.parametrize("key", profile_file.KEYS)
+def test_each_key_takes_the_same_values_in_both(key: str) -> None:
+    validator = jsonschema.Draft7Validator(get_server(USERS))
+
+    for value in list_values():
+        server = {"command": "x", key: value}
+        is_accepted = accepts_parser({"servers": {"a": server}}, is_projects=False)
+        assert validator.is_valid(server) == is_accepted, value
+
+
+def test_arguments_need_a_command_in_both() -> None:
+    servers: list[tuple[dict[str, Any], bool]] = [
+        ({"args": []}, False),
+        ({"args": [], "command": "x"}, True),
+    ]
+    for server, is_valid in servers:
+        document = {"servers": {"a": server}}
+        assert accepts_schema(USERS, document) == is_valid
+        assert accepts_parser(document, is_projects=False) == is_valid
 
 
 def sets_a_variable_twice(document: dict[str, Any]) -> bool:
