@@ -143,7 +143,7 @@ def test_a_server_that_exits_at_once_is_reported_with_its_output_but_not_its_sec
     assert finding.subject.server == "docs"
     assert finding.subject.line == 1
     assert finding.message.startswith(
-        "docs does not start: it ended with exit code 1 before it answered; its last lines"
+        "'docs' does not start: it ended with exit code 1 before it answered; its last lines"
     )
     assert "cannot log in with ***" in finding.details
     assert "tango" not in str(finding)
@@ -160,7 +160,7 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: FakeMachine) -> None
 
     assert finding.code == "ML301"
     assert finding.message.startswith(
-        "docs does not start: the server's command no-such-server was not found on PATH"
+        "'docs' does not start: the server's command no-such-server was not found on PATH"
     )
     assert finding.fix == "install it, or give its absolute path"
     assert [line for line in told if line.endswith("Claude Code: docs  does not start")]
@@ -169,9 +169,9 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: FakeMachine) -> None
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["dying"], "ML301", "docs ended with exit code 1 on `tools/list`"),
+        (["dying"], "ML301", "'docs' ended with exit code 1 on `tools/list`"),
         (["dying"], "ML301", "out of memory"),
-        (["refusing"], "ML302", "docs refuses `tools/list`: the database is locked"),
+        (["refusing"], "ML302", "'docs' refuses `tools/list`: the database is locked"),
     ],
 )
 @pytest.mark.parametrize("host", ["codex", "claude"])
@@ -195,7 +195,7 @@ def test_a_server_that_says_nothing_is_found_in_bounded_time(
     [finding] = look_at(machine, "claude", "silent")
 
     assert finding.code == "ML302"
-    assert finding.message == "docs did not answer `initialize` within 0.5 s"
+    assert finding.message == "'docs' did not answer `initialize` within 0.5 s"
 
 
 def test_a_server_that_said_nothing_is_not_waited_for_as_long_again(
@@ -300,7 +300,7 @@ def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
     assert list_codes(findings) == codes
     for finding in findings:
         assert finding.message == (
-            "docs prints 2 lines that are not messages to stdout: Welcome to the server!"
+            "'docs' prints 2 lines that are not messages to stdout: Welcome to the server!"
         )
 
 
@@ -347,14 +347,14 @@ def test_names_that_are_too_long_for_a_host_are_found(
     findings = look_at(machine, host, f"name={'n' * length}", "tools=1")
 
     assert list_codes(findings) == codes
-    assert all("leaves out 1 of docs's tools" in finding.message for finding in findings)
+    assert all("leaves out 1 tool of 'docs'" in finding.message for finding in findings)
 
 
 @pytest.mark.parametrize(
     ("word", "code", "message"),
     [
-        ("stubborn", "ML307", "docs keeps running after its input ends, so it outlives Codex"),
-        ("littering", "ML308", "docs leaves a process behind when it ends"),
+        ("stubborn", "ML307", "'docs' keeps running after its input ends, so it outlives Codex"),
+        ("littering", "ML308", "'docs' leaves a process behind when it ends"),
     ],
 )
 @pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
@@ -401,9 +401,9 @@ def test_a_server_that_talks_like_the_launcher_is_healthy(machine: FakeMachine) 
 @pytest.mark.parametrize(
     ("host", "words", "message"),
     [
-        ("codex", ["modern"], "docs knows only `server/discover`"),
+        ("codex", ["modern"], "'docs' knows only `server/discover`"),
         ("claude", ["modern"], ""),
-        ("claude", ["legacy", "version=1.0"], "docs uses protocol version 1.0"),
+        ("claude", ["legacy", "version=1.0"], "'docs' uses protocol version 1.0"),
         ("codex", ["legacy", "version=1.0"], ""),
         ("claude", ["legacy", "unversioned"], "has no serverInfo.version"),
         ("codex", ["legacy", "unversioned"], "has no serverInfo.version"),
@@ -432,7 +432,7 @@ def test_a_server_that_ends_over_what_it_does_not_know_and_stays_so_is_found(
     [finding] = look_at(machine, "claude", "legacy", "touchy", run=["--restart", "off"])
 
     assert finding.code == "ML309"
-    assert "docs cannot handle `server/discover`" in finding.message
+    assert "'docs' cannot handle `server/discover`" in finding.message
 
 
 def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(

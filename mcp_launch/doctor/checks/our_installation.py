@@ -80,7 +80,7 @@ def _refuse_file(path: str) -> Finding:
 
 def _check_leases(directory: str) -> Iterator[Finding]:
     """Check that only this user can have written each lease."""
-    if not state.is_own_directory(directory):
+    if not os.path.isdir(directory) or not state.is_own_directory(directory):
         return  # already reported for the directory, if it exists
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         is_plain = entry.is_file(follow_symlinks=False)

@@ -25,7 +25,7 @@ def check_skipped(survey: Survey) -> Iterator[Finding]:
             entry = item.document.get(item.path)
             for key, problem, fix in item.host.quirks.keys.list_skipping(entry):
                 subject = item.point(*([key] if key else []))
-                message = f"{item.host.title} skips {item.name}: {problem}"
+                message = f"{item.host.title} skips '{item.name}': {problem}"
                 yield Finding("ML122", subject, message, fix)
     for host, file in survey.files:
         yield from _look_at_file(survey, host, file)
