@@ -18,7 +18,7 @@ from mcp_launch.commands import trust
 from mcp_launch.doctor import live, registry
 from mcp_launch.doctor.checks import processes
 from mcp_launch.doctor.live import client, prepare
-from mcp_launch.doctor.live.progress import Progress
+from mcp_launch.doctor.progress import Progress
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
 from mcp_launch.hosts.configured import HOSTS
@@ -750,3 +750,91 @@ def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
     (share,) = processes.list_memory(survey)
     assert share.server == f"mcp-docs (process {begun[0].server})"
     assert share.memory.amount > 0
+
+
+# What a host offers, and how far the look has come.
+
+
+@pytest.mark.parametrize(
+    ("host", "offered"), [("codex", 1), ("claude", 2), ("cursor", 2), ("vscode", 3)]
+)
+@pytest.mark.parametrize("era", ["legacy", "both"])
+def test_a_server_is_offered_what_its_host_offers(
+    machine: FakeMachine, host: str, offered: int, era: str
+) -> None:
+    told: list[str] = []
+    configure(machine, host, docs=make_entry("adapting", era))
+
+    assert look(machine, told) == []
+
+    assert told[-1].endswith(f", {2 + offered} tools")
+
+
+def test_progress_counts_and_names_hosts_and_servers(machine: FakeMachine) -> None:
+    told: list[str] = []
+    status: list[str] = []
+    configure(machine, "codex", docs=make_entry(), gone={"command": "no-such-server", "args": []})
+    configure(machine, "cursor", docs=make_entry(env={"ONLY": "here"}))
+
+    live.check(machine.survey(), Progress(told.append, status.append))
+
+    assert [line.partition("  ")[0] for line in told] == ["1 of 3", "2 of 3", "3 of 3"]
+    assert {line.split("  ")[1] for line in told} == {"Codex: docs", "Codex: gone", "Cursor: docs"}
+    assert status[0].startswith("0 of 3 done, starting ")
+    assert status[-1] == "3 of 3 done"
+
+
+def test_the_cause_is_not_pushed_out_by_news_of_npm(machine: FakeMachine) -> None:
+    [finding] = look_at(machine, "codex", "dies", "npm")
+
+    assert finding.details == ("npm error could not determine executable to run",)
+
+
+# An invalid profile
+
+
+def test_an_invalid_profile_keeps_no_server_from_being_looked_at(machine: FakeMachine) -> None:
+    told: list[str] = []
+    profile = machine.write("~/.config/mcp-launch/config.toml", "[servers.docs]\ncwdd = 3\n")
+    profile.chmod(0o600)
+    home = "needs=HOME"
+    configure(
+        machine,
+        "claude",
+        bare=make_entry(home),
+        noisy=make_entry("noisy", home),
+        wrapped=make_entry(home, run=["--server", "docs"]),
+        dies=make_entry("dies", run=["--server", "docs"]),
+        of_profile={"command": "/opt/mcp-launch", "args": ["run", "--server", "docs"]},
+    )
+
+    found = [(one.code, one.subject.server) for one in look(machine, told)]
+
+    assert found == [("ML304", "noisy"), ("ML301", "dies")]
+    assert told[0] == (
+        "not started  Claude Code: of_profile  its command is in a profile, which cannot be used "
+        "(ML013)"
+    )
+    assert sum("ready in" in line for line in told) == 2  # two of them are started alike
+
+
+def test_a_server_keeps_its_home_without_profiles(machine: FakeMachine) -> None:
+    machine.write("~/.config/mcp-launch/config.toml", "[").chmod(0o600)
+    script = f'test "$HOME" = {machine.home} || exit 7; exec {" ".join(FAULTY_SERVER)}'
+    configure(machine, "claude", docs={"command": "sh", "args": ["-c", script]})
+
+    assert look(machine) == []
+
+
+def test_defaults_are_not_applied_to_a_server_without_a_launcher(machine: FakeMachine) -> None:
+    text = '[defaults]\npass_env = ["PATH"]\n'
+    machine.write("~/.config/mcp-launch/config.toml", text).chmod(0o600)
+    machine.environ["GIVEN"] = "yes"
+    configure(
+        machine,
+        "claude",
+        bare=make_entry("needs=GIVEN"),
+        wrapped=make_entry("needs=GIVEN", run=["--server", "wrapped"]),
+    )
+
+    assert [one.subject.server for one in look(machine)] == ["wrapped"]

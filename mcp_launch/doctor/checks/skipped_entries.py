@@ -72,8 +72,6 @@ def _find_fault(item: Item) -> tuple[str, str, str] | None:
     if not isinstance(whole[key], str):
         fix = f'write the program as "{key}", and the rest as "args"'
         return key, f"its {key} must be a string", fix
-    if not whole[key].strip():
-        return key, f"its {key} is empty", "name the program that starts the server"
     return "args", "its args must be a list of strings", 'write "args": ["…", "…"]'
 
 
