@@ -183,7 +183,9 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
         profile_reader.read(path, None, is_projects=False)
         profile.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
-        yield _report_refused("ML013", path, refused)
+        finding = _report_refused("ML013", path, refused)
+        effect = "until this is fixed, no wrapped server starts"
+        yield finding._replace(message=f"{finding.message}; {effect}")
 
 
 def check_project_profile(survey: Survey) -> Iterator[Finding]:

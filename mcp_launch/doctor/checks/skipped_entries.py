@@ -61,18 +61,22 @@ def _find_fault(item: Item) -> tuple[str, str, str] | None:
     if not isinstance(whole, dict):
         # Settings may stand beside the servers where a host has several places for them.
         is_setting = len(item.file.servers) > 1
-        return None if is_setting else ("", "it is not a table", f'write {{"{key}": …}}')
+        return None if is_setting else ("", "it is not a table", f'write {{"{key}": ...}}')
     if key not in whole:
         # A server of an extension has settings in place of a command.
         is_elsewhere = "settings" in whole or "source" in whole
         problem = f"it has no {key}"
         return None if is_elsewhere else ("", problem, f"add its {key}, or remove the entry")
     if shape.is_one_list:
-        return key, f"its {key} must be a list of strings", f'write "{key}": ["npx", "-y", …]'
+        return (
+            key,
+            f"its {key} must be a list of strings",
+            f'write "{key}": ["npx", "-y", "some-server"]',
+        )
     if not isinstance(whole[key], str):
         fix = f'write the program as "{key}", and the rest as "args"'
         return key, f"its {key} must be a string", fix
-    return "args", "its args must be a list of strings", 'write "args": ["…", "…"]'
+    return "args", "its args must be a list of strings", 'write "args": ["-y", "some-server"]'
 
 
 def _look_at_table(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
@@ -90,7 +94,7 @@ def _look_at_table(survey: Survey, host: HostConfig, file: File) -> Iterator[Fin
                 "ML124",
                 point(host, file, document, table),
                 f"{host.title} finds no servers: {key} is {kind}",
-                f'make it a table with the servers\' names: "{key}": {{"NAME": {{…}}}}',
+                f'make it a table with the servers\' names: "{key}": {{"NAME": {{...}}}}',
             )
 
 
