@@ -16,7 +16,7 @@ def _doctor(  # noqa: PLR0913  # typer wants a parameter for each option
     *,
     host: Hosts = None,
     level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Only error, or warning and error; default: note.")
+        str, typer.Option(metavar="LEVEL", help="Show this and worse: error, warning or note.")
     ] = "note",
     select: Annotated[
         list[str] | None,

@@ -14,7 +14,7 @@ from mcp_launch.config_files import backups
 from mcp_launch.doctor import ignore_list
 from mcp_launch.doctor.checks.not_wrapped import Wrapping, wrap_all
 from mcp_launch.doctor.filter import Filter, read_level, read_rules
-from mcp_launch.doctor.live.progress import Progress
+from mcp_launch.doctor.progress import Progress
 from mcp_launch.doctor.registry import examine
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.report_text import ReportText

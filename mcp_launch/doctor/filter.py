@@ -93,7 +93,7 @@ def read_rule(text: str, option: str) -> CodeRule:
     if not _CODE.fullmatch(code) or not any(known.startswith(code) for known in CHECKS):
         near = suggest(code, CHECKS)
         error = UsageError(
-            f"{option}: there is no code {code or text}",
+            f"{_begin(option)}there is no code {code or text}",
             fix=f"{near}write a code such as ML206, the beginning of some such as ML2, or a code "
             "and a server such as ML206:docs",
         )
@@ -101,10 +101,15 @@ def read_rule(text: str, option: str) -> CodeRule:
         raise error
     if code == INCOMPLETE and option != "--select":
         raise UsageError(
-            f"{option}: {INCOMPLETE} (a check could not run) cannot be ignored",
+            f"{_begin(option)}{INCOMPLETE} (a check could not run) cannot be ignored",
             fix=f"remove {INCOMPLETE} from the list",
         )
     return CodeRule(code, name.strip())
+
+
+def _begin(option: str) -> str:
+    """Return the beginning of an error about an option, or about a key, whose place is shown."""
+    return f"{option}: " if option.startswith("-") else ""
 
 
 def read_level(text: str) -> Level:

@@ -13,7 +13,7 @@ from mcp_launch.machine.subject import Subject
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from mcp_launch.doctor.live.progress import Progress
+    from mcp_launch.doctor.progress import Progress
     from mcp_launch.machine.survey import Survey
 
 _OF_ALL = (

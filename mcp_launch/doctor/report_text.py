@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rich.padding import Padding
 from rich.text import Text
 
 from mcp_launch.doctor.checks import processes
@@ -156,7 +155,8 @@ class ReportText:
     def _show_memory(self) -> None:
         shares = processes.list_memory(self._report.survey)
         if shares:
-            self._print(0, Text("\nRunning now", "bold"))
+            self._console.print()
+            self._print(0, Text("Running now", "bold"))
         for host, of_host in groupby(shares, lambda share: share.host):
             self._print(2, Text(self._clean(host), "bold"))
             for share in of_host:
@@ -200,11 +200,12 @@ class ReportText:
 
     def _print(self, indent: int, text: Text) -> None:
         """Print an indented line; on a terminal, wrap it between words."""
+        lines = [text]
         if self._console.is_terminal:
-            padded = Padding(text, (0, 0, 0, indent), expand=False)
-            self._console.print(padded, soft_wrap=False)
-        else:
-            self._console.print(Text(" " * indent).append_text(text))
+            lines = list(text.wrap(self._console, max(20, self._console.width - indent)))
+        for line in lines:
+            line.rstrip()
+            self._console.print(Text(" " * indent).append_text(line), soft_wrap=True)
 
 
 def _group_by_host(findings: Iterable[Finding]) -> Iterator[tuple[str, Iterator[Finding]]]:

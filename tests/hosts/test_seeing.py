@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from json_formats import check_format
 from launches import LivenessSocket, wait_until_gone
 
 from mcp_launch.commands import reap
+from mcp_launch.hosts import configured
 from mcp_launch.machine import process_snapshot
 
 if TYPE_CHECKING:
@@ -115,6 +117,25 @@ def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(
     assert "thread" not in left
     assert "moved" not in left
     assert workspace.start("codex", "mcp", "list", cwd=project).wait(LIMIT) == 0
+
+
+@pytest.mark.parametrize("host", ["codex", "claude"])
+def test_the_doctor_offers_a_server_what_its_host_offers(workspace: Workspace, host: str) -> None:
+    project, heard = workspace.make_project("project"), workspace.place / "heard"
+    server = ["sh", "-c", 'tee "$0" | "$@"', str(heard), *SERVER]
+    if host == "codex":
+        codex.configure(workspace, server)
+        codex.run(workspace, project)
+    else:
+        claude.configure(workspace, server)
+        claude.run(workspace, project, "--session-id", str(uuid.uuid4()))
+    workspace.wait_for_observations(1)
+
+    requests = map(json.loads, heard.read_text(encoding="utf-8").splitlines())
+    [greeting] = [one["params"] for one in requests if one["method"] == "initialize"]
+
+    offered = greeting["capabilities"].keys() - {"experimental"}
+    assert offered == {*configured.HOSTS[host].quirks.greeting.capabilities}
 
 
 def list_servers(workspace: Workspace) -> dict[int, dict[str, Any]]:

@@ -50,7 +50,7 @@ def check_home(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML208",
             item.point("args"),
-            f"{item.host.title} starts {item.name} in {' or '.join(homes)}, not in a project",
+            f"{item.host.title} starts '{item.name}' in {' or '.join(homes)}, not in a project",
             "if it works on files, add --cwd DIR after run in its args",
         )
 

@@ -41,7 +41,7 @@ def _is_reported(survey: Survey, item: Item, refused: LaunchError) -> bool:
 
 
 def _refuse(item: Item, problem: str, fix: str) -> Finding:
-    message = f"mcp-launch does not start {item.name}: {problem}"
+    message = f"mcp-launch does not start '{item.name}': {problem}"
     return Finding("ML121", item.point("args"), message, fix)
 
 

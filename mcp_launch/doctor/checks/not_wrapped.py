@@ -27,7 +27,7 @@ def check_entry_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML116",
             item.point("command"),
-            f"{launcher} {what}, so {item.host.title} cannot start {item.name}",
+            f"{launcher} {what}, so {item.host.title} cannot start '{item.name}'",
             f"install mcp-launch and wrap it again: {tell_how(item)}",
             offer_wrapping(survey, item),
         )
@@ -40,7 +40,7 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
     yield Finding(
         "ML117",
         item.point(),
-        f"{item.host.title} starts {item.name} without mcp-launch: nothing manages "
+        f"{item.host.title} starts '{item.name}' without mcp-launch: nothing manages "
         "its directory, its session identity and its shutdown",
         f"wrap it: {tell_how(item)}",
         offer_wrapping(survey, item),

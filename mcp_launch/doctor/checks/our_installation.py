@@ -80,7 +80,7 @@ def _refuse_file(path: str) -> Finding:
 
 def _check_leases(directory: str) -> Iterator[Finding]:
     """Check that only this user can have written each lease."""
-    if not state.is_own_directory(directory):
+    if not os.path.isdir(directory) or not state.is_own_directory(directory):
         return  # already reported for the directory, if it exists
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         is_plain = entry.is_file(follow_symlinks=False)
@@ -183,7 +183,9 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
         profile_reader.read(path, None, is_projects=False)
         profile.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
-        yield _report_refused("ML013", path, refused)
+        finding = _report_refused("ML013", path, refused)
+        effect = "until this is fixed, no wrapped server starts"
+        yield finding._replace(message=f"{finding.message}; {effect}")
 
 
 def check_project_profile(survey: Survey) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ def check_skipped(survey: Survey) -> Iterator[Finding]:
             entry = item.document.get(item.path)
             for key, problem, fix in item.host.quirks.keys.list_skipping(entry):
                 subject = item.point(*([key] if key else []))
-                message = f"{item.host.title} skips {item.name}: {problem}"
+                message = f"{item.host.title} skips '{item.name}': {problem}"
                 yield Finding("ML122", subject, message, fix)
     for host, file in survey.files:
         yield from _look_at_file(survey, host, file)
@@ -61,20 +61,22 @@ def _find_fault(item: Item) -> tuple[str, str, str] | None:
     if not isinstance(whole, dict):
         # Settings may stand beside the servers where a host has several places for them.
         is_setting = len(item.file.servers) > 1
-        return None if is_setting else ("", "it is not a table", f'write {{"{key}": …}}')
+        return None if is_setting else ("", "it is not a table", f'write {{"{key}": ...}}')
     if key not in whole:
         # A server of an extension has settings in place of a command.
         is_elsewhere = "settings" in whole or "source" in whole
         problem = f"it has no {key}"
         return None if is_elsewhere else ("", problem, f"add its {key}, or remove the entry")
     if shape.is_one_list:
-        return key, f"its {key} must be a list of strings", f'write "{key}": ["npx", "-y", …]'
+        return (
+            key,
+            f"its {key} must be a list of strings",
+            f'write "{key}": ["npx", "-y", "some-server"]',
+        )
     if not isinstance(whole[key], str):
         fix = f'write the program as "{key}", and the rest as "args"'
         return key, f"its {key} must be a string", fix
-    if not whole[key].strip():
-        return key, f"its {key} is empty", "name the program that starts the server"
-    return "args", "its args must be a list of strings", 'write "args": ["…", "…"]'
+    return "args", "its args must be a list of strings", 'write "args": ["-y", "some-server"]'
 
 
 def _look_at_table(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:
@@ -92,7 +94,7 @@ def _look_at_table(survey: Survey, host: HostConfig, file: File) -> Iterator[Fin
                 "ML124",
                 point(host, file, document, table),
                 f"{host.title} finds no servers: {key} is {kind}",
-                f'make it a table with the servers\' names: "{key}": {{"NAME": {{…}}}}',
+                f'make it a table with the servers\' names: "{key}": {{"NAME": {{...}}}}',
             )
 
 

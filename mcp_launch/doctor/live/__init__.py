@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.doctor.finding import Finding
     from mcp_launch.doctor.live.client import Opening, Talk
-    from mcp_launch.doctor.live.progress import Progress
+    from mcp_launch.doctor.progress import Progress
     from mcp_launch.machine.survey import Survey
     from mcp_launch.masking import Scrubber
 

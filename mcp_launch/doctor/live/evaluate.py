@@ -98,7 +98,7 @@ def _look(server: ProbedServer, item: Item) -> Iterator[Finding]:
     if talk.failure:
         fix, lines = server.clean(talk.failure.fix), talk.failure.lines
         ending = "; its last lines on stderr:" if lines else ""
-        message = server.clean(f"{item.name} {talk.failure.message}{ending}")
+        message = server.clean(f"'{item.name}' {talk.failure.message}{ending}")
         yield Finding(talk.failure.code, item.point(), message, fix, details=lines)
     elif mismatch:
         problem, fix = mismatch
@@ -117,18 +117,20 @@ def _find_mismatch(server: ProbedServer, item: Item) -> tuple[str, str] | None:
     newer = "use another release of the server"
     title, greeting = item.host.title, item.host.quirks.greeting
     if own.failure and greeting.begins_with == INITIALIZE:
-        problem = f"{item.name} knows only `server/discover`, but {title} begins with `initialize`"
+        problem = (
+            f"'{item.name}' knows only `server/discover`, but {title} begins with `initialize`"
+        )
         return problem, f"{newer}, one that answers `initialize` as well"
     is_given_up = greeting.begins_with == DISCOVER and not _is_started_again(item, own)
     if own.failure and is_given_up:
-        problem = f"{item.name} cannot handle `server/discover`, {title}'s first request"
+        problem = f"'{item.name}' cannot handle `server/discover`, {title}'s first request"
         return f"{problem}: it {own.failure.message}", newer
     talk = server.find_talk(item)
     if talk.missing and greeting.refuses_incomplete:
-        problem = f"{item.name}'s answer to `initialize` has no {talk.missing}"
+        problem = f"the answer of '{item.name}' to `initialize` has no {talk.missing}"
         return f"{problem}, and {title} refuses it", newer
     if talk.version and greeting.versions and talk.version not in greeting.versions:
-        problem = f"{item.name} uses protocol version {talk.version}"
+        problem = f"'{item.name}' uses protocol version {talk.version}"
         return f"{problem}, which {title} does not know", newer
     return None
 
@@ -147,7 +149,7 @@ def _check_speed(server: ProbedServer, item: Item) -> Iterator[Finding]:
     if wait is None:
         return
     talk = server.find_talk(item)
-    took = f"{item.name} takes {talk.seconds:.1f} s to list its tools"
+    took = f"'{item.name}' takes {talk.seconds:.1f} s to list its tools"
     if talk.is_mute:
         took += f", {DISCOVER_GRACE:g} s of them because it does not answer `server/discover`"
     yield Finding("ML303", item.point(), f"{took}; {wait.consequence}", wait.fix)
@@ -161,11 +163,12 @@ def _check_names(server: ProbedServer, item: Item, talk: Talk) -> Iterator[Findi
     names = [before + tool for tool in talk.tools if len(before + tool) > length.limit]
     if names:
         longest = max(names, key=len)
+        count = f"{len(names)} tool{'' if len(names) == 1 else 's'}"
         yield Finding(
             "ML306",
             item.point(),
-            f"{item.host.title} leaves out {len(names)} of {item.name}'s tools: with the server's "
-            f"name, their names have more than {length.limit} characters "
+            f"{item.host.title} leaves out {count} of '{item.name}': with the server's "
+            f"name, names have more than {length.limit} characters "
             f"({server.clean(longest)}: {len(longest)})",
             "give the server a shorter name in the entry",
         )
@@ -178,14 +181,14 @@ def _check_end(item: Item, talk: Talk) -> Iterator[Finding]:
         yield Finding(
             "ML307",
             item.point(),
-            f"{item.name} keeps running after its input ends, so it outlives {item.host.title}",
+            f"'{item.name}' keeps running after its input ends, so it outlives {item.host.title}",
             wrap,
         )
     count = talk.outcome.left_behind
     if count:
         those = "a process" if count == 1 else f"{count} processes"
         yield Finding(
-            "ML308", item.point(), f"{item.name} leaves {those} behind when it ends", wrap
+            "ML308", item.point(), f"'{item.name}' leaves {those} behind when it ends", wrap
         )
 
 
@@ -199,7 +202,7 @@ def _check_noise(server: ProbedServer, item: Item, talk: Talk) -> Iterator[Findi
     yield Finding(
         "ML304",
         item.point(),
-        server.clean(f"{item.name} prints {those} to stdout: {first}"),
+        server.clean(f"'{item.name}' prints {those} to stdout: {first}"),
         f"make it log to stderr, or let mcp-launch move them there: {way}",
     )
 

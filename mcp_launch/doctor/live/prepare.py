@@ -70,7 +70,7 @@ def prepare(survey: Survey, item: Item, home: str) -> Start:
     environ["MCP_LAUNCH_HOME"] = home
     given = _list_options(item)
     command = host_environment.spell_out(survey, item, item.command)
-    if is_profile_invalid(launch):
+    if is_profile_invalid(launch) or _has_strange_defaults(survey, launch):
         given = [word for word in given if not word.startswith("--server=")]
         command = _hide_profiles(command, environ, home)
     command = ["--", *command] if command else []
@@ -101,6 +101,16 @@ def is_profile_invalid(launch: Preview) -> bool:
     """Return whether a launch stops because of an invalid profile, which ML013 reports once."""
     refused = launch.refused
     return isinstance(refused, ProfileRefused) and not isinstance(refused, ProfileUntrusted)
+
+
+def _has_strange_defaults(survey: Survey, launch: Preview) -> bool:
+    """Return whether our launcher would apply [defaults] to a server that has no launcher."""
+    if launch.situation.is_launched:
+        return False
+    try:
+        return bool(profile.read_user_profile("", survey.environ, is_launch=False))
+    except ProfileRefused:
+        return True
 
 
 def _hide_profiles(command: list[str], environ: dict[str, str], home: str) -> list[str]:

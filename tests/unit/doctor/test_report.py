@@ -602,3 +602,29 @@ def test_remote_and_disabled_servers_are_counted_and_named(machine: FakeMachine)
     states = {entry["server"]: entry["state"] for entry in told["entries"]}
     assert states == {"docs": "started", "sentry": "remote", "old": "disabled"}
     assert not any(entry["is_wrapped"] for entry in told["entries"])
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_lines_on_a_terminal_are_wrapped_between_words(machine: FakeMachine, width: int) -> None:
+    machine.write("~/.codex/config.toml", UNWRAPPED)
+    words = [f"word-{number}" for number in range(40)]
+    found = Finding("ML201", Subject("codex", "docs"), " ".join(words), " ".join(words[::-1]))
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=True, no_color=True)
+
+    ReportText(Report(machine.survey("codex"), [found]), console).show()
+
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    assert not any(line.endswith(" ") for line in lines)
+    shown = " ".join(" ".join(lines).split())
+    assert " ".join(words) in shown
+    assert " ".join(words[::-1]) in shown
+
+
+def test_what_a_server_printed_stands_on_lines_of_its_own(machine: FakeMachine) -> None:
+    found = make_finding("ML301", "codex", "docs", details=("Traceback", "KeyError: 'X\x1b[2J'"))
+
+    shown = show(machine.survey(), [found])
+
+    assert "    | Traceback\n    | KeyError: 'X\\x1b[2J'\n    fix: do\n" in shown

@@ -58,7 +58,8 @@ class Progress:
         self._update_status()
 
     def _update_status(self) -> None:
+        done = f"{self._done} of {self._total} done"
         names = ", ".join(self._running[:_NAMED])
         more = len(self._running) - _NAMED
         others = f" and {more} more" if more > 0 else ""
-        self._update(f"{self._done} of {self._total} done, starting {names}{others}")
+        self._update(f"{done}, starting {names}{others}" if names else done)
