@@ -37,23 +37,33 @@ def describe_all() -> str:
 def describe(schema: dict[str, Any]) -> str:
     """Return the section of one schema."""
     title = schema["title"].removesuffix(" --json")
+    definitions = schema.get("$defs", {})
     lines = [f"## `{title} --json`", "", *_wrap(schema["description"]), ""]
-    lines += _list_keys(schema, "")
-    for name, definition in schema.get("$defs", {}).items():
-        lines += ["", *_wrap(f"`{name}`: {definition['description']}"), ""]
-        lines += _list_keys(definition, "")
+    lines += _list_keys(schema, definitions)
+    for name, definition in definitions.items():
+        lines += ["", *_wrap(f"`{name}`: {_tell(definition, definitions)}"), ""]
+        lines += _list_keys(definition, definitions)
     return "\n".join(lines) + "\n"
 
 
-def _list_keys(schema: dict[str, Any], indent: str) -> Iterator[str]:
+def _list_keys(
+    schema: dict[str, Any], definitions: dict[str, Any], indent: str = ""
+) -> Iterator[str]:
     """Yield the lines of a list of an object's keys, and of those of the objects in them."""
     needed = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
         may_miss = "" if name in needed else ", may be missing"
-        told = f"`{name}` ({_name_type(value)}{may_miss}): {value['description']}"
+        told = f"`{name}` ({_name_type(value)}{may_miss}): {_tell(value, definitions)}"
         yield from _wrap(told, indent)
         for inner in _list_inner(value):
-            yield from _list_keys(inner, f"{indent}  ")
+            yield from _list_keys(inner, definitions, f"{indent}  ")
+
+
+def _tell(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """Return the description of a key: its own, or that of what it refers to."""
+    if "description" in schema:
+        return str(schema["description"])
+    return str(definitions[schema["$ref"].rpartition("/")[2]]["description"])
 
 
 def _list_inner(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -42,7 +42,10 @@ SCHEMA = {
             "type": "object",
             "description": "A fact with its origin.",
             "required": ["value"],
-            "properties": {"value": {"type": "string", "description": "The value."}},
+            "properties": {
+                "value": {"type": "string", "description": "The value."},
+                "earlier": {"$ref": "#/$defs/fact"},
+            },
         }
     },
 }
@@ -62,6 +65,7 @@ What was done.
 `fact`: A fact with its origin.
 
 * `value` (string): The value.
+* `earlier` (`fact`, may be missing): A fact with its origin.
 """
 
 
