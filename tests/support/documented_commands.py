@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 # COMING: what other branches add. Empty both tables once they are merged.
 COMING_COMMANDS: set[str] = {"list", "restart", "profile", "schema", "completion", "help"}
 COMING_OPTIONS: dict[str, set[str]] = {
-    "doctor": {"--level", "--select", "--ignore", "--verbose", "-v"},
+    "doctor": {"--level", "--select", "--ignore", "--exit-zero", "--verbose", "-v"},
     "ps": {"--short", "--verbose", "-v", "--host"},
-    "logs": {"--since", "--json", "--verbose", "-v"},
+    "logs": {"--since", "--failures", "--json", "--verbose", "-v"},
     "wrap": {"--json"},
     "unwrap": {"--json", "--verbose", "-v"},
     "reap": {"--json", "--dry-run"},

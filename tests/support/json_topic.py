@@ -41,8 +41,9 @@ def describe(schema: dict[str, Any]) -> str:
     lines = [f"## `{title} --json`", "", *_wrap(schema["description"]), ""]
     lines += _list_keys(schema, definitions)
     for name, definition in definitions.items():
-        lines += ["", *_wrap(f"`{name}`: {_tell(definition, definitions)}"), ""]
-        lines += _list_keys(definition, definitions)
+        if "properties" in definition:
+            lines += ["", *_wrap(f"`{name}`: {definition.get('description', '')}".rstrip()), ""]
+            lines += _list_keys(definition, definitions)
     return "\n".join(lines) + "\n"
 
 
@@ -51,19 +52,31 @@ def _list_keys(
 ) -> Iterator[str]:
     """Yield the lines of a list of an object's keys, and of those of the objects in them."""
     needed = schema.get("required", ())
-    for name, value in schema.get("properties", {}).items():
+    for name, given in schema.get("properties", {}).items():
+        value = _resolve(given, definitions)
         may_miss = "" if name in needed else ", may be missing"
-        told = f"`{name}` ({_name_type(value)}{may_miss}): {_tell(value, definitions)}"
-        yield from _wrap(told, indent)
+        assert "description" in value, f"{name} in {schema} has no description"
+        yield from _wrap(
+            f"`{name}` ({_name_type(value)}{may_miss}): {value['description']}", indent
+        )
         for inner in _list_inner(value):
             yield from _list_keys(inner, definitions, f"{indent}  ")
 
 
-def _tell(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
-    """Return the description of a key: its own, or that of what it refers to."""
-    if "description" in schema:
-        return str(schema["description"])
-    return str(definitions[schema["$ref"].rpartition("/")[2]]["description"])
+def _resolve(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Return a schema with what it refers to, except objects, which have lists of their own."""
+    if isinstance(schema, list):
+        return [_resolve(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    whole = {key: _resolve(value, definitions) for key, value in schema.items()}
+    if "$ref" not in whole:
+        return whole
+    target = definitions[whole["$ref"].rpartition("/")[2]]
+    if "properties" in target:
+        return {"description": target.get("description", ""), **whole}
+    del whole["$ref"]
+    return {**_resolve(target, definitions), **whole}
 
 
 def _list_inner(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

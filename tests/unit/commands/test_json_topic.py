@@ -17,7 +17,7 @@ SCHEMA = {
     "required": ["version", "level", "servers", "by_name", "any"],
     "properties": {
         "version": {"const": 1, "description": "The version."},
-        "level": {"enum": ["error", None], "description": "How bad it is."},
+        "level": {"$ref": "#/$defs/level", "description": "How bad it is."},
         "servers": {
             "type": "array",
             "description": "The servers.",
@@ -38,6 +38,7 @@ SCHEMA = {
         },
     },
     "$defs": {
+        "level": {"enum": ["error", None]},
         "fact": {
             "type": "object",
             "description": "A fact with its origin.",
@@ -46,7 +47,7 @@ SCHEMA = {
                 "value": {"type": "string", "description": "The value."},
                 "earlier": {"$ref": "#/$defs/fact"},
             },
-        }
+        },
     },
 }
 
