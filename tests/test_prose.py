@@ -47,7 +47,7 @@ PHRASES = {
 
 SOURCES = [PACKAGE / name for name in MODULES]
 SOURCES += [path for name in PACKAGES for path in sorted((PACKAGE / name).rglob("*.py"))]
-SOURCES += [PACKAGE.parent / "README.md", *sorted((PACKAGE / "help").glob("*.md"))]
+SOURCES += [PACKAGE.parent / "README.md", *sorted(PACKAGE.rglob("*.md"))]
 
 
 @pytest.mark.parametrize("phrase", PHRASES)
