@@ -32,6 +32,8 @@ SECTIONS = [
     "Read more",
 ]
 
+GENERATED = re.compile(r"^<!-- [^\n]*made by.*?^<!-- until here -->$", re.MULTILINE | re.DOTALL)
+
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
@@ -100,3 +102,14 @@ def leads_somewhere(path: Path, link: str) -> bool:
 def name_anchor(heading: str) -> str:
     """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_code_fits_a_small_terminal(topic: str) -> None:
+    # What is generated is as wide as its command makes it.
+    text = GENERATED.sub("", read_topic(topic))
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += [line[4:] for line in text.splitlines() if line.startswith("    ")]
+
+    assert [line for line in lines if len(line) > 76] == []

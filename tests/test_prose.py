@@ -47,8 +47,7 @@ PHRASES = {
 
 SOURCES = [PACKAGE / name for name in MODULES]
 SOURCES += [path for name in PACKAGES for path in sorted((PACKAGE / name).rglob("*.py"))]
-SOURCES += sorted(PACKAGE.rglob("*.md"))
-SOURCES += [PACKAGE.parent / "README.md"]
+SOURCES += [PACKAGE.parent / "README.md", *sorted(PACKAGE.rglob("*.md"))]
 
 
 @pytest.mark.parametrize("phrase", PHRASES)

@@ -20,7 +20,7 @@ DIRECTORY = Path(__file__).parents[1] / "help"
 SECTIONS = {
     "Set up": ("install", "wrap", "profiles"),
     "Options": ("options", "sources", "deferred", "runners"),
-    "Commands": ("doctor", "list", "ps", "logs", "env", "reap", "json"),
+    "Commands": ("doctor", "list", "ps", "logs", "env", "restart", "reap", "json"),
     "How it works": ("sessions", "calls", "ending", "files"),
     "What to expect": ("limits", "tested", "figures", "changes", "layout"),
 }
@@ -31,7 +31,6 @@ RELATED = {
     "completion": "install",
     "explain": "doctor",
     "profile": "profiles",
-    "restart": "ps",
     "run": "options",
     "schema": "profiles",
     "trust": "profiles",

@@ -44,7 +44,11 @@ def test_a_crash_shows_no_values() -> None:
     assert app.pretty_exceptions_show_locals is False
 
 
-def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
+def test_the_demo_shows_two_sessions_and_nothing_left(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
     shown = mcp_launch("demo")
 
     assert shown.returncode == 0, shown.stderr
@@ -64,8 +68,8 @@ def test_the_demo_shows_two_sessions_and_nothing_left(own_home: Path) -> None:
     assert ": nothing. The other host's server keeps running." in shown.stdout
     assert "\n  mcp-launch wrap --dry-run " in shown.stdout
     assert list(own_home.iterdir()) == []
-    names = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    assert not [argv for argv in names if "mcp_launch.commands.demo.server" in argv]
+    places = [process.info["cwd"] or "" for process in psutil.process_iter(["cwd"])]
+    assert [place for place in places if place.startswith(str(tmp_path))] == []
 
 
 def test_the_version_is_printed() -> None:

@@ -37,24 +37,46 @@ def describe_all() -> str:
 def describe(schema: dict[str, Any]) -> str:
     """Return the section of one schema."""
     title = schema["title"].removesuffix(" --json")
+    definitions = schema.get("$defs", {})
     lines = [f"## `{title} --json`", "", *_wrap(schema["description"]), ""]
-    lines += _list_keys(schema, "")
-    for name, definition in schema.get("$defs", {}).items():
-        lines += ["", *_wrap(f"`{name}`: {definition['description']}"), ""]
-        lines += _list_keys(definition, "")
+    lines += _list_keys(schema, definitions)
+    for name, definition in definitions.items():
+        if "properties" in definition:
+            lines += ["", *_wrap(f"`{name}`: {definition.get('description', '')}".rstrip()), ""]
+            lines += _list_keys(definition, definitions)
     return "\n".join(lines) + "\n"
 
 
-def _list_keys(schema: dict[str, Any], indent: str) -> Iterator[str]:
+def _list_keys(
+    schema: dict[str, Any], definitions: dict[str, Any], indent: str = ""
+) -> Iterator[str]:
     """Yield the lines of a list of an object's keys, and of those of the objects in them."""
     needed = schema.get("required", ())
-    for name, value in schema.get("properties", {}).items():
+    for name, given in schema.get("properties", {}).items():
+        value = _resolve(given, definitions)
         may_miss = "" if name in needed else ", may be missing"
-        about = value.get("description") or f"See {_name_type(value)} below."
-        told = f"`{name}` ({_name_type(value)}{may_miss}): {about}"
-        yield from _wrap(told, indent)
+        assert "description" in value, f"{name} in {schema} has no description"
+        yield from _wrap(
+            f"`{name}` ({_name_type(value)}{may_miss}): {value['description']}", indent
+        )
         for inner in _list_inner(value):
-            yield from _list_keys(inner, f"{indent}  ")
+            yield from _list_keys(inner, definitions, f"{indent}  ")
+
+
+def _resolve(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Return a schema with what it refers to, except objects, which have lists of their own."""
+    if isinstance(schema, list):
+        return [_resolve(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    whole = {key: _resolve(value, definitions) for key, value in schema.items()}
+    if "$ref" not in whole:
+        return whole
+    target = definitions[whole["$ref"].rpartition("/")[2]]
+    if "properties" in target:
+        return {"description": target.get("description", ""), **whole}
+    del whole["$ref"]
+    return {**_resolve(target, definitions), **whole}
 
 
 def _list_inner(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

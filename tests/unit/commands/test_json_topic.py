@@ -17,7 +17,7 @@ SCHEMA = {
     "required": ["version", "level", "servers", "by_name", "any"],
     "properties": {
         "version": {"const": 1, "description": "The version."},
-        "level": {"enum": ["error", None], "description": "How bad it is."},
+        "level": {"$ref": "#/$defs/level", "description": "How bad it is."},
         "servers": {
             "type": "array",
             "description": "The servers.",
@@ -38,12 +38,16 @@ SCHEMA = {
         },
     },
     "$defs": {
+        "level": {"enum": ["error", None]},
         "fact": {
             "type": "object",
             "description": "A fact with its origin.",
             "required": ["value"],
-            "properties": {"value": {"type": "string", "description": "The value."}},
-        }
+            "properties": {
+                "value": {"type": "string", "description": "The value."},
+                "earlier": {"$ref": "#/$defs/fact"},
+            },
+        },
     },
 }
 
@@ -62,6 +66,7 @@ What was done.
 `fact`: A fact with its origin.
 
 * `value` (string): The value.
+* `earlier` (`fact`, may be missing): A fact with its origin.
 """
 
 

@@ -17,11 +17,10 @@ from json_formats import check_format
 from rich.console import Console
 from secret_entries import SECRET, SECRETS
 
-from mcp_launch.commands.help import read_topic
 from mcp_launch.doctor import registry
 from mcp_launch.doctor.checks import configuration, not_wrapped
 from mcp_launch.doctor.filter import CodeRule, Filter
-from mcp_launch.doctor.finding import CHECKS, Finding
+from mcp_launch.doctor.finding import Finding
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.report_text import ReportText
 from mcp_launch.machine.installed_hosts import Program
@@ -50,14 +49,6 @@ def list_findings(machine: FakeMachine, *words: str) -> list[dict[str, Any]]:
     found = json.loads(doctor(machine, "--json", *words).stdout)["findings"]
     assert isinstance(found, list)
     return [one for one in found if one["subject"].get("file", "").startswith(str(machine.home))]
-
-
-def test_the_topic_lists_every_code() -> None:
-    row = re.compile(r"^\| (ML\d{3}) \| (\w+) \| ([^|]+) \|$", re.MULTILINE)
-
-    listed = row.findall(read_topic("doctor"))
-
-    assert listed == [(code, check.level, check.title) for code, check in CHECKS.items()]
 
 
 def test_one_command_says_what_is_wrong_where_and_what_to_do(machine: FakeMachine) -> None:
