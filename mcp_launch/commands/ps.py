@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch.commands import status_line
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.running_data import describe
-from mcp_launch.commands.screen import Screen, say
+from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
-from mcp_launch.machine import census_filter, session_titles, units
+from mcp_launch.machine import census_filter, session_titles
 from mcp_launch.machine.survey import check_hosts, open_survey
 from mcp_launch.values import find_home_directory
 
@@ -50,7 +51,7 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
     check_hosts([*request.hosts])
     survey = open_survey(environ, table)
     if request.is_short:
-        say_shortly(_take(survey, request))
+        status_line.show(_take(survey, request))
     elif request.is_json:
         print_json(describe(_take(survey, request)))
     elif request.is_watching:
@@ -93,28 +94,7 @@ def _watch(survey: Survey, request: PsRequest) -> None:
 
     def draw(census: Census, paper: Paper) -> live_screen.View:
         page = _draw(census, paper, request, home)
-        title = f"mcp-launch ps  {time.strftime('%H:%M:%S')}  {sum_up(census)}"
+        title = f"mcp-launch ps  {time.strftime('%H:%M:%S')}  {status_line.sum_up(census)}"
         return live_screen.View([title], page.head, page.body)
 
     live_screen.watch(lambda: _take(survey, request), draw)
-
-
-def say_shortly(census: Census) -> None:
-    """Print one line for a prompt or a status line; nothing at all if nothing runs."""
-    if not census_filter.is_empty(census):
-        say(sum_up(census))
-
-
-def sum_up(census: Census) -> str:
-    """Return how many sessions, servers and orphans there are, and their memory."""
-    sessions = sum(len(host.sessions) for host in census.hosts)
-    servers = [server for host in census.hosts for server in host.servers]
-    shares = {
-        pid: share
-        for server in (*servers, *census.ownerless, *census.doubtful)
-        for pid, share in server.shares.items()
-    }
-    words = [units.count(sessions, "session"), units.count(len(servers), "server")]
-    words += [units.tell_size(units.add_up(shares.values()).amount)]
-    words += [units.count(len(census.ownerless), "orphan")] if census.ownerless else []
-    return ", ".join(words)

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 
 from mcp_launch.commands import running_table
 from mcp_launch.commands.columns import Paper
-from mcp_launch.commands.ps import sum_up
+from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import census_filter
 from mcp_launch.machine.process_snapshot import ConnectedClient
 
