@@ -316,18 +316,28 @@ def test_what_may_be_a_secret_is_not_repeated(runner: LaunchRunner) -> None:
     assert b"sk-12345" not in err
 
 
+RUN_IS_MISSING = "write before a server's command: mcp-launch run -- COMMAND"
+
+
 @pytest.mark.parametrize(
-    "words", [["rnu", "--", "cat"], ["cat"], ["--", "cat"], ["--trace", "run", "--", "cat"], []]
+    ("words", "fix"),
+    [
+        (["rnu", "--", "cat"], "did you mean run?"),
+        (["cat"], RUN_IS_MISSING),
+        (["--", "cat"], RUN_IS_MISSING),
+        (["--trace", "run", "--", "cat"], RUN_IS_MISSING),
+        ([], RUN_IS_MISSING),
+    ],
 )
 def test_an_entry_without_run_is_reported_to_the_host(
-    words: list[str], runner: LaunchRunner
+    words: list[str], fix: str, runner: LaunchRunner
 ) -> None:
     launch = runner.start([sys.executable, "-m", "mcp_launch", *words])
     launch.send(request("initialize", 4))
 
     message = launch.answer()["error"]["message"]
 
-    assert "write before a server's command: mcp-launch run -- COMMAND" in message
+    assert fix in message
     assert launch.finish()[0] == 2
 
 

@@ -122,10 +122,10 @@ def test_npx_is_not_started_and_the_registry_not_asked(
     assert lease["mark"] == leases.mark_command(command)
     assert lease["runner"]["left_out"] is True
     assert registry.asked == []
-    shown = show("ps")
+    shown = show("ps", "-v")
     assert "without its runner: @tiny/server 1.0.0 in " in shown
     assert launch.finish()[0] == 0
-    assert "leaves out npx: @tiny/server 1.0.0 in " in show("logs")
+    assert "leaves out npx: @tiny/server 1.0.0 in " in show("logs", "-v")
 
 
 @needs_npx
@@ -220,7 +220,7 @@ def test_npx_finishes_an_installation_that_the_host_does_not_wait_for(
         wait_until_gone(lease["processes"][part]["pid"])
     registry.hold_archives()  # the next start needs none
 
-    assert f"npx has installed {NAME}: the next start is ready" in show("logs")
+    assert f"npx has installed {NAME}: the next start is ready" in show("logs", "-v")
     assert ask(runner, command)["version"] == "1.0.0"
 
 
@@ -270,7 +270,7 @@ def test_without_uvx_the_server_sees_what_it_would_see_with_uvx(
     assert bare.pop("parent") != ours.pop("parent")
     ours["env"]["PWD"] = bare["env"].get("PWD", ours["env"]["PWD"])
     assert ours == bare
-    assert "leaves out uvx" in show("logs")
+    assert "leaves out uvx" in show("logs", "-v")
 
 
 @pytest.mark.usefixtures("project")
@@ -293,7 +293,7 @@ def test_uvx_finishes_an_installation_that_the_host_does_not_wait_for(
     finally:
         index.close()
 
-    assert f"uvx has installed {PROGRAM}: the next start is ready" in show("logs")
+    assert f"uvx has installed {PROGRAM}: the next start is ready" in show("logs", "-v")
     assert ask(runner, [*RUN, "--", "uvx", "--offline", *command[1:]])["argv"]
 
 
