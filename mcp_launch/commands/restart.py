@@ -92,7 +92,7 @@ def run(
             done = restart_server.wait(survey.table, done, environ)
         outcomes.append((one, done))
         if not request.is_json:
-            _show(console, one, done)
+            show(console, one, done)
     if request.is_json:
         servers = [_describe(one, done) for one, done in outcomes]
         print_json({"version": VERSION, "servers": servers})
@@ -104,14 +104,20 @@ def _find(request: RestartRequest, survey: Survey) -> list[Chosen]:
     deadline = time.monotonic() + _BETWEEN_SERVERS
     while True:
         try:
-            return _choose(request, survey.take_census())
+            return choose(request, survey.take_census())
         except UsageError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(_INTERVAL)
 
 
-def _choose(request: RestartRequest, census: Census) -> list[Chosen]:
+def choose(request: RestartRequest, census: Census) -> list[Chosen]:
+    """Return the servers that are meant.
+
+    Raises:
+        UsageError: No server of a name runs.
+
+    """
     # Some hosts are extensions of another, whose process starts their servers.
     of_hosts = {HOSTS[name].running_as for name in request.hosts}
     candidates = [
@@ -159,7 +165,8 @@ def _ask(survey: Survey, one: Chosen) -> restart_server.AskedLauncher | Restarte
     return Restarted("failed", server.pid, problem=problem, fix=fix)
 
 
-def _show(console: Console, one: Chosen, done: Restarted) -> None:
+def show(console: Console, one: Chosen, done: Restarted) -> None:
+    """Print what came of a restart."""
     line = Text(f"{one}: ")
     if done.outcome == "restarted":
         before = f"pid {done.before} -> {done.after}" if done.before else f"pid {done.after}"
