@@ -16,17 +16,17 @@ from mcp_launch.commands.screen import end_quietly
 
 def print_json(document: dict[str, Any]) -> None:
     """Print one document."""
-    _write(json.dumps(document, indent=2))
+    _print(document, indent=2)
 
 
 def print_json_line(document: dict[str, Any]) -> None:
     """Print one document of a stream, in one line."""
-    _write(json.dumps(document))
+    _print(document)
 
 
-def _write(text: str) -> None:
+def _print(document: dict[str, Any], indent: int | None = None) -> None:
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(json.dumps(document, indent=indent) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         end_quietly()

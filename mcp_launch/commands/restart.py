@@ -55,6 +55,11 @@ class Chosen(NamedTuple):
     thread: str
     server: Server
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether its launcher keeps its lease where we look."""
+        return self.server.launch is not None and not self.server.state
+
     def __str__(self) -> str:
         """Return it as shown to a person."""
         whose = self.thread or self.session
@@ -78,7 +83,7 @@ def run(
     survey = open_survey(environ, table)
     chosen = _find(request, survey)
     # All are asked first, so that they restart at the same time.
-    asked = [(one, _ask(survey, one.server)) for one in chosen]
+    asked = [(one, _ask(survey, one)) for one in chosen]
     console = Screen()
     outcomes: list[tuple[Chosen, Restarted]] = []
     for one, reply in asked:
@@ -87,7 +92,7 @@ def run(
             done = restart_server.wait(survey.table, done, environ)
         outcomes.append((one, done))
         if not request.is_json:
-            _show(console, one, done)
+            show(console, one, done)
     if request.is_json:
         servers = [_describe(one, done) for one, done in outcomes]
         print_json({"version": VERSION, "servers": servers})
@@ -99,14 +104,20 @@ def _find(request: RestartRequest, survey: Survey) -> list[Chosen]:
     deadline = time.monotonic() + _BETWEEN_SERVERS
     while True:
         try:
-            return _choose(request, survey.take_census())
+            return choose(request, survey.take_census())
         except UsageError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(_INTERVAL)
 
 
-def _choose(request: RestartRequest, census: Census) -> list[Chosen]:
+def choose(request: RestartRequest, census: Census) -> list[Chosen]:
+    """Return the servers that are meant.
+
+    Raises:
+        UsageError: No server of a name runs.
+
+    """
     # Some hosts are extensions of another, whose process starts their servers.
     of_hosts = {HOSTS[name].running_as for name in request.hosts}
     candidates = [
@@ -116,12 +127,16 @@ def _choose(request: RestartRequest, census: Census) -> list[Chosen]:
         for session in host.sessions
         if request.session in session.session or request.session in session.thread
         for server in session.servers
-        if server.launch is not None or server.name in request.names
     ]
+    ours = [one for one in candidates if one.is_ours]
+    chosen = ours if request.is_all else []
     for name in request.names:
-        if all(one.server.name != name for one in candidates):
-            raise _explain_unknown(name, candidates, request)
-    chosen = [one for one in candidates if request.is_all or one.server.name in request.names]
+        # Others are named only if there is none of ours: then it is said why they are not.
+        named = [one for one in ours if one.server.name == name]
+        named = named or [one for one in candidates if one.server.name == name]
+        if not named:
+            raise _explain_unknown(name, ours, request)
+        chosen += [one for one in named if one not in chosen]
     if not chosen:
         raise UsageError("no server of mcp-launch runs", fix="mcp-launch ps shows what runs")
     return chosen
@@ -137,22 +152,21 @@ def _explain_unknown(name: str, candidates: list[Chosen], request: RestartReques
     )
 
 
-def _ask(survey: Survey, server: Server) -> restart_server.AskedLauncher | Restarted:
-    if server.launch is None or server.state:
-        return Restarted(
-            "failed",
-            server.pid,
-            problem="it was not started by mcp-launch"
-            if server.launch is None
-            else f"its launcher keeps its records in {server.state}",
-            fix="restart it in its host; mcp-launch wrap puts mcp-launch before its command"
-            if server.launch is None
-            else f"run this with MCP_LAUNCH_HOME={server.state}",
-        )
-    return restart_server.ask(survey.table, survey.state, server.launch.id)
+def _ask(survey: Survey, one: Chosen) -> restart_server.AskedLauncher | Restarted:
+    server = one.server
+    if server.launch is not None and one.is_ours:
+        return restart_server.ask(survey.table, survey.state, server.launch.id)
+    if server.state:
+        problem = f"its launcher keeps its records in {server.state}"
+        fix = f"run this with MCP_LAUNCH_HOME={server.state}"
+    else:
+        problem = "it was not started by mcp-launch, or its launcher could not write its records"
+        fix = "restart it in its host; mcp-launch wrap puts mcp-launch before its command"
+    return Restarted("failed", server.pid, problem=problem, fix=fix)
 
 
-def _show(console: Console, one: Chosen, done: Restarted) -> None:
+def show(console: Console, one: Chosen, done: Restarted) -> None:
+    """Print what came of a restart."""
     line = Text(f"{one}: ")
     if done.outcome == "restarted":
         before = f"pid {done.before} -> {done.after}" if done.before else f"pid {done.after}"

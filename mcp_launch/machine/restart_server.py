@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # a start that may install a package first.
 LIMIT = 60.0
 
+# How long a launch may be without a lease while its server is replaced.
+_BETWEEN_SERVERS = 1.0
+
 # How often to look at the lease.
 _INTERVAL = 0.05
 
@@ -59,7 +62,7 @@ class AskedLauncher(NamedTuple):
 def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Restarted:
     """Ask a launcher to replace its server; return why not, if it cannot be asked."""
     path = f"{directory}/leases/{launch}.json"
-    record = leases.read(path)
+    record = _read_lease(path)
     if record is None:
         return _fail("its launch has just ended", _RECONNECT)
     before = _read_server(record)
@@ -79,6 +82,14 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
         return _fail("its launcher has ended, or is out of reach", _RECONNECT)
     launcher = get_member(record, "processes", "launcher")
     return AskedLauncher(path, launch, before, count, asked, launcher)
+
+
+def _read_lease(path: str) -> dict[str, Json] | None:
+    """Return a lease, which may be missing for a moment while a server is replaced."""
+    deadline = time.monotonic() + _BETWEEN_SERVERS
+    while (record := leases.read(path)) is None and time.monotonic() < deadline:
+        time.sleep(_INTERVAL)
+    return record
 
 
 def wait(
@@ -109,7 +120,8 @@ def _read_outcome(
     if why := _find_failure(request, environ):
         return _fail(why, "fix its cause, then run this again; until then, calls fail", request)
     if after:
-        return _fail("its server still runs", "run this again", request)
+        # Another request had already replaced it when we asked.
+        return Restarted("restarted", 0, after, time.time() - request.asked)
     return Restarted("not running", request.before)
 
 

@@ -296,12 +296,16 @@ def test_restarts_can_be_narrowed_to_a_host_and_a_session(runner: LaunchRunner) 
 
 
 def test_a_launch_that_is_ended_by_a_signal_without_a_server_says_so(absent: Launch) -> None:
+    launch = read_lease()["launch"]
+
     absent.process.send_signal(signal.SIGTERM)
     absent.wait()
 
-    log = read_log()
-    assert b"signal 15: no server runs" in log
-    assert b"passed on" not in log.partition(b"no server runs")[0].rpartition(b'"part"')[2]
+    shown = run_command("logs", "-v", "--json", "--session", launch).stdout.splitlines()
+    texts = [json.loads(line)["text"] for line in shown]
+    assert "signal 15: no server runs" in texts
+    assert not any("passed on" in text for text in texts)
+    assert texts[-1].startswith("ended: SIGTERM came; no server was started; 0 calls in ")
 
 
 def test_the_log_tells_the_whole_life_of_a_server(launch: Launch) -> None:

@@ -1,0 +1,180 @@
+"""Who gets the signal of a restart, and what a lease says of the outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_launch import state, system
+from mcp_launch.machine import restart_server
+from mcp_launch.machine.restart_server import AskedLauncher, Restarted
+from mcp_launch.state import leases
+from mcp_launch.state.launch_log import Log
+from mcp_launch.values import FAILURE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLE = system.open_table()
+DIRECTORY = "leases"
+
+
+@pytest.fixture
+def signals() -> Iterator[list[int]]:
+    """Return the signals of a restart that this process gets."""
+    got: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: got.append(number))
+    yield got
+    signal.signal(signal.SIGUSR1, before)
+
+
+def write_lease(**changes: Any) -> dict[str, Any]:
+    """Write a lease whose launcher is this process."""
+    directory = state.find_directory(os.environ)
+    record: dict[str, Any] = {
+        "namespace": system.read_namespace(),
+        "processes": leases.describe_processes(TABLE, launcher=os.getpid()),
+        "wire": "guarded",
+        "state": "running",
+        "restarts_on": "SIGUSR1",
+        "restart_requests": 1,
+        **changes,
+    }
+    server = {"pid": changes.get("server", 70), "start": "1"}
+    record["processes"] = {**record["processes"], "server": server}
+    record = {name: value for name, value in record.items() if value != "missing"}
+    state.make_private(f"{directory}/{DIRECTORY}")
+    path = Path(directory, DIRECTORY, "L.json")
+    path.write_text(json.dumps(record), encoding="utf-8")
+    path.chmod(0o600)
+    return record
+
+
+def ask() -> AskedLauncher | Restarted:
+    return restart_server.ask(TABLE, state.find_directory(os.environ), "L")
+
+
+def test_a_launcher_that_understands_the_signal_gets_it(signals: list[int]) -> None:
+    write_lease()
+
+    asked = ask()
+
+    assert isinstance(asked, AskedLauncher)
+    assert (asked.before, asked.done) == (70, 1)
+    assert signals == [signal.SIGUSR1]
+
+
+OTHER = {"launcher": {"pid": os.getpid(), "start": "another time"}}
+UNKNOWN = {"launcher": {"pid": os.getpid(), "start": None}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"processes": OTHER}, "has ended, or is out of reach"),
+        ({"processes": UNKNOWN}, "has ended, or is out of reach"),
+        ({"namespace": "pid:[1]"}, "has ended, or is out of reach"),
+        ({"restarts_on": "missing"}, "of an earlier version"),
+        ({"restarts_on": None}, "its host ignores SIGUSR1"),
+        ({"wire": "direct"}, "--direct"),
+    ],
+    ids=["reused pid", "unsure", "another container", "earlier version", "ignored", "direct"],
+)
+def test_no_other_process_ever_gets_the_signal(
+    changes: dict[str, Any], problem: str, signals: list[int]
+) -> None:
+    write_lease(**changes)
+
+    told = ask()
+
+    assert isinstance(told, Restarted)
+    assert told.outcome == "failed"
+    assert problem in told.problem
+    assert "reconnect" in told.fix
+    assert not signals
+
+
+@pytest.mark.parametrize("name", [leases.NOT_STARTED, leases.RESTING, leases.ENDED])
+def test_a_launch_without_a_server_is_left_as_it_is(name: str, signals: list[int]) -> None:
+    write_lease(state=name)
+
+    assert ask() == Restarted("not running")
+    assert not signals
+
+
+def test_a_launch_whose_server_could_not_be_started_is_asked(signals: list[int]) -> None:
+    write_lease(state=leases.FAILED)
+
+    assert isinstance(ask(), AskedLauncher)
+    assert signals
+
+
+def test_a_launch_that_has_just_ended_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart_server, "_BETWEEN_SERVERS", 0.0)
+
+    told = ask()
+
+    assert isinstance(told, Restarted)
+    assert told.problem == "its launch has just ended"
+
+
+def wait(limit: float = 10.0, **changes: Any) -> Restarted:
+    """Return the outcome of a request to this process, before which the server was process 70."""
+    launcher: Any = leases.describe_processes(TABLE, launcher=os.getpid())["launcher"]
+    if "launcher" in changes:
+        launcher = changes.pop("launcher")
+    asked = AskedLauncher(
+        f"{state.find_leases(os.environ)}/L.json", "L", 70, 1, time.time(), launcher
+    )
+    write_lease(**changes)
+    return restart_server.wait(TABLE, asked, os.environ, limit)
+
+
+def log_failure() -> None:
+    log = Log(f"{state.find_directory(os.environ)}/logs/L.log", {"launch": "L"})
+    log.note("it was broken before", FAILURE, time.time() - 60)
+    log.note("the server could not be started: no database", FAILURE, time.time() + 1)
+
+
+def test_a_new_server_means_that_it_was_restarted() -> None:
+    told = wait(restart_requests=2, server=71)
+
+    assert told[:3] == ("restarted", 70, 71)
+
+
+def test_a_server_that_another_request_has_replaced_counts_as_restarted() -> None:
+    assert wait(restart_requests=2)[:3] == ("restarted", 0, 70)
+
+
+def test_a_failure_is_quoted_from_the_log() -> None:
+    log_failure()
+
+    told = wait(restart_requests=2, server=None, state=leases.FAILED)
+
+    assert told.outcome == "failed"
+    assert told.problem == "the server could not be started: no database"
+
+
+def test_no_server_and_no_failure_means_that_none_was_needed() -> None:
+    assert wait(restart_requests=2, server=None, state=leases.RESTING).outcome == "not running"
+
+
+def test_a_launch_that_ends_meanwhile_is_reported_with_its_failure() -> None:
+    log_failure()
+
+    told = wait(launcher=OTHER["launcher"])
+
+    assert told.problem == ("its launch has ended: the server could not be started: no database")
+
+
+def test_nothing_is_waited_for_for_ever() -> None:
+    told = wait(limit=0.0)
+
+    assert (told.outcome, told.before) == ("failed", 70)
+    assert "its launcher goes on" in told.problem
