@@ -32,18 +32,15 @@ _PRIVATE = {"env", "environment", "envs", "headers", "http_headers", "requestOpt
 # A value that only refers to a variable.
 _REFERENCE = re.compile(r"\$\{[\w:.-]*\}|\$\w+|\{env:\w+\}")
 
-# Whatever may be a value, in a text that cannot be parsed: a string that is not a key, and a
-# word after a key.
-_VALUES = re.compile(
-    r"""(["'])(?P<quoted>(?:\\.|(?!\1).)+)(?:\1(?!\s*[:=])|$)
-        |[:=]\s*(?P<bare>[^\s"'\[\]{},:=][^"'\[\]{},\n]*)""",
-    re.VERBOSE,
-)
-
-_WORDS = re.compile(r"""(?P<bare>[^\s"'\[\]{},:=]+)""")
-
-# A line of an invalid file that has a key or a bracket; any other may be part of a long value.
-_HAS_KEY = re.compile(r"""\s*(?:[\[\]{}]|["']?[\w. -]{1,60}["']?\s*[:=](?!=|\s*$))""")
+# In a text that cannot be parsed, nobody knows what is a key and what a value: all words are
+# masked but these.
+_WORDS = re.compile(r"""[^\s"'\[\]{},:=.]+""")
+_SHOWN = {
+    *("mcp_servers", "mcpServers", "servers", "context_servers", "extensions", "mcp", "projects"),
+    *("command", "args", "cmd", "env", "env_vars", "environment", "envs", "cwd", "name", "source"),
+    *("url", "type", "headers", "http_headers", "enabled", "disabled", "true", "false", "null"),
+    *("defaults", "doctor", "ignore", "pass_env", "dotenv", "start", "rest"),
+}
 
 # How wide a tab is shown, and how much of a line is shown before its place.
 _TAB = "    "
@@ -90,8 +87,6 @@ class SourceLines:
         if subject.line > len(lines) or not lines:
             return None
         line = lines[subject.line - 1].rstrip("\r")
-        if file.secrets is None and not _HAS_KEY.match(line):
-            return None
         start = sum(map(len, lines[: subject.line - 1])) + subject.line - 1
         place = start + min(subject.column - 1, len(line))
         # A whole file may be on one line.
@@ -107,11 +102,8 @@ class SourceLines:
         """Return the parts of a line before and after a place, without secrets and comments."""
         spans = file.secrets
         if spans is None:
-            # From the beginning of the line, where no string has begun; what follows the fault
-            # may be inside a string or not.
-            first = file.text.rfind("\n", 0, place) + 1
-            spans = [*_list_spans(_VALUES, file.text, first, place)]
-            spans += _list_spans(_WORDS, file.text, place, end)
+            words = _WORDS.finditer(file.text, begin, end)
+            spans = [word.span() for word in words if word.group() not in _SHOWN]
         comment = _find_comment(file, begin, end)
         ending = _DOTS if comment < end else ""
         place = min(place, comment)
@@ -166,12 +158,6 @@ def _find_comment(file: _SearchedFile, begin: int, end: int) -> int:
         if at < 0 or values[at][1] <= found.start():
             return found.end()
     return end
-
-
-def _list_spans(pattern: re.Pattern[str], text: str, begin: int, end: int) -> Iterator[Span]:
-    """Return the spans of what a pattern calls a value, in a part of an invalid file."""
-    for found in pattern.finditer(text, begin, end):
-        yield found.span(found.lastgroup or "bare")
 
 
 def _list_private(document: Document) -> Iterator[Span]:
