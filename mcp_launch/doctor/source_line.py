@@ -1,12 +1,14 @@
 """The line of a file that a finding is about, with a caret under the place, without secrets.
 
 A line of an entry may hold a secret in a form that nothing recognises. So all values of its
-variables and headers are masked; and in a file that cannot be parsed, all values.
+variables and headers are masked, and comments are left out; in a file that cannot be parsed, all
+values are masked.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import masking
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mcp_launch.documents.document import Document
-    from mcp_launch.documents.positions import Path
+    from mcp_launch.documents.positions import Path, Spot
     from mcp_launch.machine.subject import Subject
     from mcp_launch.machine.survey import Survey
 
@@ -30,21 +32,27 @@ _PRIVATE = {"env", "environment", "envs", "headers", "http_headers", "requestOpt
 # A value that only refers to a variable.
 _REFERENCE = re.compile(r"\$\{[\w:.-]*\}|\$\w+|\{env:\w+\}")
 
-# Whatever may be a value, in a text that cannot be parsed: a string that is not a key, and a
-# word after a key.
-_VALUES = re.compile(
-    r"""(["'])(?P<quoted>(?:\\.|(?!\1).)+)(?:\1(?!\s*[:=])|$)
-        |[:=]\s*(?P<bare>[^\s"'\[\]{},:=][^"'\[\]{},\n]*)""",
-    re.VERBOSE,
-)
-
-# A line of an invalid file that has a key or a bracket; any other may be part of a long value.
-_HAS_KEY = re.compile(r"""\s*(?:[\[\]{}]|["']?[\w. -]{1,60}["']?\s*[:=](?!=|\s*$))""")
+# In a text that cannot be parsed, nobody knows what is a key and what a value: all words are
+# masked but these.
+_WORDS = re.compile(r"""[^\s"'\[\]{},:=.]+""")
+_SHOWN = {
+    *("mcp_servers", "mcpServers", "servers", "context_servers", "extensions", "mcp", "projects"),
+    *("command", "args", "cmd", "env", "env_vars", "environment", "envs", "cwd", "name", "source"),
+    *("url", "type", "headers", "http_headers", "enabled", "disabled", "true", "false", "null"),
+    *("defaults", "doctor", "ignore", "pass_env", "dotenv", "start", "rest"),
+}
 
 # How wide a tab is shown, and how much of a line is shown before its place.
 _TAB = "    "
 _BEFORE = 30
+
+# How much of a line on either side of the place is searched for secrets, more than is shown.
+_SEARCHED = 2000
+
 _DOTS = "..."
+
+# Where a comment may begin, unless that is inside a string.
+_COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//|/\*)")
 
 
 class Excerpt(NamedTuple):
@@ -55,6 +63,14 @@ class Excerpt(NamedTuple):
     caret: int  # counted from 0
 
 
+class _SearchedFile(NamedTuple):
+    """A file's text, and the parts of it that matter here, in order."""
+
+    text: str
+    secrets: list[Span] | None = None  # the values that are masked; None: it cannot be parsed
+    values: list[Span] | None = None  # all but tables and lists
+
+
 class SourceLines:
     """Cuts lines out of the files of a survey; each file is read and searched once."""
 
@@ -62,51 +78,65 @@ class SourceLines:
         self._survey = survey
         self._clean = clean  # masks known secrets
         self._files = {file.path: file for _, file in survey.files}
-        self._read: dict[str, tuple[str, list[Span] | None]] = {}
+        self._read: dict[str, _SearchedFile] = {}
 
     def cut_out(self, subject: Subject, width: int) -> Excerpt | None:
         """Return the line of a finding, masked and cut to a width; None if it is not shown."""
-        if not subject.line:
-            return None
-        text, spans = self._look(subject.file)
-        lines = text.split("\n")
-        if subject.line > len(lines):
+        file = self._look(subject.file)
+        lines = file.text.split("\n") if subject.line else []
+        if subject.line > len(lines) or not lines:
             return None
         line = lines[subject.line - 1].rstrip("\r")
-        if spans is None and not _HAS_KEY.match(line):
-            return None
-        start = sum(len(one) + 1 for one in lines[: subject.line - 1])
-        if spans is None:
-            spans = [(start + begin, start + end) for begin, end in _list_values(line)]
+        start = sum(map(len, lines[: subject.line - 1])) + subject.line - 1
         place = start + min(subject.column - 1, len(line))
-        before = self._show(text, spans, start, place).lstrip()
-        after = self._show(text, spans, place, start + len(line))
+        # A whole file may be on one line.
+        begin, end = max(start, place - _SEARCHED), min(start + len(line), place + _SEARCHED)
+        before, after = self._show(file, begin, place, end)
         if len(before) + len(after) > width and len(before) > _BEFORE:
             before = _DOTS + before[-_BEFORE:]
         joined = before + after
         cut = joined if len(joined) <= width else joined[: width - len(_DOTS)] + _DOTS
         return Excerpt(subject.line, cut.rstrip(), len(before))
 
-    def _show(self, text: str, spans: list[Span], begin: int, end: int) -> str:
-        """Return a part of a text with the spans masked, safe to print."""
-        parts, last = [], begin
-        for first, after in sorted(spans):
-            if first < end and after > last:
-                parts += [text[last : max(first, last)], masking.MASK]
-                last = min(after, end)
-        shown = "".join([*parts, text[last:end]]).replace("\t", _TAB)
-        return printable(masking.mask_comment(self._clean(shown)))
+    def _show(self, file: _SearchedFile, begin: int, place: int, end: int) -> tuple[str, str]:
+        """Return the parts of a line before and after a place, without secrets and comments."""
+        spans = file.secrets
+        if spans is None:
+            words = _WORDS.finditer(file.text, begin, end)
+            spans = [word.span() for word in words if word.group() not in _SHOWN]
+        comment = _find_comment(file, begin, end)
+        ending = _DOTS if comment < end else ""
+        place = min(place, comment)
+        before, after = (
+            printable(self._clean(_mask(file.text, spans, *part).replace("\t", _TAB)))
+            for part in ((begin, place), (place, comment))
+        )
+        return before.lstrip(), after + ending
 
-    def _look(self, path: str) -> tuple[str, list[Span] | None]:
-        """Return a file's text and what is masked in it; None: it cannot be parsed."""
+    def _look(self, path: str) -> _SearchedFile:
         if path not in self._read:
             file = self._files.get(path) or File(path, "", "toml")
             try:
                 document = self._survey.read(file)
-                self._read[path] = document.text, list(_list_private(document))
+                plain = (spot for spot in document.spots.values() if _is_plain(document, spot))
+                self._read[path] = _SearchedFile(
+                    document.text,
+                    sorted(_list_private(document)),
+                    sorted(spot.value for spot in plain),
+                )
             except FileRefused:
-                self._read[path] = _read_text(path), None
+                self._read[path] = _SearchedFile(_read_text(path))
         return self._read[path]
+
+
+def _mask(text: str, spans: list[Span], begin: int, end: int) -> str:
+    """Return a part of a text with the spans masked."""
+    parts, last = [], begin
+    for first, after in spans:
+        if first < end and after > last:
+            parts += [text[last : max(first, last)], masking.MASK]
+            last = min(after, end)
+    return "".join([*parts, text[last:end]])
 
 
 def _read_text(path: str) -> str:
@@ -116,10 +146,18 @@ def _read_text(path: str) -> str:
         return ""
 
 
-def _list_values(line: str) -> Iterator[Span]:
-    """Return the spans of whatever may be a value, in a line of an invalid file."""
-    for found in _VALUES.finditer(line):
-        yield found.span("quoted" if found["quoted"] else "bare")
+def _is_plain(document: Document, spot: Spot) -> bool:
+    return not isinstance(document.get(spot.path), dict | list)
+
+
+def _find_comment(file: _SearchedFile, begin: int, end: int) -> int:
+    """Return where a comment begins, after its marker; the end if there is none."""
+    for found in _COMMENT.finditer(file.text, begin, end):
+        values = file.values or []
+        at = bisect_right(values, (found.start(), end)) - 1
+        if at < 0 or values[at][1] <= found.start():
+            return found.end()
+    return end
 
 
 def _list_private(document: Document) -> Iterator[Span]:

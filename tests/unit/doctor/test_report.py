@@ -528,10 +528,11 @@ def test_the_line_is_shown_with_a_caret_under_the_place(machine: FakeMachine) ->
         ('args = ["--token", "hunter2"]', 'args = ["--token", ***]'),
         ('env = { PW = "${HOME}" }', 'env = { PW = "${HOME}" }'),
         ('http_headers = { X = "hunter2" }', "http_headers = { X = *** }"),
-        ("args = [] # PW: hunter2, TOKEN: hunter3", None),
+        ("args = [] # PW is hunter2", "args = [] #..."),
+        ('args = ["a # b"] # hunter2', 'args = ["a # b"] #...'),
     ],
 )
-def test_no_secret_is_in_the_line(machine: FakeMachine, line: str, shown: str | None) -> None:
+def test_no_secret_is_in_the_line(machine: FakeMachine, line: str, shown: str) -> None:
     machine.write("~/.codex/config.toml", f'[mcp_servers.docs]\ncommand = "sh"\n{line}\n')
     survey = machine.survey("codex")
     [item] = survey.items
@@ -539,21 +540,23 @@ def test_no_secret_is_in_the_line(machine: FakeMachine, line: str, shown: str | 
 
     said = show(survey, [found], is_verbose=True)
 
-    assert f"3 | {shown or 'args = []'}" in said
-    assert "hunter3" not in said
+    assert f"3 | {shown}\n" in said
+    assert "hunter" not in said
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ('[mcp_servers.a]\nenv = { PW = "hunter2" "x" }', 'env = { PW = "***" "***" }'),
+        ('[mcp_servers.a]\nenv = { PW = "hunter2" "x" }', 'env = { *** = "***" "***" }'),
         ("[mcp_servers.a]\ncommand = hunter2", "command = ***"),
-        ('[mcp_servers.a]\nkey = """\nhunter2\n"', None),
-        ("[mcp_servers.a", "[mcp_servers.a"),
+        ('[mcp_servers.a]\nkey = """\nhunter2\n"', '"'),
+        ("[mcp_servers.a", "[mcp_servers.***"),
+        # The string that is not closed makes the rest look the wrong way round.
+        ('[mcp_servers.a]\nargs = ["x, "hunter2", "y"]', 'args = ["***, "***", "***"]'),
     ],
 )
 def test_no_value_is_in_the_line_of_an_invalid_file(
-    machine: FakeMachine, text: str, shown: str | None
+    machine: FakeMachine, text: str, shown: str
 ) -> None:
     machine.write("~/.codex/config.toml", text)
 
@@ -561,7 +564,7 @@ def test_no_value_is_in_the_line_of_an_invalid_file(
 
     assert "ML101 error" in said
     assert "hunter2" not in said
-    assert (f" | {shown}\n" in said) == (shown is not None)
+    assert f" | {shown}\n" in said
 
 
 def test_a_long_line_is_cut_around_the_place(machine: FakeMachine) -> None:
