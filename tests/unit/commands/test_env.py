@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakes import FakeProcessTable
-from json_formats import check_format
 
 from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
@@ -56,7 +55,9 @@ class EnvCommand:
 
     def tell(self, *words: str, server: str = "", explain: str = "", host: str = "") -> Any:
         """Return what a program is told."""
-        return check_format("env", self._run(server, host, explain, list(words), is_json=True))
+        told = json.loads(self._run(server, host, explain, list(words), is_json=True))
+        assert told["version"] == 1
+        return told
 
     def _run(self, server: str, host: str, name: str, words: list[str], *, is_json: bool) -> str:
         self._capsys.readouterr()
