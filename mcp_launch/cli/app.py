@@ -48,6 +48,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     help="Start MCP servers in the right place, for the right session, and leave nothing behind.",
+    epilog="mcp-launch help lists the topics of the documentation.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
