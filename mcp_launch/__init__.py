@@ -25,6 +25,13 @@ def main(argv: list[str] | None = None) -> int:
 
         return launch.run(arguments[1:])
 
+    if arguments == ["ps", "--short"]:  # a shell's prompt waits for it
+        import os
+
+        from mcp_launch.commands import status_line
+
+        return status_line.run(os.environ)
+
     from mcp_launch import cli
 
     return cli.run(arguments)

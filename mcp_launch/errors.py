@@ -109,6 +109,7 @@ class ServerFailed(LaunchError):
     def __init__(self, problem: str, *, fix: str, exit_code: int) -> None:
         super().__init__(problem, fix=fix)
         self.exit_code = exit_code
+        self.lines: list[str] = []  # the last ones of its stderr
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -110,6 +110,9 @@ _OTHER_MEANING = {
 }
 _PORT_OR_PACKAGE = re.compile(r"[\d.:\[\]-]+(?:/\w+)?|@?[\w.-]+(?:/[\w.-]+)+(?:@[\w.^~-]+)?")
 
+# The option of `run` that gives the server a variable.
+_SET = "--set"
+
 # In a comment, names and values are not quoted.
 _COMMENT = re.compile(r"(?:^|\s)(?:\#|//|/\*).*", re.DOTALL)
 _NOTED = re.compile(rf"""(?i:{ANYWHERE}[\w-]{{0,40}})["']?\s*[:=]\s*(?P<secret>[^\s"',]+)""")
@@ -193,7 +196,11 @@ def list_in_value(value: object, name: str = "") -> Iterator[str]:
 def _find_named(before: str, word: str) -> str:
     """Return the part of a command's word that is a secret because of the name before it."""
     name, equals, value = word.partition("=")
-    if equals and _PLAIN.fullmatch(name) and is_secret_name(name):
+    if name == _SET:
+        before, (name, equals, value) = name, value.partition("=")
+    # As in the `env` of an entry, any value of our own option may be a secret.
+    is_secret = before == _SET or (_PLAIN.fullmatch(name) and is_secret_name(name))
+    if equals and is_secret:
         secret = value
     elif _OPTION.fullmatch(before) and is_secret_name(before) and not word.startswith("--"):
         secret = word

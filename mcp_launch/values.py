@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     Verdict = Literal["same", "different", "unknown"]
 
 
+# The kinds of our own lines in a launch's log, as they are written there.
+DECISION = "t"
+FAILURE = "f"
+START = "s"
+END = "x"
+RESTART = "r"
+REST = "z"
+REFUSAL = "d"
+
 # Programs that are started by hand are started from one of these.
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh"})
 

@@ -201,3 +201,21 @@ def test_a_launch_below_codex_reads_these_modules_until_its_first_answer(tmp_pat
     ours = {name for name in done.stderr.split() if name.partition(".")[0] == "mcp_launch"}
     assert ours == READ_BELOW_CODEX
     assert len(ours) <= BUDGET
+
+
+def test_the_line_for_a_prompt_needs_no_command_line_library(tmp_path: Path) -> None:
+    code = (
+        "import sys, mcp_launch\n"
+        "assert mcp_launch.main(['ps', '--short']) == 0\n"
+        "print([name for name in ('typer', 'rich', 'pydantic') if name in sys.modules])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        timeout=60,
+    )
+
+    assert shown.stdout.splitlines()[-1] == "[]"

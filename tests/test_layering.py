@@ -16,7 +16,7 @@ EVERYBODY = {"errors", "values"}
 LAUNCH_PATH = {"hosts", "launch", "protocol", "state", "system"}
 OFF_PATH = LAUNCH_PATH | {"config_files", "documents", "hosts.configuration", "masking"}
 MAY_IMPORT = {
-    "__init__": {"cli", "launch", "system"},
+    "__init__": {"cli", "commands", "launch", "system"},
     "values": set(),
     "errors": set(),
     "protocol": set(),

@@ -7,8 +7,9 @@ requests. Its answer takes one path back. The runtime sets `now` before each eve
 parties and what we send ourselves, `roots` the hosts' directories, `host_requests` the way to a
 server, `ending` what no server answers, `server_messages` the way back, `absence` what is done
 while there is no server, `rest` when one is ended for a while, `replacement` what follows a
-server that is gone, this one the events. It holds any number of hosts and servers; a launch has
-one of each so far. `snapshot` describes one without a server, so that another can go on.
+server that is gone or to be replaced, this one the events. It holds any number of hosts and
+servers; a launch has one of each so far. `snapshot` describes one without a server, so that
+another can go on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mcp_launch.broker.backend import Backend
 from mcp_launch.broker.commands import SendToHost
 from mcp_launch.broker.connection import HostConnection
 from mcp_launch.broker.host_requests import CALL
-from mcp_launch.broker.replacement import Replacement
+from mcp_launch.broker.replacement import Restart
 from mcp_launch.protocol.framing import StdoutGuard
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ _GRACE_LIMIT = 30.0
 LEAVE_AFTER = 0.45
 
 
-class Broker(Replacement):
+class Broker(Restart):
     """The connections, the backends, and the events of both."""
 
     def __init__(self, settings: Settings, served: Served) -> None:
@@ -101,7 +102,7 @@ class Broker(Replacement):
     def host_lost(self) -> None:
         """Note that the host has ended, even if another process still holds our stdin open."""
         self.note("the host has ended")
-        self._host_is_lost = True
+        self.host_is_lost = True
         self.enter("ending")
         for connection in self.connections.values():
             self._end_input(connection)
@@ -130,7 +131,9 @@ class Broker(Replacement):
 
     def signal_received(self, number: int) -> None:
         """Pass a signal on to the servers, and leave soon."""
-        self.note(f"signal {number}: passed on to the server")
+        has_server = any(one.state != "absent" for one in self.backends.values())
+        then = "passed on to the server" if has_server else "no server runs"
+        self.note(f"signal {number}: {then}")
         for connection in self.connections.values():
             self.remember(connection)  # while the server is there to be measured
         for backend in self.backends.values():
@@ -143,14 +146,14 @@ class Broker(Replacement):
 
     def _end_input(self, connection: HostConnection) -> None:
         connection.input_has_ended = True
-        if not self._grace_limit and (self.input_has_ended or self._host_is_lost):
+        if not self._grace_limit and (self.input_has_ended or self.host_is_lost):
             self._grace_limit = self.now + _GRACE_LIMIT
             self._extend_grace()
         if self.phase == "failed":
             self.finish()
             return
         for backend in self.backends.values():
-            if self._host_is_lost or (backend.is_ready and self.has_no_more_input(backend)):
+            if self.host_is_lost or (backend.is_ready and self.has_no_more_input(backend)):
                 backend.input_is_closed = True
                 self.out.append(do.CloseInput(backend.name))
 
@@ -183,7 +186,7 @@ class Broker(Replacement):
     def server_said(self, name: str, data: bytes) -> None:
         """Handle data from a server's stdout."""
         backend = self.backends[name]
-        if self._grace_limit and not self._host_is_lost:
+        if self._grace_limit and not self.host_is_lost:
             self._extend_grace()
         self._is_reading = True
         if self._is_strict or self.failure is not None:
@@ -285,7 +288,7 @@ class Broker(Replacement):
 
     def _end_grace(self) -> None:
         for backend in self.backends.values():
-            if not backend.is_ready and not self._host_is_lost and self.now < self._grace_limit:
+            if not backend.is_ready and not self.host_is_lost and self.now < self._grace_limit:
                 self._extend_grace()  # requests still wait for a server
             elif backend.state not in {"absent", "failed"}:
                 self.is_out_of_time = True
@@ -302,6 +305,7 @@ _HOST_TIMERS = {
 _TIMERS = {
     "compare": Broker._end_comparison,  # noqa: SLF001  # one of its own
     "rest": Broker.consider_rest,
+    "restart": Broker.restart_if_possible,
     "drain": Broker._end_drain,  # noqa: SLF001  # one of its own
     "greeting": Broker._give_up,  # noqa: SLF001
     "input": Broker._give_up_input,  # noqa: SLF001

@@ -16,6 +16,7 @@ from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import ANNOUNCED_BY, GREETINGS, LISTS, Remembered, name_client
 from mcp_launch.protocol.requests import SUBSCRIPTION_ID, Ticket
+from mcp_launch.values import FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ class Absence(ServerMessages):
         backend.retry_at = self.now + min(_RETRY_LIMIT, _RETRY_AFTER * 2**doublings)
         backend.failed_wakes += 1
         backend.is_waking = backend.is_checking = False
-        self.note(f"the server could not be started: {error.problem}")
+        self.note(f"the server could not be started: {error.problem}", FAILURE)
         for connection in self.connections.values():
             # The next host must learn what is wrong.
             for client, memory in connection.memories.items():

@@ -2,7 +2,7 @@
 
 | state | event | then |
 | --- | --- | --- |
-| absent | a request that memory cannot answer | StartServer → starting |
+| absent | a request that memory cannot answer, or restart after failure | StartServer → starting |
 | starting | started | the host's own words → ready; its handshake is over: replay it → greeting |
 | starting | start failed | → failed; a request was waiting for it: answer it → absent |
 | greeting | answered | restore the state, compare the lists → ready |
@@ -12,7 +12,7 @@
 | ready | hold | → holding |
 | holding | release | → ready |
 | ready, holding | input broken | → lost |
-| ready | restart for another | SetTimer(drain) → draining; nothing open: as below |
+| ready | restart for another, or restart on request | SetTimer(drain) → draining |
 | draining | last answer, or the timer | answer what is left, EndServer(replaced) → ending |
 | any | gone | → absent |
 
@@ -124,6 +124,7 @@ class Backend:
         self.tasks: set[str] = set()  # that it has not finished
         self.unasked = ""  # the method of a notification that no request has led to
         self.why_awake = ""  # why it does not rest, as it was last logged
+        self.restart, self.restart_requests = "", 0  # on request: "waiting" or "going on"; done
         self._out = out
 
     # State
@@ -146,7 +147,8 @@ class Backend:
     @property
     def is_away(self) -> bool:
         """Whether a server goes to rest or comes from it, so that memory stands in for it."""
-        return (self.is_waking or self.is_resting) and self.state != "ready"
+        is_restarted = self.restart == "going on"  # then messages wait, in their order
+        return (self.is_waking or self.is_resting) and self.state != "ready" and not is_restarted
 
     @property
     def was_never_called(self) -> bool:
@@ -174,8 +176,7 @@ class Backend:
         self.tasks.clear()
         self.unasked = ""
         self.exit_code = None
-        self.input_is_closed = False
-        self.output_has_ended = False
+        self.input_is_closed = self.output_has_ended = False
         self._calls_at_start = self.calls
         if not self.is_successor:
             self.state = "ready"
@@ -196,6 +197,7 @@ class Backend:
     def note_gone(self) -> None:
         """Note that all processes of the server are gone."""
         self.state = "absent"
+        self.greeting_was_answered = False  # perhaps with its last words
         self.own_requests.clear()
         self.comparison = Comparison()
         for name in ("drain", "greeting", "input", "output", "rest", "compare"):
@@ -284,10 +286,8 @@ class Backend:
 
     # Replacement
 
-    def drain(self, served: Served, connection: str, line: bytes) -> None:
-        """Let the server finish its requests; then a new one starts, and gets this one first."""
-        self.next_served = served
-        self.queue.insert(0, (connection, line))
+    def drain(self) -> None:
+        """Let the server finish its requests; then a new one starts."""
         self.state = "draining"
         self.is_overdue = False
         self._out.append(SetTimer(f"drain {self.name}", DRAIN_LIMIT))

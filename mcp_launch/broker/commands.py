@@ -6,6 +6,8 @@ can write down what it expects.
 
 from __future__ import annotations
 
+from mcp_launch.values import DECISION
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
@@ -189,10 +191,14 @@ class _TextCommand(Command):
         self.text = text
 
 
-class Note(_TextCommand):
-    """Log a decision."""
+class Note(Command):
+    """Log a decision, or an event; `values` has the kinds."""
 
-    __slots__ = ()
+    __slots__ = ("kind", "text")
+
+    def __init__(self, text: str, kind: str = DECISION) -> None:
+        self.text = text
+        self.kind = kind
 
 
 class WriteStderr(_TextCommand):

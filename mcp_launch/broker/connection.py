@@ -7,6 +7,7 @@ from mcp_launch.broker.commands import Note, ResumeHost, SendToHost, WriteLease
 from mcp_launch.broker.routing import ACTING
 from mcp_launch.protocol.framing import HostLines
 from mcp_launch.protocol.requests import CallPattern, Handshake
+from mcp_launch.values import DECISION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,9 +199,9 @@ class Parties:
         commands, self.out[:] = self.out.copy(), []
         return commands
 
-    def note(self, text: str) -> None:
-        """Log a decision."""
-        self.out.append(Note(text))
+    def note(self, text: str, kind: str = DECISION) -> None:
+        """Log a decision, or an event."""
+        self.out.append(Note(text, kind))
 
     def schedule_lease_write(self) -> None:
         """Have the lease written soon; one write covers everything until then."""

@@ -31,6 +31,10 @@ _PHASES: tuple[Phase, ...] = ("serving", "ending", "failed", "finished")
 
 # How we describe the end of a server that we replaced.
 _REPLACED = "was replaced, because its session has changed"
+_RESTARTED = "was replaced, because a restart was requested"
+
+# What to do about a server that is not started again.
+_RECONNECT = "reconnect the server in its host, because it is not started again; then ask again"
 
 # How long to wait for the host's first request when there is no server to answer it. Hosts
 # send it at once; a script that keeps our stdin open and sends nothing must not hang.
@@ -51,7 +55,7 @@ class Endings(HostRequests):
         self.is_out_of_time = False  # the server did not end after its input had
         self.unanswered: set[str] = set()  # methods of requests that a server's end left open
         self.phase: Phase = "serving"
-        self._host_is_lost = False
+        self.host_is_lost = False
         self._failure_was_sent = False  # as an answer to the host
 
     def remember(self, connection: HostConnection) -> None:
@@ -60,11 +64,14 @@ class Endings(HostRequests):
 
     # Requests that no server answers
 
-    def _close_open_requests(self, backend: Backend, what_happened: str) -> None:
+    def _close_open_requests(
+        self, backend: Backend, what_happened: str, *, is_last: bool = False
+    ) -> None:
+        fix = _RECONNECT if is_last else "ask again"
         for ticket in backend.requests.take_unfinished():
             server = self.settings.server
             problem = f"[mcp-launch] {server} {what_happened}; {ticket.method} was not answered"
-            text = f"{problem} — fix: ask again; it may already have taken effect"
+            text = f"{problem} — fix: {fix}; it may already have taken effect"
             self.unanswered.add(ticket.method)
             connection = self.connections[ticket.connection]
             self.answer(connection, ticket.key, protocol.make_refusal(ticket.line, text))
@@ -79,12 +86,12 @@ class Endings(HostRequests):
 
     def _answer_everything(self, backend: Backend, what_happened: str) -> None:
         """Answer all open and waiting requests: there will be no other server."""
-        self._close_open_requests(backend, what_happened)
+        self._close_open_requests(backend, what_happened, is_last=True)
         for name, line in backend.list_waiting():
             request = protocol.read_request(line)
             self.unanswered |= {request[1]} if request else set()
             text = f"[mcp-launch] {self.settings.server} {what_happened}; it did not read this"
-            refusal = protocol.make_refusal(line, f"{text} — fix: ask again")
+            refusal = protocol.make_refusal(line, f"{text} — fix: {_RECONNECT}")
             self.answer(self.connections[name], protocol.read_key(line) or b"", refusal)
         backend.queue.clear()
 
@@ -128,17 +135,20 @@ class Endings(HostRequests):
 
     def _end_old(self, backend: Backend) -> None:
         self.send_to_host(self._first(backend), backend.lines.cut())
-        self._close_open_requests(backend, _REPLACED)
+        self._close_open_requests(backend, _RESTARTED if backend.restart else _REPLACED)
         backend.end()
 
     def explain_end(self, backend: Backend, stderr_end: bytes) -> str:
         """Describe how a server ended."""
         if backend.state == "ending":
-            return _REPLACED
+            return _RESTARTED if backend.restart else _REPLACED
         code = backend.exit_code or 0
         if self.has_no_more_input(backend) and not code:
             return self.settings.explain_end(code, "after the end of its input", b"")
-        return self.settings.explain_end(code, "while it was at work", stderr_end)
+        is_opened = self._first(backend).handshake.is_over
+        is_idle = is_opened and not backend.requests.list_unfinished()
+        when = "while it was idle" if is_idle else "while it was at work"
+        return self.settings.explain_end(code, when, stderr_end)
 
     # The end
 
@@ -172,7 +182,7 @@ class Endings(HostRequests):
             self.fail(error)
             return
         # A server that refused the handshake, or that was ended after its input had.
-        is_heard = not (self.signalled or self._host_is_lost or connection.reader_is_lost)
+        is_heard = not (self.signalled or self.host_is_lost or connection.reader_is_lost)
         if handshake.is_over and is_heard:
             self.requeue(backend, unread)
             self._answer_everything(backend, self.explain_end(backend, stderr_end))
@@ -192,7 +202,7 @@ class Endings(HostRequests):
             backend.queue.clear()
         for connection in self.connections.values():
             self._send_unsent_to(connection)
-        if self.input_has_ended or self._host_is_lost:
+        if self.input_has_ended or self.host_is_lost:
             self.finish()
         elif not self._failure_was_sent:
             self.out.append(SetTimer("linger", _FIRST_REQUEST_GRACE))

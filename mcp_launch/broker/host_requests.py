@@ -14,6 +14,7 @@ from mcp_launch.broker.routing import KEY, Call, NotAdmitted, StampIdentity
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket, rename_cancelled
+from mcp_launch.values import REFUSAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -347,7 +348,9 @@ class HostRequests(Roots):
         if verdict.needs_restart:
             self.note(f"a fresh server is needed for {verdict.served.bound}")
             # `backend.served` does not change yet: it describes the old server until that is gone.
-            backend.drain(verdict.served, connection.name, line)
+            backend.next_served = verdict.served
+            backend.queue.insert(0, (connection.name, line))  # the new one gets it first
+            backend.drain()
             self.end_if_drained(backend)
             return False
         backend.served = verdict.served
@@ -365,7 +368,7 @@ class HostRequests(Roots):
         """Answer a request that no server may get."""
         if verdict.is_counted:
             self.refusals += 1
-            self.note(f"refused: {verdict.problem}")
+            self.note(f"refused: {verdict.problem}", REFUSAL)
         self.schedule_lease_write()
         if key is None:
             return  # a notification has no answer

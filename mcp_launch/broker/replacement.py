@@ -1,4 +1,7 @@
-"""What follows the end of a server: another one in its place, none for a while, or our own end."""
+"""What follows a server that is gone, or that a user asks to have replaced.
+
+Another one takes its place, there is none for a while, or we end as well.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from mcp_launch.broker import commands as do
 from mcp_launch.broker.backend import WAKING_LIMIT
 from mcp_launch.broker.rest import Rest
 from mcp_launch.errors import ServerFailed
+from mcp_launch.values import DECISION, FAILURE, REST, RESTART
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +25,12 @@ INPUT_ENDED_GRACE = 2.0
 
 # How long a call waits while the lists of a new server are compared with the host's.
 COMPARE_LIMIT = 2.0
+
+# How long a server that is busy with its first answer may take before the request is given up.
+WAIT_LIMIT = 30.0
+
+# How often to look whether a server that cannot be replaced yet can be now.
+_LOOK_AGAIN = 0.1
 
 # A server that dies more often than this within the span is not restarted.
 DEATHS_LIMIT = 3
@@ -86,16 +96,19 @@ class Replacement(Rest):
                 return self._fall_back_to_initialize(backend, what_happened, unread)
             if backend.requests.list_unfinished():
                 return False
-        self.note(f"the server {what_happened}")
+        is_over = self.has_no_more_input(backend)
+        kind = DECISION if is_over or backend.restart else FAILURE
+        self.note(f"the server {what_happened}", RESTART if backend.next_served else kind)
         self.requeue(backend, unread)
-        self._close_open_requests(backend, what_happened)
-        has_ended_well = self.has_no_more_input(backend) and not backend.list_waiting()
-        if not is_planned and (has_ended_well or not self._may_restart()):
+        has_ended_well = is_over and not backend.list_waiting()
+        is_last = not is_planned and (has_ended_well or not self._may_restart())
+        self._close_open_requests(backend, what_happened, is_last=is_last)
+        if is_last:
             return False
         if not is_planned and not backend.queue and self._may_be_absent:
             backend.exit_code = None  # it is not our own: we go on
             self.resume_hosts(backend)
-            self.note("no other server is started before it is needed")
+            self.note("no other server is started before it is needed", REST)
             self.schedule_lease_write()
         else:
             self._start_next(backend)
@@ -117,7 +130,7 @@ class Replacement(Rest):
         refusals = connection.handshake.refuse_discovery(unread_keys)
         if not refusals and not connection.discovery_was_refused:
             return False
-        self.note(f"the server {what_happened}: another one gets `initialize`")
+        self.note(f"the server {what_happened}: another one gets `initialize`", RESTART)
         backend.requests.close_all("server/discover")
         for key, refusal in refusals.items():
             self.answer(connection, key, refusal)
@@ -133,7 +146,8 @@ class Replacement(Rest):
             return True
         if is_on:
             times = f"{len(self._deaths)} times within a minute"
-            text = f"{self.settings.server} died {times}: it is not started again"
+            text = f"{self.settings.server} died {times}: it is not started again; "
+            text += "reconnect it in its host"
             self.out.append(do.WriteStderr(text))
         return False
 
@@ -143,7 +157,7 @@ class Replacement(Rest):
         else:
             served, problem = self._admission.plan_again(backend.served)
             if problem:
-                self.note(f"started as the last one was: {problem}")
+                self.note(f"started as the last one was: {problem}", FAILURE)
             self._note_binding(backend.served.bound, served.bound)
         backend.generation += 1
         backend.is_successor = True
@@ -220,3 +234,112 @@ class Replacement(Rest):
         )
         self.enter("ending")
         backend.give_up()
+
+
+class Restart(Replacement):
+    """Replaces servers because a user asks for it (`mcp-launch restart`).
+
+    The host keeps its connection. Open requests may finish, as in any replacement. If the next
+    server cannot be started, the launch goes on without one: a later call tries again, and so
+    does another restart. It counts neither as a death nor as a failed start.
+
+    Requests that arrive while one is carried out are the same request. A server that still
+    starts, or that has not answered its host yet, is replaced as soon as it has.
+    """
+
+    def __init__(self, settings: Settings, served: Served) -> None:
+        super().__init__(settings, served)
+        self._restart_until = 0.0  # the end of a wait
+
+    def restart_requested(self) -> None:
+        """Replace the servers that run, and try again to start one that could not be started."""
+        self._deaths.clear()
+        self._restart_until = self.now + WAIT_LIMIT
+        for backend in self.backends.values():
+            backend.failed_wakes, backend.retry_at = 0, 0.0
+            if backend.restart != "going on":
+                backend.restart = "waiting"
+                self.restart_if_possible(backend)
+
+    def restart_if_possible(self, backend: Backend) -> None:
+        """Replace a server, or look again later."""
+        if self._is_leaving(backend):
+            backend.restart = ""
+        elif backend.state == "absent" or backend.is_resting:
+            self._restart_absent(backend)
+        elif self._is_fresh(backend):
+            backend.restart = "going on"
+        elif backend.is_ready and self._is_between_messages(backend):
+            self.note("a restart was requested: the server is replaced")
+            backend.restart = "going on"
+            backend.drain()
+            self.end_if_drained(backend)
+        elif self.now >= self._restart_until:
+            self.note("not restarted: it has not answered its host yet", FAILURE)
+            self._end_restart(backend)
+        else:
+            self.out.append(do.SetTimer(f"restart {backend.name}", _LOOK_AGAIN))
+
+    def _is_leaving(self, backend: Backend) -> bool:
+        """Return whether this is the last server of its hosts."""
+        connection = self._first(backend)
+        is_lost = connection.input_is_lost or connection.reader_is_lost
+        return self.phase != "serving" or is_lost or self.has_no_more_input(backend)
+
+    @staticmethod
+    def _is_fresh(backend: Backend) -> bool:
+        """Return whether another server is about to be started anyway."""
+        is_starting_again = backend.state == "starting" and backend.is_successor
+        return backend.is_replacing or is_starting_again
+
+    def _is_between_messages(self, backend: Backend) -> bool:
+        """Return whether the host awaits no answer to its greeting, and is not within a line."""
+        connections = [self.connections[name] for name in backend.connections or self.connections]
+        return all(
+            (one.handshake.is_over or not one.handshake.pending) and not one.lines.is_midway
+            for one in connections
+        )
+
+    def _restart_absent(self, backend: Backend) -> None:
+        if backend.wake_error is None:
+            self.note("a restart was requested: no server runs; the next call starts one", RESTART)
+            self._end_restart(backend)
+            return
+        served, problem = self._admission.plan_again(backend.served)
+        if problem:
+            self.note(f"the server could not be started: {problem}", FAILURE)
+            self._end_restart(backend)
+            return
+        self.note("a restart was requested: a server is started")
+        backend.restart = "going on"
+        self._admission.known = None  # the next call must be checked
+        self._start(backend, served)
+
+    def _start_next(self, backend: Backend) -> None:
+        if backend.restart == "going on" and self._first(backend).handshake.is_ready:
+            backend.is_waking = True  # if this fails, the launch goes on …
+            backend.exit_code = None  # … and does not end with the code of the last server
+            self._expect_comparison(backend)
+        super()._start_next(backend)
+
+    def _flush(self, backend: Backend) -> None:
+        super()._flush(backend)
+        if backend.restart == "going on":
+            self.note("restarted on request", RESTART)
+            self._end_restart(backend)
+
+    def fail_to_wake(self, backend: Backend, error: LaunchError) -> None:
+        """Answer what waits for a server that could not be started; a later call tries again."""
+        for name, line in backend.queue if backend.restart else []:
+            # It came while the last server was ended, and counts for all later ones.
+            if protocol.look_message(line).get("method") == "notifications/initialized":
+                self.note_state_of_host(self.connections[name], "notifications/initialized", line)
+        super().fail_to_wake(backend, error)
+        if backend.restart:
+            self._end_restart(backend)
+
+    def _end_restart(self, backend: Backend) -> None:
+        """Report that a request was carried out: the command reads the lease."""
+        backend.restart = ""
+        backend.restart_requests += 1
+        self.out += [do.CancelTimer(f"restart {backend.name}"), do.WriteLease(is_urgent=True)]

@@ -14,6 +14,7 @@ from mcp_launch.broker.absence import Absence
 from mcp_launch.broker.commands import SetTimer
 from mcp_launch.broker.host_requests import CHATTER
 from mcp_launch.protocol.memory import ANNOUNCED_BY
+from mcp_launch.values import REST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Rest(Absence):
     def rest(self, backend: Backend) -> None:
         """End a server that nobody needs now."""
         backend.why_awake = ""
-        self.note("the server is ended: nobody calls it; the next call starts it again")
+        self.note("the server is ended: nobody calls it; the next call starts it again", REST)
         backend.rest()
         self.schedule_lease_write()
 

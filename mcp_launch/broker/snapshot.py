@@ -29,7 +29,15 @@ if TYPE_CHECKING:
     Spelt = Any
 
 # The attributes that are taken over, of each object.
-BROKER = ("_binding_has_changed", "_deaths", "_ids", "last_call", "refusals", "unanswered")
+BROKER = (
+    "_binding_has_changed",
+    "_deaths",
+    "_ids",
+    "_restart_until",
+    "last_call",
+    "refusals",
+    "unanswered",
+)
 ADMISSION = ("place", "root")
 CONNECTION = (
     "_refused",
@@ -69,6 +77,7 @@ BACKEND = (
     "owes_newline",
     "ready_since",
     "remembered_tools",
+    "restart_requests",
     "retry_at",
     "starts",
     "tasks",
@@ -89,7 +98,7 @@ TICKET = ("connection", "key", "method", "line", "is_noted", "id", "token")
 IDLE_BROKER = (
     "_failure_was_sent",
     "_grace_limit",
-    "_host_is_lost",
+    "host_is_lost",
     "_is_reading",
     "failure",
     "is_out_of_time",
@@ -104,7 +113,7 @@ IDLE_CONNECTION = (
     "server_requests",
     "unsent",
 )
-IDLE_BACKEND = ("has_neighbours", "next_served", "own_requests", "queue")
+IDLE_BACKEND = ("has_neighbours", "next_served", "own_requests", "queue", "restart")
 IDLE_REQUESTS = ("_noted", "_tokens")
 
 

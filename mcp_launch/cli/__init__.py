@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
+import typer
+
 from mcp_launch.cli import (  # noqa: F401  # each registers its commands
+    completion,
     explanations,
     findings,
     learning,
     logs,
     profiles,
+    restarting,
     servers,
     wrapping,
 )
 from mcp_launch.cli.app import app, list_command_names
+from mcp_launch.cli.bad_usage import BadUsage, translate
 from mcp_launch.commands import usage_errors
-from mcp_launch.errors import LaunchError, tell
+from mcp_launch.errors import LaunchError, UsageError, tell
 
 
 def run(arguments: list[str]) -> int:
@@ -26,29 +31,40 @@ def run(arguments: list[str]) -> int:
             stream.reconfigure(
                 errors="backslashreplace"
             )  # a locale without UTF-8 must not make us fail
+    if arguments[:1] == [completion.COMMAND]:
+        return completion.print_suggestions(arguments[1:])
     commands = list_command_names()
     try:
-        usage_errors.check_command(arguments, commands)
-        at = len(arguments)
-        if "".join(arguments[:1]) in {"env", "wrap"} and "--" in arguments:
-            at = arguments.index("--")  # the rest are arguments of `run`, not ours
-        usage_errors.check_wrap(arguments[:at])
-        app(args=arguments[:at], prog_name="mcp-launch", obj=arguments[at + 1 :])
+        return _run(arguments, commands)
     except LaunchError as error:
         tell(error, sys.stderr)
         return usage_errors.finish(error, arguments, commands)
-    except SystemExit as done:
-        code = done.code if isinstance(done.code, int) else 1
-        is_for_host = code == usage_errors.USAGE and not usage_errors.is_by_person(
-            arguments, commands
-        )
-        return (
-            usage_errors.answer_host(usage_errors.explain(arguments, commands))
-            if is_for_host
-            else code
-        )
+    except SystemExit:
+        # A library's way to end when the reader of a pipe has left, as in `logs | head`.
+        return 0
     except Exception as fault:  # noqa: BLE001  # a bug in mcp-launch: reported without a traceback
         from mcp_launch.state import crash
 
         return tell(crash.describe(fault, is_launch=False), sys.stderr)
-    return 0
+
+
+def _run(arguments: list[str], commands: list[str]) -> int:
+    usage_errors.check_command(arguments, commands)
+    at = len(arguments)
+    if "".join(arguments[:1]) in {"env", "wrap"} and "--" in arguments:
+        at = arguments.index("--")  # the rest are arguments of `run`, not ours
+    usage_errors.check_wrap(arguments[:at])
+    try:
+        code = app(
+            args=arguments[:at] or ["--help"],
+            prog_name="mcp-launch",
+            obj=arguments[at + 1 :],
+            standalone_mode=False,  # errors are ours to show
+        )
+    except BadUsage as bad:
+        if arguments[0] not in commands:  # perhaps an entry that lacks the word `run`
+            raise usage_errors.explain(arguments, commands) from None
+        raise translate(bad, arguments[0]) from None
+    except typer.Abort:
+        raise UsageError("nothing was changed", fix="answer the question, or add --yes") from None
+    return code if isinstance(code, int) else 0

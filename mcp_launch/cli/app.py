@@ -5,14 +5,18 @@ Commands register themselves with `@app.command`; `SECTIONS` says where the help
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mcp_launch import __version__
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import LaunchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # The sections of the help text, and the order of the commands in each.
 SECTIONS = {
@@ -22,6 +26,45 @@ SECTIONS = {
     "Act": ("run", "restart", "reap"),
     "Learn": ("demo", "help", "schema"),
 }
+
+_EPILOG = "mcp-launch COMMAND --help shows the options of a command."
+
+# The type that typer adds to a name ("SERVER <list[str]>"), and its notation for a range.
+_TYPE = re.compile(r" <[^>]*>$")
+_RANGE = re.compile(r"; x[<>]=?\d+(?=\])")
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help text is for people: no types of Python, no notation for ranges."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # typer's, or click's
+        """Write the sections of the help text on arguments and options."""
+        for kind, title in (("argument", "Arguments"), ("option", "Options")):
+            if rows := list(self._list_rows(ctx, kind)):
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def _list_rows(self, ctx: Any, kind: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401  # ditto
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record and parameter.param_type_name == kind:
+                yield _TYPE.sub("", record[0]), _RANGE.sub("", record[1])
+
+
+class TakesRunOptions(PlainCommand):
+    """A command that takes options of `run` after `--`, which typer does not parse."""
+
+    after_dashes = "[-- RUN-OPTIONS]"
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
+        """Return the parts of the usage line."""
+        return [*super().collect_usage_pieces(ctx), self.after_dashes]
+
+
+class TakesRunCommand(TakesRunOptions):
+    """A command that takes all arguments of `run` after `--`."""
+
+    after_dashes = "[-- [RUN-OPTIONS] [COMMAND...]]"
 
 
 class Commands(TyperGroup):
@@ -45,10 +88,18 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
 
 
-app = typer.Typer(
+class App(typer.Typer):
+    """A command line whose commands have our help text."""
+
+    def command(self, *args: Any, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401  # typer's own
+        """Register a command."""
+        return super().command(*args, **{"cls": PlainCommand} | settings)
+
+
+app = App(
     cls=Commands,
     help="Start MCP servers in the right place, for the right session, and leave nothing behind.",
-    epilog="mcp-launch help lists the topics of the documentation.",
+    epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -25,7 +25,7 @@ def _help(
         str,
         typer.Argument(
             help="A topic, a command or a code of doctor; default: list the topics.",
-            metavar="[TOPIC]",
+            metavar="TOPIC",
             show_default=False,
         ),
     ] = "",
@@ -39,10 +39,11 @@ def _help(
       mcp-launch help ps         the command ps, and how to read what it shows
       mcp-launch help ML206      the same as: mcp-launch explain ML206
     """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.commands import explain
     from mcp_launch.commands import help as topics
 
     if re.fullmatch(r"(ML)?\d+", topic, re.IGNORECASE):
-        app(args=["explain", topic], prog_name="mcp-launch")
+        raise typer.Exit(explain.run([topic], is_json=False))
     raise typer.Exit(topics.run(topic, _read_help(context, topic)))
 
 

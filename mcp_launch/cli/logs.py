@@ -1,4 +1,4 @@
-"""`logs`: what servers wrote, and what launches did."""
+"""`logs`: what servers wrote, and what happened to them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
+from mcp_launch.cli.parameters import Json
 
 
 @app.command("logs")
-def _logs(
+def _logs(  # noqa: PLR0913  # one for each option
     server: Annotated[
         str, typer.Argument(help="A server; default: all.", metavar="SERVER", show_default=False)
     ] = "",
@@ -20,13 +21,53 @@ def _logs(
         str,
         typer.Option("--session", metavar="ID", help="A session or thread, or a part of its id."),
     ] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="TIME", help="Only later lines: 10m, 2h, 10:00, 2026-11-17T10:00."
+        ),
+    ] = "",
+    failures: Annotated[bool, typer.Option("--failures", help="Only what went wrong.")] = False,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")
-    ] = 200,
+        int | None,
+        typer.Option(
+            "--lines",
+            "-n",
+            min=1,
+            metavar="NUMBER",
+            help="How many of the last lines; default: 200, or all with --since.",
+            show_default=False,
+        ),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new lines.")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also show each decision of a launch, and all times."),
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Show what servers wrote to stderr, and what launches decided."""
+    """Show what servers wrote to stderr, what failed, and when they started and ended.
+
+    One line each: a time, the server and its launch, a kind and a text. Kinds are stderr, stdout
+    (lines that are not messages), failure, start, end, restart, rest, refusal and, with -v,
+    decision. With --json, each line is a JSON object.
+
+    \b
+    Examples:
+      mcp-launch logs files -f               follow one server
+      mcp-launch logs --failures --since 1h  what went wrong in the last hour
+      mcp-launch logs files -v               why it got the directory and variables that it has
+    """  # noqa: D301  # keeps the line breaks of what follows
     from mcp_launch.commands import logs
 
-    wanted = logs.Wanted(server, session)
-    raise typer.Exit(logs.run(wanted, os.environ, count=lines, is_following=follow))
+    request = logs.LogsRequest(
+        server,
+        session,
+        lines,
+        since,
+        is_following=follow,
+        is_verbose=verbose,
+        is_json=as_json,
+        only_failures=failures,
+    )
+    raise typer.Exit(logs.run(request, os.environ))

@@ -1,4 +1,4 @@
-"""`ps` and `reap`: the servers on this machine."""
+"""`list`, `ps` and `reap`: the servers in files, and on this machine."""
 
 from __future__ import annotations
 
@@ -8,21 +8,85 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Json, Yes
+from mcp_launch.cli.parameters import Hosts, Json, Names, Verbose, Yes
+
+
+@app.command("list")
+def _list(
+    servers: Names = None,
+    *,
+    hosts: Hosts = None,
+    verbose: Verbose = False,
+    as_json: Json = False,
+) -> None:
+    """Show every server in the hosts' files: wrapped or not, running or not.
+
+    These are the files of this user and of the current project. With -v, the file and line of
+    each entry are shown, and its whole command.
+
+    Exit code: 1 if a file could not be read, else 0.
+
+    \b
+    Examples:
+      mcp-launch list                all servers of all hosts
+      mcp-launch list docs           the servers called docs
+      mcp-launch list --host codex   the servers of one host
+    """  # noqa: D301  # keeps the line breaks of what follows
+    from mcp_launch.commands import list_servers
+
+    request = list_servers.ListRequest(
+        tuple(servers or ()), tuple(hosts or ()), is_json=as_json, is_verbose=verbose
+    )
+    raise typer.Exit(list_servers.run(request, os.environ))
 
 
 @app.command("ps")
-def _ps(
+def _ps(  # noqa: PLR0913  # one for each option
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Servers, hosts, or the beginnings of session ids; default: all.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     *,
-    as_json: Json = False,
+    hosts: Hosts = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Refresh every second; q quits.")
+        bool,
+        typer.Option("--watch", "-w", help="Refresh every second; arrows scroll, q quits."),
     ] = False,
+    short: Annotated[
+        bool, typer.Option("--short", help="Print one line for a prompt, or nothing at all.")
+    ] = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
 ) -> None:
-    """Show the servers, running or not, with the host and session of each."""
+    """Show the servers, running or not, with the host and session of each.
+
+    UP is the age of the server itself, LAST how long ago it was last called. With -v, everything
+    else that is known is shown below each server: how its session is known, its processes, its
+    command.
+
+    \b
+    Examples:
+      mcp-launch ps                the servers of all hosts and sessions
+      mcp-launch ps docs           only the servers called docs
+      mcp-launch ps 01a1ebf6       only those of one session
+      mcp-launch ps --watch        refresh every second
+      mcp-launch ps --short        3 sessions, 9 servers, 412 MB, 1 orphan
+    """  # noqa: D301  # as above
     from mcp_launch.commands import ps
 
-    raise typer.Exit(ps.run(os.environ, is_json=as_json, is_watching=watch))
+    request = ps.PsRequest(
+        tuple(names or ()),
+        tuple(hosts or ()),
+        is_json=as_json,
+        is_watching=watch,
+        is_short=short,
+        is_verbose=verbose,
+    )
+    raise typer.Exit(ps.run(request, os.environ))
 
 
 @app.command("reap")
@@ -35,8 +99,23 @@ def _reap(
         ),
     ] = "",
     yes: Yes = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be ended.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """End the servers whose host is provably gone."""
+    """End the servers whose host is provably gone.
+
+    Shows them with their proof, and asks. Servers that may still be needed are never ended.
+
+    Exit code: 0, or 1 if one could not be ended.
+
+    \b
+    Examples:
+      mcp-launch reap --dry-run          what would be ended
+      mcp-launch reap --older-than 1h -y
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import reap
 
-    raise typer.Exit(reap.run(os.environ, is_sure=yes, older_than=older_than))
+    request = reap.ReapRequest(yes, dry_run, older_than, as_json)
+    raise typer.Exit(reap.run(request, os.environ))

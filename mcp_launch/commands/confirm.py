@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+def can_ask() -> bool:
+    """Return whether there is a person who can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
     """Return whether the user agrees.
 
@@ -20,7 +25,7 @@ def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
     """
     if is_sure:
         return True
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not can_ask():
         raise UsageError(
             "nothing was changed: stdin is not a terminal, so you cannot be asked", fix="add --yes"
         )

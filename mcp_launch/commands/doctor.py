@@ -11,9 +11,13 @@ from rich.text import Text
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import backups
+from mcp_launch.doctor import ignore_list
 from mcp_launch.doctor.checks.not_wrapped import Wrapping, wrap_all
+from mcp_launch.doctor.filter import Filter, read_level, read_rules
+from mcp_launch.doctor.progress import Progress
 from mcp_launch.doctor.registry import examine
 from mcp_launch.doctor.report import Report
+from mcp_launch.doctor.report_text import ReportText
 from mcp_launch.errors import LaunchError, UsageError, printable, tell
 from mcp_launch.machine.survey import check_hosts, open_survey
 
@@ -25,11 +29,8 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.finding import Finding, Repair
     from mcp_launch.machine.survey import Survey
 
-# Exit codes: no problems, problems found, a check could not run.
-_HEALTHY, _PROBLEMS, _INCOMPLETE = 0, 1, 2
-
-# Findings that are information, not problems.
-_HARMLESS = {"ML017", "ML123", "ML409"}
+# The exit code when there are errors or warnings, which `--exit-zero` replaces.
+_PROBLEMS = 1
 
 
 class DoctorRequest(NamedTuple):
@@ -40,6 +41,11 @@ class DoctorRequest(NamedTuple):
     is_live: bool = False
     is_fixing: bool = False
     is_sure: bool = False
+    is_verbose: bool = False
+    level: str = "note"
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exits_zero: bool = False
 
 
 def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
@@ -49,44 +55,53 @@ def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
         raise UsageError(
             "--yes without --fix does nothing", fix="use --fix --yes to fix what can be fixed"
         )
-    console: Console = Screen()
-    survey, findings = _examine(request, environ)
-    report = Report(survey, findings)
-    if not request.is_json:
-        report.show(console)
-    if request.is_fixing and _fix(console, report, findings, request):
-        survey, findings = _examine(request, environ)  # did it help?
-        report = Report(survey, findings)
-        if not request.is_json:
-            report.show(console)
+    wanted = Filter(
+        read_level(request.level),
+        read_rules(request.select, "--select"),
+        read_rules(request.ignore, "--ignore"),
+    )
+    report = _examine(request, wanted, environ)
+    console = Screen()
+    _show(console, report, request)
+    if request.is_fixing and _fix(console, report, request):
+        report = _examine(request, wanted, environ)  # did it help?
+        _show(console, report, request)
     if request.is_json:
         print_json(report.describe())
-    if any(finding.code == "ML001" for finding in findings):
-        return _INCOMPLETE
-    return _PROBLEMS if any(finding.code not in _HARMLESS for finding in findings) else _HEALTHY
+    is_excused = request.exits_zero and report.exit_code == _PROBLEMS
+    return 0 if is_excused else report.exit_code
 
 
-def _examine(request: DoctorRequest, environ: Mapping[str, str]) -> tuple[Survey, list[Finding]]:
+def _examine(request: DoctorRequest, wanted: Filter, environ: Mapping[str, str]) -> Report:
     survey = open_survey(environ, only=request.hosts, needs_project=True)
-    if not request.is_live:
-        return survey, examine(survey)
-    return survey, _examine_live(survey)
+    found = _examine_live(survey) if request.is_live else examine(survey)
+    ignore = tuple(dict.fromkeys((*wanted.ignore, *ignore_list.read(survey))))
+    return Report(survey, found, wanted._replace(ignore=ignore))
 
 
 def _examine_live(survey: Survey) -> list[Finding]:
     """Return the findings with all servers started, and show the progress."""
-    progress = Screen(is_stderr=True)
-    with progress.status("starting servers…"):
+    console = Screen(is_stderr=True)
+    with console.status("starting servers") as status:
 
         def show(text: str) -> None:
-            progress.print(Text(printable(text), "dim"))
+            # On a terminal, long lines wrap between words.
+            console.print(Text(printable(text), "dim"), soft_wrap=not console.is_terminal)
 
-        return examine(survey, show)
+        def update(text: str) -> None:
+            status.update(Text(printable(text)))
+
+        return examine(survey, Progress(show, update))
 
 
-def _fix(console: Console, report: Report, findings: list[Finding], request: DoctorRequest) -> bool:
+def _show(console: Console, report: Report, request: DoctorRequest) -> None:
+    if not request.is_json:
+        ReportText(report, console, is_verbose=request.is_verbose).show()
+
+
+def _fix(console: Console, report: Report, request: DoctorRequest) -> bool:
     """Apply the safe fixes, or only list them; return whether any was applied."""
-    repairs = {finding.repair.what: finding.repair for finding in findings if finding.repair}
+    repairs = {one.repair.what: one.repair for one in report.findings if one.repair}
     if request.is_json:
         console = Screen(is_stderr=True)  # stdout is for JSON
 
@@ -97,17 +112,17 @@ def _fix(console: Console, report: Report, findings: list[Finding], request: Doc
         say("There is nothing that mcp-launch can fix automatically.")
         return False
     if not request.is_sure:
-        for line in _list_plan(list(repairs), findings):
+        for line in _list_plan(list(repairs), report.findings):
             say(line)
         return False
-    state = report.state
     for joined, act in _join(repairs.values()):
         try:
             act()
             for repair in joined:
                 say(f"done: {repair.what}")
             if isinstance(joined[0].act, Wrapping):
-                say(f"  a copy of the original file is in {backups.find_directory(state)}")
+                directory = backups.find_directory(report.survey.state)
+                say(f"  a copy of the original file is in {directory}")
         except LaunchError as error:
             tell(error, sys.stderr)
     return True

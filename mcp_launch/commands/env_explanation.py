@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, masking
 from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
-from mcp_launch.errors import LaunchError, ProfileRefused, UsageError, suggest
+from mcp_launch.errors import LaunchError, ProfileRefused, UsageError
 from mcp_launch.launch import options, plan, profile, profile_reader
 from mcp_launch.launch.runners.proof import Resolved
+from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview_inputs import split
 from mcp_launch.machine.wrap_hint import tell_how
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 # Where a profile names the variables that it gives.
 _GIVEN = ("literals", "variables")
+
+# How similar a name must be to be the one that is meant: many share their beginning or their end.
+_NEAR = 0.85
 
 
 class Step(NamedTuple):
@@ -87,15 +92,21 @@ def _list_asks(preview: Preview, name: str) -> Iterator[Step]:
 
 def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     """Return each place where a variable can be asked for, how, and else why not."""
-    given = split(preview.situation.arguments)[0].get("--env", [])
+    given = split(preview.situation.arguments)[0]
+    exported: Mapping[str, list[str] | None] = {}
     try:
-        exported = options.read_variables(preview.situation.environ)["--env"] or []
+        exported = options.read_variables(preview.situation.environ)
     except UsageError:
-        exported = []  # it is among the problems
-    for place, texts in (("the option --env", given), (options.name_variable("--env"), exported)):
-        pairs = [text.strip().partition("=") for text in texts]
-        sources = [source for asked, _, source in pairs if asked == name]
-        yield place, _name_source(sources[-1]) if sources else "", "not mentioned there"
+        pass  # it is among the problems
+    for option in ("--set", "--env"):
+        for place, layer in (
+            (f"the option {option}", given),
+            (options.name_variable(option), exported),
+        ):
+            pairs = [text.strip().partition("=") for text in layer.get(option) or []]
+            texts = [text for asked, _, text in pairs if asked == name]
+            how = "a fixed text" if option == "--set" else _name_source("".join(texts[-1:]))
+            yield place, how if texts else "", "not mentioned there"
     for place, record, why in list_profiles(preview):
         if record is None:
             yield place, "", why
@@ -140,11 +151,10 @@ def _see_default(preview: Preview, name: str) -> Step:
     found = preview.found
     fact = plan.list_defaults(found).get(name)
     if fact is None:
-        # What a host's servers would get, if session and thread were known.
-        would = found.facts.default_variables(Found("", "session"), Found("", "thread"))
-        if name not in would:
+        usual = _list_usual(preview)
+        if name not in usual:
             return Step(place, None, "not one of them")
-        fact = getattr(found, would[name].origin)
+        fact = getattr(found, usual[name])
     if isinstance(fact, Found):
         return _take(place, fact)
     return Step(place, None, "; ".join(fact.searched))
@@ -206,21 +216,48 @@ def _find_fix(preview: Preview, name: str) -> str:
         return failed.fix
     if untrusted := _find_untrusted(preview, name):
         return untrusted.fix
-    situation = preview.situation
-    if situation.item is not None and _find_refused(situation.item, name):
-        return f"let mcp-launch give it: {tell_how(situation.item)}"
+    if of_entry := _find_fix_in_entry(preview, name):
+        return of_entry
     if name in preview.decided.kept_back:
         return f"ask for it by name: --env {name}=local"
-    if name in situation.withheld and situation.item is not None:
-        where = f'env_vars = ["{name}"]' if _has_env_vars(situation.item) else "its env"
-        return f"name it in the entry of {situation.item.name}: {where}"
-    known = {*preview.decided.environ, *situation.environ, *situation.withheld}
-    known |= {*preview.dotenv.values, *plan.list_defaults(preview.found)}
-    known |= {other for names in hosts.IDENTITY_VARIABLES.values() for other in names}
+    if origin := _list_usual(preview).get(name):
+        return f"mcp-launch sets it once the {origin} is known: start a session of its host"
     return (
-        f"{suggest(name, sorted(known - {name}))}give it with --env {name}=SOURCE "
-        f"({', '.join(options.SOURCES)}), or in the `env` of the host's entry"
+        f"{_suggest(preview, name)}give it with --env {name}=SOURCE "
+        f"({', '.join(options.SOURCES)}), with --set {name}=VALUE, or in the `env` of the host's "
+        "entry"
     )
+
+
+def _find_fix_in_entry(preview: Preview, name: str) -> str:
+    """Return what to change in the host's entry; "" if that is not the cause."""
+    situation, item = preview.situation, preview.situation.item
+    if item is None:
+        return ""
+    if _find_refused(item, name):
+        return f"let mcp-launch give it: {tell_how(item)}"
+    if name not in situation.withheld or name in preview.decided.kept_back:
+        return ""
+    where = f'env_vars = ["{name}"]' if _has_env_vars(item) else "its env"
+    return f"name it in the entry of {item.name}: {where}"
+
+
+def _list_usual(preview: Preview) -> dict[str, str]:
+    """Return what this host's servers get once it is known: each variable's name and source."""
+    would = preview.found.facts.default_variables(Found("", "session"), Found("", "thread"))
+    return {name: found.origin for name, found in would.items()}
+
+
+def _suggest(preview: Preview, name: str) -> str:
+    """Return which variable may be meant; "" if the name is right, or like no other."""
+    of_hosts = {other for names in hosts.IDENTITY_VARIABLES.values() for other in names}
+    situation = preview.situation
+    known = {*preview.decided.environ, *situation.environ, *situation.withheld}
+    known |= {*preview.dotenv.values, *plan.list_defaults(preview.found), *of_hosts}
+    if name in known:
+        return ""
+    near = get_close_matches(name, sorted(known), 1, _NEAR)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def tell_why_removed(preview: Preview, name: str) -> str:
@@ -272,7 +309,10 @@ def _find_untrusted(preview: Preview, name: str) -> ProfileRefused | None:
         told = profile_reader.read(path, None, is_projects=True)["servers"].get(preview.server, {})
     except ProfileRefused:
         return refused  # nobody knows what it would give
-    return refused if any(name in told.get(key, ()) for key in _GIVEN) else None
+    files = told.get("options", {}).get("--dotenv") or []
+    may_give = any(name in told.get(key, ()) for key in _GIVEN)
+    may_give |= any(name in host_environment.read_variables(file) for file in files)
+    return refused if may_give else None
 
 
 def _look_at_projects(preview: Preview) -> tuple[Record | None, ProfileRefused | None]:
@@ -288,5 +328,6 @@ def _look_at_projects(preview: Preview) -> tuple[Record | None, ProfileRefused |
 def _tell_why(path: str, table: str, refused: ProfileRefused | None) -> str:
     """Return why a file says nothing."""
     if refused is not None:
-        return refused.problem
+        at = f"line {refused.line}: " if refused.line else ""
+        return at + refused.without_place.removeprefix(f"{path} ")
     return f"it has no {table}" if os.path.exists(path) else "there is no such file"

@@ -76,7 +76,7 @@ def _name_origin(preview: Preview, name: str) -> str:
     origin = preview.decided.set_variables[name]
     if name in preview.dotenv.values and origin == preview.dotenv.searched:
         return f"dotenv {origin}"
-    if name in preview.wanted.literals:
+    if name in preview.wanted.literals and name not in preview.wanted.set_by_option:
         records = env_explanation.list_profiles(preview)
         says = [path for path, record, _ in records if record and name in record.literals]
         return " ".join([origin, *says[:1]])
@@ -88,6 +88,8 @@ def _list_notes(preview: Preview) -> list[str]:
     home = preview.decided.place_note
     where = [f"the server's directory is {home}, not a project"] if home else []
     passed_over = preview.wanted.passed_over
+    if any(error.problem == passed_over for error in preview.problems):
+        passed_over = ""  # without it there is no command, so the launch would fail
     without = [f"the launch would continue without it: {passed_over}"] if passed_over else []
     return [*preview.situation.notes, *where, *without]
 

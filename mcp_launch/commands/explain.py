@@ -13,6 +13,7 @@ from mcp_launch.commands.markdown import show_markdown
 from mcp_launch.commands.screen import Screen, say
 from mcp_launch.doctor.explanation import GROUPS, explain_level, find_codes, read_explanation
 from mcp_launch.doctor.finding import CHECKS
+from mcp_launch.doctor.report_text import STYLES
 from mcp_launch.errors import UsageError, suggest
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 # The version of the JSON format.
 VERSION = 1
-
-# As in the doctor's report.
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
 def run(words: list[str], *, is_json: bool) -> int:
@@ -81,8 +79,10 @@ def _list(codes: Iterable[str]) -> None:
         if number:
             screen.print()
         screen.print(Text(GROUPS[group], "bold"))
-        table = Table.grid(padding=(0, 2, 0, 0))
+        table = Table.grid(padding=(0, 1, 0, 0))
         for code in members:
             check = CHECKS[code]
-            table.add_row(code, Text(check.level, _STYLES[check.level]), check.title)
+            table.add_row(code, Text(check.level, STYLES[check.level]), check.title)
         screen.print(table)
+    screen.print()
+    screen.print(Text("mcp-launch explain CODE says more about one of them", "dim"))

@@ -11,13 +11,22 @@ import json
 import sys
 from typing import Any
 
+from mcp_launch.commands.screen import end_quietly
+
 
 def print_json(document: dict[str, Any]) -> None:
     """Print one document."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    _write(json.dumps(document, indent=2))
 
 
 def print_json_line(document: dict[str, Any]) -> None:
     """Print one document of a stream, in one line."""
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
+    _write(json.dumps(document))
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        end_quietly()

@@ -1,225 +1,284 @@
-"""`mcp-launch logs`: what servers wrote to stderr and what launches decided, in order."""
+"""`mcp-launch logs`: what servers wrote to stderr and what happened to them, in order."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-from collections import deque
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
+from mcp_launch import hosts
+from mcp_launch.commands.json_output import print_json_line
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
+from mcp_launch.machine import units
+from mcp_launch.machine.launch_logs import Line, LogReader
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import launch_log, leases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import Console
+
+VERSION = 1
 
 # How often to look for new lines, in seconds.
 _INTERVAL = 0.2
 
+# How many lines are shown, if neither a number nor a time is given.
+_COUNT = 200
+
 # How much of a launch's id is shown: enough to distinguish launches that run at the same time.
 _ID_SHOWN = 6
 
-_STYLES = {"i": "bold", "e": "", "n": "yellow", "t": "dim"}
+# On a terminal, a text is wrapped beside its time and server, unless there is less room than this.
+_LEAST_ROOM = 30
+
+_STYLES = {
+    "stderr": "",
+    "stdout": "yellow",
+    "failure": "bold red",
+    "start": "bold",
+    "end": "bold",
+    "restart": "bold",
+    "rest": "cyan",
+    "refusal": "yellow",
+    "decision": "dim",
+}
+_WIDEST = max(map(len, _STYLES))
+
+# With these lines a launch is introduced: for which host and session it runs, and where.
+_FIRST = {"start", "rest"}
 
 
-class Line(NamedTuple):
-    """One line of a log."""
-
-    moment: float
-    kind: str
-    text: str
-
-
-class Wanted(NamedTuple):
-    """Which lines to show."""
+class LogsRequest(NamedTuple):
+    """Which lines to show, and how."""
 
     server: str = ""
     session: str = ""  # a session or a thread, or a part of its id
+    limit: int | None = None  # of lines
+    since: str = ""
+    is_following: bool = False
+    is_verbose: bool = False
+    is_json: bool = False
+    only_failures: bool = False
 
 
-class Reader:
-    """Reads one launch's log, and later the lines added to it."""
-
-    def __init__(self, path: str, count: int | None, entries: Mapping[str, list[str]]) -> None:
-        self.launch = os.path.basename(path).partition(".")[0]
-        self.facts: dict[str, object] = {}
-        self._path = path
-        self._entries = entries  # the names in the hosts' files, by command
-        self._mark = b""  # the first line of the file that was read last, which identifies it
-        self._offset = 0
-        self._identity = ""  # all text that may name its session or thread
-        self._introduction: Line | None = None
-        self._lines: deque[Line] = deque(maxlen=count)  # limited to `count` on the first read
-
-    def read(self) -> None:
-        """Read the new lines; after a rotation, first the rest of the previous file."""
-        try:
-            with open(self._path, "rb") as file:
-                mark = file.readline()
-                if mark != self._mark:
-                    self._read_before(mark)
-                    self._mark, self._offset = mark, 0
-                file.seek(self._offset)
-                self._take(file.read())
-        except OSError:
-            return  # removed just now: it was old
-
-    def _read_before(self, mark: bytes) -> None:
-        try:
-            with open(self._path + launch_log.BEFORE, "rb") as file:
-                before = file.readline()
-                if before == mark:
-                    return  # it is being rotated right now
-                file.seek(self._offset if before == self._mark else 0)
-                self._take(file.read())
-        except OSError:
-            pass  # there is none
-
-    def _take(self, data: bytes) -> None:
-        whole, newline, _ = data.rpartition(b"\n")
-        self._offset += len(whole) + len(newline)
-        for raw in whole.decode(errors="replace").split("\n") if newline else []:
-            moment, _, rest = raw.partition(" ")
-            kind, _, text = rest.partition(" ")
-            try:
-                line = Line(float(moment), kind, text)
-            except ValueError:
-                continue  # not ours
-            if kind == "i":
-                self._take_facts(line)
-            else:
-                self._lines.append(line)
-            if kind in "it":
-                self._identity += text
-
-    def _take_facts(self, line: Line) -> None:
-        try:
-            facts = json.loads(line.text)
-        except ValueError:
-            return
-        if isinstance(facts, dict) and not self.facts:
-            self.facts = facts
-            self._introduction = line._replace(text=_introduce(facts))
-
-    @property
-    def names(self) -> list[str]:
-        """Return the server's names: those in the hosts' files, and the one given to the launch."""
-        given = str(self.facts.get("server"))
-        names = self._entries.get(str(self.facts.get("mark")), [])
-        return [given] if given in names else [*names, given]
-
-    def is_wanted(self, wanted: Wanted) -> bool:
-        """Return whether to show this log."""
-        return wanted.server in {"", *self.names} and wanted.session in self._identity
-
-    def take_lines(self) -> list[Line]:
-        """Return the lines that were not returned before."""
-        lines, self._lines = list(self._lines), deque()
-        first, self._introduction = self._introduction, None
-        if first is None:
-            return lines
-        # The log is opened only while the server starts, so decisions are older than it.
-        return [first._replace(moment=min(line.moment for line in (first, *lines))), *lines]
-
-
-def run(wanted: Wanted, environ: Mapping[str, str], *, count: int, is_following: bool) -> int:
-    """Show the last lines, and with `is_following` all new ones, until ^C."""
-    console = Screen(soft_wrap=not sys.stdout.isatty())
-    directory = launch_log.find_directory(environ)
-    entries = _list_entries(environ)
-    readers: dict[str, Reader] = {}
-    _look(directory, readers, count, entries)
-    if not is_following:
-        _check(wanted, readers, directory)
-    shown = list(_take(readers, wanted))
-    for reader, line in shown[-count:]:
-        _show(console, reader, line)
+def run(request: LogsRequest, environ: Mapping[str, str]) -> int:
+    """Show the last lines and, if asked, all new ones, until ^C."""
+    since = read_moment(request.since, time.time()) if request.since else 0.0
+    count = request.limit or (None if request.since else _COUNT)
+    show = _show_json if request.is_json else _make_printer(request)
+    logs = _Logs(request, since, environ)
+    logs.look(count)
+    if not request.is_following:
+        logs.check()
+    shown = list(logs.take())
+    for reader, line in shown[-count:] if count else shown:
+        show(reader, line)
+    if not (shown or request.is_following or request.is_json):
+        what = "failures" if request.only_failures else "lines to show"
+        when = f" since {request.since}" if request.since else ""
+        hint = "" if request.is_verbose or request.only_failures else "; -v shows decisions, too"
+        Screen().print(Text(printable(f"There are no {what}{when}{hint}.")))
     try:
-        while is_following:
+        while request.is_following:
             time.sleep(_INTERVAL)
-            _look(directory, readers, None, entries)
-            for reader, line in _take(readers, wanted):
-                _show(console, reader, line)
+            logs.look(None)
+            for reader, line in logs.take():
+                show(reader, line)
     except KeyboardInterrupt:
         pass  # the normal way to quit
     return 0
 
 
+def read_moment(text: str, now: float) -> float:
+    """Return the time that `10m`, `2026-11-17T10:00` or `10:00` stands for, since 1970.
+
+    Raises:
+        UsageError: It is none of these.
+
+    """
+    if text[-1:] in "smhd" and text[:-1].isdigit():
+        return now - units.read_age(text)
+    try:
+        if text[:2].isdigit() and text[2:3] == ":":
+            today = datetime.fromtimestamp(now).astimezone()
+            clock = datetime.fromisoformat(f"{today:%Y-%m-%d}T{text}").astimezone()
+            # Later than now: yesterday's.
+            return (clock - timedelta(days=clock > today)).timestamp()
+        return datetime.fromisoformat(text).timestamp()  # local, unless it names a zone
+    except ValueError:
+        raise UsageError(
+            f"{printable(text)!r} is not a time",
+            fix="write an age, as in 10m, 2h or 1d, or a time, as in 10:00 or 2026-11-17T10:00",
+        ) from None
+
+
+class _Logs:
+    """The logs of all launches, as far as they are wanted."""
+
+    def __init__(self, request: LogsRequest, since: float, environ: Mapping[str, str]) -> None:
+        self._request = request
+        self._since = since
+        self._directory = launch_log.find_directory(environ)
+        self._entries = _list_entries(environ)
+        self._readers: dict[str, LogReader] = {}
+        self._introduced: set[str] = set()
+
+    def look(self, count: int | None) -> None:
+        """Read what is new."""
+        try:
+            names = os.listdir(self._directory)
+        except OSError:
+            return  # nothing was launched yet
+        for name in names:
+            if name.endswith(launch_log.ENDING):
+                path = f"{self._directory}/{name}"
+                reader = LogReader(path, self._entries, is_shown=self._is_shown, count=count)
+                self._readers.setdefault(name, reader).read()
+
+    def _is_shown(self, line: Line) -> bool:
+        if self._request.only_failures:
+            is_wanted = line.kind == "failure"
+        else:
+            is_wanted = self._request.is_verbose or line.kind != "decision"
+        return is_wanted and line.moment >= self._since
+
+    def take(self) -> Iterator[tuple[LogReader, Line]]:
+        """Return the new lines of all wanted logs, in order of time."""
+        request = self._request
+        new = [
+            (reader, line)
+            for reader in self._readers.values()
+            if reader.is_of(request.server, request.session)
+            for line in self._introduce(reader, reader.take_lines())
+        ]
+        yield from sorted(new, key=lambda one: one[1].moment)
+
+    def _introduce(self, reader: LogReader, lines: list[Line]) -> list[Line]:
+        """Return the lines of a launch; once, with its host, session and directory."""
+        if self._request.is_json or reader.launch in self._introduced:
+            return lines
+        introduction = _describe_launch(reader.facts)
+        if reader.is_earlier and lines and not self._request.only_failures:
+            self._introduced.add(reader.launch)
+            first = min(reader.begun, lines[0].moment)
+            return [Line(first, "start", f"launched {introduction}"), *lines]
+        for at, line in enumerate(lines):
+            if line.kind in _FIRST:
+                self._introduced.add(reader.launch)
+                lines[at] = line._replace(text=f"{line.text}, {introduction}")
+                break
+        return lines
+
+    def check(self) -> None:
+        """Check that there is a log to show.
+
+        Raises:
+            UsageError: There is none.
+
+        """
+        request, readers = self._request, self._readers.values()
+        if any(reader.is_of(request.server, request.session) for reader in readers):
+            return
+        servers = sorted({name for reader in readers for name in reader.names})
+        if not servers:
+            raise UsageError(
+                f"there is no log in {self._directory}",
+                fix="start a server through mcp-launch (mcp-launch wrap), then look again",
+            )
+        if request.server and request.server not in servers:
+            raise UsageError(
+                f"there is no log of the server {printable(request.server)}",
+                fix=f"{suggest(request.server, servers)}there are logs of {', '.join(servers)}",
+            )
+        raise UsageError(
+            f"no log mentions session {printable(request.session)}",
+            fix="mcp-launch ps shows the sessions there are",
+        )
+
+
 def _list_entries(environ: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the names in the hosts' files, by the mark of their commands."""
+    """Return the names in the hosts' files, and the programs, by the marks of their commands."""
     found: dict[str, list[str]] = {}
     for one in open_survey(environ).configured:
-        names = found.setdefault(leases.mark_command(list(one.words)), [])
+        mark = leases.mark_command(list(one.words))
+        names = found.setdefault(mark, [])
         names += [one.name] if one.name not in names else []
+        found[f"programs of {mark}"] = [os.path.basename(one.words[0])]
     return found
 
 
-def _look(
-    directory: str,
-    readers: dict[str, Reader],
-    count: int | None,
-    entries: Mapping[str, list[str]],
-) -> None:
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return  # nothing was launched yet
-    for name in names:
-        if name.endswith(launch_log.ENDING):
-            reader = Reader(f"{directory}/{name}", count, entries)
-            readers.setdefault(name, reader).read()
+def _describe_launch(facts: dict[str, object]) -> str:
+    """Return for which host and session a launch runs, and where."""
+    words = []
+    if host := _name_host(facts):
+        words.append(f"for {host}")
+    for name in ("thread", "session"):
+        if facts.get(name):
+            words.append(f"{name} {facts[name]}")
+            break
+    return f"{', '.join([*words, 'in'])} {facts.get('cwd')}".removeprefix(", ")
 
 
-def _check(wanted: Wanted, readers: dict[str, Reader], directory: str) -> None:
-    if any(reader.is_wanted(wanted) for reader in readers.values()):
-        return
-    servers = sorted({name for reader in readers.values() for name in reader.names})
-    if not servers:
-        raise UsageError(
-            f"there is no log in {directory}",
-            fix="start a server through mcp-launch (mcp-launch wrap), then look again",
-        )
-    if wanted.server and wanted.server not in servers:
-        raise UsageError(
-            f"there is no log of the server {printable(wanted.server)}",
-            fix=f"{suggest(wanted.server, servers)}there are logs of {', '.join(servers)}",
-        )
-    raise UsageError(
-        f"no log mentions session {printable(wanted.session)}",
-        fix="mcp-launch ps shows the sessions there are",
+def _name_host(facts: dict[str, object]) -> object:
+    host = facts.get("host")
+    return None if host == hosts.UNKNOWN.name else host
+
+
+def _show_json(reader: LogReader, line: Line) -> None:
+    facts = reader.facts
+    print_json_line(
+        {
+            "version": VERSION,
+            "time": line.moment,
+            "server": reader.names[0],
+            "host": _name_host(facts),
+            "session": facts.get("session"),
+            "thread": facts.get("thread"),
+            "launch": reader.launch,
+            "kind": line.kind,
+            "text": line.text,
+        }
     )
 
 
-def _take(readers: dict[str, Reader], wanted: Wanted) -> Iterator[tuple[Reader, Line]]:
-    """Return the new lines of all wanted logs, in order of time."""
-    new = [
-        (reader, line)
-        for reader in readers.values()
-        if reader.is_wanted(wanted)
-        for line in reader.take_lines()
-    ]
-    yield from sorted(new, key=lambda one: one[1].moment)
+def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
+    is_terminal = sys.stdout.isatty()
+    console = Screen(soft_wrap=not is_terminal)
+
+    def show(reader: LogReader, line: Line) -> None:
+        shown = Text.assemble((_tell_clock(line, is_short=is_terminal), "dim"), " ")
+        label = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
+        shown.append(f"{printable(label)} ", "cyan")
+        style = _STYLES[line.kind]
+        shown.append(f"{line.kind:{_WIDEST}} ", style)
+        # The kind says it already.
+        said = line.text.removeprefix({"start": "started: ", "end": "ended: "}.get(line.kind, ""))
+        text = Text(printable(said.expandtabs()), style)
+        console.print(append_wrapped(console, shown, text) if is_terminal else shown + text)
+
+    def _tell_clock(line: Line, *, is_short: bool) -> str:
+        moment = datetime.fromtimestamp(line.moment).astimezone()
+        is_today = moment.date() == datetime.now().astimezone().date()
+        clock = f"{moment:%H:%M:%S}" if is_short and is_today else f"{moment:%m-%d %H:%M:%S}"
+        return f"{clock}.{moment.microsecond // 1000:03}" if request.is_verbose else clock
+
+    return show
 
 
-def _introduce(facts: dict[str, object]) -> str:
-    words = [f"launch {facts.get('launch')}"]
-    words += [f"{name} {facts[name]}" for name in ("host", "session", "thread") if facts.get(name)]
-    return f"{', '.join(words)} in {facts.get('cwd')}"
-
-
-def _show(console: Console, reader: Reader, line: Line) -> None:
-    clock = time.strftime("%m-%d %H:%M:%S", time.localtime(line.moment))
-    label = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
-    shown = Text(f"{clock} ", "dim")
-    shown.append(printable(label), "cyan")
-    text = printable(line.text.rstrip("\r").expandtabs())
-    shown.append(f" {'stdout: ' if line.kind == 'n' else ''}{text}", _STYLES.get(line.kind, ""))
-    console.print(shown)
+def append_wrapped(console: Console, head: Text, text: Text) -> Text:
+    """Return a line whose text is wrapped beside its head."""
+    indent = head.cell_len
+    room = console.width - indent
+    if room < _LEAST_ROOM:
+        return head + text
+    parts = text.wrap(console, room)
+    for part in parts:
+        part.rstrip()
+    return head + Text(f"\n{' ' * indent}").join(parts)

@@ -5,23 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch.commands.env_explanation import Explanation, Step, list_profiles
-from mcp_launch.errors import UsageError
+from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch import options
 from mcp_launch.machine.preview_inputs import split
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mcp_launch.machine.preview import Preview
 
 # What is in force without any setting, for options that are not a choice among some words.
 _DEFAULTS = {"--cwd": "session", "--pass-env": "all", "--rest": "off"}
 
+EXPLAINED = (*options.CHOICES, *_DEFAULTS, *options.SWITCHES)
 
-def is_explained(name: str) -> bool:
-    """Return whether a name is that of an option that can be explained here."""
-    return name in options.CHOICES or name in _DEFAULTS
+
+def check(name: str) -> bool:
+    """Return whether a name is that of an option, and not of a variable.
+
+    Raises:
+        UsageError: There is no such option, or it has no single value.
+
+    """
+    if not name.startswith("-"):
+        return False
+    if name in EXPLAINED:
+        return True
+    is_known = name in options.TAKE_A_VALUE
+    raise UsageError(
+        f"{name} has no single value" if is_known else f"run has no option {name}",
+        fix=f"{suggest(name, EXPLAINED)}the options that can be explained are "
+        f"{', '.join(EXPLAINED)}; for a variable, write its name alone",
+    )
 
 
 def find(preview: Preview, option: str) -> Found:
@@ -41,23 +57,34 @@ def explain(preview: Preview, option: str) -> Explanation:
 
 
 def _list_steps(preview: Preview, option: str) -> Iterator[Step]:
-    given = split(preview.situation.arguments)[0].get(option)
-    yield _see(f"the option {option}", given, "it is not given")
-    variable = options.name_variable(option)
+    yield _see(
+        f"the option {option}", option, split(preview.situation.arguments)[0], "it is not given"
+    )
+    exported: Mapping[str, list[str] | None] = {}
     try:
-        exported = options.read_variables(preview.situation.environ).get(option)
+        exported = options.read_variables(preview.situation.environ)
     except UsageError:
-        exported = None  # it is among the problems
-    yield _see(variable, exported, "it is not set")
+        pass  # it is among the problems
+    yield _see(options.name_variable(option), option, exported, "it is not set")
     key = option.removeprefix("--").replace("-", "_")
     for place, record, why in list_profiles(preview):
-        texts = record.options.get(option) if record else None
-        yield _see(place, texts, f"{key} is not mentioned there" if record else why)
-    default = _DEFAULTS.get(option) or options.CHOICES[option][0] or "depends on the host"
-    yield Step("the default", default, "nothing else is set", is_right=True)
+        layer = record.options if record else {}
+        yield _see(place, option, layer, f"{key} is not mentioned there" if record else why)
+    yield Step("the default", _find_default(option), "nothing else is set", is_right=True)
 
 
-def _see(place: str, texts: list[str] | None, why_not: str) -> Step:
-    if not texts:
+def _see(place: str, option: str, layer: Mapping[str, list[str] | None], why_not: str) -> Step:
+    if option not in layer:
         return Step(place, None, why_not)
-    return Step(place, texts[-1], "in force", is_right=True)
+    texts = layer[option]
+    if option in options.SWITCHES:
+        value = "off" if texts is None else "on"
+    else:
+        value = (texts or [""])[-1]
+    return Step(place, value, "in force", is_right=True)
+
+
+def _find_default(option: str) -> str:
+    if option in options.SWITCHES:
+        return "off"
+    return _DEFAULTS.get(option) or options.CHOICES[option][0] or "depends on the host"

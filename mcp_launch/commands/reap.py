@@ -8,20 +8,21 @@ that was seen.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.table import Table
 from rich.text import Text
 
 from mcp_launch.commands import confirm
+from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.paragraphs import print_paragraph
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import LaunchError, printable, tell
+from mcp_launch.errors import LaunchError, tell
 from mcp_launch.machine import end_server, recognize_server, units
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -30,16 +31,31 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
 
 
+class ReapRequest(NamedTuple):
+    """What the user asked for."""
+
+    is_sure: bool = False  # do not ask
+    is_dry: bool = False  # only show
+    older_than: str = ""
+    is_json: bool = False
+
+
+class _Ended(NamedTuple):
+    """What happened to one server."""
+
+    server: Server
+    status: str
+    error: str = ""
+
+
 def run(
-    environ: Mapping[str, str],
-    *,
-    is_sure: bool,
-    older_than: str = "",
-    table: ProcessTable | None = None,
+    request: ReapRequest, environ: Mapping[str, str], *, table: ProcessTable | None = None
 ) -> int:
     """Show the ownerless servers, ask, and end them; return 1 if one could not be ended."""
-    console: Console = Screen()
-    youngest = units.read_age(older_than) if older_than else None
+    console: Console = Screen(is_stderr=request.is_json)
+    is_asked = confirm.can_ask() and not (request.is_sure or request.is_dry)
+    console.quiet = request.is_json and not is_asked
+    youngest = units.read_age(request.older_than) if request.older_than else None
     survey = open_survey(environ, table)
     census = survey.take_census()
     found = [
@@ -47,42 +63,85 @@ def run(
         for server in census.ownerless
         if youngest is None or (server.age is not None and server.age >= youngest)
     ]
-    if not found:
+    outcomes = _end_all(console, survey, found, request)
+    is_declined = any(one.status == "not ended" and not one.error for one in outcomes)
+    removed: list[str] = []
+    if not is_declined:
+        for server in census.doubtful:
+            print_paragraph(console, f"Skipped {server}: {server.doubt}")
+        if not request.is_dry:
+            removed = leases.reclaim_stale(survey.table, f"{survey.state}/leases")
+        for path in removed:
+            print_paragraph(console, f"Removed the stale lease {path}")
+    if request.is_json:
+        _print_json(request, outcomes, census.doubtful, removed)
+    return 1 if any(one.error for one in outcomes) else 0
+
+
+def _end_all(
+    console: Console, survey: Survey, servers: list[Server], request: ReapRequest
+) -> list[_Ended]:
+    """Show the servers and ask, then end them; return what happened to each."""
+    if not servers:
         console.print("Nothing to reap: no server is provably orphaned.")
-        console.print(recognize_server.EXPLANATION)
-    elif not _is_agreed(console, found, is_sure=is_sure):
-        console.print("Nothing was ended.")
-        return 0
-    outcomes = [_end(console, survey, server) for server in found]
-    for server in census.doubtful:
-        console.print(Text(printable(f"Skipped {server}: {server.doubt}")))
-    for path in leases.reclaim_stale(survey.table, f"{survey.state}/leases"):
-        console.print(Text(printable(f"Removed the stale lease {path}")))
-    return 0 if all(outcomes) else 1
-
-
-def _is_agreed(console: Console, servers: list[Server], *, is_sure: bool) -> bool:
-    table = Table("server", "pid", "age", "memory", "why", box=None, header_style="bold")
-    for server in servers:
-        cells = (
-            server.name,
-            str(server.pid),
-            units.tell_age(server.age),
-            str(server.memory),
-            server.why_ownerless,
-        )
-        table.add_row(*[Text(printable(cell)) for cell in cells])
-    console.print(table)
+        print_paragraph(console, recognize_server.EXPLANATION, hang=0)
+        return []
+    _show(console, servers)
+    if request.is_dry:
+        console.print("Nothing was ended (--dry-run).")
+        return [_Ended(server, "would end") for server in servers]
     count = len(servers)
     question = f"End {count} server{'s' if count > 1 else ''} and all child processes?"
-    return confirm.is_agreed(console, question, is_sure=is_sure)
+    if not confirm.is_agreed(console, question, is_sure=request.is_sure):
+        console.print("Nothing was ended.")
+        return [_Ended(server, "not ended") for server in servers]
+    return [_end(console, survey, server) for server in servers]
 
 
-def _end(console: Console, survey: Survey, server: Server) -> bool:
+def _show(console: Console, servers: list[Server]) -> None:
+    for server in servers:
+        facts = f"{units.tell_age(server.age)} old, {server.memory}"
+        print_paragraph(console, f"{server}, {facts}", "bold")
+        print_paragraph(console, server.why_ownerless, indent=2, hang=0)
+
+
+def _end(console: Console, survey: Survey, server: Server) -> _Ended:
     try:
         end_server.reap(survey, server)
     except LaunchError as error:
         tell(error, sys.stderr)
-        return False
+        return _Ended(server, "not ended", error.problem)
     console.print(Text(f"Ended {server}"))
-    return True
+    return _Ended(server, "ended")
+
+
+def _print_json(
+    request: ReapRequest, outcomes: list[_Ended], doubtful: Sequence[Server], removed: list[str]
+) -> None:
+    print_json(
+        {
+            "version": 1,
+            "is_dry_run": request.is_dry,
+            "servers": [_describe(one) for one in outcomes],
+            "skipped": [
+                {"name": server.name, "pid": server.pid, "why": server.doubt} for server in doubtful
+            ],
+            "removed_leases": removed,
+        }
+    )
+
+
+def _describe(outcome: _Ended) -> dict[str, Any]:
+    server = outcome.server
+    return {
+        "name": server.name,
+        "pid": server.pid,
+        "processes": list(server.processes),
+        "command": list(server.command),
+        "project": server.project,
+        "age": server.age,
+        "memory": {"bytes": server.memory.amount, "kind": server.memory.kind},
+        "why": server.why_ownerless,
+        "status": outcome.status,
+        "error": outcome.error or None,
+    }

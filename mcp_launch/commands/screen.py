@@ -8,8 +8,9 @@ has no screen: its messages go through `errors.printable` one by one.)
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from rich.console import Console
 from rich.segment import Segment
@@ -52,6 +53,17 @@ class Screen(Console):
                 yield segment
             else:
                 yield Segment(make_lines_printable(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """End: nobody reads what we print."""
+        end_quietly()
+
+
+def end_quietly() -> NoReturn:
+    """End without an error, as a program does whose output goes to `head`."""
+    # Python would fail at its exit to write what is left.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0)
 
 
 def make_lines_printable(text: str) -> str:

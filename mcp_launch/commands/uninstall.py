@@ -7,117 +7,150 @@ unwrapped: until then they are needed to restore the files.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import shlex
-import stat
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.text import Text
-
 from mcp_launch import state, system
-from mcp_launch.commands import confirm
+from mcp_launch.commands import confirm, own_state
 from mcp_launch.commands import wrap as wrap_command
-from mcp_launch.commands.screen import Screen
+from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.wrap_report import WrapReport
 from mcp_launch.config_files import (
     backups,
-    diff,
     planned_changes,
     replace_file,
     wrap,
     wrapped_files,
-    write_file,
 )
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.errors import LaunchError, tell
+from mcp_launch.config_files.skip_reasons import OTHERWISE
+from mcp_launch.errors import LaunchError
 from mcp_launch.launch import profile
 from mcp_launch.machine import wrap_warnings
 from mcp_launch.machine.survey import make_site
-from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rich.console import Console
-
     from mcp_launch.config_files.host_config import File, HostConfig
-    from mcp_launch.config_files.planned_changes import Change
-    from mcp_launch.system import ProcessTable
+    from mcp_launch.config_files.planned_changes import Change, Entry
 
 
-class _Place(NamedTuple):
-    """A directory of ours, and the names of our files in it."""
+class _Outcome(NamedTuple):
+    """What `uninstall` has done, or would do."""
 
-    name: str  # below our state directory; empty: that directory itself
-    files: re.Pattern[str]
-
-
-# The drafts among these are an earlier version's; today's are called the same everywhere.
-_LAUNCH = r"[0-9a-f]{16,40}"
-_DRAFT = r"draft-[0-9a-f]{32}"
-
-_PLACES = (
-    _Place("leases", re.compile(rf"{_LAUNCH}\.json|\.{_LAUNCH}\.json\.\d+")),
-    _Place("logs", re.compile(rf"{_LAUNCH}\.log(\.1)?")),
-    _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.json|tmp[a-z0-9_]{8}")),
-    _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
-    _Place("runners", re.compile(r"[0-9a-f]{16}")),
-    _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
-)
-_OWN = _Place("", re.compile(r"crash-\d+\.txt"))
-_LAST = (
-    _Place("backups", backups.NAME),
-    _Place("", re.compile(rf"wrap\.lock|wrapped\.json(\.unreadable|\.{_DRAFT})?")),
-)
+    changes: list[Change]
+    obstacles: list[str]  # why the program must not be removed yet
+    gone: list[str]  # wrapped files that are missing, as the user was told
+    is_removed: bool = False  # our state directory
+    kept: tuple[str, ...] = ()  # what is left in it, relative to it
 
 
-def run(environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False) -> int:
-    """Unwrap all files and remove our state; return 1 if something is left."""
-    console = Screen()
-    site, directory = make_site(environ), state.find_directory(environ)
+def run(
+    environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False, is_json: bool = False
+) -> int:
+    """Unwrap all files and remove our state; return 1 if something is or would be left."""
+    report = WrapReport(is_wrapping=False, is_json=is_json)
+    report.is_dry = is_dry
+    report.console.quiet = is_json and (is_sure or is_dry or not confirm.can_ask())
+    directory = state.find_directory(environ)
     state.secure(directory)
+    looked = _look(report, environ, directory)
+    if is_dry:
+        _show_obstacles(report, looked.obstacles)
+        _announce(report, directory, is_clean=not (report.errors or looked.obstacles))
+        report.say("Nothing was changed (--dry-run).")
+        outcome: _Outcome | None = looked
+    else:
+        outcome = _undo(report, directory, looked, is_sure=is_sure)
+        if outcome is not None:
+            _conclude(report, environ, outcome)
+    if is_json:
+        _print_json(report, environ, outcome or looked)
+    return 1 if outcome is not None and (outcome.obstacles or report.errors) else 0
+
+
+def _look(report: WrapReport, environ: Mapping[str, str], directory: str) -> _Outcome:
+    """Look at everything, and show what would change."""
+    site = make_site(environ)
     everything = wrap_command.WrapRequest([], [], [], is_everywhere=True)
     files = wrap_command.list_files(everything, site, directory)
     changes, refusals, notes = _look_at_files(files, directory)
     for refused in refusals:
-        tell(refused, sys.stderr)
+        report.refuse(refused)
     wanted = [change for change in changes if change.is_any]
-    diff.show(console, wanted, is_wrapping=False)
+    report.show_changes(wanted)
     notes += wrap_warnings.list_warnings(site, wanted, "")
     gone = [*wrapped_files.list_gone(directory), *wrapped_files.list_forgotten(directory)]
-    notes += _describe_gone(directory, gone)
-    for note in notes:
-        console.print(Text(f"Note: {note}", "yellow"))
-    launches = _look_at_launches(system.open_table(), directory)
+    for note in (*notes, *_describe_gone(directory, gone)):
+        report.warn(note)
+    launches = own_state.look_at_launches(system.open_table(), directory)
     obstacles = [*_describe_stuck(changes), *_describe_unreachable(directory)]
     obstacles += _describe_unrecorded(directory, changes, gone)
     obstacles += _describe_running(launches.living)
-    if is_dry or not is_sure:  # otherwise they are shown at the end
-        _show_obstacles(console, obstacles)
-    has_state = _announce(console, directory, is_clean=not (refusals or obstacles))
-    if is_dry:
-        console.print("Nothing was changed (--dry-run).")
-        return 0
+    return _Outcome(changes, obstacles, gone)
+
+
+def _undo(
+    report: WrapReport, directory: str, looked: _Outcome, *, is_sure: bool
+) -> _Outcome | None:
+    """Ask, unwrap and remove; return None if the user declined."""
+    if not is_sure:  # otherwise they are shown at the end
+        _show_obstacles(report, looked.obstacles)
+    is_clean = not (report.errors or looked.obstacles)
+    has_state = _announce(report, directory, is_clean=is_clean)
+    changes = looked.changes
+    wanted = [change for change in changes if change.is_any]
     if not wanted and not has_state:
-        console.print("There is nothing to undo.")
-    elif not confirm.is_agreed(console, _ask(len(wanted), has_state=has_state), is_sure=is_sure):
-        console.print("Nothing was changed.")
-        return 0
+        report.say("There is nothing to undo.")
+    elif not confirm.is_agreed(
+        report.console, _ask(len(wanted), has_state=has_state), is_sure=is_sure
+    ):
+        report.say("Nothing was changed.")
+        return None
+    gone = looked.gone
     if wanted:
-        refusals += wrap_command.write(console, wanted, directory)
-    _forget_gone(console, directory, gone)
-    wrap_command.tidy(console, changes, directory)
-    launches = _look_at_launches(system.open_table(), directory)
+        wrap_command.write(report, wanted, directory)
+    _forget_gone(report, directory, gone)
+    wrap_command.tidy(report, changes, directory)
+    launches = own_state.look_at_launches(system.open_table(), directory)
     left = [*_describe_still_wrapped(changes), *_describe_unreachable(directory)]
     left += _describe_unrecorded(directory, changes, gone)
-    is_clean = not (left or refusals or [*wrapped_files.list_files(directory)])
+    if not (left or report.errors):
+        recorded = wrapped_files.list_files(directory)
+        left += [f"{file.path} is still recorded as wrapped" for _, file in recorded]
+    is_clean = not (left or report.errors)
+    kept: list[str] = []
     if os.path.isdir(directory):
-        _remove_state(console, directory, launches, is_clean=is_clean)
+        kept = own_state.remove(directory, launches, is_clean=is_clean)
+        _show_removed(report, directory, kept, is_clean=is_clean and not launches.living)
     left += _describe_running(launches.living)
-    return _conclude(console, environ, left, is_done=is_clean)
+    return _Outcome(changes, left, gone, is_removed=has_state and not kept, kept=tuple(kept))
+
+
+def _print_json(report: WrapReport, environ: Mapping[str, str], outcome: _Outcome) -> None:
+    config = profile.locate_user_file(environ)
+    print_json(
+        {
+            "version": 1,
+            "is_dry_run": report.is_dry,
+            "changed": bool(report.written or outcome.is_removed),
+            "files": report.describe_files(outcome.changes),
+            "state": {
+                "directory": state.find_directory(environ),
+                "is_removed": outcome.is_removed,
+                "kept": list(outcome.kept),
+            },
+            "profiles": config if os.path.lexists(config) else None,
+            "obstacles": outcome.obstacles,
+            "warnings": report.warnings,
+            "errors": report.describe_errors(),
+            "remove_program": choose_removal_command(),
+        }
+    )
 
 
 class _Looked(NamedTuple):
@@ -163,11 +196,11 @@ def _describe_gone(directory: str, gone: list[str]) -> Iterator[str]:
         yield f"{replace_file.describe_gone(path)}. Otherwise its record{also} will be removed"
 
 
-def _forget_gone(console: Console, directory: str, gone: list[str]) -> None:
+def _forget_gone(report: WrapReport, directory: str, gone: list[str]) -> None:
     """Forget the files that are still missing, and remove their copies, as announced."""
     for path in replace_file.forget_gone(directory, gone):
         if copy := backups.drop(directory, path):
-            console.print(Text(f"Removed {copy}, a copy of {path}, which is gone"))
+            report.say(f"Removed {copy}, a copy of {path}, which is gone")
 
 
 def _describe_stuck(changes: list[Change]) -> Iterator[str]:
@@ -175,7 +208,14 @@ def _describe_stuck(changes: list[Change]) -> Iterator[str]:
     for change in changes:
         for entry in change.entries:
             if entry.why_not and _names_us(entry.words):
-                yield f"{entry.name} in {change.file.path} starts mcp-launch: {entry.why_not}"
+                yield _describe_stuck_entry(change, entry, "starts mcp-launch")
+
+
+def _describe_stuck_entry(change: Change, entry: Entry, what: str) -> str:
+    where = f"{shlex.quote(entry.name)} in {change.file.path}"
+    if entry.why_not == OTHERWISE:
+        return f"{where} {what} through another program: change it by hand"
+    return f"{where} {what}: {entry.why_not or 'it could not be unwrapped'}"
 
 
 def _describe_unreachable(directory: str) -> Iterator[str]:
@@ -200,12 +240,12 @@ def _describe_unrecorded(directory: str, changes: list[Change], gone: list[str])
             )
 
 
-def _show_obstacles(console: Console, obstacles: list[str]) -> None:
+def _show_obstacles(report: WrapReport, obstacles: list[str]) -> None:
     for obstacle in obstacles:
-        console.print(Text(obstacle, "red"))
+        report.say(obstacle, "red")
 
 
-def _announce(console: Console, directory: str, *, is_clean: bool) -> bool:
+def _announce(report: WrapReport, directory: str, *, is_clean: bool) -> bool:
     """Announce what will happen to our state; return False if there is none."""
     if not os.path.isdir(directory):
         return False
@@ -216,7 +256,7 @@ def _announce(console: Console, directory: str, *, is_clean: bool) -> bool:
             f"Logs, leases, handshakes and trust in {directory} will be removed unless a launch "
             "needs them; copies of files stay until every file is unwrapped."
         )
-    console.print(Text(plan))
+    report.say(plan)
     return True
 
 
@@ -225,26 +265,6 @@ def _ask(count: int, *, has_state: bool) -> str:
     if not has_state:
         return f"Unwrap {files}?"
     return f"Unwrap {files} and remove that?" if count else "Remove that?"
-
-
-class _Launches(NamedTuple):
-    """The launches that have leases."""
-
-    living: set[str]  # one of their processes is running
-    kept: set[str]  # those, and all that are not provably over
-
-
-def _look_at_launches(table: ProcessTable, directory: str) -> _Launches:
-    launches = _Launches(set(), set())
-    for path, record in leases.read_all(os.path.join(directory, "leases")).items():
-        launch = os.path.basename(path).removesuffix(".json")
-        if not leases.is_stale(table, record):
-            launches.kept.add(launch)
-        parts = record.get("processes")
-        recorded = parts.values() if isinstance(parts, dict) else ()
-        if launch in launches.kept and "same" in [leases.judge(table, one) for one in recorded]:
-            launches.living.add(launch)
-    return launches
 
 
 def _describe_still_wrapped(changes: list[Change]) -> Iterator[str]:
@@ -261,8 +281,7 @@ def _describe_still_wrapped(changes: list[Change]) -> Iterator[str]:
             continue
         for entry in now.entries:
             if _names_us(entry.words):
-                why = entry.why_not or "it could not be unwrapped"
-                yield f"{entry.name} in {change.file.path} still starts mcp-launch: {why}"
+                yield _describe_stuck_entry(change, entry, "still starts mcp-launch")
 
 
 def _names_us(words: list[str]) -> bool:
@@ -278,72 +297,26 @@ def _describe_running(living: set[str]) -> Iterator[str]:
         )
 
 
-def _remove_state(console: Console, directory: str, launches: _Launches, *, is_clean: bool) -> None:
-    """Remove our files, except those of running launches and copies that may be needed."""
-    places = [*_PLACES, _OWN, *(_LAST if is_clean else ())]
-    for place in places:
-        where = os.path.join(directory, place.name) if place.name else directory
-        _empty(where, place, launches.kept)
-    for name in (*(place.name for place in places if place.name), ""):
-        with contextlib.suppress(OSError):
-            os.rmdir(os.path.join(directory, name) if name else directory)
-    left = _list_left(directory)
-    if not left:
-        console.print(Text(f"Removed {directory}"))
-    elif is_clean and not launches.living:
-        why = f"{directory} stays, because these files may not be ours: {', '.join(left)}"
-        console.print(Text(why, "yellow"))
+def _show_removed(report: WrapReport, directory: str, kept: list[str], *, is_clean: bool) -> None:
+    if not kept:
+        report.say(f"Removed {directory}")
+    elif is_clean:
+        names = ", ".join(kept)
+        report.say(f"{directory} stays, because these files may not be ours: {names}", "yellow")
     else:
-        console.print(Text(f"{directory} stays: some files in it are still needed", "yellow"))
+        report.say(f"{directory} stays: some files in it are still needed", "yellow")
 
 
-def _empty(directory: str, place: _Place, kept: set[str]) -> None:
-    for entry in _list_own(directory):
-        launch = entry.name.lstrip(".").partition(".")[0]
-        is_ours = place.files.fullmatch(entry.name) and launch not in kept
-        if is_ours or write_file.is_abandoned(entry.name):
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
-
-
-def _list_own(directory: str) -> list[os.DirEntry[str]]:
-    """Return the user's regular files in a directory that is the user's and not a link."""
-    try:
-        if not stat.S_ISDIR(os.lstat(directory).st_mode) or not state.is_users(os.lstat(directory)):
-            return []
-        with os.scandir(directory) as entries:
-            return [
-                entry
-                for entry in entries
-                if entry.is_file(follow_symlinks=False)
-                and state.is_users(entry.stat(follow_symlinks=False))
-            ]
-    except OSError:
-        return []  # there is none
-
-
-def _list_left(directory: str) -> list[str]:
-    found = []
-    for here, directories, files in os.walk(directory):
-        names = files if here == directory else files or ([] if directories else [""])
-        found += [os.path.relpath(os.path.join(here, name), directory) for name in names]
-    return sorted(found)
-
-
-def _conclude(
-    console: Console, environ: Mapping[str, str], left: list[str], *, is_done: bool
-) -> int:
-    for problem in left:
-        console.print(Text(problem, "red"))
+def _conclude(report: WrapReport, environ: Mapping[str, str], outcome: _Outcome) -> None:
+    _show_obstacles(report, outcome.obstacles)
     config = profile.locate_user_file(environ)
     if os.path.lexists(config):
-        console.print(Text(f"Your own profiles stay: {config}"))
-    if left or not is_done:
+        report.say(f"Your own profiles stay: {config}")
+    if outcome.obstacles or report.errors:
         advice = "Do not remove mcp-launch yet: see above, then run mcp-launch uninstall again"
-        console.print(Text(advice, "red"))
-        return 1
-    console.print(Text(f"To remove the program: {choose_removal_command()}"))
-    return 0
+        report.say(advice, "red")
+    else:
+        report.say(f"To remove the program: {choose_removal_command()}")
 
 
 def choose_removal_command(prefix: str = sys.prefix, executable: str = sys.executable) -> str:

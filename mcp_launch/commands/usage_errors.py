@@ -49,8 +49,8 @@ def explain(arguments: list[str], commands: list[str]) -> LaunchError:
     first = arguments[0] if arguments else ""
     error = UsageError(
         f"mcp-launch has no command {first!r}" if first else "the command is missing",
-        fix=f"{suggest(first, commands)}write before a server's command: "
-        "mcp-launch run -- COMMAND (see mcp-launch --help)",
+        fix=suggest(first, commands).strip()
+        or "write before a server's command: mcp-launch run -- COMMAND (see mcp-launch --help)",
     )
     error.exit_code = USAGE
     return error

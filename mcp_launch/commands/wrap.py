@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.text import Text
-
 from mcp_launch import state
 from mcp_launch.commands import confirm
-from mcp_launch.commands.screen import Screen
+from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.wrap_report import WrapReport
 from mcp_launch.config_files import (
     backups,
-    diff,
     git_tracking,
     leftovers,
     planned_changes,
@@ -26,17 +23,13 @@ from mcp_launch.config_files import (
 from mcp_launch.config_files.host_config import ANY_HOST, TRACKED, File, HostConfig
 from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.config_files.site import Site
-from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest, tell
+from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS, WRITTEN_IN
 from mcp_launch.machine import installation, wrap_warnings
 from mcp_launch.machine.survey import check_hosts, list_elsewhere, make_site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from rich.console import Console
-
-    from mcp_launch.config_files.replace_file import WrittenFile
+    from collections.abc import Mapping
 
 _ANY_SERVERS = tuple(
     {
@@ -61,6 +54,13 @@ class WrapRequest(NamedTuple):
     options: tuple[str, ...] = ()  # options of `run` to write into the entries
     is_shared: bool = False  # also files that Git tracks
     is_everywhere: bool = False  # also every recorded file
+    is_verbose: bool = False  # name every skipped server
+    is_json: bool = False
+
+    @property
+    def is_about_all(self) -> bool:
+        """Whether it is not narrowed to some servers, hosts or files."""
+        return not (self.names or self.hosts or self.files)
 
 
 def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
@@ -69,40 +69,67 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
     site = make_site(environ)
     directory = state.find_directory(environ)
     state.secure(directory)
-    console = Screen()
+    report = _open_report(request, is_wrapping=is_wrapping)
     launcher = installation.find(environ, site.home) if is_wrapping else ""
-    refusals: list[LaunchError] = []
     files = list_files(request, site, directory)
     wish = Wish(launcher, tuple(request.names), request.options)
-    changes = planned_changes.look_at_all(files, wish, refusals.append)
+    changes = planned_changes.look_at_all(files, wish, report.refuse)
     changes = [_protect_tracked(change, request) for change in changes]
-    if not is_wrapping and _is_about_all(request):
-        refusals += wrapped_files.list_doubts(directory)
-    for refused in refusals:
-        tell(refused, sys.stderr)
+    if not is_wrapping and request.is_about_all:
+        for doubt in wrapped_files.list_doubts(directory):
+            report.refuse(doubt)
     _check_names(request, files, changes)
-    diff.show(console, changes, is_wrapping=is_wrapping)
     wanted = [change for change in changes if change.is_any]
+    _show(report, changes, files)
     for warning in wrap_warnings.list_warnings(site, wanted, launcher):
-        console.print(Text(f"Note: {warning}", "yellow"))
-    is_declined = False
-    if not wanted:
-        console.print("There is nothing to change.")
-    elif _is_agreed(console, request, wanted):
-        refusals += write(console, wanted, directory)
-    elif not request.is_dry:
-        is_declined = True
-        console.print("Nothing was changed.")
+        report.warn(warning)
+    for warning in wrap_warnings.list_missing_programs(site, wanted, launcher):
+        report.warn(warning)
+    is_agreed = bool(wanted) and _is_agreed(report, request, wanted)
+    if is_agreed:
+        write(report, wanted, directory)
+    still_wrapped: list[str] = []
     if not is_wrapping:
-        _tidy_as_asked(console, request, changes, directory, is_declined=is_declined)
-        _show_still_wrapped(console, request, files, directory)
+        is_declined = bool(wanted) and not is_agreed and not request.is_dry
+        _tidy_as_asked(report, request, changes, directory, is_declined=is_declined)
+        still_wrapped = _show_still_wrapped(report, request, files, directory)
     elif not request.is_dry:
         _note_wrapped(changes, directory)
-    return 1 if refusals else 0
+    if request.is_json:
+        _print_json(report, changes, still_wrapped)
+    return 1 if report.errors else 0
 
 
-def _is_about_all(request: WrapRequest) -> bool:
-    return not (request.names or request.hosts or request.files)
+def _open_report(request: WrapRequest, *, is_wrapping: bool) -> WrapReport:
+    report = WrapReport(
+        is_wrapping=is_wrapping, is_verbose=request.is_verbose, is_json=request.is_json
+    )
+    report.is_dry = request.is_dry
+    is_asked = confirm.can_ask() and not (request.is_sure or request.is_dry)
+    report.console.quiet = request.is_json and not is_asked
+    return report
+
+
+def _show(report: WrapReport, changes: list[Change], files: list[tuple[HostConfig, File]]) -> None:
+    report.show_changes(changes)
+    if any(change.entries for change in changes):
+        report.show_skipped(changes)
+    else:
+        report.show_where(files)
+
+
+def _print_json(report: WrapReport, changes: list[Change], still_wrapped: list[str]) -> None:
+    document = {
+        "version": 1,
+        "is_dry_run": report.is_dry,
+        "changed": bool(report.written),
+        "files": report.describe_files(changes),
+        "warnings": report.warnings,
+        "errors": report.describe_errors(),
+    }
+    if not report.is_wrapping:
+        document["still_wrapped"] = still_wrapped
+    print_json(document)
 
 
 def list_files(request: WrapRequest, site: Site, directory: str) -> list[tuple[HostConfig, File]]:
@@ -127,7 +154,10 @@ def list_files(request: WrapRequest, site: Site, directory: str) -> list[tuple[H
     if request.is_everywhere:
         recorded = list_elsewhere(found, directory)
         found += [one for one in recorded if not request.hosts or one[0].name in request.hosts]
-    return found
+    once: dict[tuple[str, str], tuple[HostConfig, File]] = {}  # the project may be the home
+    for host, file in found:
+        once.setdefault((host.name, os.path.realpath(file.path)), (host, file))
+    return list(once.values())
 
 
 def _find_file(
@@ -159,7 +189,7 @@ def _check_names(
             names = {entry.name for change in everything for entry in change.entries}
             raise UsageError(
                 f"no file has a server named {name}",
-                fix=f"{suggest(name, names)}mcp-launch wrap --dry-run lists them all",
+                fix=f"{suggest(name, names)}mcp-launch list shows all servers",
             )
 
 
@@ -183,19 +213,21 @@ def _protect_tracked(change: Change, request: WrapRequest) -> Change:
     return planned_changes.look(host, file._replace(why_not=TRACKED), change.before, wish)
 
 
-def _is_agreed(console: Console, request: WrapRequest, changes: list[Change]) -> bool:
+def _is_agreed(report: WrapReport, request: WrapRequest, changes: list[Change]) -> bool:
     if request.is_dry:
-        console.print("Nothing was changed (--dry-run).")
+        report.say("Nothing was changed (--dry-run).")
         return False
     count = len(changes)
     question = f"Change {count} file{'s' if count > 1 else ''}?"
-    return confirm.is_agreed(console, question, is_sure=request.is_sure)
+    if confirm.is_agreed(report.console, question, is_sure=request.is_sure):
+        return True
+    report.say("Nothing was changed.")
+    return False
 
 
-def write(console: Console, changes: list[Change], directory: str) -> list[LaunchError]:
-    """Write every file that can be written; return the errors for the others."""
+def write(report: WrapReport, changes: list[Change], directory: str) -> None:
+    """Write every file that can be written; report the errors of the others."""
     refusals: list[LaunchError] = []
-    is_any_changed = False
     for change in changes:
         host, file = change.host, change.file
         make = partial(_make, host, file, change.wish)  # from the text at that time
@@ -205,27 +237,14 @@ def write(console: Console, changes: list[Change], directory: str) -> list[Launc
             refusals.append(error)
             continue
         if written is not None:
-            is_any_changed = True
-            for line in _describe_written(file, written):
-                console.print(Text(line))
+            report.show_written(change, written)
     for refused in refusals:
-        tell(refused, sys.stderr)
-    if is_any_changed:
-        console.print("Restart running sessions to pick this up.")
-    return refusals
+        report.refuse(refused)
+    report.show_next()
 
 
 def _make(host: HostConfig, file: File, wish: Wish, text: str) -> str:
     return planned_changes.look(host, file, text, wish).after
-
-
-def _describe_written(file: File, written: WrittenFile) -> Iterator[str]:
-    names = f" in place: it has {written.names} names (hard links)" if written.names > 1 else ""
-    yield f"Changed {file.path}{names}"
-    if written.copy:
-        yield f"  a copy of the original is in {written.copy}"
-    for copy in written.removed:
-        yield f"  mcp-launch is not in it any more; removed its copy {copy}"
 
 
 def _note_wrapped(changes: list[Change], directory: str) -> None:
@@ -238,7 +257,7 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
 
 
 def _tidy_as_asked(
-    console: Console,
+    report: WrapReport,
     request: WrapRequest,
     changes: list[Change],
     directory: str,
@@ -246,44 +265,46 @@ def _tidy_as_asked(
     is_declined: bool,
 ) -> None:
     if not request.is_dry:
-        tidy(console, changes, directory)
+        tidy(report, changes, directory)
     # Missing files matter only to a user who unwraps everything.
-    if not request.is_everywhere or not _is_about_all(request):
+    if not request.is_everywhere or not request.is_about_all:
         return
     gone = wrapped_files.list_gone(directory)
     for path in gone:
-        console.print(Text(f"Note: {replace_file.describe_gone(path)}", "yellow"))
+        report.warn(replace_file.describe_gone(path))
     if request.is_dry or is_declined:
         return
     for path in replace_file.forget_gone(directory, gone):
         copy = backups.name_copy(directory, path)
         kept = f". A copy of the original stays in {copy}" if os.path.exists(copy) else ""
-        note = f"Note: {path} will not be reported again unless it comes back{kept}"
-        console.print(Text(note, "yellow"))
+        report.warn(f"{path} will not be reported again unless it comes back{kept}")
 
 
-def tidy(console: Console, changes: list[Change], directory: str) -> None:
+def tidy(report: WrapReport, changes: list[Change], directory: str) -> None:
     """Remove the copies and records of files that are no longer wrapped, however that happened."""
     for change in changes:
         if not leftovers.is_free_now(change.host, change.file):
             continue
         if copy := replace_file.let_go(change.file, directory):
-            console.print(Text(f"Removed {copy}, a copy of {change.file.path}"))
+            report.say(f"Removed {copy}, a copy of {change.file.path}")
         old = os.path.realpath(change.file.path) + replace_file.OLD_COPY
         if os.path.lexists(old):
-            note = f"Note: {old} is a copy made by mcp-launch 0.1.0, and may differ from the file. "
-            console.print(Text(f"{note}Compare them, then remove the copy", "yellow"))
+            report.warn(
+                f"{old} is a copy made by mcp-launch 0.1.0, and may differ from the file. "
+                "Compare them, then remove the copy"
+            )
 
 
 def _show_still_wrapped(
-    console: Console, request: WrapRequest, files: list[tuple[HostConfig, File]], directory: str
-) -> None:
-    """Show which files elsewhere are still wrapped, if the user asked to unwrap everything."""
-    if not _is_about_all(request) or request.is_everywhere:
-        return
+    report: WrapReport, request: WrapRequest, files: list[tuple[HostConfig, File]], directory: str
+) -> list[str]:
+    """Return which files elsewhere are still wrapped, if the user asked to unwrap everything."""
+    if not request.is_about_all or request.is_everywhere:
+        return []
     elsewhere = list_elsewhere(files, directory)
     left = [file.path for host, file in elsewhere if leftovers.is_wrapped_now(host, file)]
     if left:
         count = "1 other file is" if len(left) == 1 else f"{len(left)} other files are"
         note = f"{count} still wrapped: {', '.join(left)}. To unwrap everything: "
-        console.print(Text(f"{note}mcp-launch unwrap --all", "yellow"))
+        report.say(f"{note}mcp-launch unwrap --all", "yellow")
+    return left

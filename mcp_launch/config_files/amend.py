@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch.config_files import run_options, wrap
+from mcp_launch.config_files import list_style, run_options, wrap
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.wrap import Shape
@@ -36,6 +36,8 @@ def amend(
     ]
     if found.added:
         edits.append(_insert(document, where, first + found.end, found.added))
+        if not found.end and not shape.is_one_list and len(run_options.list_command(own)) == 1:
+            edits += wrap.mark_empty(document, where)
     changed = [found.replaced.get(at, word) for at, word in enumerate(own)]
     changed[found.end : found.end] = found.added
     return edits, [*words[:2], *changed]
@@ -54,7 +56,7 @@ def _insert(document: Document, where: Path, at: int, words: list[str]) -> Edit:
             return (place, place, "".join(f"{indent}- {word}" for word in spelled))
         place = document.text.rindex("-", 0, document.spots[(*where, at)].value[0])
         return (place, place, "".join(f"- {word}{indent}" for word in spelled))
-    comma = "," if wrap.is_compact(document, where) else ", "
+    comma = list_style.find_separator(document, where)
     if is_last:
         return (place, place, "".join(f"{comma}{word}" for word in spelled))
     place = document.spots[(*where, at)].value[0]

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_launch.config_files.host_quirks import HostQuirks
+from mcp_launch.config_files.session_records import SessionRecords
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.errors import FileRefused
 from mcp_launch.values import walk_upward
@@ -108,6 +109,7 @@ class HostConfig(NamedTuple):
     # Why it does not notice when a server's tools change, and what to do; None: it does.
     explain_unnoticed_tools: Callable[[Source], tuple[str, str] | None] = lambda _: None
     quirks: HostQuirks = HostQuirks()
+    sessions: SessionRecords = SessionRecords()
 
     @property
     def running_as(self) -> str:
@@ -148,14 +150,16 @@ def _follow(document: Document, path: Path, pattern: Path) -> Iterator[Path]:
 def tell_why_not(host: HostConfig, entry: object) -> str:
     """Return why an entry is skipped; "" if it is not."""
     if not isinstance(entry, dict):
-        return "it is not a table"
+        return NOT_A_TABLE
     if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
-        return "it is a remote server"
+        return REMOTE
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return OFF
     return host.why_not(entry)
 
 
+NOT_A_TABLE = "it is not a table"
+REMOTE = "it is a remote server"
 OFF = "it is disabled"
 MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     # directory in which its daemon was started.
     Cwd = Literal["unknown", "honoured", "absolute", "ignored"]
 
+    # Where a value is in an entry.
+    Key = tuple[str, ...]
+
     # What a host does with one name in several of its files.
     SameName = Literal["unknown", "merged", "nearest"]
 
@@ -79,6 +82,8 @@ class Environment(NamedTuple):
     list_settings: Callable[[Site], list[str]] = lambda _: []
     # … and those of a project, for its servers.
     list_project_settings: Callable[[str], list[str]] = lambda _: []
+    # The keys of a remote server's entry that name a variable, and the variable.
+    list_of_remote: Callable[[Mapping[str, Any]], Iterable[tuple[Key, str]]] = lambda _: ()
     # Whether PATH in an entry is added to the existing one.
     extends_path: bool = False
 
@@ -148,6 +153,7 @@ class Greeting(NamedTuple):
     """How a host opens a connection to a server."""
 
     begins_with: str = ""  # the method; empty: unknown
+    capabilities: tuple[str, ...] = ("roots", "elicitation")  # that it offers to servers
     newer_variable: str = ""  # if an entry sets it, the host begins with `server/discover`
     refuses_incomplete: bool = False  # it refuses incomplete answers to `initialize`
     versions: frozenset[str] = frozenset()  # protocol versions that it accepts; empty: any

@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.config_files import amend, run_options, wrap
 from mcp_launch.config_files.host_config import list_entries, tell_why_not
+from mcp_launch.config_files.skip_reasons import (
+    ALREADY_WRAPPED,
+    IN_PROFILE,
+    MALFORMED,
+    NOT_UNDERSTOOD,
+    NOT_WRAPPED,
+    OTHERWISE,
+    SHARES,
+    UNSAFE,
+)
 from mcp_launch.documents import yaml_aliases
 from mcp_launch.documents.document import Document
 from mcp_launch.errors import FileRefused, LaunchError, UsageError
@@ -29,9 +39,6 @@ _TOO_LARGE = 64 << 20
 # The exceptions that malformed entries can raise.
 STRANGE = (LaunchError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
-_UNSAFE = "it is written in a way that cannot be changed safely"
-_IN_PROFILE = "its command is in a profile"
-
 
 class Entry(NamedTuple):
     """One server of a file, and what would happen to it."""
@@ -48,6 +55,7 @@ class Wish(NamedTuple):
     launcher: str  # empty: unwrap
     names: tuple[str, ...] = ()  # empty: all of them
     options: tuple[str, ...] = ()  # options of `run` to write into the entries
+    writes_path: bool = False  # the launcher's, also where an entry has only its name
 
 
 class Change(NamedTuple):
@@ -156,7 +164,7 @@ def _propose_all(
     sharing = _list_sharing(document, host, file)
     for path in paths:
         proposal = _propose(document, host, file, path, wish)
-        if path in sharing and (proposal == _UNSAFE or not isinstance(proposal, str)):
+        if path in sharing and (proposal == UNSAFE or not isinstance(proposal, str)):
             proposal = _propose_shared(document, proposal, sharing[path], wish)
         if isinstance(proposal, str):
             reasons[path] = proposal
@@ -165,7 +173,7 @@ def _propose_all(
     # All at once, if they are safe together: a file may be large, and each check parses it again.
     if not _are_safe(document, file, proposals, wish):
         reasons |= {
-            one.path: _UNSAFE for one in proposals if not _are_safe(document, file, [one], wish)
+            one.path: UNSAFE for one in proposals if not _are_safe(document, file, [one], wish)
         }
     return [one for one in proposals if one.path not in reasons], reasons
 
@@ -181,7 +189,7 @@ def _propose(
         return why_not
     is_wrapped = wrap.is_wrapped(document, path, shape)
     if not is_wrapped and not wish.launcher:
-        return "it is not wrapped"
+        return NOT_WRAPPED
     try:
         if is_wrapped and wish.launcher:
             return _amend(document, host, path, shape, wish)
@@ -190,10 +198,10 @@ def _propose(
         else:
             edits = wrap.unwrap(document, path, shape)
     except UsageError as error:
-        return f"this version does not understand its options of run: {error.problem}"
+        return f"{NOT_UNDERSTOOD}: {error.problem}"
     except STRANGE:
-        return _UNSAFE
-    return _Proposal(path, shape, edits) if edits else _IN_PROFILE
+        return UNSAFE
+    return _Proposal(path, shape, edits) if edits else IN_PROFILE
 
 
 def _amend(
@@ -210,11 +218,12 @@ def _amend(
         dropped = wrap.drop_keep(document, path, shape)
         edits += dropped
         del amended[2 : 4 if dropped else 2]
-    if wrap.is_launcher_misplaced(words, wish.launcher):
+    is_named = wish.writes_path and not os.path.isabs(words[0])
+    if is_named or wrap.is_launcher_misplaced(words, wish.launcher):
         edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
     if not edits:
-        return "it is already wrapped" if has_command else _IN_PROFILE
+        return ALREADY_WRAPPED if has_command else IN_PROFILE
     return _Proposal(path, shape, edits, tuple(amended))
 
 
@@ -239,9 +248,9 @@ def _propose_shared(
     names = [str(path[-1]) for path in others]
     is_wanted = not wish.names or set(names) <= set(wish.names)
     if isinstance(proposal, str) or wish.launcher or not is_wanted:
-        return f"it shares its text with {', '.join(names)}"
+        return f"{SHARES} {', '.join(names)}"
     if any(document.get(path) is not document.get(proposal.path) for path in others):
-        return f"it shares its text with {', '.join(names)}"
+        return f"{SHARES} {', '.join(names)}"
     return proposal._replace(also=tuple(others))
 
 
@@ -249,9 +258,9 @@ def _tell_why_not(host: HostConfig, entry: object, words: list[str], wish: Wish)
     # An entry that was disabled after it was wrapped can still be unwrapped.
     why_not = tell_why_not(host, entry) if wish.launcher or not words else ""
     if not why_not and not words:
-        return "its command is missing or malformed"
+        return MALFORMED
     if wrap.is_wrapped_otherwise(words):
-        return "it starts mcp-launch through another program"
+        return OTHERWISE
     return why_not
 
 

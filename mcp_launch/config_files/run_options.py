@@ -27,7 +27,7 @@ class _Given(NamedTuple):
     @property
     def key(self) -> tuple[str, str]:
         """Return a key that is equal for options that replace each other."""
-        if self.name == "--env":
+        if self.name in {"--env", "--set"}:
             return self.name, self.value.partition("=")[0]
         return self.name, self.value if self.name in options.MAY_REPEAT else ""
 

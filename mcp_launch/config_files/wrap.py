@@ -7,8 +7,8 @@ written again, so that they can be restored byte for byte:
     command = 'npx'                command = "/bin/mcp-launch"
     args = ["-y", "some"]          args = ["run", "--server", "docs", "--", 'npx', "-y", "some"]
 
-Where there were no arguments, a list is added and written without spaces: that is how `unwrap`
-knows to remove it.
+Where there were no arguments, a list is added; from how it is written, `unwrap` knows to remove
+it (`list_style`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.config_files import run_options
+from mcp_launch.config_files import list_style, run_options
 from mcp_launch.documents.document import Document
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
@@ -122,8 +122,11 @@ def wrap(
     command = document.spots[entry + shape.command].value
     translated, edits = _translate_variables(document, entry)
     first = ["run", *run_options.join([*own, *translated], [*wanted]), "--"]
-    if entry + shape.args in document.spots:
-        edits.append(_put_first(document, entry + shape.args, first, document.cut(command)))
+    args = entry + shape.args
+    if args in document.spots:
+        edits.append(_put_first(document, args, first, document.cut(command)))
+        if document.cut(document.spots[args].value) == "[]" and _names_server(first):
+            edits[-1] = _fill(document, args, edits[-1])
     else:
         edits.append(_add_args(document, entry, shape, first))
     return [(*command, document.spell(launcher)), *edits]
@@ -156,8 +159,11 @@ def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:
     command = document.spots[entry + shape.command].value
     original = document.cut(document.spots[(*args, at)].value)
     edits = [(*command, original), *_restore_variables(document, entry)]
-    if at == len(words) - 1 and _is_made_by_us(document, args, command[1]):
+    is_bare = at == len(words) - 1  # the command had no arguments
+    if is_bare and _is_made_by_us(document, args, command[1]):
         edits.append((command[1], document.spots[args].value[1], ""))
+    elif is_bare and list_style.is_padded(document, args):
+        edits.append((*document.spots[args].value, "[]"))
     else:
         edits.append(_take_first(document, args, at + 1))
     return edits
@@ -168,13 +174,20 @@ def _put_first(document: Document, where: Path, words: list[str], raw: str = "")
     spelled = [*map(document.spell, words), *([raw] if raw else [])]
     begin, _ = document.spots[where].value
     if (*where, 0) not in document.spots:
-        return (begin + 1, begin + 1, ", ".join(spelled))
+        # Not without spaces: then we would have made the list.
+        return (begin + 1, begin + 1, list_style.SPACED.join(spelled))
     if document.text[begin] == "-":
         # YAML with one element per line: each is indented like the first.
         indent = "\n" + " " * (begin - document.text.rfind("\n", 0, begin) - 1)
         return (begin, begin, "".join(f"- {word}{indent}" for word in spelled))
+    separator = list_style.find_separator(document, where)
     at = document.spots[(*where, 0)].value[0]
-    return (at, at, "".join(f"{word}, " for word in spelled))
+    return (at, at, "".join(f"{word}{separator}" for word in spelled))
+
+
+def _fill(document: Document, where: Path, edit: Edit) -> Edit:
+    """Return the edit that fills an empty list, written so that `unwrap` can tell it was there."""
+    return (*document.spots[where].value, f"[ {edit[2]} ]")
 
 
 def _take_first(document: Document, where: Path, count: int) -> Edit:
@@ -191,24 +204,29 @@ def _take_first(document: Document, where: Path, count: int) -> Edit:
 def _add_args(document: Document, entry: Path, shape: Shape, words: list[str]) -> Edit:
     """Return the edit that adds a list of arguments right after the command."""
     key, command = document.spots[entry + shape.command][1:]
-    made = f"[{','.join([*map(document.spell, words), document.cut(command)])}]"
+    is_marked = _names_server(words)  # else only a list without spaces shows that we made it
+    separator = list_style.choose_separator(document, entry) if is_marked else list_style.TIGHT
+    made = f"[{separator.join([*map(document.spell, words), document.cut(command)])}]"
     before_name, _, after_name = document.cut(key).rpartition(str(shape.command[-1]))
     name = f"{before_name}{shape.args[-1]}{after_name}"
     line = document.text.rfind("\n", 0, key[0]) + 1
     before = document.text[line : key[0]]
-    separator = "\r\n" if document.text[line - 2 : line] == "\r\n" else "\n"
+    line_end = "\r\n" if document.text[line - 2 : line] == "\r\n" else "\n"
+    assign = document.text[key[1] : command[0]]
+    if assign.strip(" ") not in {":", "="}:  # a line end or a comment
+        assign = " = " if document.kind == "toml" else ": "
     is_own_line = not before.strip(" \t\ufeff")
     indent = before.strip("\ufeff")
     if document.kind == "toml":
         is_inline = _is_inside_braces(document, entry)
-        lead = ", " if is_inline else separator + indent
-        return (command[1], command[1], f"{lead}{name} = {made}")
+        lead = ", " if is_inline else line_end + indent
+        return (command[1], command[1], f"{lead}{name}{assign}{made}")
     if document.kind == "yaml":
         is_flow = document.text[document.spots[entry].value[0]] == "{"
-        lead = ", " if is_flow else separator + " " * len(before.expandtabs(1))
+        lead = ", " if is_flow else line_end + " " * len(before.expandtabs(1))
         return (command[1], command[1], f"{lead}{name}: {made}")
-    lead = f",{separator}{indent}" if is_own_line else ", "
-    return (command[1], command[1], f"{lead}{name}: {made}")
+    lead = f",{line_end}{indent}" if is_own_line else separator
+    return (command[1], command[1], f"{lead}{name}{assign}{made}")
 
 
 def _is_inside_braces(document: Document, entry: Path) -> bool:
@@ -222,14 +240,21 @@ def _is_made_by_us(document: Document, args: Path, command_end: int) -> bool:
     key, _ = document.spots[args][1:]
     if document.text[command_end : key[0]].strip(" \t\r\n,") or key[0] < command_end:
         return False
-    return is_compact(document, args)
+    if list_style.is_tight(document, args):
+        return True
+    return _names_server(document.get(args)) and list_style.is_spaced(document, args)
 
 
-def is_compact(document: Document, args: Path) -> bool:
-    """Return whether a list is written without spaces, as we write lists."""
-    written = document.cut(document.spots[args].value)
-    elements = [spot.value for path, spot in document.spots.items() if path[:-1] == args]
-    return written == f"[{','.join(document.cut(value) for value in elements)}]"
+def _names_server(words: list[str]) -> bool:
+    """Return whether the first option of `run` names the server, as `wrap` writes it."""
+    return words[1:] != [] and words[1].partition("=")[0] == "--server"
+
+
+def mark_empty(document: Document, args: Path) -> list[Edit]:
+    """Return the edits that keep a list marked as once empty when its server gets a name."""
+    begin, end = document.spots[args].value
+    is_old = list_style.is_spaced(document, args) and not _names_server(document.get(args))
+    return [(begin + 1, begin + 1, " "), (end - 1, end - 1, " ")] if is_old else []
 
 
 def _translate_variables(document: Document, entry: Path) -> tuple[list[str], list[Edit]]:

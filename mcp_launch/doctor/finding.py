@@ -34,6 +34,7 @@ CHECKS: dict[str, Check] = {
     "ML012": Check("error", "the directory for leases and logs cannot be used"),
     "ML013": Check("error", "a profile cannot be used"),
     "ML014": Check("warning", "a project's profiles are not trusted"),
+    "ML015": Check("warning", "the doctor's ignore list is invalid"),
     "ML017": Check("note", "files outside this project are wrapped, or wrapped files are gone"),
     # What the hosts' files say.
     "ML101": Check("error", "a configuration file cannot be read"),
@@ -59,6 +60,7 @@ CHECKS: dict[str, Check] = {
     "ML121": Check("error", "the launcher refuses the entry"),
     "ML122": Check("error", "Claude Code skips the entry"),
     "ML123": Check("note", "the host does not notice that a server's tools have changed"),
+    "ML124": Check("error", "the entry has no command that its host could start"),
     # What a server gets when its host starts it.
     "ML201": Check("error", "the command is not found"),
     "ML202": Check("note", "the command depends on a version manager"),
@@ -68,6 +70,7 @@ CHECKS: dict[str, Check] = {
     "ML206": Check("warning", "servers inherit the host's credentials"),
     "ML207": Check("error", "the directory of the entry does not exist"),
     "ML208": Check("note", "the host starts the server in a home or in /"),
+    "ML209": Check("error", "a remote server needs a variable that is not set"),
     # What a server does when it is started.
     "ML301": Check("error", "the server does not start"),
     "ML302": Check("error", "the server does not answer"),
@@ -107,6 +110,8 @@ class Finding(NamedTuple):
     fix: str  # what to do, in the imperative
     repair: Repair | None = None
     reach: Reach | None = None  # which files the wrap command would change, if wrapping is the fix
+    servers: tuple[str, ...] = ()  # all that it is about, if several
+    details: tuple[str, ...] = ()  # lines that a program printed
 
     @property
     def level(self) -> Level:

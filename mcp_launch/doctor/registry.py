@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcp_launch.doctor import ignore_list
 from mcp_launch.doctor.checks import configuration, environment, our_installation, processes
 from mcp_launch.doctor.finding import LEVELS, Finding, report_failure
 from mcp_launch.hosts.configured import HOSTS
@@ -12,10 +13,12 @@ from mcp_launch.machine.subject import Subject
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from mcp_launch.doctor.progress import Progress
     from mcp_launch.machine.survey import Survey
 
 _OF_ALL = (
     *our_installation.OF_ALL,
+    *ignore_list.OF_ALL,
     *configuration.OF_ALL,
     *environment.OF_ALL,
 )
@@ -25,13 +28,19 @@ _EXPLAIN_NO_START = {
     *("ML201", "ML203", "ML204", "ML205", "ML207"),
 }
 
+# Findings that keep a whole host, or all wrapped servers, from starting.
+_OF_WHOLE_HOSTS = {"ML001", "ML010", "ML012", "ML013", "ML101", "ML103", "ML120"}
+
+# Those of a command that cannot be run, wrapped or not.
+_NO_PROGRAM = {"ML201", "ML203", "ML204"}
+
 _OF_ITEMS = (*configuration.OF_ITEMS, *environment.OF_ITEMS)
 
 
-def examine(survey: Survey, say: Callable[[str], None] | None = None) -> list[Finding]:
+def examine(survey: Survey, progress: Progress | None = None) -> list[Finding]:
     """Return all findings, in the order in which they are shown.
 
-    With `say`, the servers are started too, and `say` is called with the result of each.
+    With `progress`, the servers are started too.
     """
     found: list[Finding] = []
     for check in _OF_ALL:
@@ -42,15 +51,24 @@ def examine(survey: Survey, say: Callable[[str], None] | None = None) -> list[Fi
     found += [
         report_failure(subject, "reading the entry", error) for subject, error in survey.failures
     ]
-    if say is not None:
+    if progress is not None:
         from mcp_launch.doctor import live
 
         known = {_get_entry(finding) for finding in found if finding.code in _EXPLAIN_NO_START}
-        alive = _run(live.check, Subject(), survey, say)
+        alive = _run(live.check, Subject(), survey, progress)
         found += [one for one in alive if one.code != "ML301" or _get_entry(one) not in known]
     # Last: starting servers may take a minute, and running processes should be up to date.
     found += _run(processes.check, Subject(), survey)
-    return sorted(_keep_first(found), key=_rank)
+    return sorted(_keep_first(_keep_broken_ones_bare(found)), key=_rank)
+
+
+def _keep_broken_ones_bare(found: list[Finding]) -> list[Finding]:
+    """Return the findings without the repairs that would wrap a server that cannot start."""
+    known = {_get_entry(one) for one in found if one.code in _NO_PROGRAM}
+    return [
+        one._replace(repair=None) if one.code == "ML117" and _get_entry(one) in known else one
+        for one in found
+    ]
 
 
 def _get_entry(finding: Finding) -> tuple[str, str, str]:
@@ -78,9 +96,12 @@ def _keep_first(found: list[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _rank(finding: Finding) -> tuple[int, str, int, str]:
+def _rank(finding: Finding) -> tuple[int, bool, int, str, int, int, str]:
+    """Return what orders findings: the worst first, then by host, server and place."""
     order = list(HOSTS)
-    host = finding.subject.host
-    place = order.index(host) if host in order else len(order)
+    subject = finding.subject
+    place = order.index(subject.host) if subject.host in order else len(order)
+    host = place if subject.host else -1
     level = LEVELS.index(finding.level)
-    return (place if host else -1, finding.subject.server, level, finding.code)
+    is_of_one = finding.code not in _OF_WHOLE_HOSTS
+    return (level, is_of_one, host, subject.server, subject.line, subject.column, finding.code)

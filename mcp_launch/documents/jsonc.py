@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.documents.positions import Path, Repeated, Spot, Unreadable
+from mcp_launch.documents.positions import Path, Repeated, Spot, Unreadable, locate
 
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
 
 _SPACE = " \t\r\n"
 _WORD_ENDS = frozenset(' \t\r\n,:]}/"')
+_CLOSING = {"{": "}", "[": "]"}
+
+# What may stand where a value is expected. The text itself is not quoted: it may be a secret.
+_A_VALUE = "a text in double quotes, a number, true, false, null, { or ["
 
 
 def read(text: str) -> tuple[Any, list[Spot]]:
@@ -33,11 +37,17 @@ class _JsoncReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 1 if text.startswith("\ufeff") else 0
+        self._open: list[int] = []  # the offsets of the brackets that are not closed yet
         self.spots: list[Spot] = []
 
     def read(self) -> Json:
+        if not self._next():
+            raise Unreadable("the file is empty", self._at)
         value = self._read_value((), (self._at, self._at))
-        if self._next():
+        extra = self._next()
+        if extra in {"}", "]"}:
+            raise Unreadable(f"this {extra} is one too many", self._at)
+        if extra:
             raise Unreadable("there is more text after the end", self._at)
         return value
 
@@ -57,7 +67,19 @@ class _JsoncReader:
                 self._at = end + 2
             else:
                 return text[self._at]
+        if self._open:
+            raise self._explain_end()
         return ""
+
+    def _explain_end(self) -> Unreadable:
+        """Return the error for a text that ends before its brackets are closed."""
+        missing = "".join(_CLOSING[self._text[at]] for at in reversed(self._open))
+        line, _ = locate(self._text, self._open[-1])
+        return Unreadable(
+            f"expected {missing} at the end of the file: the {self._text[self._open[-1]]} in line "
+            f"{line} is not closed",
+            len(self._text.rstrip()),
+        )
 
     def _read_value(self, path: Path, key: tuple[int, int]) -> Json:
         first = self._next()
@@ -78,11 +100,11 @@ class _JsoncReader:
 
     def _read_object(self, path: Path) -> dict[str, Json]:
         members: dict[str, Json] = {}
-        self._at += 1
+        self._enter()
         while self._has_more("}", is_first=not members):
             begin = self._at
             if self._next() != '"':
-                raise Unreadable("a quoted name is missing", self._at)
+                raise Unreadable("expected a name in double quotes", self._at)
             name = self._read_string()
             key = (begin, self._at)
             if name in members:
@@ -95,21 +117,30 @@ class _JsoncReader:
 
     def _read_array(self, path: Path) -> list[Json]:
         elements: list[Json] = []
-        self._at += 1
+        self._enter()
         while self._has_more("]", is_first=not elements):
             at = (self._at, self._at)
             elements.append(self._read_value((*path, len(elements)), at))
         return elements
 
+    def _enter(self) -> None:
+        self._open.append(self._at)
+        self._at += 1
+
     def _has_more(self, closing: str, *, is_first: bool) -> bool:
+        before = self._at
         found = self._next()
+        if found in _CLOSING.values() and found != closing:
+            raise Unreadable(f"expected {closing}, not {found}", self._at)
         if not is_first and found not in {",", closing}:
-            raise Unreadable("a comma is missing", self._at)
+            # Where it belongs, not at the text that follows, perhaps some lines below.
+            raise Unreadable("a comma is missing", before)
         if not is_first and found == ",":
             self._at += 1
             found = self._next()
         if found == closing:
             self._at += 1
+            self._open.pop()
             return False
         return True
 
@@ -119,7 +150,7 @@ class _JsoncReader:
         while self._at < len(self._text) and self._text[self._at] not in '"\n':
             self._at += 2 if self._text[self._at] == "\\" else 1
         if not self._text.startswith('"', self._at):
-            raise Unreadable("this string is not closed", begin)
+            raise Unreadable('this string is not closed: a " is missing', begin)
         self._at += 1
         return str(self._load(begin))
 
@@ -128,12 +159,14 @@ class _JsoncReader:
         while self._at < len(self._text) and self._text[self._at] not in _WORD_ENDS:
             self._at += 1
         if begin == self._at:
-            raise Unreadable("a value is missing", begin)
+            raise Unreadable(f"a value is missing: expected {_A_VALUE}", begin)
         return self._load(begin)
 
     def _load(self, begin: int) -> Json:
         try:
             value: Json = json.loads(self._text[begin : self._at])
         except ValueError:
-            raise Unreadable("a value was expected", begin) from None
+            is_single = self._text[begin] == "'"
+            hint = "write double quotes, not single ones" if is_single else f"expected {_A_VALUE}"
+            raise Unreadable(hint, begin) from None
         return value

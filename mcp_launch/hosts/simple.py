@@ -15,6 +15,7 @@ from mcp_launch.config_files.host_quirks import (
     BORROWING_OF_EDITORS,
     LIBRARY_PASSES,
     Environment,
+    Greeting,
     HostProgram,
     HostQuirks,
     Limits,
@@ -193,6 +194,7 @@ SIMPLE = (
         quirks=HostQuirks(
             lives_in="vscode",
             environment=Environment(list_passed=lambda _: LIBRARY_PASSES, asks_the_shell=True),
+            greeting=Greeting(capabilities=()),
             cwd="honoured",
         ),
     ),
@@ -205,6 +207,7 @@ SIMPLE = (
         ],
         quirks=HostQuirks(
             program=HostProgram("copilot", tells_version=True, package="@github/copilot"),
+            greeting=Greeting(capabilities=("sampling", "elicitation")),  # seen with 1.0.102
             ignores_unknown_tables=False,
         ),
     ),

@@ -15,6 +15,7 @@ from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table
 from mcp_launch.system.guardian import Starter
 from mcp_launch.system.spawn import Pipes
+from mcp_launch.values import FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,12 +103,12 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
     # server might have read the host's request by then, and nobody could answer it.
     kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
     lease = state.name_lease(os.environ, found.launch.value)
-    starter = Starter(table, _list_hosts(line, parent), lease, _tidy)
+    starter = Starter(table, _list_hosts(line, parent), lease, _tidy, _note_killed)
     guardian = pipes = None
     is_deferred = resumed is not None or (
         _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
     )
-    wake, _ = kernel.listen(kernel.ENDING)
+    wake, _ = kernel.listen(kernel.ENDING if wanted.direct else (kernel.RESTART, *kernel.ENDING))
     if not is_deferred:
         _note_runner(decided)
         pipes = None if wanted.direct else Pipes()
@@ -195,9 +196,22 @@ def _tidy(table: ProcessTable, directory: str) -> None:
     """Clean up after dead launches; the guardian does it, because nobody waits for it."""
     from mcp_launch.state import handshake_files, launch_log, leases
 
-    leases.reclaim_stale(table, directory)
+    for path in leases.reclaim_stale(table, directory):
+        launch_log.append_end(path, "it was killed, or the machine was restarted")
     launch_log.prune(launch_log.find_directory(os.environ), directory)
     handshake_files.prune(os.environ)
+
+
+def _note_killed(lease: str, code: int | None) -> None:
+    """Log the end of a launch whose launcher was killed; its guardian does it."""
+    try:
+        from mcp_launch.runtime.streams import tell_exit
+        from mcp_launch.state import launch_log
+
+        how = f"; the server {tell_exit(code)}" if code is not None else ""
+        launch_log.append_end(lease, f"mcp-launch itself was killed{how}")
+    except Exception:  # noqa: BLE001, S110  # a guardian works on if it cannot be imported any more
+        pass
 
 
 def _list_hosts(line: Lineage, parent: int) -> list[int]:
@@ -268,17 +282,26 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
         from mcp_launch.state import crash
 
         error = crash.describe(failure)
+    if isinstance(failure, UsageError) and _is_typed():
+        state.keep_no_trace()
     if state.needs_log():
-        state.record(f"the launch failed: {error.problem} — fix: {error.fix}")
         _log_failure(arguments, launch)
     _report(error)
     runtime.answer_failure(error)
     return error.exit_code
 
 
+def _is_typed() -> bool:
+    """Return whether a person has typed our command, who sees the error and may type it again."""
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False  # our stdin is closed
+
+
 def _report(error: LaunchError) -> None:
     """Say where a person may find it why there is no server."""
-    state.record(f"the launch failed: {error.problem} — fix: {error.fix}")
+    state.record(f"the launch failed: {error.problem} — fix: {error.fix}", FAILURE)
     if path := os.environ.get(state.OUTCOME):
         from mcp_launch.state import outcome
 

@@ -4,7 +4,7 @@
   it: one that the entry's own `env` sets is what the user wants. Our environment does not show
   which of the two it is, but the host's does: a value that the host does not have can only come
   from the entry.
-* `expand` fills in ${NAME} in the values of a profile.
+* `expand` fills in ${NAME} in the values of a profile, and of `--set`.
 * `decide_cwd` applies `--cwd`. A home or `/` is hardly ever a session's project. It is refused
   if the host's own record names another directory, or with `--strict`.
 
@@ -164,14 +164,14 @@ def expand(text: str, name: str, environ: Mapping[str, str]) -> str:
         wanted, has_default, default = inside.partition(":-")
         if not closed or "${" in inside:
             raise SourceMissing(
-                f"no value for {name}: the profile has a ${{ that is not closed, or is nested",
+                f"no value for {name}: its text has a ${{ that is not closed, or is nested",
                 fix="write ${NAME} or ${NAME:-default} ($${ is a plain ${)",
             )
         value = environ.get(wanted) or (default if has_default else environ.get(wanted))
         if value is None:
             raise SourceMissing(
                 f"no value for {name}: {wanted} is not set in the launcher's environment",
-                fix=f"set {wanted}, or write ${{{wanted}:-default}} in the profile",
+                fix=f"set {wanted}, or write ${{{wanted}:-default}} for it",
             )
         made, text = made + text[:begin] + value, rest
     return made + text

@@ -25,6 +25,7 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --env NAME=SOURCE   set a variable for the server; SOURCE is one of thread,
                       session, project_root, cwd, host, host_pid, launch, local,
                       dotenv
+  --set NAME=VALUE    give the server a variable with this value
   --dotenv FILE       read variables from this file: all of them, or only those
                       named by --env NAME=dotenv
   --pass-env WHICH    what the server inherits: all (default), safe (all but the
@@ -86,9 +87,12 @@ CHOICES = {
     "--restart": ("on", "off"),
     "--runner": ("auto", "keep"),
 }
-TAKE_A_VALUE = ("--server", "--env", "--dotenv", "--pass-env", "--cwd", "--rest", *CHOICES)
+TAKE_A_VALUE = (
+    *("--server", "--env", "--set", "--dotenv", "--pass-env", "--cwd", "--rest"),
+    *CHOICES,
+)
 SWITCHES = ("--strict", "--direct", "--rest-anyway", "--no-meta", "--no-log", "--trace")
-MAY_REPEAT = ("--env", "--dotenv")
+MAY_REPEAT = ("--env", "--set", "--dotenv")
 
 # The units of a time, in seconds.
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -186,6 +190,54 @@ def read_time(text: str) -> float | None:
     return float(number) * _UNITS[unit] or None
 
 
+def split_variable(text: str) -> tuple[str, str]:
+    """Return the name and the source in `--env`.
+
+    Raises:
+        UsageError: It is not NAME=SOURCE. The text after "=" is not repeated: it may be a secret.
+
+    """
+    name, equals, source = text.strip().partition("=")
+    if not equals or not _is_name(name):
+        raise UsageError(
+            f"a variable (--env, MCP_LAUNCH_ENV) is not NAME=SOURCE: {name}",
+            fix="write for example --env CODEX_THREAD_ID=thread",
+        )
+    source = SPELLINGS.get(source, source)
+    if source not in SOURCES:
+        raise UsageError(
+            f"the variable {name} (--env, MCP_LAUNCH_ENV) asks for a source that does not exist",
+            fix=f"{suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
+            f"for a fixed value write --set {name}=VALUE",
+        )
+    return name, source
+
+
+def split_fixed(text: str) -> tuple[str, str]:
+    """Return the name and the value in `--set`.
+
+    Raises:
+        UsageError: It is not NAME=VALUE, or the name is ours. The value is not repeated.
+
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not _is_name(name):
+        raise UsageError(
+            "a variable (--set, MCP_LAUNCH_SET) is not NAME=VALUE" + f": {name}" * bool(equals),
+            fix="write for example --set LOG_LEVEL=debug",
+        )
+    if is_own_variable(name) or name in SHARED_VARIABLES:
+        raise UsageError(
+            f"{name} (--set, MCP_LAUNCH_SET) is reserved for mcp-launch",
+            fix="choose another name, or use the option itself (mcp-launch run --help)",
+        )
+    return name, value
+
+
+def _is_name(name: str) -> bool:
+    return name.replace("_", "a").isalnum() and not name[0].isdigit()
+
+
 def split_passed(text: str) -> list[str]:
     """Return the names and patterns in `--pass-env`."""
     # A misspelt word would count as a variable name, and the server would get almost nothing.
@@ -230,7 +282,9 @@ def read_variables(environ: Mapping[str, str]) -> dict[str, list[str] | None]:
                 f"{variable}={text}: neither yes nor no",
                 fix=f"write {variable}=1 or {variable}=0",
             )
-        if option in MAY_REPEAT:
+        if option == "--set":
+            values[option] = [text] if text else []  # just one: its value may have a comma
+        elif option in MAY_REPEAT:
             values[option] = [part for part in text.split(",") if part]
         elif text and option in SWITCHES and text.lower() in _NO:
             values[option] = None

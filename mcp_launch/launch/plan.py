@@ -211,7 +211,8 @@ def _set_requested(
     plan: Plan, profile: Profile, context: Context, environ: Mapping[str, str], dotenv: Dotenv
 ) -> None:
     for name, text in profile.literals.items():
-        _set(plan, name, Found(environment.expand(text, name, environ), "the profile"))
+        origin = "--set" if name in profile.set_by_option else "the profile"
+        _set(plan, name, Found(environment.expand(text, name, environ), origin))
     for name, variable in profile.env.items():
         value = resolve(variable, plan, profile, context, environ, dotenv)
         if isinstance(value, Found) or variable.is_required:

@@ -14,7 +14,7 @@ from mcp_launch import state
 from mcp_launch.errors import ProfileRefused, ProfileUntrusted, UsageError, suggest
 from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project_root, is_inside
-from mcp_launch.launch.options import CHOICES, MAY_REPEAT, SOURCES, SPELLINGS
+from mcp_launch.launch.options import CHOICES, MAY_REPEAT
 from mcp_launch.values import Found, Variable, find_home_directory
 
 TYPE_CHECKING = False
@@ -52,6 +52,7 @@ class Profile:
         "restart",
         "runner",
         "server",
+        "set_by_option",
         "start",
         "stdout",
         "strict",
@@ -70,9 +71,14 @@ class Profile:
         for record in records:
             self._add_variables(record)
         for text in values.get("--env", []):
-            name, source = _split_variable(text)
+            name, source = options.split_variable(text)
             self.env[name] = Variable(source, name)
             self.literals.pop(name, None)
+        fixed = dict(options.split_fixed(text) for text in values.get("--set", []))
+        self.literals |= fixed
+        self.set_by_option = fixed.keys()  # the literals that are not a file's
+        for name in fixed:
+            self.env.pop(name, None)
         self.dotenv = list(values.get("--dotenv", []))
         self.pass_env = options.split_passed(_last(values, "--pass-env") or "all")
         self.cwd = _last(values, "--cwd") or "session"
@@ -199,24 +205,6 @@ def _no_command(
 
 def _last(values: Mapping[str, list[str]], name: str) -> str:
     return values[name][-1] if values.get(name) else ""
-
-
-def _split_variable(text: str) -> tuple[str, str]:
-    # The text after "=" is not repeated in errors: it may be a secret.
-    name, equals, source = text.strip().partition("=")
-    if not equals or not name or not name.replace("_", "a").isalnum() or name[0].isdigit():
-        raise UsageError(
-            f"a variable (--env, MCP_LAUNCH_ENV) is not NAME=SOURCE: {name}",
-            fix="write for example --env CODEX_THREAD_ID=thread",
-        )
-    source = SPELLINGS.get(source, source)
-    if source not in SOURCES:
-        raise UsageError(
-            f"the variable {name} (--env, MCP_LAUNCH_ENV) asks for a source that does not exist",
-            fix=f"{suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
-            "put a fixed value into the `env` of the host's own entry",
-        )
-    return name, source
 
 
 def _choose(values: Mapping[str, list[str]], option: str) -> str:

@@ -21,18 +21,24 @@ from mcp_launch.launch.options import (
 
 _T = TypeVar("_T")
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
+
+_WORD = re.compile(r"[a-z_]{1,20}")
 
 _SWITCHES = ("strict", "direct", "rest_anyway", "no_meta", "no_log", "trace")
 _CHOSEN = {option[2:].replace("-", "_"): words for option, words in CHOICES.items()}
 _TEXTS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", "rest")
 KEYS = (*_TEXTS, *_CHOSEN, *_SWITCHES)
-_KEYS_OF_ONE_SERVER = ("command", "args")
-_KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
+KEYS_OF_ONE_SERVER = ("command", "args")
+KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
+
+# The table of the user's file that only `doctor` reads, and checks: no launch depends on it.
+OF_DOCTOR = "doctor"
+_OF_USER = ("servers", "defaults", OF_DOCTOR)
 
 # The sources in which a variable may have another name than it has in the server (`from`).
-_HAVE_NAMES = ("local", "dotenv")
+HAVE_NAMES = ("local", "dotenv")
 
 
 def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, Any]:
@@ -47,6 +53,12 @@ def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, 
     text, document, found = _decode(content, path)
     # A path in a project's file is relative to that file; else to the session's directory.
     checker = _Checker(text, path, found, os.path.dirname(path) if is_projects else "")
+    if is_projects and OF_DOCTOR in document:
+        raise checker.refuse(
+            (OF_DOCTOR,),
+            f"a project's file cannot have [{OF_DOCTOR}]",
+            fix="move it to ~/.config/mcp-launch/config.toml",
+        )
     if is_projects and "defaults" in document:
         raise checker.refuse(
             ("defaults",),
@@ -54,7 +66,7 @@ def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, 
             fix="write [servers.NAME] for each server, or move it to ~/.config/mcp-launch/"
             "config.toml, where it applies to every server",
         )
-    checker.check_keys((), document, ("servers",) if is_projects else ("servers", "defaults"))
+    checker.check_keys((), document, ("servers",) if is_projects else _OF_USER)
     servers = checker.take_table(("servers",), document.get("servers", {}))
     return {
         "defaults": checker.take_defaults(("defaults",), document.get("defaults", {})),
@@ -108,31 +120,32 @@ class _Checker:
     def check_keys(self, where: Path, table: dict[str, Any], known: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
-                place = f" in [{'.'.join(map(str, where))}]" if where else ""
                 raise self.refuse(
                     (*where, key),
-                    f"unknown key {key}{place}",
+                    f"unknown key `{key}`{_name_place(where)}",
                     fix=f"{suggest(key, known)}the keys are {', '.join(known)}",
                 )
 
     def take_table(self, where: Path, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self.refuse(
-                where, f"`{where[-1]}` must be a table", fix=f"write [servers.{where[-1]}]"
+                where,
+                f"{_name(where)} must be a table",
+                fix=f"write [servers.{where[1] if where[1:] else 'NAME'}]",
             )
         return value
 
     def take_defaults(self, where: Path, value: object) -> dict[str, Any] | None:
         if not isinstance(value, dict):
             raise self.refuse(where, "`defaults` must be a table", fix="write [defaults]")
-        for key in _KEYS_OF_ONE_SERVER:
+        for key in KEYS_OF_ONE_SERVER:
             if key in value:
                 raise self.refuse(
                     (*where, key),
-                    f"{key} cannot be set for every server",
-                    fix=f"move {key} to the server's own [servers.NAME]",
+                    f"`{key}` cannot be set for every server",
+                    fix=f"move `{key}` to the server's own [servers.NAME]",
                 )
-        known = tuple(key for key in KEYS if key not in _KEYS_OF_ONE_SERVER)
+        known = tuple(key for key in KEYS if key not in KEYS_OF_ONE_SERVER)
         return self.take_server(where, value, known) if value else None
 
     def take_server(
@@ -167,7 +180,11 @@ class _Checker:
 
     def _take(self, where: Path, value: object, kind: type[_T], what: str) -> _T:
         if not isinstance(value, kind):
-            raise self.refuse(where, f"{_name(where)} must be {what}", fix=f"write {what}")
+            raise self.refuse(
+                where,
+                f"{_name(where)} must be {what}, not {_name_kind(value)}",
+                fix=f"write {what}",
+            )
         return value
 
     def _take_text(self, where: Path, value: object) -> str:
@@ -191,8 +208,17 @@ class _Checker:
     def _take_command(self, where: Path, table: dict[str, Any]) -> list[str]:
         if "command" not in table:
             if "args" in table:
-                raise self.refuse((*where, "args"), "args without a command", fix="add a command")
+                raise self.refuse(
+                    (*where, "args"), "`args` without a `command`", fix="add a `command`"
+                )
             return []
+        if isinstance(table["command"], list):
+            raise self.refuse(
+                (*where, "command"),
+                "`command` must be a string in quotes, not a list",
+                fix='write only the program, and put the rest in `args`: command = "npx", '
+                'args = ["-y", "some-server"]',
+            )
         command = self._take_text((*where, "command"), table["command"])
         args = self._take((*where, "args"), table.get("args", []), list, "a list of strings")
         for index, word in enumerate(args):
@@ -207,8 +233,8 @@ class _Checker:
         if value not in known:
             raise self.refuse(
                 where,
-                f"{where[-1]} does not take {value}",
-                fix=f"{suggest(str(value), known)}write one of {', '.join(known)}",
+                f"{_name(where)} does not take {_spell(value)}",
+                fix=f"{suggest(str(value), known)}write one of {', '.join(map(_spell, known))}",
             )
         return str(value)
 
@@ -216,7 +242,9 @@ class _Checker:
         text = "off" if value is False else value
         if not isinstance(text, str) or read_time(text) is None:
             raise self.refuse(
-                where, f"{where[-1]} does not take {value}", fix='write "90s", "10m", "2h" or "off"'
+                where,
+                f"{_name(where)} does not take {_spell(value)}",
+                fix='write "90s", "10m", "2h" or "off"',
             )
         return text
 
@@ -229,7 +257,7 @@ class _Checker:
             return [str(value)]
         patterns = self._take(where, value, list, '"all", "safe", or a list of names')
         for index, one in enumerate(patterns):
-            if not isinstance(one, str) or not _PATTERN.fullmatch(one):
+            if not isinstance(one, str) or not PATTERN.fullmatch(one):
                 raise self.refuse(
                     (*where, index),
                     "this is not a valid variable name",
@@ -238,7 +266,7 @@ class _Checker:
         if {environment.ALL, environment.SAFE} & set(patterns):
             raise self.refuse(
                 where,
-                "all and safe cannot be combined with names",
+                '"all" and "safe" cannot be combined with names',
                 fix='write pass_env = "safe", or only names',
             )
         return patterns or ["PATH"]  # an empty list: only BASICS, of which PATH is one
@@ -260,7 +288,7 @@ class _Checker:
             here = (*where, index)
             name, facts = self._take_variable(here, one)
             if name in variables or name in literals:
-                raise self.refuse(here, f"{name} was given twice", fix="remove one of them")
+                raise self.refuse(here, f"`{name}` is set twice", fix="remove one of them")
             variables[name] = facts
         return variables
 
@@ -268,28 +296,29 @@ class _Checker:
         if isinstance(value, str):
             value = {"name": value}
         table = self._take(where, value, dict, 'a name, or { name = "…", source = "…" }')
-        self.check_keys(where, table, _KEYS_OF_A_VARIABLE)
+        self.check_keys(where, table, KEYS_OF_A_VARIABLE)
         if "name" not in table:
             raise self.refuse(where, "a variable has no name", fix='write { name = "…", … }')
         name = self._check_name((*where, "name"), table["name"])
         source = self._take_source((*where, "source"), table.get("source", "local"))
         sought = self._check_name((*where, "from"), table.get("from", name))
-        if "from" in table and source not in _HAVE_NAMES:
+        if "from" in table and source not in HAVE_NAMES:
             raise self.refuse(
                 (*where, "from"),
-                f"`from` does not apply to the source {source}",
-                fix=f"remove `from`; only {' and '.join(_HAVE_NAMES)} take it",
+                f"`from` does not apply to the source {_spell(source)}",
+                fix=f"remove `from`; only {' and '.join(HAVE_NAMES)} take it",
             )
         default = table.get("default")
         if default is not None:
-            self._take((*where, "default"), default, str, "a string in quotes")
+            text = self._take((*where, "default"), default, str, "a string in quotes")
+            self._refuse_nul((*where, "default"), text)
         # As in Codex: a variable of our own environment may be missing.
         required = table.get("required", source != "local")
         self._take((*where, "required"), required, bool, "true or false")
         return name, [source, sought, default, required]
 
     def _check_name(self, where: Path, value: object) -> str:
-        if not isinstance(value, str) or not _NAME.fullmatch(value):
+        if not isinstance(value, str) or not NAME.fullmatch(value):
             raise self.refuse(
                 where,
                 "this is not a valid variable name",  # not shown: it may be a misplaced secret
@@ -297,7 +326,7 @@ class _Checker:
             )
         if is_own_variable(value) or value in SHARED_VARIABLES:
             raise self.refuse(
-                where, f"{value} is reserved for mcp-launch", fix="choose another name"
+                where, f"`{value}` is reserved for mcp-launch", fix="choose another name"
             )
         return value
 
@@ -306,7 +335,8 @@ class _Checker:
         if source not in SOURCES:
             raise self.refuse(
                 where,
-                "unknown source",
+                # Only a plain word is repeated: it may be a misplaced secret.
+                f"unknown source {_spell(source)}" if _WORD.fullmatch(source) else "unknown source",
                 fix=f"{suggest(source, SOURCES)}the sources are {', '.join(SOURCES)}; "
                 "put a fixed value into `env`",
             )
@@ -314,4 +344,30 @@ class _Checker:
 
 
 def _name(where: Path) -> str:
-    return str(where[-1]) if isinstance(where[-1], str) else f"an element of {where[-2]}"
+    if isinstance(where[-1], str):
+        return f"`{where[-1]}`"
+    return f"an element of `{where[-2]}`"
+
+
+def _name_place(where: Path) -> str:
+    if not where:
+        return ""
+    is_table = isinstance(where[-1], str)
+    return f" in [{'.'.join(map(str, where))}]" if is_table else f" in {_name(where)}"
+
+
+def _name_kind(value: object) -> str:
+    """Return what TOML calls a kind of value."""
+    if isinstance(value, bool):
+        return _spell(value)
+    kinds = {str: "a string", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    return kinds.get(type(value), "a date or time")
+
+
+def _spell(value: object) -> str:
+    """Return a value as TOML writes it; of a long one, only its kind."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value) if isinstance(value, int | float) else _name_kind(value)

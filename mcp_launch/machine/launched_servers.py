@@ -125,11 +125,17 @@ def _find_installation(record: dict[str, Json]) -> str:
 
 
 def _find_name(record: dict[str, Json], configured: list[Configured]) -> str:
-    """Return the name in the host's file: a lease may only have the program's."""
+    """Return the name that was given to a launch, or else the one in its host's file.
+
+    Without a given name, a lease has the program's.
+    """
     mark, told = record.get("mark"), _text(record.get("server"))
     known = prefer(configured, _text(get_member(record, "context", "host", "value")))
-    names = [one.name for one in known if leases.mark_command(list(one.words)) == mark]
-    return told if told in names or not names else names[0]
+    same = [one for one in known if leases.mark_command(list(one.words)) == mark]
+    if not same or told in [one.name for one in same]:
+        return told
+    is_given = told != os.path.basename(same[0].words[0])
+    return told if is_given and told else same[0].name
 
 
 def _prove_ownerless(

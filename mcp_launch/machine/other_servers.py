@@ -19,7 +19,7 @@ from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
 from mcp_launch.machine import open_channels, process_titles
 from mcp_launch.machine.process_snapshot import Server, is_old_enough
-from mcp_launch.machine.recognize_server import prefer, recognize
+from mcp_launch.machine.recognize_server import prefer, recognize, runs_what_follows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from mcp_launch.machine.process_snapshot import Population
     from mcp_launch.machine.recognize_server import Configured
 
+# What our process is called that has started a server.
+_GUARDIAN = "mcp-guardian"
+
 
 def find_hosted(
-    population: Population, taken: set[int], configured: list[Configured]
+    population: Population, taken: set[int], configured: list[Configured], ours: str
 ) -> Iterator[tuple[int, Server]]:
-    """Yield the servers of hosts, each with its host's pid."""
+    """Yield the servers of hosts, each with its host's pid; `ours` is our state directory."""
     for host, facts in population.hosts.items():
         known = prefer(configured, facts.name)
         for pid in population.children.get(host, []):
@@ -40,7 +43,62 @@ def find_hosted(
             if name and _is_own(population, pid):
                 ends = population.look_at_ends(pid)
                 if all(end.state == "held" for end in ends):
-                    yield host, _describe(population, pid, name, ends)
+                    server = _describe(population, pid, name, ends)
+                    yield host, _look_behind(population, server, ours)
+
+
+def find_unrecorded(
+    population: Population, taken: set[int], ours: str
+) -> Iterator[tuple[int, Server]]:
+    """Yield the servers of launchers that have no lease, with their hosts or else their parents.
+
+    A lease cannot be written where the disk is full or the state directory is read-only.
+    """
+    found: set[int] = set()
+    for pid, process in population.processes.items():
+        if pid in taken or pid in found:
+            continue
+        argv = population.table.read_argv(pid)
+        name = _name_launched(argv) if _is_launcher(argv) else ""
+        if not name or not _is_own(population, pid):
+            continue
+        if _is_below_launcher(population, process.parent):
+            continue
+        server = _describe(population, pid, name, population.look_at_ends(pid))
+        if not taken.isdisjoint(server.processes):
+            continue  # a wrapper around a launcher with a lease
+        found.update(server.processes)
+        host = population.find_host_above(pid) or process.parent
+        yield host, _look_behind(population, server, ours)
+
+
+def _is_launcher(argv: list[str]) -> bool:
+    """Return whether a command line runs a launcher: others may only have one among their words."""
+    at = wrap.find_run(argv)
+    return at is not None and runs_what_follows(argv[: at - 2])
+
+
+def _is_below_launcher(population: Population, pid: int) -> bool:
+    while pid in population.processes:
+        if _is_launcher(argv := population.table.read_argv(pid)) and _name_launched(argv):
+            return True
+        pid = population.processes[pid].parent
+    return False
+
+
+def _look_behind(population: Population, server: Server, ours: str) -> Server:
+    """Return a server with its own process, if what is known of it is its launcher."""
+    if not server.state:
+        return server
+    is_unrecorded = server.state == ours and is_old_enough(server.age)
+    for pid in server.processes:
+        children = population.children.get(pid, [])
+        if population.processes[pid].name == _GUARDIAN and children:
+            own = children[0]
+            age = population.table.started_seconds_ago(own)
+            server = replace(server, pid=own, launcher=server.pid, age=age)
+            break
+    return replace(server, is_unrecorded=is_unrecorded)
 
 
 def find_left(

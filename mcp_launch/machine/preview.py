@@ -19,6 +19,7 @@ from mcp_launch.errors import (
     LaunchError,
     NotExecutable,
     PlaceRefused,
+    ProfileRefused,
     SourceMissing,
 )
 from mcp_launch.launch import context, environment, plan, profile
@@ -90,7 +91,9 @@ class Preview:
         """
         argv, item = self.wanted.command, self.situation.item
         is_solved = item is None or host_environment.is_solved(item, argv[0])
-        is_stopped = self.refused is not None and self.situation.is_launched
+        # An invalid profile stops the launch, too, but the entry's own command is known.
+        is_known_anyway = isinstance(self.refused, ProfileRefused)
+        is_stopped = self.refused is not None and not is_known_anyway and self.situation.is_launched
         is_known = argv[0] != NO_COMMAND and is_solved and "\0" not in argv[0]
         return argv if is_known and not is_stopped else []
 

@@ -124,7 +124,7 @@ def _choose(server: str, found: list[Item], here: str) -> Item:
             f"several hosts have a server {server}: {', '.join(sorted(names))}",
             fix=f"name one: mcp-launch env {server} --host {min(names)}",
         )
-    chosen = max(found, key=lambda item: _rank(item, here))
+    chosen = choose_nearest(found, here)
     if not chosen.words:
         raise UsageError(
             f"{server} in {chosen.file.path} has no command: "
@@ -132,6 +132,11 @@ def _choose(server: str, found: list[Item], here: str) -> Item:
             fix="name a server that has a command",
         )
     return chosen
+
+
+def choose_nearest(found: list[Item], here: str) -> Item:
+    """Return the entry that a host uses of several with one name."""
+    return max(found, key=lambda item: _rank(item, here))
 
 
 def _rank(item: Item, here: str) -> int:
@@ -144,7 +149,7 @@ def _rank(item: Item, here: str) -> int:
 def look_at_entry(survey: Survey, item: Item, words: Sequence[str] = ()) -> Situation:
     """Return the inputs of a launch of an entry by its host, with extra options for `run`."""
     places = list_places(survey, item)
-    cwd = _choose_place(survey, places)
+    cwd = _choose_place(survey, item, places)
     line = _imagine_lineage(survey, item)
     table = nearby_session.hide_threads(survey.table, line, survey.here)
     given = host_environment.give(survey, item, cwd)
@@ -187,8 +192,10 @@ def list_places(survey: Survey, item: Item) -> list[str]:
     return ["/", site.home, project] if item.host.starts_anywhere else [project]
 
 
-def _choose_place(survey: Survey, places: list[str]) -> str:
+def _choose_place(survey: Survey, item: Item, places: list[str]) -> str:
     """Return where the host starts it; a host that starts servers where it runs is run here."""
+    if item.host.starts_anywhere and survey.site.home in places:
+        return survey.site.home  # as ML208 warns; the home is what users report most
     *_, place = (survey.here, *places)
     return survey.here if place == survey.site.project else place
 
@@ -220,5 +227,6 @@ def _list_notes(survey: Survey, item: Item, cwd: str, places: list[str]) -> Iter
             f"{item.name} is not wrapped: mcp-launch changes nothing in its environment until "
             f"you run: mcp-launch wrap {item.name} --host {item.host.name}"
         )
-    doubt = "" if len(places) == 1 else ", but may use another directory"
+    others = [place for place in places if place != cwd]
+    doubt = f"; it may also be {' or '.join(others)}" if others and len(places) > 1 else ""
     yield f"assuming that {item.host.title} starts it in {cwd}{doubt}"

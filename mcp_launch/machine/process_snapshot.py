@@ -13,6 +13,7 @@ from mcp_launch.machine import units
 from mcp_launch.machine.open_channels import Channels
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.state.leases import ABSENT
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,6 +79,7 @@ class Server:
     launcher: int = 0  # our process between host and server; 0: none
     launch: LeasedLaunch | None = None  # None: we did not start it
     state: str = ""  # the state directory of its launcher, if its lease is not in ours
+    is_unrecorded: bool = False  # that directory is ours, but there is no lease
     earlier: str = ""  # the session it was last bound to, if its host has another now
     why_ownerless: str = ""  # the proof; empty: none
     doubt: str = ""  # why a server that seems orphaned may not be
@@ -112,6 +114,13 @@ class Server:
         return units.add_up(self.shares.values())
 
 
+class ConnectedClient(NamedTuple):
+    """A process that is connected to a host's daemon."""
+
+    pid: int  # 0: unknown, as only hosts are searched
+    terminal: str  # such as /dev/pts/3; empty: none, or unknown
+
+
 class Population:
     """The processes as they were when the snapshot was taken."""
 
@@ -135,6 +144,20 @@ class Population:
         """Return the other ends of stdin and stdout; only hosts are searched as holders."""
         return self._endpoints.look(pid, 0), self._endpoints.look(pid, 1)
 
+    def list_clients(self, pid: int) -> tuple[ConnectedClient, ...] | None:
+        """Return the processes at the other ends of a process's Unix sockets.
+
+        None if the kernel does not show them: no socket of the process has a known other end,
+        though a server like Codex's daemon always has a pair of its own.
+        """
+        sockets = {name for _, name in linux.list_links(pid) if name.startswith("socket:")}
+        peers = {peer for name in sockets if (peer := self._endpoints.find_peer(name))}
+        if not peers:
+            return None
+        holders = (self._endpoints.list_holders(peer) for peer in peers - sockets)
+        pids = sorted(min(found, default=0) for found in holders)
+        return tuple(ConnectedClient(one, _find_terminal(one)) for one in pids)
+
     def list_tree(self, roots: Iterable[ProcessIdentity]) -> tuple[int, ...]:
         """Return the pids of these processes and all their descendants."""
         tree = list(dict.fromkeys(root.pid for root in roots))
@@ -147,11 +170,15 @@ class Population:
 
     def has_host_above(self, pid: int) -> bool:
         """Return whether a host is above a process; adoptive parents do not count."""
+        return bool(self.find_host_above(pid))
+
+    def find_host_above(self, pid: int) -> int:
+        """Return the pid of the nearest host above a process; 0: there is none."""
         while pid in self.processes and not self.is_adopted(pid):
             pid = self.processes[pid].parent
             if pid in self.hosts:
-                return True
-        return False
+                return pid
+        return 0
 
     def is_adopted(self, pid: int) -> bool:
         """Return whether it is proven that a process was not started by its parent.
@@ -173,6 +200,11 @@ class Population:
     def is_adopter(process: Process) -> bool:
         """Return whether a process is an init: a program that only adopts."""
         return process.name in _ADOPTERS
+
+
+def _find_terminal(pid: int) -> str:
+    name = linux.read_link(pid, 0) if pid else ""
+    return name if name.startswith("/dev/") and name != os.devnull else ""
 
 
 def _read_session(pid: int) -> int:

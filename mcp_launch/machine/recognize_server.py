@@ -96,11 +96,11 @@ def is_same_command(argv: list[str], words: tuple[str, ...]) -> bool:
         and 0 <= before <= _WORDS_BEFORE
         and tuple(argv[before + 1 :]) == words[1:]
         and os.path.basename(argv[before]) == os.path.basename(words[0])
-        and _runs_what_follows(argv[:before])
+        and runs_what_follows(argv[:before])
     )
 
 
-def _runs_what_follows(before: list[str]) -> bool:
+def runs_what_follows(before: list[str]) -> bool:
     """Return whether words are an interpreter and its options: `tail -f server` does not count."""
     if not before:
         return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts
 from mcp_launch.errors import printable
 from mcp_launch.hosts import Sighting
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import launched_servers, other_servers, process_titles, units
 from mcp_launch.machine.process_snapshot import Population, Server
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp_launch.hosts import HostIdentity
+    from mcp_launch.machine.process_snapshot import ConnectedClient
     from mcp_launch.machine.recognize_server import Configured
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable
@@ -27,6 +29,18 @@ class Session(NamedTuple):
     session: str
     thread: str
     servers: list[Server]
+    title: str = ""  # what the user calls it, if `session_titles` has looked
+
+    @property
+    def id(self) -> str:
+        """Its thread's id, or else its session's; empty if it is unknown."""
+        return self.thread or self.session
+
+    @property
+    def project(self) -> str:
+        """The project of most of its servers."""
+        projects = [server.project for server in self.servers if server.project]
+        return max(projects, key=projects.count, default="")
 
     @property
     def memory(self) -> Memory:
@@ -44,6 +58,9 @@ class HostProcess(NamedTuple):
     session: str  # the current one, if the host records it
     threads: tuple[str, ...]  # the ones it has open
     sessions: list[Session]
+    role: str = ""  # what this process is, if it is not the host's program in a terminal
+    clients: tuple[ConnectedClient, ...] | None = None  # None: unknown, or it is not a daemon
+    note: str = ""  # what becomes of it
 
     def __str__(self) -> str:
         """Return its name in messages."""
@@ -76,6 +93,7 @@ class Census(NamedTuple):
     hosts: list[HostProcess]
     ownerless: list[Server]  # provably
     doubtful: tuple[Server, ...] = ()  # they seem ownerless, but each has a `doubt`
+    sees_all: bool = True  # False: processes cannot be seen, so there may be any number
 
 
 def _measure(servers: list[Server]) -> Memory:
@@ -102,14 +120,19 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
         else:
             below.setdefault(host, []).append(server)
             names[host] = name
-    for host, server in other_servers.find_hosted(population, taken, known):
+    for host, server in other_servers.find_hosted(population, taken, known, state):
+        taken.update(server.processes)
         below.setdefault(host, []).append(server)
     left = list(other_servers.find_left(population, taken, known))
+    taken.update(pid for server in left for pid in server.processes)
+    for host, server in other_servers.find_unrecorded(population, taken, state):
+        below.setdefault(host, []).append(server)
     ownerless += [server for server in left if not server.doubt]
     described = [
         _describe_host(population, pid, names.get(pid, ""), below[pid]) for pid in sorted(below)
     ]
-    return Census(described, ownerless, tuple(server for server in left if server.doubt))
+    doubtful = tuple(server for server in left if server.doubt)
+    return Census(described, ownerless, doubtful, table.SEES_ALL)
 
 
 def _describe_host(
@@ -131,7 +154,7 @@ def _describe_host(
             only = threads[0] if len(threads) == 1 else None
             whose = (only.session or only.id, only.id) if only else (session, "")
         groups.setdefault(whose, []).append(server)
-    return HostProcess(
+    described = HostProcess(
         pid,
         host.name,
         _find_title(population, host, pid),
@@ -140,6 +163,19 @@ def _describe_host(
         tuple(thread.id for thread in threads),
         [Session(*whose, members) for whose, members in sorted(groups.items())],
     )
+    return _add_role(population, described)
+
+
+def _add_role(population: Population, host: HostProcess) -> HostProcess:
+    """Return a host's process with what it is, and who is connected to it."""
+    argv = population.table.read_argv(host.pid) if host.name in HOSTS else []
+    if not argv:
+        return host
+    sessions = HOSTS[host.name].sessions
+    unattended = sessions.tell_unattended(argv)
+    clients = population.list_clients(host.pid) if unattended else None
+    note = unattended if clients == () else ""
+    return host._replace(role=sessions.name_role(argv), clients=clients, note=note)
 
 
 def _find_title(population: Population, host: HostIdentity, pid: int) -> str:

@@ -119,6 +119,7 @@ class Survey:
         self.environ: Mapping[str, str] = site.environ
         self.table = table
         self.state = directory  # where leases and logs are
+        self.is_narrowed = bool(only)
         self.hosts = [host for host in HOSTS.values() if not only or host.name in only]
         self.refusals: list[Refusal] = []
         self.failures: list[tuple[Subject, Exception]] = []  # entries that raised an error
@@ -171,6 +172,10 @@ class Survey:
         """Return the servers that their hosts start."""
         return [item for item in self.items if not item.why_not]
 
+    def covers(self, host: str) -> bool:
+        """Return whether a host, by the name of its process, is among those to look at."""
+        return not self.is_narrowed or any(host == one.running_as for one in self.hosts)
+
     @cached_property
     def launcher(self) -> str:
         """Return the launcher's own path; empty if it is not installed."""
@@ -186,7 +191,12 @@ class Survey:
 
     @cached_property
     def configured(self) -> list[Configured]:
-        """Return the servers whose own commands are in the hosts' files."""
+        """Return the servers whose own commands are in the files of all hosts.
+
+        Also with `only` some hosts: a running server's name must not depend on that.
+        """
+        if self.is_narrowed:
+            return Survey(self.site, self.table, self.state, here=self.here).configured
         return [
             Configured(item.name, tuple(item.command), item.host.name)
             for item in self.items

@@ -65,6 +65,11 @@ def tell_size(amount: int) -> str:
     return f"{amount} bytes"
 
 
+def count(number: int, what: str) -> str:
+    """Return a number of things, as in `2 servers`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def tell_age(seconds: float | None) -> str:
     """Return an age in its two largest units, as in `2h 5m`."""
     if seconds is None:

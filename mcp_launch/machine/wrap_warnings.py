@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from typing import TYPE_CHECKING
 
+from mcp_launch import masking
 from mcp_launch.config_files import git_tracking, planned_changes, wrap
 from mcp_launch.config_files.host_config import list_entries
 from mcp_launch.config_files.planned_changes import Wish
@@ -44,6 +48,30 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
             for path in list_allowed(site):
                 yield f"{path} allows servers by exact command and may refuse wrapped ones"
             yield from _warn_of_plugins(site, host, changes)
+
+
+def list_missing_programs(site: Site, changes: list[Change], launcher: str) -> Iterator[str]:
+    """Yield a warning if programs of servers to be wrapped are provably not there."""
+    missing: dict[str, list[str]] = {}
+    for change in changes if launcher else ():
+        for entry in change.entries:
+            if not entry.why_not and _is_missing(site, entry.words[0]):
+                [program, *_] = masking.mask(entry.words)
+                missing.setdefault(program, []).append(shlex.quote(entry.name))
+    if missing:
+        programs = [f"{program} ({', '.join(names)})" for program, names in missing.items()]
+        yield (
+            f"not found on this machine: {', '.join(programs)}. Wrapping does not change that; "
+            "for details: mcp-launch doctor"
+        )
+
+
+def _is_missing(site: Site, program: str) -> bool:
+    """Return whether a program is neither at its path nor on the user's PATH."""
+    if os.path.isabs(program):
+        return not os.path.exists(program)
+    is_plain = not set(program) & {"/", "$", "{", "~", "%"}  # a host may expand the others
+    return is_plain and shutil.which(program, path=site.environ.get("PATH")) is None
 
 
 def _warn_of_sources(change: Change) -> Iterator[str]:

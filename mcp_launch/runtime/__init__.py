@@ -23,7 +23,7 @@ from mcp_launch.state import launch_log, leases
 from mcp_launch.state.handshakes import open_for
 from mcp_launch.system import kernel
 from mcp_launch.system.kernel import HostWatch
-from mcp_launch.values import compare
+from mcp_launch.values import REST, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             )
             watch.watch_hosts(hosts)
             watch.run()
+            lease.note_end(*watch.explain_end())
             _write_outcome(watch.describe_outcome())
             if watch.failure is not None:
                 running.report(watch.failure)
@@ -97,31 +98,38 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             supervisor.attach(SERVER, running.guardian, pipes, running.decided)
         else:
             if running.resumed is None:
-                state.note("no server is started before it is needed")
+                state.note("no server is started before it is needed", REST)
             else:
                 _make_standby(running, supervisor, lease, hosts).resume(running.resumed)
             lease.write()
         supervisor.watch_hosts(hosts)
-        return _run(running, loop, supervisor)
+        return _run(running, loop, supervisor, lease, log)
     finally:
         log.finish_line()
-        kernel.wake_after(0)  # Python removes its signal handlers before it exits
-        if running.guardian is not None:
-            running.guardian.leave()
-        if supervisor is not None:
-            supervisor.leave()
-        lease.remove()
-        if running.guardian is None:
-            running.starter.tidy(running.table, os.path.dirname(running.starter.lease))
+        _leave(running, supervisor, lease)
 
 
-def _run(running: Running, loop: Loop, supervisor: Supervisor) -> int:
+def _leave(running: Running, supervisor: Supervisor | None, lease: LeaseWriter) -> None:
+    kernel.stop_waking()
+    lease.remove()
+    if running.guardian is not None:
+        running.guardian.leave()
+    if supervisor is not None:
+        supervisor.leave()
+    if running.guardian is None:
+        running.starter.tidy(running.table, os.path.dirname(running.starter.lease))
+
+
+def _run(running: Running, loop: Loop, supervisor: Supervisor, lease: LeaseWriter, log: Log) -> int:
     if running.decided.install is not None:
         from mcp_launch.runtime import patience
 
         patience.watch(running, loop, supervisor)
     try:
-        return supervisor.run()
+        code = supervisor.run()
+        log.finish_line()
+        lease.note_end()
+        return code
     finally:
         _write_outcome(_describe_outcome(supervisor))
 

@@ -13,6 +13,7 @@ import time
 from mcp_launch import protocol, state
 from mcp_launch.broker import LEAVE_AFTER
 from mcp_launch.broker.replacement import INPUT_ENDED_GRACE
+from mcp_launch.runtime.lease import name_signal
 from mcp_launch.runtime.loop import ServerProcess, has_input, read
 from mcp_launch.runtime.streams import explain_early_end
 from mcp_launch.system import guardian_process, kernel
@@ -91,6 +92,13 @@ class DirectWatch:
         """Return what is known of the launch when it is over; see `state.outcome`."""
         left = self._guardian.left_behind
         return {"left_behind": left, "outlasted_input": self._is_out_of_time}
+
+    def explain_end(self) -> tuple[str, int | None]:
+        """Return why the launch ended, if not because of the server, and the server's code."""
+        why = "the host has closed the connection" if self._input_ended else ""
+        if self._signalled:
+            why = f"{name_signal(self._signalled)} came"
+        return why, self._guardian.exit_code
 
     def _look_for_request(self, code: int) -> None:
         """Check for an unread request, which only we can answer now."""

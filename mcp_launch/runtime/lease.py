@@ -1,12 +1,16 @@
-"""The lease of a launch that runs: what it says, and when it is written."""
+"""The lease of a launch that runs: what it says, when it is written; the last line of the log."""
 
 from __future__ import annotations
 
 import os
 import time
 
+from mcp_launch import state
+from mcp_launch.runtime.streams import tell_exit
 from mcp_launch.runtime.supervisor import HOST, SERVER
 from mcp_launch.state import leases
+from mcp_launch.system import kernel
+from mcp_launch.values import END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +61,7 @@ class LeaseWriter:
             outer=outer.path if outer else None,
             restarts=0,
             passed_over=running.wanted.passed_over or None,
+            restarts_on="SIGUSR1" if kernel.hears_restart() else None,
         )
 
     def note_server(self, started: Guardian) -> None:
@@ -91,6 +96,7 @@ class LeaseWriter:
             opened_with=connection.handshake.era,
             noise=broker.noise,
             restarts=backend.generation - backend.wakes,
+            restart_requests=backend.restart_requests,
             roots=connection.roots,
             state=self._state,
             since=self._since,
@@ -134,6 +140,22 @@ class LeaseWriter:
         last = self.absent.size if self.absent is not None else 0
         return (last or known) if is_saved else 0
 
+    def note_end(self, why: str = "", code: int | None = None) -> None:
+        """Log the end of the launch; on the direct wire, only the caller knows why and how."""
+        (backend,) = self._broker.backends.values()
+        guardian = self._running.guardian
+        goes_on = guardian is not None and guardian.goes_on
+        how = "its runner goes on installing" if goes_on else _tell_server(backend)
+        calls = f"{backend.calls} call{'' if backend.calls == 1 else 's'} in "
+        if self._running.wanted.direct:
+            how = (
+                f"the server {tell_exit(code)}" if code is not None else "the server is being ended"
+            )
+            calls = "after "
+        seconds = time.time() - float(self._lease.record["started"])  # type: ignore[arg-type]
+        parts = (why or _explain_end(self._broker), how, calls + _tell_time(seconds))
+        state.note(f"ended: {'; '.join(filter(None, parts))}", END)
+
     def remove(self) -> None:
         """Remove the lease, unless the guardian goes on without us: then it removes it itself."""
         if self._running.guardian is None or not self._running.guardian.may_install:
@@ -176,3 +198,42 @@ def describe_facts(found: Context, cwd: Found) -> dict[str, Json]:
         project_root=found.project_root,
         cwd=cwd,
     )
+
+
+_SIGNALS = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}
+
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def _explain_end(broker: Broker) -> str:
+    """Return why a launch ended; empty if its server ended first."""
+    if broker.signalled:
+        return f"{name_signal(broker.signalled)} came"
+    if broker.host_is_lost:
+        return "the host has ended"
+    if any(one.input_has_ended or one.reader_is_lost for one in broker.connections.values()):
+        return "the host has closed the connection"
+    return "it failed" if broker.failure is not None else ""
+
+
+def name_signal(number: int) -> str:
+    """Return the name of a signal that ends a launch."""
+    return _SIGNALS.get(number, f"signal {number}")
+
+
+def _tell_server(backend: Backend) -> str:
+    if backend.exit_code is not None:
+        return f"the server {tell_exit(backend.exit_code)}"
+    if backend.state not in {"absent", "failed"}:
+        return "the server is being ended"
+    return "no server was running" if backend.has_run else "no server was started"
+
+
+def _tell_time(seconds: float) -> str:
+    """Return a duration in its two largest units."""
+    whole, parts = int(seconds), []
+    for size, unit in _UNITS:
+        if whole >= size:
+            parts.append(f"{whole // size} {unit}")
+            whole %= size
+    return " ".join(parts[:2]) or f"{max(0.0, seconds):.1f} s"

@@ -13,6 +13,7 @@ import time
 
 from mcp_launch import state
 from mcp_launch.system import guardian as guardians
+from mcp_launch.values import FAILURE, RESTART, START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class ServerProcess:
     ) -> None:
         self.guardian = guardian
         self.is_gone = False  # the guardian and all processes below it
+        self.is_first = True  # the first server of its launch
         self._loop = loop
         self._name = name
         self.plan = plan
@@ -209,6 +211,9 @@ class ServerProcess:
         if self.guardian.server is not None and not self._is_started:
             self._is_started = True
             self._loop.cancel_timer(f"start {self._name}")
+            text = f"started{'' if self.is_first else ' again'}: {self.plan.program}"
+            text += f", pid {self.guardian.server}"
+            state.note(text, START if self.is_first else RESTART)
             self._on_started()
         self._note_exit()
         if not is_running:
@@ -229,7 +234,7 @@ class ServerProcess:
             self._loop.set_timer(f"guardian {self._name}", seconds, self._end_by_force)
 
     def _end_by_force(self) -> None:
-        state.note("the guardian does not end the server in time: both are killed")
+        state.note("the guardian does not end the server in time: both are killed", FAILURE)
         self._loop.unwatch(self.guardian.report)
         self.guardian.end_by_force()
         self._lose_guardian()

@@ -10,6 +10,7 @@ import os
 
 from mcp_launch import state
 from mcp_launch.errors import ServerFailed
+from mcp_launch.values import START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _look(running: Running, loop: Loop, supervisor: Supervisor) -> None:
         return
     patience = running.found.find_patience(running.wanted.server)
     known = "" if patience is None else f"; the host waits {patience:g} s for the server"
-    state.note(f"{install.runner} is installing {install.package}{known}")
+    state.note(f"{install.runner} is installing {install.package}{known}", START)
     if patience is None or patience < age:
         return
 

@@ -133,13 +133,13 @@ def _replace_program(kept: int, watched: list[int], environ: dict[str, str]) -> 
 
     """
     try:
-        if kernel.block_ending(is_blocked=True):  # until the other program listens
+        if kernel.block_signals(is_blocked=True):  # until the other program listens
             for fd in watched:
                 os.set_inheritable(fd, True)  # noqa: FBT003  # named by the function
             state.note("on standby")
             os.execve(sys.executable, _name_process(kept, watched), environ)
     finally:
-        kernel.block_ending(is_blocked=False)
+        kernel.block_signals(is_blocked=False)
         for fd in watched:
             os.set_inheritable(fd, False)  # noqa: FBT003  # named by the function
         os.close(kept)

@@ -10,6 +10,7 @@ from mcp_launch import state
 from mcp_launch.errors import ServerFailed, printable
 from mcp_launch.runtime.loop import ServerProcess, read
 from mcp_launch.system import kernel, linux
+from mcp_launch.values import FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class ServerErrors:
 
     def print(self, text: str) -> None:
         """Print a message of our own."""
-        state.record(text)
+        state.record(text, FAILURE)
         self._print(text)
 
     def print_install(self, server: PipedServer) -> None:
@@ -312,25 +313,43 @@ def _do_nothing() -> None:
 # How many of the last lines of a server's stderr are shown to its host.
 _LAST_LINES = 5
 
+# Lines that say nothing about a server's end: npm announces its own updates after an error.
+_NOT_THE_CAUSE = "npm notice"
+
+
+def tell_exit(code: int) -> str:
+    """Return how a process ended, by its exit code."""
+    return f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+
 
 def explain_end(code: int, when: str, stderr_end: bytes) -> str:
     """Describe how a server ended, with the last lines of its stderr."""
-    how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
-    lines = stderr_end.decode(errors="replace").splitlines()[-_LAST_LINES:]
+    how = tell_exit(code)
+    lines = _list_last_lines(stderr_end)
     if not lines:
         return f"{how} {when}"
+    return f"{how} {when}; the end of its stderr: {' / '.join(lines)}"
+
+
+def _list_last_lines(stderr_end: bytes) -> list[str]:
+    """Return the last lines, without secrets: the host passes them on to a model."""
+    whole = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
+    lines = [line for line in whole if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
+    if not lines:
+        return []
     from mcp_launch import masking
 
-    # The host passes this text on to a model.
-    said = masking.mask_text(" / ".join(line.strip() for line in lines))
-    return f"{how} {when}; the end of its stderr: {said}"
+    # All at once: a secret's name may be on the line before it.
+    return masking.mask_text("\n".join(lines)).split("\n")
 
 
 def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
     """Return the error for a server that ended before it answered."""
-    return ServerFailed(
+    error = ServerFailed(
         f"{server} {explain_end(code, 'before it answered', stderr_end)}",
         fix=f"see its output and how it was started: mcp-launch logs {server}; "
         "or run its command by itself in its directory",
         exit_code=code,
     )
+    error.lines = _list_last_lines(stderr_end)
+    return error

@@ -43,8 +43,7 @@ _LAST_LINES_LIMIT = 0.45
 _UNREAD_LIMIT = 1 << 20
 
 # The one connection and the one backend of a launch.
-HOST = "host"
-SERVER = "server"
+HOST, SERVER = "host", "server"
 
 _SendToHost, _SendToServer = commands.SendToHost, commands.SendToServer
 _read, _now = os.read, time.monotonic  # looked up for every message
@@ -78,9 +77,7 @@ class Supervisor:
         self._servers: dict[str, PipedServer] = {}
         self._wake = wake
         self._is_paused = False  # the broker does not want to read from the host
-        self._is_finishing = False
-        self._host_is_lost = False
-        self._input_has_ended = False
+        self._is_finishing = self._host_is_lost = self._input_has_ended = False
         self.errors: ServerErrors = ServerErrors(
             loop, broker.settings.server, log, self._try_to_leave
         )
@@ -142,6 +139,8 @@ class Supervisor:
         for number in os.read(self._wake, 64):
             if number == kernel.SIGALRM:
                 self._write_due_lease()
+            elif number == kernel.RESTART:
+                self._notify(self.broker.restart_requested)
             else:
                 self._notify(lambda number=number: self.broker.signal_received(number))  # type: ignore[misc]
 
@@ -167,6 +166,7 @@ class Supervisor:
             on_gone=lambda: self._report_gone(name),
         )
         server.writer, server.output = writer, output
+        server.is_first = not self.broker.backends[name].generation
         self.errors.connect(errors)
         if not self.to_host.pending:
             self._watch_output(name)
@@ -390,7 +390,7 @@ _ACTIONS: dict[type[Command], Callable[[Supervisor, Command], None]] = {
     commands.SignalServer: Supervisor._do_signal,  # type: ignore[dict-item]  # noqa: SLF001
     commands.PauseHost: Supervisor._do_pause,  # noqa: SLF001
     commands.ResumeHost: Supervisor._do_resume,  # noqa: SLF001
-    commands.Note: lambda _self, one: state.note(one.text),  # type: ignore[attr-defined]
+    commands.Note: lambda _self, one: state.note(one.text, one.kind),  # type: ignore[attr-defined]
     commands.WriteStderr: lambda self, one: self.errors.print(one.text),  # type: ignore[attr-defined]
     commands.Divert: lambda self, one: self.errors.report_noise(one.line),  # type: ignore[attr-defined]
     commands.Remember: Supervisor._do_remember,  # type: ignore[dict-item]  # noqa: SLF001

@@ -11,7 +11,7 @@ from stat import S_ISREG
 from time import time as _now
 
 from mcp_launch.errors import printable
-from mcp_launch.values import expand_home, find_home_directory
+from mcp_launch.values import DECISION, expand_home, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         def descriptor(self) -> int:
             """Return the file descriptor of the log, or -1."""
 
-        def note(self, text: str, moment: float | None = None) -> None:
-            """Record one decision."""
+        def note(self, text: str, kind: str = DECISION, moment: float | None = None) -> None:
+            """Record one decision, or an event."""
 
 
 # The variable that names a file for a launch's outcome, set by a program that wants to read it.
@@ -185,7 +185,7 @@ def is_users(status: os.stat_result) -> bool:
 _is_on = False
 _is_kept = True
 _log: Log | None = None
-_kept: list[tuple[str, float]] = []  # until the log is opened, while the server boots
+_kept: list[tuple[str, str, float]] = []  # until the log is opened, while the server boots
 
 
 def show_trace() -> None:
@@ -194,9 +194,9 @@ def show_trace() -> None:
     _is_on = True
 
 
-def note(text: str) -> None:
-    """Record one decision with its origin, and print it if tracing is on."""
-    record(text)
+def note(text: str, kind: str = DECISION) -> None:
+    """Record one decision with its origin, or an event, and print it if tracing is on."""
+    record(text, kind)
     if _is_on:
         try:
             os.write(2, f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
@@ -204,12 +204,12 @@ def note(text: str) -> None:
             pass  # stderr is closed; the launch does not depend on it
 
 
-def record(text: str) -> None:
+def record(text: str, kind: str = DECISION) -> None:
     """Record a line in the log without printing it."""
     if _log is not None:
-        _log.note(text)
+        _log.note(text, kind)
     elif _is_kept:
-        _kept.append((text, _now()))
+        _kept.append((text, kind, _now()))
 
 
 def keep_no_trace() -> None:
@@ -232,7 +232,7 @@ def needs_log() -> bool:
 def keep_trace_in(log: Log) -> None:
     """Write all lines to this log, including those kept so far."""
     global _log  # noqa: PLW0603  # one process, one launch, one log
-    for text, moment in _kept:
-        log.note(text, moment)
+    for text, kind, moment in _kept:
+        log.note(text, kind, moment)
     _kept.clear()
     _log = log

@@ -4,7 +4,8 @@ There is one file per launch, readable only by the user, limited in size and age
 logs` shows them. A launch continues without a log if it cannot be written.
 
 A line is a time, a letter and a text: `i` describes the launch, `e` is the server's stderr,
-`n` is noise on its stdout, `t` is our trace.
+`n` is noise on its stdout; the others are our own, and `values` has their kinds. Versions before
+1.0 wrote all of them as decisions, `t`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from time import time as _now
 
 from mcp_launch import state
 from mcp_launch.protocol import json_text
+from mcp_launch.values import DECISION, END, FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,10 +79,10 @@ class Log:
         """Add a line from the server's stdout that is not a message."""
         self._write(b"n", [line.rstrip(b"\r\n")[:_LONGEST]])
 
-    def note(self, text: str, moment: float | None = None) -> None:
-        """Add one of our own decisions."""
+    def note(self, text: str, kind: str = DECISION, moment: float | None = None) -> None:
+        """Add one of our own decisions, or an event."""
         lines = text.encode(errors="backslashreplace").splitlines()
-        self._write(b"t", lines, moment)
+        self._write(kind.encode(), lines, moment)
 
     def finish_line(self) -> None:
         """Add the server's last output if its line was not ended."""
@@ -125,8 +127,8 @@ def open_log(launch: str, facts: dict[str, object]) -> Log:
     return Log(path, {"launch": launch, **facts})
 
 
-def append(path: str, text: str) -> None:
-    """Add one of our own decisions to a log of another process, if there is such a log.
+def append(path: str, text: str, kind: str = DECISION) -> None:
+    """Add one of our own lines to a log of another process, if there is such a log.
 
     The path is without its ending.
     """
@@ -136,11 +138,32 @@ def append(path: str, text: str) -> None:
         return  # this launch keeps no log
     try:
         line = " ".join(text.splitlines())
-        os.write(fd, f"{_now():.3f} t {line}\n".encode(errors="backslashreplace"))
+        os.write(fd, f"{_now():.3f} {kind} {line}\n".encode(errors="backslashreplace"))
     except OSError:
         pass  # the disk is full
     finally:
         os.close(fd)
+
+
+def append_for(lease: str, text: str, kind: str = DECISION) -> None:
+    """Add one of our own lines to the log of the launch that a lease belongs to."""
+    launch = os.path.basename(lease).removesuffix(".json")
+    append(f"{find_directory(os.environ)}/{launch}", text, kind)
+
+
+def append_end(lease: str, text: str) -> None:
+    """Log the end of a launch in its place, unless it has logged its end or failure itself."""
+    launch = os.path.basename(lease).removesuffix(".json")
+    path = f"{find_directory(os.environ)}/{launch}"
+    try:
+        with open(path + ENDING, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST))
+            last = file.read()
+            if f" {END} ended: ".encode() in last or f" {FAILURE} the launch".encode() in last:
+                return
+    except OSError:
+        return  # this launch keeps no log
+    append(path, f"ended: {text}", END)
 
 
 def find_directory(environ: Mapping[str, str]) -> str:

@@ -26,6 +26,8 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     binding      state, session, thread, evidence: what the server is bound to
     calls        how many calls there were; also `refusals`, and `last_call`, the time of the last
     restarts     how often the server was replaced
+    restarts_on  the signal on which the launcher replaces its server; null: it would not understand
+    restart_requests  how many of these signals were acted on
     state        "running", "starting", "not started", "resting" or "installing"; missing: running
     since        when that state began, in seconds since 1970
     saved        the bytes of memory that the server had when it was last measured

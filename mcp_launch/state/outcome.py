@@ -25,6 +25,7 @@ class Failure(NamedTuple):
     fix: str
     exit_code: int
     is_servers: bool  # the server had started, and ended
+    lines: tuple[str, ...] = ()  # the last ones of its stderr
 
 
 class Outcome(NamedTuple):
@@ -53,7 +54,8 @@ def append(path: str, facts: dict[str, object]) -> None:
 
 def append_failure(path: str, error: LaunchError) -> None:
     """Add the reason why the launch failed."""
-    failure = Failure(error.problem, error.fix, error.exit_code, error.is_servers)
+    lines = tuple(getattr(error, "lines", ()))
+    failure = Failure(error.problem, error.fix, error.exit_code, error.is_servers, lines)
     append(path, {"failure": failure._asdict()})
 
 
@@ -73,5 +75,9 @@ def read(path: str) -> Outcome:
         left_behind=facts.get("left_behind", 0),
         outlasted_input=facts.get("outlasted_input", False),
         unanswered=tuple(facts.get("unanswered", ())),
-        failure=Failure(**failure) if failure else None,
+        failure=_read_failure(failure) if failure else None,
     )
+
+
+def _read_failure(facts: dict[str, Any]) -> Failure:
+    return Failure(**facts | {"lines": tuple(facts.get("lines", ()))})

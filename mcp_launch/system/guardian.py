@@ -293,13 +293,21 @@ def _become_keeper(control: int, report: int, task: GuardianTask, table: Process
 class Starter:
     """Starts the servers of one launch; holds what they have in common."""
 
-    __slots__ = ("hosts", "lease", "table", "tidy")
+    __slots__ = ("hosts", "lease", "note_killed", "table", "tidy")
 
-    def __init__(self, table: ProcessTable, hosts: list[int], lease: str, tidy: Tidy) -> None:
+    def __init__(
+        self,
+        table: ProcessTable,
+        hosts: list[int],
+        lease: str,
+        tidy: Tidy,
+        note_killed: Callable[[str, int | None], None] | None = None,
+    ) -> None:
         self.table = table
         self.hosts = hosts  # processes whose end means that the host is gone
         self.lease = lease
         self.tidy = tidy  # cleaning up that a guardian does when it has time
+        self.note_killed = note_killed  # logs the end of a launch whose launcher was killed
 
     def begin(self, plan: ServerPlan, pipes: Pipes | None) -> Guardian:
         """Fork the guardian, which starts the server; return without waiting for it.
@@ -314,6 +322,7 @@ class Starter:
             hosts=self.hosts,
             lease=self.lease,
             tidy=self.tidy,
+            note_killed=self.note_killed,
             outputs=pipes.ours[1:] if pipes else (),
         )
         try:

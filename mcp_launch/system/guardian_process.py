@@ -18,7 +18,7 @@ import os
 import select
 import time
 
-from mcp_launch.system import kernel, spawn
+from mcp_launch.system import kernel, linux, spawn
 from mcp_launch.system.kernel import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ ANSWERED = 254
 class GuardianTask:
     """What a guardian is to start and to watch."""
 
-    __slots__ = ("hosts", "launcher", "lease", "outputs", "plan", "stdio", "tidy")
+    __slots__ = ("hosts", "launcher", "lease", "note_killed", "outputs", "plan", "stdio", "tidy")
 
     def __init__(  # noqa: PLR0913  # a record, always built by keyword
         self,
@@ -99,6 +99,7 @@ class GuardianTask:
         hosts: list[int],
         lease: str,
         tidy: Tidy,
+        note_killed: Callable[[str, int | None], None] | None,
         outputs: tuple[int, ...],
     ) -> None:
         self.plan = plan
@@ -106,6 +107,7 @@ class GuardianTask:
         self.hosts = hosts  # processes whose end means that the host is gone
         self.lease = lease  # removed at the end, in case the launcher could not
         self.tidy = tidy  # cleans up after launches that have died
+        self.note_killed = note_killed  # logs the end of a launch, if the launcher could not
         # The launcher's ends of stdout and stderr; none if the server is connected to the host
         # itself, so that its input does not end with the launcher.
         self.outputs = outputs
@@ -116,20 +118,17 @@ class GuardianProcess:
     """The state and the loop of one guardian."""
 
     def __init__(self, control: int, report: int, task: GuardianTask, table: ProcessTable) -> None:
-        self.control = control
-        self.report = report
-        self.task = task
-        self.table = table
+        self.control, self.report = control, report
+        self.task, self.table = task, table
         self.server = 0
-        self.server_has_ended = False
-        self.server_has_sigterm = False
+        self.server_has_ended = self.server_has_sigterm = False
+        self.exit_code: int | None = None  # of the server
         self.steps: list[Step] = []
         self.killing_since = 0.0
         self.tidy_at = 0.0  # 0.0: it is done
         self.adopts_orphans = False
         self.finds_all = False  # whether the table lists every process below us
-        self.host_is_lost = False
-        self.launcher_is_lost = False
+        self.host_is_lost = self.launcher_is_lost = False
         self.listing_interval = _FIRST_LISTING_INTERVAL
         self.wake = -1
         self.hosts: HostWatch
@@ -158,7 +157,7 @@ class GuardianProcess:
             self._report(failure)
             return
         self._report(f"started {self.server} {os.getpid()}")
-        kernel.set_process_name("mcp-guardian")
+        linux.set_process_name("mcp-guardian")
         self.wake = wake[0]
         self.tidy_at = time.monotonic() + _TIDY_AFTER
         self._watch()
@@ -167,6 +166,8 @@ class GuardianProcess:
             os.unlink(self.task.lease)
         except OSError:
             pass  # the launcher has removed it, or never wrote it
+        if self.launcher_is_lost and self.task.note_killed is not None:
+            self.task.note_killed(self.task.lease, self.exit_code)
         self._tidy_if_due(is_last_chance=True)
 
     def _end_install(self) -> None:
@@ -184,12 +185,10 @@ class GuardianProcess:
             self._plan_end((LAUNCHER_LOST_GRACE, SIGTERM, True), (LAUNCHER_LOST_END, SIGKILL, True))
 
     def _watch(self) -> None:
-        self._poll.register(self.wake, select.POLLIN)
-        self._poll.register(self.control, select.POLLIN)
         from mcp_launch.system.kernel import HostWatch  # late: the server is starting by now
 
         self.hosts = HostWatch(self.table, self.task.hosts)
-        for fd in self.hosts.descriptors:
+        for fd in (self.wake, self.control, *self.hosts.descriptors):
             self._poll.register(fd, select.POLLIN)
         if self.hosts.is_lost:
             self._lose_host()
@@ -311,7 +310,8 @@ class GuardianProcess:
         self.server_has_ended = True
         code = os.waitstatus_to_exitcode(status)
         # A shell reports "died of signal N" as 128 + N, and so do we.
-        self._report(f"exited {code if code >= 0 else 128 - code}")
+        self.exit_code = code if code >= 0 else 128 - code
+        self._report(f"exited {self.exit_code}")
         self._plan_end((LEFT_BEHIND_AFTER, SIGTERM, True), (LEFT_BEHIND_GRACE, SIGKILL, True))
 
     def _next_step_in_ms(self) -> int | None:

@@ -28,7 +28,7 @@ import os
 import select
 import time
 
-from mcp_launch.system import guardian_process, kernel
+from mcp_launch.system import guardian_process, kernel, linux
 from mcp_launch.system.kernel import SIGCHLD, SIGCONT, SIGKILL
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ class Keeper:
         # The report pipe is not kept: the launcher learns that the guardian is gone by its
         # end-of-file, and a copy held here would withhold that.
         kernel.release_inherited((self._control, *self._wake))
-        kernel.set_process_name("mcp-keeper")
+        linux.set_process_name("mcp-keeper")
         if self._keep() == 0:
             return
         guardian_process.end_all(self._table)

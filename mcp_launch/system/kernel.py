@@ -25,6 +25,7 @@ from _signal import (  # type: ignore[import-not-found]
     SIGKILL,
     SIGPIPE,
     SIGTERM,
+    SIGUSR1,
     SIGXFSZ,
     getsignal,
     pthread_sigmask,
@@ -53,7 +54,10 @@ _SYS_PIDFD_OPEN = 434
 # The signals by which a host, a shell or a terminal ends a program that it started.
 ENDING = (SIGTERM, SIGINT, SIGHUP)
 
-__all__ = ["ENDING", "SIGALRM", "SIGCHLD", "SIGCONT", "SIGINT", "SIGKILL", "SIGTERM"]
+# The signal by which `mcp-launch restart` has a launcher replace its server.
+RESTART = SIGUSR1
+
+__all__ = ["ENDING", "RESTART", "SIGALRM", "SIGCHLD", "SIGCONT", "SIGINT", "SIGKILL", "SIGTERM"]
 
 _inherited_mask: set[int] = set()
 _c_functions: dict[str, Callable[..., int]] = {}
@@ -175,36 +179,6 @@ def _open_pidfd(pid: int) -> int | None:
         return fd  # the kernel opens it close-on-exec
     os.kill(pid, 0)  # raises ProcessLookupError if that is the reason: errno is not at hand
     return None
-
-
-def set_process_name(title: str) -> None:
-    """Change the name and the command line that `ps` and `pkill` see, where /proc allows it.
-
-    A fork keeps its parent's: `pkill -9 mcp-launch` would kill launcher, keeper and guardian
-    together, which exist to survive each other.
-    """
-    name = os.fsencode(title)
-    try:
-        _write("/proc/self/comm", name, 0)
-        with open("/proc/self/stat", "rb") as stat:
-            # Fields 48 and 49, arg_start and arg_end, counted after the last ")": the name
-            # in field 2 may hold spaces and ")" itself.
-            first, last = map(int, stat.read().rpartition(b")")[2].split()[45:47])
-        # The arguments are on our own stack, so we may overwrite them. The last byte stays
-        # NUL: otherwise the kernel takes it that they continue into the environment.
-        if first:
-            _write("/proc/self/mem", name[: last - first - 1].ljust(last - first, b"\0"), first)
-    except (OSError, ValueError):
-        pass  # not Linux, or no /proc: it keeps its parent's name
-
-
-def _write(path: str, data: bytes, at: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.lseek(fd, at, os.SEEK_SET)  # `comm` does not support pwrite
-        os.write(fd, data)
-    finally:
-        os.close(fd)
 
 
 def release_inherited(kept: Iterable[int]) -> None:
@@ -341,7 +315,21 @@ def listen(numbers: Iterable[int]) -> tuple[int, int]:
         # One that was ignored from the start (nohup) stays ignored, by us and by the server.
         if number in {SIGCHLD, SIGTERM} or getsignal(number) is not SIG_IGN:
             signal(number, _do_nothing)
+        if number == RESTART:
+            pthread_sigmask(SIG_UNBLOCK, (RESTART,))  # not before: by default it kills
     return reading, writing
+
+
+def hears_restart() -> bool:
+    """Return whether RESTART reaches us; it does not kill us then."""
+    return getsignal(RESTART) is _do_nothing
+
+
+def stop_waking() -> None:
+    """Cancel the alarm, and ignore RESTART: Python removes its handlers before it exits."""
+    wake_after(0)
+    if hears_restart():
+        signal(RESTART, SIG_IGN)
 
 
 def wake_after(seconds: float) -> None:
@@ -362,14 +350,17 @@ def unblock_signals() -> None:
     """
     global _inherited_mask  # noqa: PLW0603  # the server gets the mask that we got
     _inherited_mask = pthread_sigmask(SIG_UNBLOCK, (SIGALRM, SIGCHLD, *ENDING))
+    if "MCP_LAUNCH_RESUME" in os.environ:
+        _inherited_mask.discard(RESTART)  # our own have blocked it: see `block_signals`
     signal(SIGCHLD, SIG_DFL)
     restore_default(SIGINT)
 
 
-def block_ending(*, is_blocked: bool) -> bool:
-    """Have the signals in ENDING wait, also over an exec; False if the host has blocked one."""
-    if is_possible := _inherited_mask.isdisjoint((SIGALRM, SIGCHLD, *ENDING)):
-        pthread_sigmask(SIG_SETMASK, {*_inherited_mask, *(ENDING if is_blocked else ())})
+def block_signals(*, is_blocked: bool) -> bool:
+    """Have the signals that we handle wait, also over an exec; False if the host blocks one."""
+    handled = (RESTART, *ENDING)
+    if is_possible := _inherited_mask.isdisjoint((SIGALRM, SIGCHLD, *handled)):
+        pthread_sigmask(SIG_SETMASK, {*_inherited_mask, *(handled if is_blocked else ())})
     return is_possible
 
 

@@ -347,3 +347,33 @@ def _children(pid: int) -> list[int]:
 def _parent_of(pid: int) -> int:
     process = look(pid)
     return process.parent if process else 0
+
+
+def set_process_name(title: str) -> None:
+    """Change the name and the command line that `ps` and `pkill` see, where /proc allows it.
+
+    A fork keeps its parent's: `pkill -9 mcp-launch` would kill launcher, keeper and guardian
+    together, which exist to survive each other.
+    """
+    name = os.fsencode(title)
+    try:
+        _write("/proc/self/comm", name, 0)
+        with open("/proc/self/stat", "rb") as stat:
+            # Fields 48 and 49, arg_start and arg_end, counted after the last ")": the name
+            # in field 2 may hold spaces and ")" itself.
+            first, last = map(int, stat.read().rpartition(b")")[2].split()[45:47])
+        # The arguments are on our own stack, so we may overwrite them. The last byte stays
+        # NUL: otherwise the kernel takes it that they continue into the environment.
+        if first:
+            _write("/proc/self/mem", name[: last - first - 1].ljust(last - first, b"\0"), first)
+    except (OSError, ValueError):
+        pass  # not Linux, or no /proc: it keeps its parent's name
+
+
+def _write(path: str, data: bytes, at: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.lseek(fd, at, os.SEEK_SET)  # `comm` does not support pwrite
+        os.write(fd, data)
+    finally:
+        os.close(fd)

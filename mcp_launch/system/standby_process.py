@@ -11,11 +11,13 @@ import posix
 import select
 import sys
 from _signal import (  # type: ignore[import-not-found]
+    SIG_BLOCK,
     SIG_IGN,
     SIG_UNBLOCK,
     SIGHUP,
     SIGINT,
     SIGTERM,
+    SIGUSR1,
     getsignal,
     pthread_sigmask,
     set_wakeup_fd,
@@ -31,6 +33,10 @@ _FAILED = 125
 
 _ENDING = (SIGTERM, SIGINT, SIGHUP)
 
+# As in `kernel`: `mcp-launch restart`. By default it kills, so it is blocked until the launcher
+# listens.
+_RESTART = SIGUSR1
+
 
 def main(kept: str, watched: str, *command: str) -> None:
     """Wait for the host, for the end of a process, or for a signal; then execute the launcher.
@@ -44,6 +50,7 @@ def main(kept: str, watched: str, *command: str) -> None:
         poll.register(fd, select.POLLIN)
     while not (ready := poll.poll()):
         pass
+    pthread_sigmask(SIG_BLOCK, (_RESTART,))
     is_lost = any(fd in descriptors for fd, _ in ready)
     for fd in descriptors:
         posix.set_inheritable(fd, False)  # noqa: FBT003  # named by the function
@@ -61,19 +68,21 @@ def _listen() -> int:
     for fd in (reading, writing):
         posix.set_blocking(fd, False)
     set_wakeup_fd(writing)
-    for number in _ENDING:
+    for number in (_RESTART, *_ENDING):
         # As in `kernel.listen`: one that was ignored from the start stays ignored.
         if number == SIGTERM or getsignal(number) is not SIG_IGN:
             signal(number, _do_nothing)
-    pthread_sigmask(SIG_UNBLOCK, _ENDING)  # the launcher has blocked them, for now
+    pthread_sigmask(SIG_UNBLOCK, (_RESTART, *_ENDING))  # the launcher has blocked them, for now
     return reading
 
 
 def _read_signal(wake: int) -> int:
     try:
-        return posix.read(wake, 1)[0]
+        numbers = posix.read(wake, 64)
     except BlockingIOError:
         return 0
+    # One that ends the launch makes a restart pointless.
+    return next((number for number in numbers if number in _ENDING), numbers[0])
 
 
 def _read_environ() -> dict[bytes, bytes]:

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+import time
+import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -18,10 +20,15 @@ from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.survivors import ROLES, list_survivors
 from hosts.workspace import HERE, LAUNCHER, SERVER, Workspace, promise
+from json_formats import check_format
 from launches import LivenessSocket, wait_until_gone
 
 from mcp_launch.commands import reap
+from mcp_launch.hosts import configured
 from mcp_launch.machine import process_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROGRAM = LAUNCHER[0]
 
@@ -112,6 +119,25 @@ def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(
     assert workspace.start("codex", "mcp", "list", cwd=project).wait(LIMIT) == 0
 
 
+@pytest.mark.parametrize("host", ["codex", "claude"])
+def test_the_doctor_offers_a_server_what_its_host_offers(workspace: Workspace, host: str) -> None:
+    project, heard = workspace.make_project("project"), workspace.place / "heard"
+    server = ["sh", "-c", 'tee "$0" | "$@"', str(heard), *SERVER]
+    if host == "codex":
+        codex.configure(workspace, server)
+        codex.run(workspace, project)
+    else:
+        claude.configure(workspace, server)
+        claude.run(workspace, project, "--session-id", str(uuid.uuid4()))
+    workspace.wait_for_observations(1)
+
+    requests = map(json.loads, heard.read_text(encoding="utf-8").splitlines())
+    [greeting] = [one["params"] for one in requests if one["method"] == "initialize"]
+
+    offered = greeting["capabilities"].keys() - {"experimental"}
+    assert offered == {*configured.HOSTS[host].quirks.greeting.capabilities}
+
+
 def list_servers(workspace: Workspace) -> dict[int, dict[str, Any]]:
     """Return the servers in the workspace that `ps` shows by their processes, by pid."""
     found: dict[int, dict[str, Any]] = {}
@@ -177,6 +203,89 @@ def test_after_clear_in_a_terminal_ps_shows_the_new_session(workspace: Workspace
     assert shown["earlier_session"] == (sight.asker if workspace.launcher else None)
 
 
+def list_titles(workspace: Workspace) -> dict[str, str | None]:
+    """Return the title that `ps` shows for each project of the workspace."""
+    return {
+        session["project"]: session["title"]
+        for host in find_hosts(workspace)
+        for session in host["sessions"]
+    }
+
+
+def find_hosts(workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the hosts that `ps` shows in the workspace."""
+    shown = check_format("ps", run(workspace, "ps", "--json").stdout)
+    projects = set(workspace.projects)
+    return [
+        host
+        for host in shown["hosts"]
+        if not projects.isdisjoint(session["project"] for session in host["sessions"])
+    ]
+
+
+def wait_for_host(workspace: Workspace, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Return the only host, once it is shown like this."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        (host,) = find_hosts(workspace)
+        if is_so(host):
+            return host
+        assert time.monotonic() < deadline, host
+
+
+def test_ps_shows_what_codex_threads_are_called_and_its_daemons_terminals(
+    workspace: Workspace,
+) -> None:
+    projects = [workspace.make_project(name) for name in ("one", "two")]
+    codex.configure(workspace, workspace.wrap(SERVER))
+    one, two = (codex.open_terminal(workspace, project) for project in projects)
+    for count, (terminal, words) in enumerate([(one, "Fix the login"), (two, "Write tests")], 1):
+        terminal.type(f"{words} {codex.LOOK}")
+        workspace.models.wait_for(count)
+        terminal.wait_for("done")
+
+    (daemon,) = find_hosts(workspace)
+    assert (daemon["host"], daemon["role"], daemon["note"]) == ("codex", "daemon", None)
+    pids = {client["pid"] for client in daemon["clients"]}
+    assert pids == {terminal.process.pid for terminal in (one, two)}
+    assert all(client["terminal"].startswith("/dev/pts/") for client in daemon["clients"])
+    promise(len(daemon["sessions"]) == 2, "nothing shows which of its threads it serves")
+    titles = list_titles(workspace)
+    assert titles == {
+        projects[0]: f"Fix the login {codex.LOOK}",
+        projects[1]: f"Write tests {codex.LOOK}",
+    }
+    one.type("/rename")
+    one.wait_for("Type a name")
+    one.type("The login bug")
+    one.wait_for("· The login bug")
+    assert list_titles(workspace)[projects[0]] == "The login bug"
+    assert "  The login bug" in run(workspace, "ps", "codex").stdout
+
+    for terminal in (one, two):
+        for _ in range(2):
+            terminal.press("\x03")
+        terminal.process.wait(LIMIT)
+    left = wait_for_host(workspace, lambda host: host["clients"] == [])
+    assert left["note"] == "no terminal; Codex ends it in about a minute"
+
+
+def test_ps_shows_what_a_claude_code_session_is_called(workspace: Workspace) -> None:
+    project = workspace.make_project("project")
+    claude.configure(workspace, workspace.wrap(SERVER))
+    terminal = claude.open_terminal(workspace, project)
+    terminal.type(f"Fix the login {claude.LOOK}")
+    workspace.wait_for_observations(1)
+    terminal.wait_for("done")
+
+    assert list_titles(workspace) == {project: f"Fix the login {claude.LOOK}"}
+
+    terminal.type("/rename the-login-bug")
+    terminal.wait_for(" the-login-bug ")
+    wait_for_host(workspace, lambda host: host["sessions"][0]["title"] == "the-login-bug")
+    assert "  the-login-bug" in run(workspace, "ps", "claude").stdout
+
+
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     workspace_without_launcher: Workspace,
@@ -201,7 +310,10 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     wait_until_gone(killed.pid)
 
     # Only look at what this test has started: a developer may have orphans of their own.
-    assert reap.run(workspace.environment(), is_sure=True, table=limit_to_subtree()) == 0
+    assert (
+        reap.run(reap.ReapRequest(is_sure=True), workspace.environment(), table=limit_to_subtree())
+        == 0
+    )
 
     assert str(left["server"]) in capsys.readouterr().out
     assert all(psutil.Process(pid).is_running() for pid in living.values())

@@ -18,8 +18,10 @@ from mcp_launch.commands import trust
 from mcp_launch.doctor import live, registry
 from mcp_launch.doctor.checks import processes
 from mcp_launch.doctor.live import client, prepare
+from mcp_launch.doctor.progress import Progress
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
+from mcp_launch.hosts.configured import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +91,7 @@ def spell(value: Any) -> str:
 
 def look(machine: FakeMachine, told: list[str] | None = None) -> list[Finding]:
     """Start all servers and return what was found."""
-    return list(live.check(machine.survey(), (told if told is not None else []).append))
+    return list(live.check(machine.survey(), Progress((told if told is not None else []).append)))
 
 
 def look_at(machine: FakeMachine, host: str, *words: str, **more: Any) -> list[Finding]:
@@ -119,7 +121,7 @@ def test_nothing_is_found_about_a_healthy_server(
 
     count = 0 if "toolless" in words else 7 if "tools=7" in words else 2
     assert [re.sub(r"\d+\.\d", "0.1", line) for line in told] == [
-        f"docs: ready in 0.1 s, {count} tools"
+        f"1 of 1  {HOSTS[host].title}: docs  ready in 0.1 s, {count} tools"
     ]
 
 
@@ -140,11 +142,12 @@ def test_a_server_that_exits_at_once_is_reported_with_its_output_but_not_its_sec
     assert finding.code == "ML301"
     assert finding.subject.server == "docs"
     assert finding.subject.line == 1
-    assert "docs does not start: python" in finding.message
-    assert "ended with exit code 1 before it answered" in finding.message
-    assert "cannot log in with ***" in finding.message
-    assert "tango" not in finding.message
-    assert "0123456789" not in finding.message
+    assert finding.message.startswith(
+        "'docs' does not start: it ended with exit code 1 before it answered; its last lines"
+    )
+    assert "cannot log in with ***" in finding.details
+    assert "tango" not in str(finding)
+    assert "0123456789" not in str(finding.details)
     assert "run the command by itself" in finding.fix
 
 
@@ -157,18 +160,18 @@ def test_what_the_launcher_has_to_say_is_passed_on(machine: FakeMachine) -> None
 
     assert finding.code == "ML301"
     assert finding.message.startswith(
-        "docs does not start: the server's command no-such-server was not found on PATH"
+        "'docs' does not start: the server's command no-such-server was not found on PATH"
     )
     assert finding.fix == "install it, or give its absolute path"
-    assert "docs: does not start" in told
+    assert [line for line in told if line.endswith("Claude Code: docs  does not start")]
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["dying"], "ML301", "docs ended with exit code 1 on `tools/list`"),
+        (["dying"], "ML301", "'docs' ended with exit code 1 on `tools/list`"),
         (["dying"], "ML301", "out of memory"),
-        (["refusing"], "ML302", "docs refuses `tools/list`: the database is locked"),
+        (["refusing"], "ML302", "'docs' refuses `tools/list`: the database is locked"),
     ],
 )
 @pytest.mark.parametrize("host", ["codex", "claude"])
@@ -178,7 +181,7 @@ def test_a_server_that_does_not_list_its_tools_is_found(
     [finding] = look_at(machine, host, *words)
 
     assert finding.code == code
-    assert message in finding.message
+    assert message in " ".join((finding.message, *finding.details))
 
 
 def test_a_server_that_says_nothing_is_found_in_bounded_time(
@@ -192,7 +195,7 @@ def test_a_server_that_says_nothing_is_found_in_bounded_time(
     [finding] = look_at(machine, "claude", "silent")
 
     assert finding.code == "ML302"
-    assert finding.message == "docs did not answer `initialize` within 0.5 s"
+    assert finding.message == "'docs' did not answer `initialize` within 0.5 s"
 
 
 def test_a_server_that_said_nothing_is_not_waited_for_as_long_again(
@@ -223,7 +226,9 @@ def test_a_server_that_was_silent_only_at_its_first_start_is_healthy(
 
     assert look(machine, told) == []
 
-    assert told[-1].endswith(" tools, when it was started again")
+    assert re.fullmatch(
+        r"again  Codex: docs  ready in .* tools \(its second start; the first: .*\)", told[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -295,7 +300,7 @@ def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
     assert list_codes(findings) == codes
     for finding in findings:
         assert finding.message == (
-            "docs prints 2 lines that are not messages to stdout: Welcome to the server!"
+            "'docs' prints 2 lines that are not messages to stdout: Welcome to the server!"
         )
 
 
@@ -342,14 +347,14 @@ def test_names_that_are_too_long_for_a_host_are_found(
     findings = look_at(machine, host, f"name={'n' * length}", "tools=1")
 
     assert list_codes(findings) == codes
-    assert all("leaves out 1 of docs's tools" in finding.message for finding in findings)
+    assert all("leaves out 1 tool of 'docs'" in finding.message for finding in findings)
 
 
 @pytest.mark.parametrize(
     ("word", "code", "message"),
     [
-        ("stubborn", "ML307", "docs keeps running after its input ends, so it outlives Codex"),
-        ("littering", "ML308", "docs leaves a process behind when it ends"),
+        ("stubborn", "ML307", "'docs' keeps running after its input ends, so it outlives Codex"),
+        ("littering", "ML308", "'docs' leaves a process behind when it ends"),
     ],
 )
 @pytest.mark.parametrize("run", [None, []], ids=["bare", "wrapped"])
@@ -396,9 +401,9 @@ def test_a_server_that_talks_like_the_launcher_is_healthy(machine: FakeMachine) 
 @pytest.mark.parametrize(
     ("host", "words", "message"),
     [
-        ("codex", ["modern"], "docs knows only `server/discover`"),
+        ("codex", ["modern"], "'docs' knows only `server/discover`"),
         ("claude", ["modern"], ""),
-        ("claude", ["legacy", "version=1.0"], "docs uses protocol version 1.0"),
+        ("claude", ["legacy", "version=1.0"], "'docs' uses protocol version 1.0"),
         ("codex", ["legacy", "version=1.0"], ""),
         ("claude", ["legacy", "unversioned"], "has no serverInfo.version"),
         ("codex", ["legacy", "unversioned"], "has no serverInfo.version"),
@@ -427,7 +432,7 @@ def test_a_server_that_ends_over_what_it_does_not_know_and_stays_so_is_found(
     [finding] = look_at(machine, "claude", "legacy", "touchy", run=["--restart", "off"])
 
     assert finding.code == "ML309"
-    assert "docs cannot handle `server/discover`" in finding.message
+    assert "'docs' cannot handle `server/discover`" in finding.message
 
 
 def test_a_server_that_falls_silent_over_what_it_does_not_know_is_found(
@@ -569,7 +574,7 @@ def test_a_server_that_needs_what_only_its_host_has_is_not_started(
 
     assert look(machine, told) == []
 
-    assert told == [f"docs: not started: {why}"]
+    assert told == [f"not started  {HOSTS[host].title}: docs  {why}"]
 
 
 def test_what_goose_would_take_from_the_keyring_may_be_in_the_environment(
@@ -600,7 +605,10 @@ def test_what_a_project_brings_is_not_started_before_its_host_may(
 
     assert look(machine, told) == []
 
-    assert [line.partition(": not started: ")[0] for line in told] == ["docs"] * 3
+    names = [line.split("  ")[:2] for line in told]
+    assert names == [
+        ["not started", f"{title}: docs"] for title in ("Codex", "Claude Code", "VS Code")
+    ]
     assert not (tmp_path / "started").exists()
 
 
@@ -659,8 +667,8 @@ def test_no_secret_of_a_server_is_among_its_last_words(
     [finding] = look_at(machine, "claude", f"says={'x' * 290} {SECRET}", "dies", *words, **more)
 
     assert finding.code == "ML301"
-    assert "xxx ***" in finding.message
-    assert "tango" not in finding.message + finding.fix
+    assert "xxx ***" in str(finding.details)
+    assert "tango" not in str(finding)
 
 
 def test_no_secret_is_in_the_progress_output(machine: FakeMachine) -> None:
@@ -684,7 +692,7 @@ def test_nothing_is_left_running_after_an_interrupt(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        live.check(machine.survey(), interrupt)
+        live.check(machine.survey(), Progress(interrupt))
 
     assert liveness.read_until_end("server") == b""
 
@@ -708,7 +716,7 @@ def test_nothing_is_left_after_a_signal(
         signal.raise_signal(number)
 
     with pytest.raises(SystemExit) as ended:
-        live.check(machine.survey(), interrupt)
+        live.check(machine.survey(), Progress(interrupt))
 
     assert ended.value.code == 128 + number
     assert liveness.read_until_end("server") == b""
@@ -735,10 +743,98 @@ def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
             begun.append(fake_hosts.start("codex", command=SERVER))
 
     survey = machine.survey()
-    registry.examine(survey, go_on)
+    registry.examine(survey, Progress(go_on))
 
     (host,) = survey.census.hosts
     assert host.pid == begun[0].pid
     (share,) = processes.list_memory(survey)
     assert share.server == f"mcp-docs (process {begun[0].server})"
     assert share.memory.amount > 0
+
+
+# What a host offers, and how far the look has come.
+
+
+@pytest.mark.parametrize(
+    ("host", "offered"), [("codex", 1), ("claude", 2), ("cursor", 2), ("vscode", 3)]
+)
+@pytest.mark.parametrize("era", ["legacy", "both"])
+def test_a_server_is_offered_what_its_host_offers(
+    machine: FakeMachine, host: str, offered: int, era: str
+) -> None:
+    told: list[str] = []
+    configure(machine, host, docs=make_entry("adapting", era))
+
+    assert look(machine, told) == []
+
+    assert told[-1].endswith(f", {2 + offered} tools")
+
+
+def test_progress_counts_and_names_hosts_and_servers(machine: FakeMachine) -> None:
+    told: list[str] = []
+    status: list[str] = []
+    configure(machine, "codex", docs=make_entry(), gone={"command": "no-such-server", "args": []})
+    configure(machine, "cursor", docs=make_entry(env={"ONLY": "here"}))
+
+    live.check(machine.survey(), Progress(told.append, status.append))
+
+    assert [line.partition("  ")[0] for line in told] == ["1 of 3", "2 of 3", "3 of 3"]
+    assert {line.split("  ")[1] for line in told} == {"Codex: docs", "Codex: gone", "Cursor: docs"}
+    assert status[0].startswith("0 of 3 done, starting ")
+    assert status[-1] == "3 of 3 done"
+
+
+def test_the_cause_is_not_pushed_out_by_news_of_npm(machine: FakeMachine) -> None:
+    [finding] = look_at(machine, "codex", "dies", "npm")
+
+    assert finding.details == ("npm error could not determine executable to run",)
+
+
+# An invalid profile
+
+
+def test_an_invalid_profile_keeps_no_server_from_being_looked_at(machine: FakeMachine) -> None:
+    told: list[str] = []
+    profile = machine.write("~/.config/mcp-launch/config.toml", "[servers.docs]\ncwdd = 3\n")
+    profile.chmod(0o600)
+    home = "needs=HOME"
+    configure(
+        machine,
+        "claude",
+        bare=make_entry(home),
+        noisy=make_entry("noisy", home),
+        wrapped=make_entry(home, run=["--server", "docs"]),
+        dies=make_entry("dies", run=["--server", "docs"]),
+        of_profile={"command": "/opt/mcp-launch", "args": ["run", "--server", "docs"]},
+    )
+
+    found = [(one.code, one.subject.server) for one in look(machine, told)]
+
+    assert found == [("ML304", "noisy"), ("ML301", "dies")]
+    assert told[0] == (
+        "not started  Claude Code: of_profile  its command is in a profile, which cannot be used "
+        "(ML013)"
+    )
+    assert sum("ready in" in line for line in told) == 2  # two of them are started alike
+
+
+def test_a_server_keeps_its_home_without_profiles(machine: FakeMachine) -> None:
+    machine.write("~/.config/mcp-launch/config.toml", "[").chmod(0o600)
+    script = f'test "$HOME" = {machine.home} || exit 7; exec {" ".join(FAULTY_SERVER)}'
+    configure(machine, "claude", docs={"command": "sh", "args": ["-c", script]})
+
+    assert look(machine) == []
+
+
+def test_defaults_are_not_applied_to_a_server_without_a_launcher(machine: FakeMachine) -> None:
+    text = '[defaults]\npass_env = ["PATH"]\n'
+    machine.write("~/.config/mcp-launch/config.toml", text).chmod(0o600)
+    machine.environ["GIVEN"] = "yes"
+    configure(
+        machine,
+        "claude",
+        bare=make_entry("needs=GIVEN"),
+        wrapped=make_entry("needs=GIVEN", run=["--server", "wrapped"]),
+    )
+
+    assert [one.subject.server for one in look(machine)] == ["wrapped"]

@@ -569,3 +569,23 @@ def test_memory_is_shown_by_host_session_and_server(
         ("no host", "", f"mcp-docs (process {left.server})"),
     ]
     assert all(share.memory.amount > 0 for share in shares)
+
+
+def test_one_host_is_shown_by_itself_under_the_names_that_ps_shows(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
+    claude = fake_hosts.start("claude", command=SERVER)
+    fake_hosts.start("codex", command=SERVER)
+    fake_hosts.start("codex", command=SERVER).kill_host()
+    entry = {"command": SERVER[0], "args": SERVER[1:]}
+    real.write("~/.cursor/mcp.json", json.dumps({"mcpServers": {"of-cursor": entry}}))
+
+    shares = processes.list_memory(real.survey("claude"))
+
+    assert [(share.host, share.server) for share in shares] == [
+        (f"Claude Code (process {claude.pid})", f"of-cursor (process {claude.server})")
+    ]
+    everything = processes.list_memory(real.survey())
+    assert shares[0].server in [share.server for share in everything]
+    assert len(everything) == 3
+    assert list(processes.check(real.survey("claude"))) == []  # neither Codex's nor the orphan

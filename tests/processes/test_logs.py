@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from launches import (
     ENVIRONMENT_SERVER,
+    LIMIT,
     RUN,
     SCRIPTED_SERVER,
     LaunchRunner,
@@ -23,7 +25,7 @@ from launches import (
     wait_for_lease,
 )
 
-from mcp_launch.commands.logs import Reader
+from mcp_launch.machine.launch_logs import LogReader
 from mcp_launch.state import launch_log
 from mcp_launch.state.launch_log import Log
 
@@ -110,7 +112,7 @@ def test_a_launch_that_failed_has_a_log_that_says_why(
     assert said in launch.answer()["error"]["message"]
     launch.finish()
 
-    assert re.search(rf" t the launch failed: .*{said}.* — fix: ", read(logs))
+    assert re.search(rf" f the launch failed: .*{said}.* — fix: ", read(logs))
 
 
 @pytest.mark.parametrize("command", [ENVIRONMENT_SERVER, ["there-is-no-such-command"]])
@@ -146,6 +148,72 @@ def test_the_log_of_a_failure_has_the_launchs_own_id(runner: LaunchRunner, logs:
     assert f" t launch {log.stem}\n" in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("words", [["--cwd"], ["--no-such-option", "true"], []], ids=str)
+def test_a_typing_error_at_a_terminal_leaves_no_log(
+    words: list[str], runner: LaunchRunner, logs: Path
+) -> None:
+    ours, theirs = os.openpty()
+
+    code = runner.launch(*words, stdin=theirs).wait()
+
+    os.close(ours)
+    os.close(theirs)
+    assert code != 0
+    assert not logs.exists()
+
+
+def test_another_failure_at_a_terminal_leaves_a_log(runner: LaunchRunner, logs: Path) -> None:
+    ours, theirs = os.openpty()
+
+    runner.launch("--", "there-is-no-such-command", stdin=theirs).wait()
+
+    os.close(ours)
+    os.close(theirs)
+    assert " f the launch failed: " in read(logs)
+
+
+def test_a_launch_that_has_logged_its_end_gets_no_other(runner: LaunchRunner, logs: Path) -> None:
+    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
+    [log] = logs.glob("*.log")
+    launch_log.append_end(f"/anywhere/{log.stem}.json", "it was killed")
+
+    assert read(logs).count(" x ended: ") == 1
+    assert "it was killed" not in read(logs)
+
+
+@pytest.mark.parametrize("wire", [[], ["--direct"]], ids=["guarded", "direct"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_launch_whose_host_ends_it_while_its_server_starts_has_an_end(
+    number: signal.Signals, wire: list[str], runner: LaunchRunner, tmp_path: Path, logs: Path
+) -> None:
+    slow = python("import time; time.sleep(600)")
+    launch = runner.launch("--server", "it", *wire, "--", *slow)
+    wait_for_lease(tmp_path / "state", lambda one: "server" in one["processes"])
+
+    launch.process.send_signal(number)
+    launch.wait()
+
+    deadline = time.monotonic() + LIMIT
+    while " x ended: " not in read(logs):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    why = "mcp-launch itself was killed" if number == signal.SIGKILL else f"{number.name} came"
+    [end] = [line for line in read(logs).splitlines() if " x ended: " in line]
+    assert f"ended: {why}; the server " in end
+
+
+def test_output_that_nobody_reads_is_no_error(runner: LaunchRunner) -> None:
+    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
+    for words in (["-v"], ["-v", "--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [*LOGS, *words], check=False, stdout=writing, stderr=subprocess.PIPE, timeout=60
+        )
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_log_that_grows_too_large_keeps_its_end(runner: LaunchRunner, logs: Path) -> None:
     launch = runner.launch("--server", "it", "--", *python(SAYS_MUCH), stderr=subprocess.DEVNULL)
 
@@ -155,7 +223,7 @@ def test_a_log_that_grows_too_large_keeps_its_end(runner: LaunchRunner, logs: Pa
     assert sizes.keys() == {".log", ".1"}
     assert max(sizes.values()) <= launch_log.LIMIT + (1 << 17)
     shown = show("-n", "50000").stdout
-    numbers = [int(number) for number in re.findall(r"\w (\d{6}) x", shown)]
+    numbers = [int(number) for number in re.findall(r"stderr +(\d{6}) x", shown)]
     assert numbers == list(range(numbers[0], 40_000))
     assert "it" in shown.partition("\n")[0]
     assert shown.count("no end") == 1
@@ -312,10 +380,10 @@ def test_logs_can_be_narrowed_to_a_server_or_a_session(runner: LaunchRunner) -> 
         assert "of old age" in str(launch.answer())
         launch.finish()
 
-    assert show().stdout.count("of old age") == 4  # on stderr, and quoted in the error
+    assert show().stdout.count("of old age") == 4  # on stderr, and quoted in the failure
     assert show("a").stdout.count("of old age") == 2
     assert show("--session", "session-of-b").stdout == show("b").stdout
-    launch_id = re.findall(r"launch (\w+)", show("b").stdout)[0]
+    launch_id = re.findall(r"launch (\w+)", show("-v", "b").stdout)[0]
     assert show("--session", launch_id).stdout == show("b").stdout
 
 
@@ -362,7 +430,7 @@ def test_a_server_goes_by_its_name_in_the_hosts_files(runner: LaunchRunner, own_
 def test_a_session_that_only_a_decision_names_is_found(tmp_path: Path) -> None:
     Log(str(tmp_path / "state" / "logs" / "1.log"), {"server": "it"}).note("for session s-2")
 
-    assert "for session s-2" in show("--session", "s-2").stdout
+    assert "for session s-2" in show("-v", "--session", "s-2").stdout
 
 
 def test_a_log_that_starts_over_is_followed(
@@ -371,13 +439,13 @@ def test_a_log_that_starts_over_is_followed(
     monkeypatch.setattr(launch_log, "LIMIT", 400)
     path = str(tmp_path / "1.log")
     log = Log(path, {"server": "it"})
-    reader = Reader(path, 1000, {})
+    reader = LogReader(path, {}, is_shown=lambda _: True)
     seen = []
     for number in range(200):
         log.note(f"line {number}")
         if number % 5 == 0:  # often enough to miss nothing, and at every point of a file's life
             reader.read()
-            seen += [line.text for line in reader.take_lines() if line.kind == "t"]
+            seen += [line.text for line in reader.take_lines() if line.kind == "decision"]
     reader.read()
     seen += [line.text for line in reader.take_lines()]
 

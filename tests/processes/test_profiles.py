@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import run_command
 from launches import ENVIRONMENT_SERVER, LaunchRunner, python
 
 if TYPE_CHECKING:
@@ -45,6 +47,48 @@ def test_a_server_is_launched_by_its_name_alone(user_file: Path, runner: LaunchR
         launch = runner.launch("--server", "probe")
         assert launch.ask("look")["env"]["A"] == "b"
         assert launch.finish()[0] == 0
+
+
+@pytest.mark.parametrize("is_option", [True, False], ids=["option", "variable"])
+def test_a_server_gets_a_fixed_value(
+    is_option: bool, user_file: Path, runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(user_file, '[servers.probe]\nenv = { A = "b" }\n')
+    monkeypatch.setenv("LEVEL", "info")
+    if not is_option:
+        monkeypatch.setenv("MCP_LAUNCH_SET", "A=c, ${LEVEL}")
+    words = ["--set", "A=c, ${LEVEL}"] if is_option else []
+
+    launch = runner.launch("--server", "probe", "--trace", *words, "--", *ENVIRONMENT_SERVER)
+
+    environ = launch.ask("look")["env"]
+    assert environ["A"] == "c, info"
+    assert "MCP_LAUNCH_SET" not in environ
+    code, _, err = launch.finish()
+    assert code == 0
+    assert b"sets A (--set)" in err
+    assert b"c, info" not in err
+
+
+def test_a_server_whose_command_was_moved_into_a_profile_starts_as_before(
+    own_home: Path, runner: LaunchRunner
+) -> None:
+    own = ["run", "--server", "probe", "--set", "A=a ${HOME}", "--", *ENVIRONMENT_SERVER, "-x"]
+    entry = f'command = "mcp-launch"\nargs = {json.dumps(own)}\n'
+    file = own_home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    write(file, f"[mcp_servers.probe]\n{entry}")
+    before = runner.launch(*own[1:]).ask("look")
+
+    done = run_command("profile", "add", "probe", "--move", "--yes")
+
+    assert done.returncode == 0, done.stderr
+    moved = tomllib.loads(file.read_text(encoding="utf-8"))["mcp_servers"]["probe"]["args"]
+    assert moved == ["run", "--server", "probe"]
+    after = runner.launch(*moved[1:]).ask("look")
+    assert (after["argv"], after["env"]["A"]) == (["-x"], f"a {own_home}")
+    assert after["argv"] == before["argv"]
+    assert after["env"].keys() == before["env"].keys()
 
 
 def test_a_changed_file_is_read_again(user_file: Path, runner: LaunchRunner) -> None:
@@ -94,7 +138,7 @@ def test_a_broken_file_stops_the_launch_and_the_host_gets_the_reason(
 
     error = launch.initialize()["error"]["message"]
 
-    assert f"{user_file}:2:1: unknown key comand" in error
+    assert f"{user_file}:2:1: unknown key `comand`" in error
     assert "did you mean command?" in error
 
 
@@ -160,7 +204,7 @@ def test_trust_is_not_given_without_being_asked_for(
     done = trust()
 
     assert done.returncode == 2
-    assert "answer yes, or add --yes" in done.stderr
+    assert "fix: add --yes" in done.stderr
     assert runner.launch("--server", "probe").finish()[0] == 125
 
 

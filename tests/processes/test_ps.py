@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -22,19 +23,20 @@ from fake_hosts import (
     STAYS,
     FakeHosts,
     find_hosts,
-    forget_seconds,
     limit_to_subtree,
     take,
     write_lease,
     write_session,
 )
+from json_formats import check_format
 from launches import HERE, LIMIT, RUN, SCRIPTED_SERVER, LaunchRunner, wait_for_lease
-from rich.console import Console
+from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps
+from mcp_launch.commands import ps, running_data
+from mcp_launch.commands.ps import PsRequest
 from mcp_launch.errors import UsageError
-from mcp_launch.machine import process_snapshot, running, units
-from mcp_launch.machine.running import HostProcess, Session
+from mcp_launch.machine import process_snapshot, recognize_server, running, units
+from mcp_launch.machine.running import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,39 +44,31 @@ if TYPE_CHECKING:
 
     from fake_hosts import FakeHost
 
-    from mcp_launch.machine.recognize_server import Configured
-
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def show(state: Path, *configured: Configured) -> list[str]:
-    """Return the lines that are printed."""
-    console = Console(file=io.StringIO(), width=1000, highlight=False)
-    ps.show(take(state, *configured), console)
-    assert isinstance(console.file, io.StringIO)
-    return forget_seconds(console.file.getvalue()).splitlines()
+def test_where_nothing_runs_it_is_said_by_what_a_server_is_recognised(state: Path) -> None:
+    assert show_running(state) == ["No MCP servers are running.", recognize_server.EXPLANATION]
 
 
-def test_where_nothing_runs_that_is_said(state: Path) -> None:
-    assert show(state) == ["No MCP servers are running."]
-
-
-def test_the_tree_leads_from_the_host_to_the_server(
+def test_below_the_host_and_the_session_is_the_server(
     fake_hosts: FakeHosts, state: Path, own_home: Path
 ) -> None:
     fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
     write_session(own_home, fake_host.pid, "s-1")
 
-    host, session, server = show(state)
+    host, session, server, *details = show_running(state, is_verbose=True)
 
-    assert host.startswith(f"Claude Code  pid {fake_host.pid}  up 0s  1 server  ")
-    assert host.endswith(" PSS")
-    assert session.startswith("└── session s-1  ")
-    assert server.startswith(f"    └── mcp-docs  {os.getcwd()}  pid {fake_host.server}  up 0s  ")
-    assert server.endswith(" PSS  not started by mcp-launch")
+    assert re.fullmatch(rf"Claude Code  pid {fake_host.pid}  up 0s  1 server  [\d.]+ MB", host)
+    assert session == f"  session s-1  {os.getcwd()}"
+    # Its calls are unknown.
+    assert read_row(server)[:3] == ["mcp-docs", str(fake_host.server), "0s"]
+    assert read_row(server)[4:] == ["-", "-", "running"]
+    assert details[0] == "      not started by mcp-launch"
+    assert details[-1] == recognize_server.EXPLANATION
 
 
 def test_what_a_lease_knows_is_shown(fake_hosts: FakeHosts, state: Path) -> None:
@@ -93,20 +87,23 @@ def test_what_a_lease_knows_is_shown(fake_hosts: FakeHosts, state: Path) -> None
         outer="/somewhere/leases/launch-0.json",
     )
 
-    _, thread, server = show(state)
+    _, thread, server, *details = show_running(state, is_verbose=True)
 
-    assert thread.startswith("└── thread t-1  ")
-    assert server.startswith(f"    └── docs  /work/app  pid {fake_host.server}  up 0s  ")
-    assert server.endswith(
-        " PSS  12 calls  last 5h ago  confirmed (the call's _meta.threadId)  1 restart  "
-        "2 refusals  3 lines of noise  in the home directory, not a project  "
-        "inside launch launch-0"
-    )
+    assert thread == "  thread t-1  /work/app"
+    assert read_row(server)[:3] == ["docs", str(fake_host.server), "0s"]
+    assert read_row(server)[4:6] == ["12", "5h"]
+    assert server.endswith("  running, 1 restart, 2 refusals, noise, in the home directory")
+    assert details[:4] == [
+        "      launch launch-1, confirmed (the call's _meta.threadId)",
+        "      3 lines of its stdout were not messages",
+        "      it runs in the home directory, not in a project",
+        "      inside launch launch-0",
+    ]
 
 
 @pytest.mark.parametrize(
     ("calls", "told"),
-    [(0, "0 calls  started for old"), (3, "3 calls  last called for old")],
+    [(0, "running, started for old"), (3, "running, last called for old")],
 )
 def test_a_server_of_an_earlier_session_is_marked(
     calls: int, told: str, fake_hosts: FakeHosts, state: Path, own_home: Path
@@ -121,11 +118,11 @@ def test_a_server_of_an_earlier_session_is_marked(
     )
     write_session(own_home, fake_host.pid, "new")
 
-    _, session, server = show(state)
+    _, session, server = show_running(state)
 
-    assert session.startswith("└── session new  ")
-    assert server.endswith(f" PSS  {told}")
-    (described,) = ps.describe(take(state))["hosts"][0]["sessions"]
+    assert session.split() == ["session", "new"]
+    assert server.endswith(f"  {told}")
+    (described,) = running_data.describe(take(state))["hosts"][0]["sessions"]
     assert described["session"] == "new"
     assert described["servers"][0]["earlier_session"] == "old"
 
@@ -141,8 +138,8 @@ def test_the_servers_own_process_is_shown_with_the_launchers(
     pid = lease["processes"]["server"]["pid"]
 
     assert pid != host.child
-    assert f"  pid {pid}  " in show(state)[2]
-    (server,) = ps.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
+    assert read_row(show_running(state)[2])[1] == str(pid)
+    (server,) = running_data.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
     assert (server["pid"], server["launcher"], server["launch"]["server"]) == (pid, host.child, pid)
 
 
@@ -151,10 +148,11 @@ def test_servers_without_a_host_have_a_branch_of_their_own(
 ) -> None:
     fake_hosts.start("claude", command=SERVER).kill_host()
 
-    title, server = show(state)
+    title, server, _, proof, *_ = show_running(state, is_verbose=True)
 
-    assert title == "no host (mcp-launch reap ends them)"
-    assert server.endswith("the other ends of its stdin and stdout are closed")
+    assert title == "No host (mcp-launch reap ends them)"
+    assert server.endswith("  orphan")
+    assert proof.endswith("the other ends of its stdin and stdout are closed")
 
 
 def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
@@ -163,11 +161,12 @@ def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
     fake_host = fake_hosts.start("claude", command=SERVER).kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
-    title, server = show(state)
+    title, server, _, doubt, *_ = show_running(state, is_verbose=True)
 
-    assert title == "no host seen (mcp-launch reap skips them)"
-    assert server.endswith("  not started by mcp-launch  it has just started")
-    (told,) = ps.describe(take(state))["doubtful"]
+    assert title == "No host seen (mcp-launch reap skips them)"
+    assert server.endswith("  perhaps an orphan")
+    assert doubt == "      it has just started"
+    (told,) = running_data.describe(take(state))["doubtful"]
     assert (told["pid"], told["doubt"]) == (fake_host.server, "it has just started")
 
 
@@ -178,7 +177,7 @@ def test_what_servers_are_called_cannot_disturb_a_terminal(
     script.write_text(STAYS[-1], encoding="utf-8")
     fake_hosts.start("claude", command=[sys.executable, str(script)])
 
-    assert show(state)[2].lstrip(" └─").startswith("mcp-\\x1b[2J[bold]  ")
+    assert show_running(state)[2].startswith("    mcp-\\x1b[2J[bold]  ")
 
 
 def test_memory_is_summed_up(fake_hosts: FakeHosts, state: Path) -> None:
@@ -187,7 +186,7 @@ def test_memory_is_summed_up(fake_hosts: FakeHosts, state: Path) -> None:
     fake_host.launch.read_line()
     fake_host.launch.read_line()
 
-    (host,) = ps.describe(take(state))["hosts"]
+    (host,) = running_data.describe(take(state))["hosts"]
 
     (session,) = host["sessions"]
     amounts = [server["memory"]["bytes"] for server in session["servers"]]
@@ -201,10 +200,10 @@ def test_the_data_has_a_version_and_no_secrets(
     fake_host = fake_hosts.start("claude", command=[*SERVER, "--api-key", "s3cret-key"])
     left = fake_hosts.start("codex", command=SERVER).kill_host()
 
-    assert ps.run(os.environ, is_json=True, table=limit_to_subtree()) == 0
+    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
 
     text = capsys.readouterr().out
-    data = json.loads(text)
+    data = check_format("ps", text)
     assert data["version"] == 1
     (host,) = data["hosts"]
     assert (host["host"], host["pid"]) == ("claude", fake_host.pid)
@@ -224,9 +223,9 @@ def test_the_data_has_a_version_and_no_secrets(
 def test_a_pipe_gets_whole_lines(fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]) -> None:
     fake_hosts.start("claude", command=SERVER)
 
-    assert ps.run(os.environ, table=limit_to_subtree()) == 0
+    assert ps.run(PsRequest(), os.environ, limit_to_subtree()) == 0
 
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 4
 
 
 def test_a_process_below_two_servers_counts_once(runner: LaunchRunner, state: Path) -> None:
@@ -245,7 +244,7 @@ def test_a_process_below_two_servers_counts_once(runner: LaunchRunner, state: Pa
     assert len(servers) == 2
     assert sum(len(server.processes) for server in servers) > len(pids)
     [outer] = find_hosts(seen, "codex")
-    both = HostProcess(*outer[:-1], [Session("", "", servers)])
+    both = outer._replace(sessions=[Session("", "", servers)])
     whole = units.add_up(units.measure(pid) for pid in pids)
     assert both.memory.amount == pytest.approx(whole.amount, rel=0.2)
 
@@ -254,7 +253,7 @@ def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
     with pytest.raises(UsageError) as refused:
-        ps.run(os.environ, is_watching=True, table=limit_to_subtree())
+        ps.run(PsRequest(is_watching=True), os.environ, limit_to_subtree())
 
     assert refused.value.problem == "--watch needs a terminal"
 
@@ -263,10 +262,12 @@ WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})
 from mcp_launch.machine import process_snapshot as population
-from mcp_launch.commands import ps
+from mcp_launch.commands import ps, running_data
+from mcp_launch.commands.ps import PsRequest
 from fake_hosts import limit_to_subtree
 population.SETTLED = 0.0
-sys.exit(ps.run(os.environ, is_watching=True, table=limit_to_subtree(int(sys.argv[1]))))
+request = ps.PsRequest(is_watching=True)
+sys.exit(ps.run(request, os.environ, limit_to_subtree(int(sys.argv[1]))))
 """
 
 # Owns the terminal as a shell does, and tells how it is left.
@@ -365,9 +366,9 @@ def test_the_screen_follows_what_runs_until_a_key_is_pressed(
 ) -> None:
     terminal.wait_until(has("No MCP servers are running"))
     fake_host: FakeHost = fake_hosts.start("claude", command=SERVER)
-    terminal.wait_until(has(f"pid {fake_host.server}"))
+    terminal.wait_until(has(f" {fake_host.server} "))
     fake_host.kill_host()
-    terminal.wait_until(has("no host"))
+    terminal.wait_until(has("No host"))
 
     terminal.press(key)
 
@@ -383,12 +384,12 @@ def test_the_screen_follows_a_server_that_is_not_running(
     parts = {"launcher": fake_host.server, "host": fake_host.pid}
     context = {"host": {"value": "codex"}}
     write_lease(state, processes=parts, context=context, state="not started", saved=80_000_000)
-    terminal.wait_until(has("1 server, 1 not running, saves 80 MB"))
-    terminal.wait_until(has(f"pid {fake_host.server}  not started"))
+    terminal.wait_until(has("(saves 80 MB)"))
+    terminal.wait_until(has("not started, saves 80 MB"))
 
     write_lease(state, processes=parts, context=context, state="resting", since=time.time() - 120)
 
-    terminal.wait_until(has(f"pid {fake_host.server}  resting 2m"))
+    terminal.wait_until(has("resting 2m"))
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
 
@@ -402,7 +403,7 @@ def test_a_key_that_would_leave_the_screen_behind_does_nothing(
     terminal.press(key)
 
     fake_host = fake_hosts.start("claude", command=SERVER)
-    terminal.wait_until(has(f"pid {fake_host.server}"))
+    terminal.wait_until(has(f" {fake_host.server} "))
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
 
@@ -411,12 +412,14 @@ def test_the_screen_fits_a_window_of_another_size(
     fake_hosts: FakeHosts, terminal: Terminal
 ) -> None:
     fake_hosts.start("claude", command=SERVER)
-    terminal.wait_until(has("not started by mcp-launch"))
+    terminal.wait_until(lambda lines: has("CALLS")(lines) and "q quits" in lines[-1])
 
     terminal.resize(40, 20)
 
-    # Broken into several lines, and so not on one of them.
-    terminal.wait_until(lambda lines: has("mcp-docs")(lines) and "q: quit" in lines[0])
+    # What does not fit is left out.
+    terminal.wait_until(
+        lambda lines: has("mcp-docs")(lines) and not has("CALLS")(lines) and "q quits" in lines[-1]
+    )
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
 
@@ -428,3 +431,114 @@ def test_who_ends_it_otherwise_gives_the_terminal_back(terminal: Terminal) -> No
     os.kill(int(started[started.index(b"started") + 1]), signal.SIGTERM)
 
     terminal.wait_until(has("as it was 0"))
+
+
+def test_the_screen_scrolls_and_keeps_its_place(
+    fake_hosts: FakeHosts, terminal: Terminal, state: Path
+) -> None:
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
+    for number in range(40):
+        write_lease(state, f"launch-{number}", server=f"server-{number:02}", processes=parts)
+    # Of 30 lines, the title, an empty one, the columns' names and the last line stay.
+    wait_for_place(terminal, "1-26 of 42")
+
+    for key, place in (
+        ("j", "2-27"),
+        ("\x1b[B", "3-28"),
+        ("k", "2-27"),
+        ("\x1b[6~", "17-42"),
+        ("\x1b[A", "16-41"),
+        ("\x1b[5~", "1-26"),
+        (" ", "17-42"),
+        ("g", "1-26"),
+        ("G", "17-42"),
+        ("kkk", "14-39"),
+    ):
+        terminal.press(key)
+        wait_for_place(terminal, f"{place} of 42")
+
+    # One more does not move it, and a taller window shows more.
+    write_lease(state, "launch-more", server="server-more", processes=parts)
+    wait_for_place(terminal, "14-39 of 43")
+    terminal.resize(100, 50)
+    terminal.wait_until(lambda lines: lines[-1].strip() == "q quits" and has("server-39")(lines))
+    terminal.press("q")
+    terminal.wait_until(has("as it was 0"))
+
+
+def wait_for_place(terminal: Terminal, place: str) -> None:
+    """Wait until the last line names this place, with the names of the columns at the top."""
+    terminal.wait_until(
+        lambda lines: lines[-1].startswith(f"{place}, ") and lines[2].split()[:1] == ["SERVER"]
+    )
+
+
+# One line for a prompt
+
+
+def test_a_prompt_gets_one_line(
+    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str], state: Path
+) -> None:
+    short = PsRequest(is_short=True)
+    assert ps.run(short, os.environ, limit_to_subtree()) == 0
+    assert capsys.readouterr().out == ""
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
+    write_lease(state, processes=parts)
+    fake_hosts.start("claude", command=SERVER).kill_host()
+
+    assert ps.run(short, os.environ, limit_to_subtree()) == 0
+
+    line = capsys.readouterr().out
+    assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", line)
+
+
+@pytest.mark.parametrize(
+    "request_of_two",
+    [
+        PsRequest(is_json=True, is_watching=True),
+        PsRequest(is_short=True, is_json=True),
+        PsRequest(is_short=True, is_watching=True),
+    ],
+    ids=["json and watch", "short and json", "short and watch"],
+)
+def test_only_one_way_to_show_can_be_chosen(request_of_two: PsRequest) -> None:
+    with pytest.raises(UsageError) as refused:
+        ps.run(request_of_two, os.environ, limit_to_subtree())
+
+    assert refused.value.problem.endswith("cannot be combined")
+
+
+@pytest.mark.parametrize("names", [("docs",), ("codex",)], ids=["a server", "a host"])
+def test_what_matches_nothing_is_said(
+    names: tuple[str, ...], fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_hosts.start("claude", command=SERVER)
+
+    assert ps.run(PsRequest(names), os.environ, limit_to_subtree()) == 0
+
+    assert capsys.readouterr().out == (
+        f"No MCP server that runs matches {names[0]}. mcp-launch ps shows all.\n"
+    )
+
+
+def test_the_title_of_a_session_is_shown_without_its_secrets(
+    fake_hosts: FakeHosts, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = fake_hosts.start("claude", command=SERVER)
+    write_session(own_home, fake_host.pid, "s-1")
+    transcript = own_home / ".claude" / "projects" / "p" / "s-1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    prompt = f"Use --api-key s3cret-key\x1b[2J\nto {'log in ' * 50}"
+    record = {"type": "user", "message": {"content": prompt}}
+    transcript.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+    assert ps.run(PsRequest(), os.environ, limit_to_subtree()) == 0
+
+    session = capsys.readouterr().out.splitlines()[2]
+    assert "  Use --api-key ***" in session
+    assert session.endswith(" log…")
+    ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree())
+    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
+    assert len(host["sessions"][0]["title"]) == 200

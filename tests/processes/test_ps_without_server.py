@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
 import signal
@@ -12,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
-from fake_hosts import STAYS, FakeHosts, forget_seconds, limit_to_subtree, take, write_lease
+from fake_hosts import STAYS, FakeHosts, limit_to_subtree, take, write_lease
+from json_formats import check_format
 from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
-from rich.console import Console
+from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps, reap
+from mcp_launch.commands import ps, reap, running_data
+from mcp_launch.commands.ps import PsRequest
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -48,16 +48,8 @@ def note(state: Path, fake_host: FakeHost, launcher: int, /, **facts: Any) -> Pa
     return write_lease(state, f"launch-{launcher}", **{**defaults, **facts})
 
 
-def show(state: Path) -> list[str]:
-    """Return the lines that are printed."""
-    console = Console(file=io.StringIO(), width=1000, highlight=False)
-    ps.show(take(state), console)
-    assert isinstance(console.file, io.StringIO)
-    return forget_seconds(console.file.getvalue()).splitlines()
-
-
 def end_orphans() -> int:
-    return reap.run(os.environ, is_sure=True, table=limit_to_subtree())
+    return reap.run(reap.ReapRequest(is_sure=True), os.environ, table=limit_to_subtree())
 
 
 def test_a_server_that_was_not_started_is_listed_below_its_session(
@@ -74,22 +66,24 @@ def test_a_server_that_was_not_started_is_listed_below_its_session(
         binding={"state": "tentative", "thread": "t-1", "evidence": "its lock"},
     )
 
-    host, thread, server = show(state)
+    host, thread, server = show_running(state)
 
-    assert f"pid {fake_host.pid}  up 0s  1 server, 1 not running, saves 80 MB  " in host
-    assert thread.startswith("└── thread t-1  ")
-    assert server.startswith(f"    └── docs  /work/app  pid {fake_host.server}  not started  ")
-    assert server.endswith(" PSS  saves 80 MB  0 calls  tentative (its lock)")
+    assert f"pid {fake_host.pid}  up 0s  1 server  " in host
+    assert host.endswith(" (saves 80 MB)")
+    assert thread == "  thread t-1  /work/app"
+    # Neither a process nor an age: only its launcher runs.
+    assert read_row(server)[:3] == ["docs", "-", "-"]
+    assert server.endswith("  not started, saves 80 MB")
 
 
 def test_a_resting_server_shows_since_when(fake_hosts: FakeHosts, state: Path) -> None:
     since = time.time() - 12 * 60
     start(fake_hosts, state, state="resting", since=since, saved=82_400_000, starts=2, calls=3)
 
-    server = show(state)[2]
+    server = show_running(state)[2]
 
-    assert "  resting 12m" in server
-    assert "  saves 82 MB  3 calls  " in server
+    assert server.endswith("  resting 12m, saves 82 MB")
+    assert read_row(server)[4] == "3"
 
 
 @pytest.mark.parametrize("saved", [None, 0, "much"], ids=["null", "zero", "nonsense"])
@@ -98,9 +92,9 @@ def test_what_is_saved_is_left_out_if_it_is_unknown(
 ) -> None:
     start(fake_hosts, state, state="not started", saved=saved)
 
-    shown = "\n".join(show(state))
+    shown = "\n".join(show_running(state))
 
-    assert "1 server, 1 not running  " in shown
+    assert "  not started" in shown
     assert "saves" not in shown
 
 
@@ -115,9 +109,9 @@ def test_a_host_adds_up_what_its_servers_save(fake_hosts: FakeHosts, state: Path
     parts = {"launcher": runs.server, "server": runs.server, "host": fake_host.pid}
     note(state, fake_host, runs.server, processes=parts, state="running", saved=70_000_000)
 
-    (host,) = ps.describe(take(state))["hosts"]
+    (host,) = running_data.describe(take(state))["hosts"]
 
-    assert "  3 servers, 2 not running, saves 240 MB  " in show(state)[0]
+    assert show_running(state)[0].endswith(" (saves 240 MB)")
     assert (host["not_running"], host["saved"]) == (2, 240_000_000)
 
 
@@ -127,11 +121,12 @@ def test_a_server_of_which_nothing_is_recorded_runs(fake_hosts: FakeHosts, state
     parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
     note(state, fake_host, fake_host.server, processes=parts)
 
-    host, _, server = show(state)
+    host, _, server = show_running(state)
 
     assert "  1 server  " in host
-    assert "  up 0s  " in server
-    (described,) = ps.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
+    assert read_row(server)[2] == "0s"
+    assert server.endswith("  running")
+    (described,) = running_data.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
     assert described["launch"]["server_state"] == "running"
     assert described["launch"]["starts"] is None
 
@@ -142,10 +137,10 @@ def test_a_server_that_is_being_started_counts_as_running(
 ) -> None:
     start(fake_hosts, state, state=told, saved=80_000_000)
 
-    host, _, server = show(state)
+    host, _, server = show_running(state)
 
     assert "  1 server  " in host
-    assert "  starting  " in server
+    assert server.endswith("  starting")
     assert "saves" not in server
 
 
@@ -156,9 +151,9 @@ def test_programs_get_the_state_of_each_server(
         fake_hosts, state, state="resting", since=1000.5, saved=80_000_000, starts=2, calls=3
     )
 
-    assert ps.run(os.environ, is_json=True, table=limit_to_subtree()) == 0
+    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
 
-    (host,) = json.loads(capsys.readouterr().out)["hosts"]
+    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
     (server,) = host["sessions"][0]["servers"]
     assert (host["not_running"], host["saved"]) == (1, 80_000_000)
     assert server["pid"] == server["launcher"] == fake_host.server
@@ -210,7 +205,7 @@ def test_a_launch_without_a_server_that_was_killed_is_not_listed(
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
-    assert show(state) == ["No MCP servers are running."]
+    assert show_running(state)[0] == "No MCP servers are running."
 
 
 # Real launches
@@ -236,7 +231,7 @@ def wait_for_state(state: Path, wanted: str, calls: int = 0) -> dict[str, Any]:
 
 
 def find_only_server(state: Path) -> dict[str, Any]:
-    (host,) = ps.describe(take(state))["hosts"]
+    (host,) = running_data.describe(take(state))["hosts"]
     ((server,),) = (session["servers"] for session in host["sessions"])
     assert isinstance(server, dict)
     return server
@@ -252,18 +247,18 @@ def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
     host = launch(runner, "--start", "called")
     assert wait_for_state(state, "not started")["starts"] == 0
 
-    line, _, server = show(state)
-    assert re.search(r"  1 server, 1 not running, saves \d+(\.\d)? MB  ", line)
-    assert f"  pid {host.child}  not started  " in server
-    assert re.search(r" PSS  saves \d+(\.\d)? MB  0 calls  ", server)
+    line, _, server = show_running(state)
+    assert re.search(r" \(saves \d+(\.\d)? MB\)$", line)
+    assert re.search(r"  not started, saves \d+(\.\d)? MB$", server)
+    assert read_row(server)[4] == "0"
     assert find_only_server(state)["pids"] == [host.child]
 
     pid = host.call("look")["pid"]
     assert wait_for_state(state, "running", calls=1)["starts"] == 1
 
-    line, _, server = show(state)
+    line, _, server = show_running(state)
     assert "  1 server  " in line
-    assert f"  pid {pid}  up " in server
+    assert read_row(server)[1] == str(pid)
     shown = run_command("logs", "docs").stdout
     assert len(re.findall(r"no server is started before it is needed", shown)) == 1
     assert len(re.findall(r"a server is started for .* tools/call", shown)) == 1
@@ -274,11 +269,11 @@ def test_a_real_launch_is_shown_as_resting(runner: LaunchRunner, state: Path) ->
     pid = host.call("look")["pid"]
     lease = wait_for_state(state, "resting", calls=1)
 
-    line, _, server = show(state)
+    line, _, server = show_running(state)
 
-    assert "  1 server, 1 not running, saves " in line
-    assert f"  pid {host.child}  resting 0s  " in server
-    assert "  1 call  " in server
+    assert " (saves " in line
+    assert "  resting 0s, saves " in server
+    assert read_row(server)[4] == "1"
     assert linux.look(pid) is None
     assert find_only_server(state)["pids"] == [host.child]
     shown = run_command("logs", "docs").stdout

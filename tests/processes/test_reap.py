@@ -23,6 +23,7 @@ from fake_hosts import (
     take,
     write_lease,
 )
+from json_formats import check_format
 from launches import ENVIRONMENT_SERVER, HERE, LIMIT, RUN, python, wait_for_lease, wait_until_gone
 
 from mcp_launch.commands import reap as reap_command
@@ -55,7 +56,8 @@ def state(tmp_path: Path) -> Path:
 
 def reap(**options: Any) -> int:
     """Run the command on what this test started."""
-    return reap_command.run(os.environ, table=limit_to_subtree(), **{"is_sure": True, **options})
+    request = reap_command.ReapRequest(**{"is_sure": True, **options})
+    return reap_command.run(request, os.environ, table=limit_to_subtree())
 
 
 def is_there(pid: int) -> bool:
@@ -75,7 +77,7 @@ def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
     for pid in (fake_host.server, *below):
         wait_until_gone(pid)
     shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
-    assert f"mcp-docs {fake_host.server} 0s" in shown
+    assert f"mcp-docs (process {fake_host.server}), 0s old" in shown
     assert "adopted it, and the other ends of its stdin and stdout are closed" in shown
     assert shown.endswith(f"Ended mcp-docs (process {fake_host.server})")
 
@@ -145,7 +147,8 @@ def test_a_server_with_an_end_that_is_unknown_is_not_ended(fd: str, fake_hosts: 
         "import os, sys\n"
         "told = os.dup(1)\n"
         f"os.dup2(os.open(os.devnull, os.O_RDWR), {fd})\n"
-        "os.write(told, b'ready\\n')\n"
+        # The server says so itself, where its stdout is still the host's.
+        f"if {fd}: os.write(told, b'ready\\n')\n"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
     fake_host = fake_hosts.start("codex", command=[*python(code), *SERVER]).kill_host()
@@ -403,6 +406,54 @@ def test_nothing_is_ended_unasked(fake_hosts: FakeHosts, monkeypatch: pytest.Mon
     with pytest.raises(UsageError):
         reap(is_sure=False)
 
+    assert is_there(fake_host.server)
+
+
+def test_a_dry_run_shows_the_orphans_and_ends_none(
+    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
+
+    assert reap(is_sure=False, is_dry=True) == 0
+
+    shown = capsys.readouterr().out
+    assert f"mcp-docs (process {fake_host.server})" in shown
+    assert shown.endswith("Nothing was ended (--dry-run).\n")
+    assert is_there(fake_host.server)
+
+
+def test_what_was_ended_is_printed_for_programs(
+    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
+
+    assert reap(is_sure=False, is_dry=True, is_json=True) == 0
+    planned = check_format("reap", capsys.readouterr().out)
+    assert is_there(fake_host.server)
+    assert reap(is_json=True) == 0
+    done = check_format("reap", capsys.readouterr().out)
+
+    wait_until_gone(fake_host.server)
+    assert (planned["is_dry_run"], done["is_dry_run"]) == (True, False)
+    for document, status in ((planned, "would end"), (done, "ended")):
+        [server] = document["servers"]
+        assert (server["name"], server["pid"]) == ("mcp-docs", fake_host.server)
+        assert (server["status"], server["error"]) == (status, None)
+        assert fake_host.server in server["processes"]
+        assert server["memory"]["bytes"] > 0
+        assert "the other ends of its stdin and stdout are closed" in server["why"]
+
+
+def test_with_nobody_to_ask_no_json_is_printed(
+    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    with pytest.raises(UsageError):
+        reap(is_sure=False, is_json=True)
+
+    assert capsys.readouterr().out == ""
     assert is_there(fake_host.server)
 
 

@@ -26,12 +26,15 @@ from fake_hosts import (
     write_session,
 )
 from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
+from shown_servers import show_running
 
 from mcp_launch.commands import ps
+from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
 from mcp_launch.doctor.checks import identity_of_processes
 from mcp_launch.machine import process_snapshot, running, units
 from mcp_launch.machine.pipe_ends import Endpoints
+from mcp_launch.machine.process_snapshot import ConnectedClient, Population
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.state import leases
 from mcp_launch.system import linux, portable
@@ -230,7 +233,7 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
 
     (server,) = seen.hosts[0].servers
     assert (server.name, server.launch, server.state) == ("docs", None, elsewhere)
-    ps.show(seen, Screen(width=1000))
+    ps.show(seen, Screen(width=1000), PsRequest(is_verbose=True))
     shown = capsys.readouterr().out
     assert f"started by an mcp-launch that keeps its files in {elsewhere}" in shown
     assert "not started" not in shown
@@ -620,3 +623,102 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(runner: LaunchRunner) 
     both = [units.measure(pid) for pid in (parent.pid, child)]
     assert units.add_up(both).kind == "PSS"
     assert both[1].amount == 0
+
+
+# Launches without a lease
+
+
+@pytest.mark.parametrize("host", ["codex", ""], ids=["a known host", "an unknown one"])
+def test_a_launch_whose_lease_could_not_be_written_is_shown(
+    host: str, runner: LaunchRunner, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)
+    state.parent.mkdir(exist_ok=True)
+    state.write_text("a file in the way", encoding="utf-8")
+    command = [*RUN, "--server", "docs", "--", *ENVIRONMENT_SERVER]
+    launch = runner.launch_below_host(host, command=command) if host else runner.start(command)
+    pid = launch.ask("look")["pid"]
+
+    (seen,) = take(state).hosts
+
+    (server,) = seen.servers
+    assert seen.name == (host or "unknown")
+    assert (server.name, server.pid, server.launch) == ("docs", pid, None)
+    assert server.launcher in linux.list_descendants(os.getpid())
+    assert (server.is_unrecorded, server.state) == (True, str(state))
+    shown = show_running(state, is_verbose=True)
+    assert shown[2].endswith("  running, no lease")
+    assert f"has no lease in {state}, so its session and calls are unknown" in shown[3]
+
+
+def test_a_launch_that_has_just_started_is_not_said_to_lack_a_lease(
+    runner: LaunchRunner, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
+    state.write_text("a file in the way", encoding="utf-8")
+    runner.start([*RUN, "--", *ENVIRONMENT_SERVER]).ask("look")
+
+    ((server,),) = (host.servers for host in take(state).hosts)
+
+    assert not server.is_unrecorded
+
+
+def test_the_name_that_a_launch_was_given_is_shown(runner: LaunchRunner, state: Path) -> None:
+    """Another name in the host's file is that of another entry with the same command."""
+    command = [*RUN, "--server", "web", "--", *ENVIRONMENT_SERVER]
+    runner.launch_below_host("codex", command=command).ask("look")
+    wait_for_lease(state, lambda _: True)
+
+    seen = take(state, Configured("it", tuple(ENVIRONMENT_SERVER), "codex"))
+
+    assert [server.name for server in seen.hosts[0].servers] == ["web"]
+
+
+# The clients of a daemon
+
+CONNECT = """
+import os, socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+os.write(1, b"ready\\n")
+sys.stdin.read()
+"""
+
+
+def list_clients() -> tuple[ConnectedClient, ...] | None:
+    return Population(limit_to_subtree()).list_clients(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("name", "is_named"), [("codex", True), ("python3", False)], ids=["a host's", "another"]
+)
+def test_clients_are_counted_as_long_as_they_are_connected(
+    name: str, is_named: bool, runner: LaunchRunner, tmp_path: Path
+) -> None:
+    program = link(runner, name)
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        pair = socket.socketpair()  # as Codex's daemon has one
+        assert list_clients() == ()
+        client = runner.start([program, "-S", "-E", "-c", CONNECT, path])
+        connection, _ = listening.accept()
+        assert client.read_line() == b"ready\n"
+
+        assert list_clients() == (ConnectedClient(client.pid if is_named else 0, ""),)
+
+        assert client.finish()[0] == 0
+        assert list_clients() == ()
+        connection.close()
+    assert list_clients() == ()
+    for end in pair:
+        end.close()
+
+
+def test_clients_are_unknown_where_no_socket_has_a_known_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Endpoints, "find_peer", lambda *_: None)
+
+    assert list_clients() is None

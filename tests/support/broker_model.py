@@ -397,6 +397,7 @@ class Books:
         assert not requests._tokens  # noqa: SLF001
         assert not requests._noted  # noqa: SLF001
         assert not backend.queue
+        assert not backend.restart, "a restart was not carried out"
         assert not backend.own_requests
         assert not connection.unsent
         assert not connection.batches

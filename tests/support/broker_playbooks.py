@@ -198,6 +198,7 @@ class Playbook:
             "output closed by": broker.server_closed_output,
             "bytes": lambda _: broker.bytes_moved(),
             "signal": lambda number: broker.signal_received(int(number)),
+            "restart": lambda _: broker.restart_requested(),
         }
         if words[0] == "exited":
             broker.server_exited(words[1], int(last))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STEP_LIMIT = 250
 _TIMERS = [
     *["drain", "greeting", "input", "output", "roots", "grace", "leave", "linger"],
-    *["patience", "remember", "compare", "rest"],
+    *["patience", "remember", "compare", "rest", "restart"],
 ]
 _SETTLE_LIMIT = 4000  # the number of steps after which nothing may happen any more
 
@@ -68,6 +68,8 @@ class Schedule(Players):
             acts.append(world.pass_time)
         if self.setup.style == "claude" and random.random() < 0.1:
             acts.append(self._change_record)
+        if random.random() < self.setup.restarts:
+            acts.append(world.restart)
         if server.stage == "gone" and random.random() < self.setup.standbys:
             world.stand_by()
         random.choice(acts)()
@@ -296,6 +298,8 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["rests"] += schedule.books.absence.rests
     counts["standbys"] += world.standbys
     counts["standbys after a server"] += world.standbys and schedule.books.absence.rests
+    counts["restarts"] += world.restarts
+    counts["restarted"] += world.broker.backends["server"].restart_requests
     counts["failed wakes"] += schedule.books.absence.failures
     counts["deferred"] += schedule.setup.is_deferred and len(world.servers) > 1
     for name in _TIMERS:

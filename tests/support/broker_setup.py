@@ -39,6 +39,7 @@ class Setup:
         self.state: Any = choose(["unbound", "tentative", "confirmed"])
         self.capacity = choose([1 << 30, 1 << 30, 64, 300])  # of the pipe to a server's stdin
         self.danger = choose([0.0, 0.01, 0.05])  # how often something goes wrong
+        self.restarts = choose([0.0, 0.0, 0.05, 0.3])  # how often a user asks for one
         self.has_outer = choose([False, False, True])  # another launch is above this one
         self.is_regular = choose([True, False])  # the host writes its calls as Codex does
         self.long_calls = choose([0.0, 0.0, 0.0, 0.2, 0.6])  # how many calls are long
@@ -66,7 +67,7 @@ class Setup:
 
     @property
     def may_be_absent(self) -> bool:
-        return bool(self.remembers or self.is_deferred or self.rests_after)
+        return bool(self.remembers or self.is_deferred or self.rests_after or self.restarts)
 
     def __repr__(self) -> str:
         return repr(vars(self))

@@ -105,6 +105,7 @@ class World:
         self.signalled = 0
         self.sign = ""  # that its server was found to show in this event
         self.standbys = 0  # how often another broker has gone on
+        self.restarts = 0  # how often a user has asked for one
         self.is_planning = False  # what another broker needs, which never fails
         self.broker = self._make_broker()
         backend = self._open(self.broker)
@@ -257,6 +258,10 @@ class World:
     def signal(self, number: int) -> None:
         self.signalled = self.signalled or number
         self.report(f"signal {number}", lambda: self.broker.signal_received(number))
+
+    def restart(self) -> None:
+        self.restarts += 1
+        self.report("restart requested", self.broker.restart_requested)
 
     def start(self, *, fails: bool) -> None:
         server = self.server

@@ -24,20 +24,6 @@ from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-# COMING: what other branches add. Empty both tables once they are merged.
-COMING_COMMANDS: set[str] = {"list", "restart", "profile", "schema", "completion", "help"}
-COMING_OPTIONS: dict[str, set[str]] = {
-    "doctor": {"--level", "--select", "--ignore", "--exit-zero", "--verbose", "-v"},
-    "ps": {"--short", "--verbose", "-v", "--host"},
-    "logs": {"--since", "--failures", "--json", "--verbose", "-v"},
-    "wrap": {"--json"},
-    "unwrap": {"--json", "--verbose", "-v"},
-    "reap": {"--json", "--dry-run"},
-    "trust": {"--json"},
-    "env": {"--verbose", "-v"},
-    "uninstall": {"--json"},
-}
-
 _FENCED = re.compile(r"^( *)(```+|~~~+)[^\n]*\n(.*?)^ *\2 *$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?:^|(?<=\n\n))(?:(?: {4,}|\t)[^\n]*\n)+", re.MULTILINE)
 _SPAN = re.compile(r"(`+)([^`].*?)(?<!`)\1(?!`)", re.DOTALL)
@@ -103,7 +89,7 @@ def _split(text: str) -> list[str]:
 
 
 def _list_commands() -> set[str]:
-    return set(_get(()).commands) | COMING_COMMANDS
+    return set(_get(()).commands)
 
 
 def _judge(words: list[str]) -> Iterator[str]:
@@ -133,8 +119,7 @@ def _judge_words(words: list[str]) -> Iterator[str]:
             command = _get(own[:2])
         elif own[1:2] and command.commands and _NAME.fullmatch(own[1]):
             yield f"{own[0]} has no command {own[1]}"
-        coming = dict.fromkeys(COMING_OPTIONS.get(own[0], ()), False)
-        yield from _judge_options(own[1:], coming | command.options)
+        yield from _judge_options(own[1:], command.options)
     yield from _judge_run(after)
 
 

@@ -14,6 +14,7 @@ from launches import HERE, LIMIT, python, wait_until_gone
 
 from mcp_launch.machine import running
 from mcp_launch.system import linux
+from mcp_launch.values import compare
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,9 @@ class FakeHost:
         process = linux.look(self.server)
         assert process
         self.pid = process.parent
+        parent = linux.look(self.pid)
+        assert parent
+        self._identity = parent.identity
 
     def wait_until_ready(self) -> FakeHost:
         """Wait until the server is there."""
@@ -101,7 +105,8 @@ class FakeHost:
             pass  # a fake host exits when its server closes stdout
         wait_until_gone(self.pid)
         deadline = time.monotonic() + LIMIT
-        while linux.look(self.pid):  # until the init has collected it
+        # Until the init has collected it; another process may have its pid soon after.
+        while (seen := linux.look(self.pid)) and compare(self._identity, seen.identity) == "same":
             assert time.monotonic() < deadline
             time.sleep(0.005)
         return self

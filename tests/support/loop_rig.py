@@ -17,6 +17,7 @@ from fakes import FakeProcessTable
 from mcp_launch.runtime.loop import Loop
 from mcp_launch.state.launch_log import Log
 from mcp_launch.system.guardian import Guardian, Starter
+from mcp_launch.values import DECISION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -245,6 +246,7 @@ class RecordedLog(Log):
         self.stderr = b""
         self.noise: list[bytes] = []
         self.notes: list[str] = []
+        self.kinds: list[str] = []
         self.lines_finished = 0
 
     def add_stderr(self, data: bytes) -> None:
@@ -253,9 +255,10 @@ class RecordedLog(Log):
     def add_noise(self, line: bytes) -> None:
         self.noise.append(line)
 
-    def note(self, text: str, moment: float | None = None) -> None:
+    def note(self, text: str, kind: str = DECISION, moment: float | None = None) -> None:
         assert moment is None or moment > 0
         self.notes.append(text)
+        self.kinds.append(kind)
 
     def finish_line(self) -> None:
         self.lines_finished += 1

@@ -40,6 +40,8 @@ LONG = "0123456789abcdefABCDEF0123456789abcdef"
         (["redis://:hunter@h"], "redis://:***@h"),
         (["-e", f"MY_PW={SECRET}"], "MY_PW=***"),
         (["-e", f"PW={SECRET}"], "PW=***"),
+        (["run", "--set", "PLAIN=word"], "PLAIN=***"),
+        (["run", "--set=PLAIN=word=x"], "--set=PLAIN=***"),
         (["-e", f"ROOTPW={SECRET}"], "ROOTPW=***"),
         (["-e", f"DBPWD={SECRET}"], "DBPWD=***"),
         (["-e", f"USERPASS={SECRET}"], "USERPASS=***"),

@@ -50,7 +50,7 @@ def _report(item: Item, key: str, given: object, unit: int) -> Iterator[Finding]
         "ML112",
         item.point(key),
         f"{item.host.title} waits only {given / unit:g} s for an answer{by_default}, but "
-        f"{item.name} is an agent, whose answers take minutes",
+        f"'{item.name}' is an agent, whose answers take minutes",
         f"set {key} to {_ENOUGH * unit} or more",
     )
 

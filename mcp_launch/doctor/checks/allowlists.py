@@ -24,8 +24,8 @@ def check_allowed(survey: Survey, item: Item) -> Iterator[Finding]:
             yield Finding(
                 "ML118",
                 item.point(),
-                f"{path} allows servers by their exact command, and does not have {item.name}'s "
-                f"wrapped command: {item.host.title} does not start it",
+                f"{path} allows servers by their exact command, and does not have the "
+                f"wrapped command of '{item.name}': {item.host.title} does not start it",
                 f"have the wrapped command allowed, or unwrap it: {_format_unwrap(item)}",
             )
 
@@ -40,7 +40,7 @@ def check_plugins(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML119",
             item.point(),
-            f"a plugin ({path}) has the same command as {item.name}: since only one of them is "
+            f"a plugin ({path}) has the same command as '{item.name}': since only one of them is "
             f"wrapped, {item.host.title} sees two servers, and starts both",
             f"disable the plugin's (/mcp in {item.host.title}), remove yours, "
             f"or unwrap it: {_format_unwrap(item)}",

@@ -39,6 +39,7 @@ def check(survey: Survey) -> Iterator[Finding]:
             f"{names}: until the first call, {host.title} is shown the remembered tools. If "
             f"these have changed since, it does not notice: {why}",
             f"{fix}, then restart {host.title}",
+            servers=tuple(dict.fromkeys(item.name for item in late)),
         )
 
 

@@ -27,7 +27,7 @@ def check_ignored_cwd(survey: Survey, item: Item) -> Iterator[Finding]:
     else:
         how = tell_how(item)
         fix = f'{how}, then begin its args with "run", "--cwd", "{cwd}", "--" and remove cwd'
-    message = f"{item.host.title} ignores cwd: {item.name} does not start in {cwd}"
+    message = f"{item.host.title} ignores cwd: '{item.name}' does not start in {cwd}"
     yield Finding("ML104", item.point("cwd"), message, fix)
 
 
@@ -43,8 +43,8 @@ def check_relative(survey: Survey, item: Item) -> Iterator[Finding]:
     yield Finding(
         "ML105",
         item.point("cwd"),
-        f"{item.host.title} resolves {item.name}'s relative cwd {cwd} against the directory in "
-        "which its daemon was started, that of the first terminal",
+        f"{item.host.title} resolves the relative cwd {cwd} of '{item.name}' against the directory "
+        "in which its daemon was started, that of the first terminal",
         "write an absolute path, or remove cwd to start the server in its thread's directory",
     )
 

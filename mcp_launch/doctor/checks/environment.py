@@ -6,7 +6,12 @@ import os
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks import launcher_refuses, leaked_variables, program_not_found
+from mcp_launch.doctor.checks import (
+    launcher_refuses,
+    leaked_variables,
+    program_not_found,
+    remote_servers,
+)
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.machine import host_environment, preview_inputs
 from mcp_launch.machine.preview import predict
@@ -45,7 +50,7 @@ def check_home(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML208",
             item.point("args"),
-            f"{item.host.title} starts {item.name} in {' or '.join(homes)}, not in a project",
+            f"{item.host.title} starts '{item.name}' in {' or '.join(homes)}, not in a project",
             "if it works on files, add --cwd DIR after run in its args",
         )
 
@@ -78,4 +83,4 @@ OF_ITEMS = (
     check_directory,
     check_home,
 )
-OF_ALL = (leaked_variables.check_credentials,)
+OF_ALL = (leaked_variables.check_credentials, *remote_servers.OF_ALL)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import LaunchError, printable
-from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile
 from mcp_launch.machine import units
 from mcp_launch.machine.preview import predict
@@ -76,10 +75,8 @@ def check(survey: Survey) -> Iterator[Finding]:
 
 def _list_idle(survey: Survey) -> Iterator[_Idle]:
     """Return the idle servers of ours; without those that already have the remedy."""
-    wanted = {host.name for host in survey.hosts}
     for host in survey.census.hosts:
-        # Hosts with unknown files cannot be selected by name, so they are always included.
-        if host.name not in wanted and host.name in HOSTS:
+        if not survey.covers(host.name):
             continue
         for server in host.servers:
             item = _find_entry(survey, host.name, server)

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.errors import ProfileRefused
-from mcp_launch.launch import dotenv
+from mcp_launch.errors import LaunchError, ProfileRefused
+from mcp_launch.launch import dotenv, profile
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 
@@ -25,18 +25,23 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
     if survey.site.platform == "win32" or not launch.situation.is_launched:
         return
     refused, wanted = launch.refused, launch.profile
-    if refused is not None:
-        # ML013 reports this project's invalid profile file.
-        is_reported = host_environment.find_project(survey, item) == survey.site.project
-        if not (is_reported and isinstance(refused, ProfileRefused)):
-            yield _refuse(item, refused.problem, refused.fix)
+    if refused is not None and not _is_reported(survey, item, refused):
+        yield _refuse(item, refused.problem, refused.fix)
     if wanted is not None:
         yield from _look_for_files(item, launch, wanted)
         yield from _look_for_place(item, launch, wanted)
 
 
+def _is_reported(survey: Survey, item: Item, refused: LaunchError) -> bool:
+    """Return whether it is an invalid profile, of this project or of the user: ML013."""
+    if not isinstance(refused, ProfileRefused):
+        return False
+    is_here = host_environment.find_project(survey, item) == survey.site.project
+    return is_here or profile.locate_user_file(survey.environ) in (refused.path or refused.problem)
+
+
 def _refuse(item: Item, problem: str, fix: str) -> Finding:
-    message = f"mcp-launch does not start {item.name}: {problem}"
+    message = f"mcp-launch does not start '{item.name}': {problem}"
     return Finding("ML121", item.point("args"), message, fix)
 
 

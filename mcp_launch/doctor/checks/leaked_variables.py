@@ -123,6 +123,7 @@ def _report_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -
         f"({shown}{more}): {', '.join(got)}",
         f"run: mcp-launch wrap --host {host.name} -- --pass-env safe; or write "
         f'pass_env = "safe" below [defaults] in ~/{profile.USER_FILE}',
+        servers=tuple(getting),
     )
 
 

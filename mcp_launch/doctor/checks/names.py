@@ -25,7 +25,7 @@ def check_names(survey: Survey) -> Iterator[Finding]:
             message = f"{title} does not start a server named {item.name!r}"
             yield Finding("ML108", item.point(), message, f"use only {limits.name_rule}")
         elif item.name in limits.reserved_names:
-            message = f"{title} reserves the name {item.name}, and skips the entry"
+            message = f"{title} reserves the name '{item.name}', and skips the entry"
             yield Finding("ML108", item.point(), message, "give it another name")
 
 
@@ -89,7 +89,7 @@ def _report_merged(below: Item, above: Item) -> Iterator[Finding]:
     yield Finding(
         "ML107",
         above.point(),
-        f"{name} is also in {below.file.path}, and {title} merges both by key: {result}",
+        f"'{name}' is also in {below.file.path}, and {title} merges both by key: {result}",
         f"rename one of them, or remove {owner}{how}",
     )
 
@@ -111,7 +111,7 @@ def _report_hidden(survey: Survey, items: list[Item]) -> Iterator[Finding]:
     yield Finding(
         "ML107",
         hidden.point(),
-        f"{name} is in the scopes {' and '.join(scopes)}{is_same}: {used.host.title} uses only "
+        f"'{name}' is in the scopes {' and '.join(scopes)}{is_same}: {used.host.title} uses only "
         f"the one in {scopes[0]}{until}",
         f"remove the one you do not want: {_name_command(used)} {shlex.quote(name)} -s {scopes[1]}",
     )

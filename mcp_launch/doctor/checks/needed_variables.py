@@ -65,8 +65,9 @@ def list_of_profile(profile: Profile) -> Iterator[Need]:
             why = f"--env or a profile's env_vars needs it for {name}"
             yield Need(variable.sought, why, variable.is_required)
     for name, text in profile.literals.items():
+        origin = "--set" if name in profile.set_by_option else "the profile's env"
         for sought in _BORROWED.findall(text):
-            yield Need(sought, f"the profile's env uses it for {name}")
+            yield Need(sought, f"{origin} uses it for {name}")
 
 
 def _list_passed_on(words: list[str]) -> Iterator[str]:

@@ -23,9 +23,11 @@ def check_trust(survey: Survey) -> Iterator[Finding]:
             found.setdefault((item.host.name, item.file.path), []).append(item)
     for items in found.values():
         host, file = items[0].host, items[0].file
-        explained = host.approval.explain(survey, file, [item.name for item in items])
+        names = tuple(item.name for item in items)
+        explained = host.approval.explain(survey, file, [*names])
         if explained:
-            yield Finding("ML109", Subject(host.name, "", "project", file.path), *explained)
+            subject = Subject(host.name, "", "project", file.path)
+            yield Finding("ML109", subject, *explained, servers=names)
 
 
 def check_approval(survey: Survey) -> Iterator[Finding]:

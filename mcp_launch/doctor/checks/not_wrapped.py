@@ -27,7 +27,7 @@ def check_entry_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML116",
             item.point("command"),
-            f"{launcher} {what}, so {item.host.title} cannot start {item.name}",
+            f"{launcher} {what}, so {item.host.title} cannot start '{item.name}'",
             f"install mcp-launch and wrap it again: {tell_how(item)}",
             offer_wrapping(survey, item),
         )
@@ -40,7 +40,7 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
     yield Finding(
         "ML117",
         item.point(),
-        f"{item.host.title} starts {item.name} without mcp-launch: nothing manages "
+        f"{item.host.title} starts '{item.name}' without mcp-launch: nothing manages "
         "its directory, its session identity and its shutdown",
         f"wrap it: {tell_how(item)}",
         offer_wrapping(survey, item),
@@ -71,12 +71,22 @@ def offer_wrapping(survey: Survey, item: Item) -> Repair | None:
     return Repair(f"wrap {item.name}{which} in {item.file.path}", Wrapping(survey, item))
 
 
+def offer_path(survey: Survey, item: Item) -> Repair | None:
+    """Return the repair that writes the launcher's absolute path; None if `--fix` should not."""
+    offered = offer_wrapping(survey, item)
+    if offered is None:
+        return None
+    what = f"write {survey.launcher} for mcp-launch in {item.name} in {item.file.path}"
+    return Repair(what, Wrapping(survey, item, writes_path=True))
+
+
 @dataclass(frozen=True)
 class Wrapping:
     """The act of wrapping one entry, in the text that its file has at that time."""
 
     survey: Survey
     item: Item
+    writes_path: bool = False  # the launcher's, also in place of its name
 
     def __call__(self) -> None:
         """Wrap the entry.
@@ -97,7 +107,8 @@ def wrap_all(wrappings: list[Wrapping]) -> None:
     """
     survey, item = wrappings[0].survey, wrappings[0].item
     paths = [one.item.path for one in wrappings]
-    make = partial(planned_changes.change_some, item.host, item.file, paths, Wish(survey.launcher))
+    wish = Wish(survey.launcher, writes_path=any(one.writes_path for one in wrappings))
+    make = partial(planned_changes.change_some, item.host, item.file, paths, wish)
     replace_file.replace(item.host, item.file, make, survey.state)
 
 

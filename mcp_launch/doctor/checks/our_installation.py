@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # With less free space, in bytes, a lease or a log may be cut off.
 _ROOM = 1 << 20
 
+# What launches keep in the directory of their state, each in a directory of its own.
+_DIRECTORIES = {"backups", "handshakes", "leases", "logs", "profiles", "runners"}
+
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -53,9 +56,11 @@ def check_state(survey: Survey) -> Iterator[Finding]:
         yield from refused
         return
     yield from _check_mode(directory, is_private=False)
-    inner = [entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
-    for one in sorted(inner):
-        yield from _check_owner(one) or _check_mode(one, is_private=True)
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _check_owner(entry.path) or _check_mode(entry.path, is_private=True)
+        elif entry.name in _DIRECTORIES:
+            yield _refuse_file(entry.path)
     yield from _check_leases(os.path.join(directory, "leases"))
     if state.is_own_directory(directory):  # otherwise that is already reported
         for doubt in wrapped_files.list_doubts(directory):
@@ -63,9 +68,19 @@ def check_state(survey: Survey) -> Iterator[Finding]:
     yield from check_room(directory)
 
 
+def _refuse_file(path: str) -> Finding:
+    what = "is a link" if os.path.islink(path) else "is not a directory"
+    return Finding(
+        "ML012",
+        Subject(file=path),
+        f"{path} {what}, so launches cannot write their {os.path.basename(path)}",
+        f"move it away: mv {profile.quote(path)} {profile.quote(path + '.old')}",
+    )
+
+
 def _check_leases(directory: str) -> Iterator[Finding]:
     """Check that only this user can have written each lease."""
-    if not state.is_own_directory(directory):
+    if not os.path.isdir(directory) or not state.is_own_directory(directory):
         return  # already reported for the directory, if it exists
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         is_plain = entry.is_file(follow_symlinks=False)
@@ -84,6 +99,8 @@ def _check_creatable(directory: str) -> Iterator[Finding]:
     if not os.path.isdir(above):
         problem = f"{directory} cannot be created: {above} is not a directory"
         yield _refuse(directory, problem, f"move {above} away")
+    elif _is_read_only(above):
+        yield _refuse_read_only(directory)
     elif not os.access(above, os.W_OK | os.X_OK):
         problem = f"{directory} cannot be created: {above} is not writable"
         yield _refuse(directory, problem, f"make it writable: chmod u+wx {profile.quote(above)}")
@@ -100,10 +117,24 @@ def _check_owner(directory: str) -> list[Finding]:
     if owner != os.geteuid():
         fix = f"run: sudo chown -R $(id -u) {profile.quote(directory)}"
         return [_refuse(directory, f"{directory} belongs to another user (uid {owner})", fix)]
+    if _is_read_only(directory):
+        return [_refuse_read_only(directory)]
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         fix = f"run: chmod u+rwx {profile.quote(directory)}"
         return [_refuse(directory, f"{directory} is not writable", fix)]
     return []
+
+
+def _is_read_only(directory: str) -> bool:
+    try:
+        return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False  # whatever is wrong with it, this is not known
+
+
+def _refuse_read_only(directory: str) -> Finding:
+    problem = f"{directory} is on a file system that is mounted read-only"
+    return _refuse(directory, problem, "set MCP_LAUNCH_HOME to a directory that can be written")
 
 
 def _check_mode(directory: str, *, is_private: bool) -> list[Finding]:
@@ -152,7 +183,9 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
         profile_reader.read(path, None, is_projects=False)
         profile.refuse_if_others_can_write(path, os.stat(path))
     except ProfileRefused as refused:
-        yield _report_refused("ML013", path, refused)
+        finding = _report_refused("ML013", path, refused)
+        effect = "until this is fixed, no wrapped server starts"
+        yield finding._replace(message=f"{finding.message}; {effect}")
 
 
 def check_project_profile(survey: Survey) -> Iterator[Finding]:
@@ -186,6 +219,7 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
     """Find wrapped files outside this project, or that are gone (ML017)."""
     here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
     found = list_elsewhere(here, survey.state)
+    found = [(host, file) for host, file in found if survey.covers(host.running_as)]
     paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]
     if paths:
         yield Finding(

@@ -206,7 +206,7 @@ def check_cmd(survey: Survey, item: Item) -> Iterator[Finding]:
     else:
         message = "cmd is a Windows program, and this is not Windows"
         fix = f"begin with {program}"
-    yield Finding("ML115", item.point("command"), f"{item.name}: {message}", fix)
+    yield Finding("ML115", item.point("command"), message, fix)
 
 
 OF_ITEMS = (check_mistaken, check_removed, check_cmd)

@@ -14,13 +14,14 @@ from mcp_launch.machine import end_server
 from mcp_launch.machine.process_snapshot import is_old_enough
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.units import tell_age
+from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.machine.process_snapshot import Server
-    from mcp_launch.machine.running import Census, HostProcess
+    from mcp_launch.machine.running import HostProcess
     from mcp_launch.machine.survey import Survey
     from mcp_launch.machine.units import Memory
 
@@ -36,18 +37,14 @@ class Share(NamedTuple):
 
 def check(survey: Survey) -> Iterator[Finding]:
     """Check all running servers."""
-    census = survey.census
-    for server in census.ownerless:
+    for server in _list_ownerless(survey):
         yield _report_ownerless(survey, server)
-    wanted = {host.name for host in survey.hosts}
-    for host in census.hosts:
-        # Hosts with unknown files cannot be selected by name, so they are always included.
-        if host.name in wanted or host.name not in HOSTS:
-            yield from _check_generations(survey, host)
-            yield from _check_writers(survey, host)
-            yield from identity_of_processes.check(survey, host)
-            yield from _check_places(host)
-    yield from _check_readers(census)
+    for host in _list_hosts(survey):
+        yield from _check_generations(survey, host)
+        yield from _check_writers(survey, host)
+        yield from identity_of_processes.check(survey, host)
+        yield from _check_places(host)
+    yield from _check_readers(survey)
     yield from shared_servers.check(survey)
     yield from idle_servers.check(survey)
     yield from _check_leases(survey)
@@ -55,7 +52,6 @@ def check(survey: Survey) -> Iterator[Finding]:
 
 def list_memory(survey: Survey) -> list[Share]:
     """Return the memory of every server, by host and session."""
-    census = survey.census
     # A server without memory has ended in the meantime.
     shares = [
         Share(
@@ -64,15 +60,29 @@ def list_memory(survey: Survey) -> list[Share]:
             str(server),
             server.memory,
         )
-        for host in census.hosts
+        for host in _list_hosts(survey)
         for session in host.sessions
         for server in session.servers
         if server.memory.amount
     ]
     left = [
-        Share("no host", "", str(one), one.memory) for one in census.ownerless if one.memory.amount
+        Share("no host", "", str(one), one.memory)
+        for one in _list_ownerless(survey)
+        if one.memory.amount
     ]
     return shares + left
+
+
+def _list_hosts(survey: Survey) -> list[HostProcess]:
+    """Return the running hosts to look at."""
+    return [host for host in survey.census.hosts if survey.covers(host.name)]
+
+
+def _list_ownerless(survey: Survey) -> list[Server]:
+    """Return the servers without a host; of some hosts only those that their files name."""
+    names = {item.name for item in survey.items}
+    ownerless = survey.census.ownerless
+    return [one for one in ownerless if not survey.is_narrowed or one.name in names]
 
 
 def _report_ownerless(survey: Survey, server: Server) -> Finding:
@@ -158,11 +168,13 @@ def _check_places(host: HostProcess) -> Iterator[Finding]:
             )
 
 
-def _check_readers(census: Census) -> Iterator[Finding]:
+def _check_readers(survey: Survey) -> Iterator[Finding]:
     """Find servers of different hosts that read from the same pipe."""
-    hosted = [(host, server) for host in census.hosts for server in host.servers]
+    hosted = [(host, server) for host in survey.census.hosts for server in host.servers]
     for (host, server), (other_host, other) in combinations(hosted, 2):
-        if host.pid != other_host.pid and server.stdin.name == other.stdin.name != "":
+        is_covered = survey.covers(host.name) or survey.covers(other_host.name)
+        is_shared = host.pid != other_host.pid and server.stdin.name == other.stdin.name != ""
+        if is_shared and is_covered:
             yield Finding(
                 "ML403",
                 Subject(host.name, server.name, pid=server.pid),
@@ -175,7 +187,8 @@ def _check_leases(survey: Survey) -> Iterator[Finding]:
     directory = f"{survey.state}/leases"
     repair = Repair(f"remove the stale leases in {directory}", partial(_reclaim, survey, directory))
     for path, record in leases.read_all(directory).items():
-        if leases.is_stale(survey.table, record):
+        host = get_member(record, "context", "host", "value")
+        if leases.is_stale(survey.table, record) and survey.covers(str(host)):
             server = record.get("server")
             yield Finding(
                 "ML407",

@@ -7,7 +7,14 @@ import platform
 import re
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks import binary_format, program_not_runnable, version_manager
+from mcp_launch import hosts
+from mcp_launch.doctor.checks import (
+    binary_format,
+    not_wrapped,
+    program_not_runnable,
+    version_manager,
+)
+from mcp_launch.doctor.checks.program_not_runnable import shorten_path
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import CommandNotFound, LaunchError, NotExecutable
 from mcp_launch.launch import plan
@@ -95,7 +102,8 @@ class _Search:
         if not any(os.path.exists(one + ending) for one in found for ending in _ENDINGS):
             problem = f"{os.path.basename(words[0])} should run {file}, which does not exist"
             where = "" if os.path.isabs(file) else f" in {' or '.join(self.places)}"
-            yield Finding("ML201", self.subject, problem + where, "correct the path, or build it")
+            subject = self.item.point(*_find_key(self.item, file))
+            yield Finding("ML201", subject, problem + where, "correct the path, or build it")
 
     def _judge(self, name: str, file: str, place: str) -> Iterator[Finding]:
         """Report what is wrong with a program that was found."""
@@ -138,12 +146,28 @@ class _Search:
             whole = expand_home(name, self.survey.site.home)
             fix = f"write {whole if whole != name else 'its path'}"
             return Finding("ML201", self.subject, problem, fix)
+        if "/" in name:
+            return Finding("ML201", self.subject, refused.problem, refused.fix)
+        problem = f"{name} is not on the PATH that {title} gives ({shorten_path(self.path)})"
         elsewhere = self._find_in_shell(name)
-        if elsewhere:
-            problem = f"{name} is not on the PATH that {title} gives ({self.path})"
-            problem += f"; your shell finds {elsewhere}"
-            return Finding("ML201", self.subject, problem, self._explain(name, elsewhere))
-        return Finding("ML201", self.subject, refused.problem, refused.fix)
+        if not elsewhere:
+            return Finding("ML201", self.subject, problem, refused.fix)
+        fix = self._explain(name, elsewhere) + self._blame_daemon()
+        is_launcher = elsewhere == self.survey.launcher and self.item.is_wrapped
+        repair = not_wrapped.offer_path(self.survey, self.item) if is_launcher else None
+        return Finding(
+            "ML201", self.subject, f"{problem}; your shell finds {elsewhere}", fix, repair
+        )
+
+    def _blame_daemon(self) -> str:
+        """Return what else helps if a daemon of the host was started with another PATH."""
+        host, table = self.item.host, self.survey.table
+        facts = hosts.load(host.running_as)
+        for pid in host_environment.find_processes(self.survey, host)[:1]:
+            if facts.is_daemon(table, pid):
+                daemon = f"{host.title}'s daemon (process {pid})"
+                return f"; or end {daemon}, which was started with an older PATH: kill {pid}"
+        return ""
 
     def _find_in_shell(self, name: str) -> str:
         if "/" in name:
@@ -160,8 +184,16 @@ class _Search:
         fault = program_not_runnable.find_fault(elsewhere, self.path, self.system, has_shell=True)
         if fault:
             directory = os.path.dirname(elsewhere)
-            return f"set PATH in the entry's variables to {directory}:{self.path}"
+            return f"set PATH in the entry's variables to {directory}:{self.path}"  # to be copied
         return f"replace {name} with {elsewhere}"
+
+
+def _find_key(item: Item, word: str) -> tuple[str | int, ...]:
+    """Return where a word of the command is in an entry."""
+    if word not in item.words[1:]:
+        return ("command",)  # it was expanded, or is a profile's
+    at = item.words.index(word, 1)
+    return ("command", at) if isinstance(item.entry.get("command"), list) else ("args", at - 1)
 
 
 def _find_argument(words: list[str]) -> str:

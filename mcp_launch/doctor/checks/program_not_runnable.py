@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 # How many levels of interpreters Linux follows.
 _DEPTH = 4
 
+# A longer PATH is not shown whole in a message, but its first parts.
+_LONGEST_PATH = 60
+_PARTS_SHOWN = 3
+
 _BOM = b"\xef\xbb\xbf"
+
+
+def shorten_path(path: str) -> str:
+    """Return a PATH for a message: all of a short one, the first parts of a long one."""
+    parts = path.split(os.pathsep)
+    if len(path) <= _LONGEST_PATH or len(parts) <= _PARTS_SHOWN:
+        return path or "it is empty"
+    rest = len(parts) - _PARTS_SHOWN
+    return f"{os.pathsep.join(parts[:_PARTS_SHOWN])} and {rest} more"
 
 
 def find_fault(
@@ -114,7 +127,8 @@ def _find_fault_of_env(file: str, rest: str, path: str, system: System) -> Fault
         plan.find_program(name, path, "/")
     except LaunchError:
         return Fault(
-            f"{file} is run by {name}, which is not on the PATH that it gets ({path})",
+            f"{file} is run by {name}, which is not on the PATH that it gets "
+            f"({shorten_path(path)})",
             f"add the directory of {name} to PATH in the entry, or use the absolute path of "
             f"{name} as the command, with {file} as its first argument",
         )

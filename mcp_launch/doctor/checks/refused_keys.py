@@ -25,7 +25,7 @@ def check_ignored_keys(survey: Survey) -> Iterator[Finding]:
     for item in _list_entries(survey):
         title = item.host.title
         for key, near in item.host.quirks.keys.list_ignored(item.entry):
-            message = f"{title} does not know the key {key} of {item.name}, and ignores it"
+            message = f"{title} does not know the key {key} of '{item.name}', and ignores it"
             yield Finding("ML102", item.point(key), message, f"{near}remove or rename it")
 
 
@@ -39,7 +39,7 @@ def check_sources(survey: Survey) -> Iterator[Finding]:
                 yield Finding(
                     "ML103",
                     item.point("env_vars", index),
-                    f"{item.host.title} knows no source {_show(source)}, "
+                    f"{item.host.title} knows no source '{_show(source)}', "
                     f"only {' and '.join(SOURCES_OF_CODEX)}: {tell_loss(item.host, item.file)}",
                     f"mcp-launch knows it; wrap the entry: {tell_how(item)}"
                     if can_help
@@ -54,7 +54,7 @@ def check_refused(survey: Survey) -> Iterator[Finding]:
         entry, keys = item.document.get(item.path), item.host.quirks.keys
         for key, problem, fix in keys.list_refusing(entry, item.name, item.is_of_project):
             subject = item.point(*([key] if key else []))
-            message = f"{item.host.title} refuses {item.name}: {problem}"
+            message = f"{item.host.title} refuses '{item.name}': {problem}"
             yield Finding("ML120", subject, f"{message}; {tell_loss(item.host, item.file)}", fix)
 
 

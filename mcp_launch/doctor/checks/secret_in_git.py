@@ -51,7 +51,8 @@ def check_secrets(survey: Survey) -> Iterator[Finding]:
                 yield Finding(
                     "ML111",
                     item.point(*keys),
-                    f"{name} of {item.name} is in plain text in a file that Git{may or ' tracks'}",
+                    f"{name} of '{item.name}' is in plain text in a file that "
+                    f"Git{may or ' tracks'}",
                     _explain(item, name),
                 )
 

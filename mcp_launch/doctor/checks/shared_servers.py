@@ -36,10 +36,13 @@ _FIX = (
 
 def check(survey: Survey, directory: str = _DIRECTORY) -> Iterator[Finding]:
     """Find the sockets of a running pool, and the entries that use one."""
+    names = {item.name for item in survey.items}
     for path in sorted(glob.glob(f"{glob.escape(directory)}/{_PREFIX}*{_SUFFIX}")):
+        server = os.path.basename(path)[len(_PREFIX) : -len(_SUFFIX)]
+        if survey.is_narrowed and server not in names:
+            continue
         connections = linux.count_connections(path)
         if _is_own(path) and (connections or _accepts(path)):
-            server = os.path.basename(path)[len(_PREFIX) : -len(_SUFFIX)]
             count = f" ({connections} connected)" if connections else ""
             yield Finding(
                 "ML406",

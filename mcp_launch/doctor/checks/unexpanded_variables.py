@@ -45,7 +45,8 @@ def check_unset(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML106",
             item.point(*missing[first]),
-            f"{names} not set where {item.host.title} runs: {item.name} gets the text ${{{first}}}",
+            f"{names} not set where {item.host.title} runs: '{item.name}' gets "
+            f"the text ${{{first}}}",
             f"set it before you start {item.host.quirks.program.command}, or write "
             f"${{{first}:-a default}}",
         )
@@ -70,7 +71,7 @@ def check_literal(survey: Survey, item: Item) -> Iterator[Finding]:
         yield Finding(
             "ML106",
             item.point(*found[first]),
-            f"{item.host.title} passes {', '.join(found)} to {item.name} unexpanded: there is no "
+            f"{item.host.title} passes {', '.join(found)} to '{item.name}' unexpanded: there is no "
             "shell that would replace it",
             _explain(survey, item, first),
         )

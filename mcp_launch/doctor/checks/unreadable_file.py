@@ -52,7 +52,7 @@ def _report(host: HostConfig, file: File, refused: FileRefused) -> Finding:
         # A name that appears twice: hosts accept that, we do not.
         message = f"{problem}: {host.title} uses only the last one"
         return Finding("ML101", subject, message, "merge them into one")
-    return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "correct it")
+    return Finding("ML101", subject, f"{problem}: {tell_loss(host, file)}", "correct this line")
 
 
 def _read_strictly(host: HostConfig, file: File, text: str) -> Iterator[Finding]:

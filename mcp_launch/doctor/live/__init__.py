@@ -19,10 +19,11 @@ from mcp_launch.doctor.live.prepare import LaunchPool
 from mcp_launch.machine import known_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from mcp_launch.doctor.finding import Finding
-    from mcp_launch.doctor.live.client import Talk
+    from mcp_launch.doctor.live.client import Opening, Talk
+    from mcp_launch.doctor.progress import Progress
     from mcp_launch.machine.survey import Survey
     from mcp_launch.masking import Scrubber
 
@@ -32,29 +33,34 @@ _AT_ONCE = min(4, os.cpu_count() or 1)
 _OTHER = {DISCOVER: INITIALIZE, INITIALIZE: DISCOVER}
 
 
-def check(survey: Survey, show: Callable[[str], None]) -> list[Finding]:
-    """Return what is wrong with the started servers; `show` gets a line as each is done."""
+def check(survey: Survey, progress: Progress) -> list[Finding]:
+    """Return what is wrong with the started servers."""
     scrubber = known_secrets.make_scrubber(survey)
-
-    def say(text: str) -> None:
-        show(scrubber.clean(text))
-
     # A guardian may still be cleaning up in it when everything else is over.
     place = tempfile.TemporaryDirectory("-doctor", ignore_cleanup_errors=True)
     with _cleaning_up_on_signals(), place as home:
         launches = LaunchPool(home)
         prepare.copy_trust(survey.state, home)
-        servers = _list_servers(survey, home, scrubber, say)
+        servers = _list_servers(survey, home, scrubber, progress)
+        progress.expect(len(servers))
         pool = ThreadPoolExecutor(_AT_ONCE)
+
+        def probe_one(server: ProbedServer) -> None:
+            progress.begin(server.label)
+            _probe(server, launches)
+
         try:
-            probes = {pool.submit(_probe, server, launches): server for server in servers}
+            probes = {pool.submit(probe_one, server): server for server in servers}
             for probe in as_completed(probes):
                 probe.result()
-                say(probes[probe].describe())
+                progress.finish(probes[probe].label, probes[probe].describe())
             for server in servers:
                 if server.deserves_another_look():
+                    first = server.describe()
+                    progress.begin(server.label)
                     _probe_again(server, launches)
-                    say(f"{server.describe()}, when it was started again")
+                    result = f"{server.describe()} (its second start; the first: {first})"
+                    progress.finish_again(server.label, result)
         finally:
             launches.close()
             pool.shutdown(cancel_futures=True)
@@ -84,7 +90,7 @@ def _cleaning_up_on_signals() -> Iterator[None]:
 
 
 def _list_servers(
-    survey: Survey, home: str, scrubber: Scrubber, say: Callable[[str], None]
+    survey: Survey, home: str, scrubber: Scrubber, progress: Progress
 ) -> list[ProbedServer]:
     """Return the servers to start; one that several hosts start in the same way, only once."""
     found: dict[prepare.Start, ProbedServer] = {}
@@ -93,7 +99,8 @@ def _list_servers(
         why = not_approved.explain_not_started(survey, item)
         why = why or prepare.explain_not_startable(survey, item)
         if why:
-            say(f"{item.name}: not started: {why}")
+            label = f"{item.host.title}: {item.name}"
+            progress.skip(scrubber.clean(label), scrubber.clean(why))
             continue
         start = prepare.prepare(survey, item, home)
         if item.words and os.path.isdir(start.project):
@@ -103,21 +110,22 @@ def _list_servers(
 
 def _probe(server: ProbedServer, launches: LaunchPool) -> None:
     """Talk to a server as each of its hosts does, and if that fails in the other way."""
-    for first in server.list_greetings():
-        server.talks[first] = _talk(server, first, launches)
-    for first, talk in list(server.talks.items()):
-        if talk.failure and _OTHER[first] not in server.talks:
-            server.talks[_OTHER[first]] = _talk(server, _OTHER[first], launches)
+    for opening in server.list_openings():
+        server.talks[opening] = _talk(server, opening, launches)
+    for opening, talk in list(server.talks.items()):
+        other = opening._replace(method=_OTHER[opening.method])
+        if talk.failure and other not in server.talks:
+            server.talks[other] = _talk(server, other, launches)
 
 
-def _talk(server: ProbedServer, first: str, launches: LaunchPool) -> Talk:
+def _talk(server: ProbedServer, opening: Opening, launches: LaunchPool) -> Talk:
     limit = client.SECOND_LIMIT if server.was_silent else client.ANSWER_LIMIT
-    return client.converse(server.start, first, launches, clean=server.clean, limit=limit)
+    return client.converse(server.start, opening, launches, clean=server.clean, limit=limit)
 
 
 def _probe_again(server: ProbedServer, launches: LaunchPool) -> None:
     """Start a server again, alone: the first time it may have been downloading or starved."""
-    for first in server.list_greetings():
-        before, again = server.talks[first], _talk(server, first, launches)
+    for opening in server.list_openings():
+        before, again = server.talks[opening], _talk(server, opening, launches)
         if not again.failure and (before.failure or again.seconds < before.seconds):
-            server.talks[first] = again
+            server.talks[opening] = again

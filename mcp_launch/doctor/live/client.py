@@ -42,10 +42,14 @@ SETTLING = 1.0
 # More pages of tools than any server has, unless its cursors go in circles.
 _PAGES = 100
 
-# What Claude Code and Codex send with `initialize`, by the host's first request.
-_OFFERED: dict[str, Message] = {
-    DISCOVER: {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}},
-    INITIALIZE: {"protocolVersion": "2025-06-18", "capabilities": {}},
+# The version that Claude Code and Codex send with `initialize`, by the host's first request.
+_VERSIONS: dict[str, Json] = {DISCOVER: "2025-11-25", INITIALIZE: "2025-06-18"}
+
+# How hosts spell their capabilities (Claude Code 2.1.325, Codex 0.166).
+_CAPABILITIES: Message = {
+    "roots": {"listChanged": True},
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {},
 }
 
 # The members that an answer to `initialize` must have.
@@ -60,11 +64,17 @@ _DEMANDED = (
 _BY_ITSELF = "run the command by itself in the server's directory to see what it lacks"
 
 _ABOUT: Message = {"name": "mcp-launch", "title": "mcp-launch doctor", "version": __version__}
-_META: Message = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": _ABOUT,
-    "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
-}
+
+
+class Opening(NamedTuple):
+    """How a host opens a connection. A server may have tools only for some capabilities."""
+
+    method: str
+    capabilities: tuple[str, ...] = ()
+
+    def offer(self) -> Message:
+        """Return the capabilities as a host writes them."""
+        return {name: _CAPABILITIES[name] for name in self.capabilities}
 
 
 class TalkFailure(NamedTuple):
@@ -74,6 +84,7 @@ class TalkFailure(NamedTuple):
     message: str  # the rest of a sentence that begins with the server's name
     fix: str
     is_silence: bool = False
+    lines: tuple[str, ...] = ()  # the last ones on stderr
 
 
 @dataclass
@@ -95,8 +106,10 @@ class _Failed(Exception):
         self.failure = failure
 
 
-def converse(start: Start, first: str, launches: LaunchPool, *, clean: Clean, limit: float) -> Talk:
-    """Start a server, talk to it as a host that begins with `first`, and return the result.
+def converse(
+    start: Start, opening: Opening, launches: LaunchPool, *, clean: Clean, limit: float
+) -> Talk:
+    """Start a server, talk to it as a host with this opening, and return the result.
 
     Lines from its stderr are kept as `clean` returns them.
     """
@@ -109,7 +122,7 @@ def converse(start: Start, first: str, launches: LaunchPool, *, clean: Clean, li
     wire = Wire(launch.process, start.project, clean)
     talk = Talk()
     try:
-        _Host(wire, talk, limit, launch.outcome).talk(first)
+        _Host(wire, talk, limit, launch.outcome).talk(opening)
         talk.seconds = time.monotonic() - wire.since
         wire.listen_for(SETTLING)
     except _Failed as failed:
@@ -133,31 +146,39 @@ class _Host:
         self._until = wire.since + limit
         self._count = 0
 
-    def talk(self, first: str) -> None:
-        about = self._discover() if first == DISCOVER else None
+    def talk(self, opening: Opening) -> None:
+        is_newer = opening.method == DISCOVER
+        about = self._discover(opening) if is_newer else None
         if about is None:
-            about = self._initialize(_OFFERED[first])
+            about = self._initialize(opening)
         if protocol.get_member(about, "capabilities", "tools") is not None:
             self._list_tools()
-        self._talk.is_mute = first == DISCOVER and DISCOVER not in self._wire.answers
+        self._talk.is_mute = is_newer and DISCOVER not in self._wire.answers
 
-    def _discover(self) -> Json:
+    def _discover(self, opening: Opening) -> Json:
         until = time.monotonic() + DISCOVER_GRACE
-        answer = self._wire.ask(DISCOVER, DISCOVER, {"_meta": _META}, until)
-        return self._accept_discovery(answer)
+        answer = self._wire.ask(DISCOVER, DISCOVER, _make_meta(opening), until)
+        return self._accept_discovery(answer, opening)
 
-    def _accept_discovery(self, answer: Message | None) -> Json:
+    def _accept_discovery(self, answer: Message | None, opening: Opening) -> Json:
         if not answer or "result" not in answer:
             return None
-        self._meta = {"_meta": _META}
+        self._meta = _make_meta(opening)
         return answer["result"]
 
-    def _initialize(self, offered: Message) -> Json:
+    def _initialize(self, opening: Opening) -> Json:
         try:
-            about = self._ask(INITIALIZE, offered | {"clientInfo": _ABOUT})
+            about = self._ask(
+                INITIALIZE,
+                {
+                    "protocolVersion": _VERSIONS[opening.method],
+                    "capabilities": opening.offer(),
+                    "clientInfo": _ABOUT,
+                },
+            )
         except _Failed:
             # Perhaps its answer to `server/discover` was only late.
-            late = self._accept_discovery(self._wire.answers.get(DISCOVER))
+            late = self._accept_discovery(self._wire.answers.get(DISCOVER), opening)
             if late is None:
                 raise
             return late
@@ -195,9 +216,13 @@ class _Host:
             self._wire.close()  # the launcher writes the outcome when it ends
             known = outcome.read(self._path)
             if known.failure and method == INITIALIZE:
-                # A launch's log is deleted with its home, so the fix must not point there.
-                fix = _BY_ITSELF if known.failure.is_servers else known.failure.fix
-                return TalkFailure("ML301", f"does not start: {known.failure.problem}", fix)
+                if known.failure.is_servers:
+                    # A launch's log is deleted with its home, so the fix must not point there.
+                    lines = [self._wire.quote(line) for line in known.failure.lines]
+                    how = _tell_end(known.failure.exit_code)
+                    return _report(f"does not start: it {how} before it answered", lines)
+                problem = f"does not start: {known.failure.problem}"
+                return TalkFailure("ML301", problem, known.failure.fix)
             if known.failure or method in known.unanswered:
                 return self._report_end(method)
         text = protocol.get_member(error, "message")
@@ -205,11 +230,28 @@ class _Host:
 
     def _report_end(self, method: str) -> TalkFailure:
         code = self._wire.close()
-        how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
-        lines = self._wire.last_lines
-        stderr = f"; its last lines on stderr: {' / '.join(lines)}" if lines else ""
-        return TalkFailure("ML301", f"{how} on `{method}`{stderr}", _BY_ITSELF)
+        return _report(f"{_tell_end(code)} on `{method}`", self._wire.last_lines)
 
     def _report_silence(self, method: str) -> TalkFailure:
         problem = f"did not answer `{method}` within {self._limit:g} s"
         return TalkFailure("ML302", problem, _BY_ITSELF, is_silence=True)
+
+
+def _tell_end(code: int) -> str:
+    return f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+
+
+def _report(problem: str, lines: list[str]) -> TalkFailure:
+    """Return the failure of a server that ended, with its last lines on stderr."""
+    return TalkFailure("ML301", problem, _BY_ITSELF, lines=tuple(lines))
+
+
+def _make_meta(opening: Opening) -> Message:
+    """Return what a request of the new era carries."""
+    return {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": _ABOUT,
+            "io.modelcontextprotocol/clientCapabilities": opening.offer(),
+        }
+    }

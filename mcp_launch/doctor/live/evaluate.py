@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.doctor.live.client import DISCOVER, DISCOVER_GRACE, INITIALIZE
+from mcp_launch.doctor.live.client import DISCOVER, DISCOVER_GRACE, INITIALIZE, Opening
 from mcp_launch.doctor.live.wire import WIDTH
 from mcp_launch.errors import printable
 from mcp_launch.machine.wrap_hint import tell_how
@@ -28,15 +28,15 @@ class ProbedServer:
     start: Start
     scrubber: Scrubber
     items: list[Item] = field(default_factory=list)
-    talks: dict[str, Talk] = field(default_factory=dict)
+    talks: dict[Opening, Talk] = field(default_factory=dict)
 
-    def list_greetings(self) -> list[str]:
-        """Return the first requests of its hosts."""
-        return sorted({choose_greeting(item) for item in self.items})
+    def list_openings(self) -> list[Opening]:
+        """Return how its hosts open a connection."""
+        return sorted({choose_opening(item) for item in self.items})
 
     def find_talk(self, item: Item) -> Talk:
         """Return the conversation that a host would have: its own, or the one that works."""
-        own = self.talks[choose_greeting(item)]
+        own = self.talks[choose_opening(item)]
         others = [talk for talk in self.talks.values() if not talk.failure]
         return others[0] if own.failure and others else own
 
@@ -56,26 +56,34 @@ class ProbedServer:
         """Return whether it left a first request unanswered."""
         return any(talk.failure and talk.failure.is_silence for talk in self.talks.values())
 
+    @property
+    def label(self) -> str:
+        """Return its hosts and its names in them, to show progress."""
+        hosts: dict[str, list[str]] = {}
+        for item in self.items:
+            titles = hosts.setdefault(item.name, [])
+            titles += [item.host.title] if item.host.title not in titles else []
+        return self.clean("; ".join(f"{', '.join(of)}: {name}" for name, of in hosts.items()))
+
     def describe(self) -> str:
-        """Return one line about its state, to show progress."""
-        names = ", ".join(dict.fromkeys(item.name for item in self.items))
+        """Return a few words about its state, to show progress."""
         talk = self.find_talk(self.items[0])
         if talk.failure:
-            problem = "does not start" if talk.failure.code == "ML301" else "does not answer"
-            return f"{names}: {problem}"
+            return "does not start" if talk.failure.code == "ML301" else "does not answer"
         count = len(talk.tools)
-        return f"{names}: ready in {talk.seconds:.1f} s, {count} tool{'s' if count != 1 else ''}"
+        return f"ready in {talk.seconds:.1f} s, {count} tool{'s' if count != 1 else ''}"
 
     def clean(self, text: str) -> str:
         """Return a server's output, safe to show."""
         return printable(self.scrubber.clean(text))
 
 
-def choose_greeting(item: Item) -> str:
-    """Return the first request of a host: the newer one, unless it is known to be the other."""
+def choose_opening(item: Item) -> Opening:
+    """Return how a host begins: with the newer request, unless it is known to be the other."""
     greeting = item.host.quirks.greeting
     is_newer = greeting.newer_variable in item.variables
-    return INITIALIZE if greeting.begins_with == INITIALIZE and not is_newer else DISCOVER
+    is_older = greeting.begins_with == INITIALIZE and not is_newer
+    return Opening(INITIALIZE if is_older else DISCOVER, greeting.capabilities)
 
 
 def judge(servers: list[ProbedServer]) -> list[Finding]:
@@ -88,8 +96,10 @@ def _look(server: ProbedServer, item: Item) -> Iterator[Finding]:
     talk = server.find_talk(item)
     mismatch = _find_mismatch(server, item)
     if talk.failure:
-        message = server.clean(f"{item.name} {talk.failure.message}")
-        yield Finding(talk.failure.code, item.point(), message, server.clean(talk.failure.fix))
+        fix, lines = server.clean(talk.failure.fix), talk.failure.lines
+        ending = "; its last lines on stderr:" if lines else ""
+        message = server.clean(f"'{item.name}' {talk.failure.message}{ending}")
+        yield Finding(talk.failure.code, item.point(), message, fix, details=lines)
     elif mismatch:
         problem, fix = mismatch
         yield Finding("ML309", item.point(), server.clean(problem), fix)
@@ -103,22 +113,24 @@ def _look(server: ProbedServer, item: Item) -> Iterator[Finding]:
 
 def _find_mismatch(server: ProbedServer, item: Item) -> tuple[str, str] | None:
     """Return why a host and a server cannot talk to each other, and the fix."""
-    own = server.talks[choose_greeting(item)]
+    own = server.talks[choose_opening(item)]
     newer = "use another release of the server"
     title, greeting = item.host.title, item.host.quirks.greeting
     if own.failure and greeting.begins_with == INITIALIZE:
-        problem = f"{item.name} knows only `server/discover`, but {title} begins with `initialize`"
+        problem = (
+            f"'{item.name}' knows only `server/discover`, but {title} begins with `initialize`"
+        )
         return problem, f"{newer}, one that answers `initialize` as well"
     is_given_up = greeting.begins_with == DISCOVER and not _is_started_again(item, own)
     if own.failure and is_given_up:
-        problem = f"{item.name} cannot handle `server/discover`, {title}'s first request"
+        problem = f"'{item.name}' cannot handle `server/discover`, {title}'s first request"
         return f"{problem}: it {own.failure.message}", newer
     talk = server.find_talk(item)
     if talk.missing and greeting.refuses_incomplete:
-        problem = f"{item.name}'s answer to `initialize` has no {talk.missing}"
+        problem = f"the answer of '{item.name}' to `initialize` has no {talk.missing}"
         return f"{problem}, and {title} refuses it", newer
     if talk.version and greeting.versions and talk.version not in greeting.versions:
-        problem = f"{item.name} uses protocol version {talk.version}"
+        problem = f"'{item.name}' uses protocol version {talk.version}"
         return f"{problem}, which {title} does not know", newer
     return None
 
@@ -137,7 +149,7 @@ def _check_speed(server: ProbedServer, item: Item) -> Iterator[Finding]:
     if wait is None:
         return
     talk = server.find_talk(item)
-    took = f"{item.name} takes {talk.seconds:.1f} s to list its tools"
+    took = f"'{item.name}' takes {talk.seconds:.1f} s to list its tools"
     if talk.is_mute:
         took += f", {DISCOVER_GRACE:g} s of them because it does not answer `server/discover`"
     yield Finding("ML303", item.point(), f"{took}; {wait.consequence}", wait.fix)
@@ -151,11 +163,12 @@ def _check_names(server: ProbedServer, item: Item, talk: Talk) -> Iterator[Findi
     names = [before + tool for tool in talk.tools if len(before + tool) > length.limit]
     if names:
         longest = max(names, key=len)
+        count = f"{len(names)} tool{'' if len(names) == 1 else 's'}"
         yield Finding(
             "ML306",
             item.point(),
-            f"{item.host.title} leaves out {len(names)} of {item.name}'s tools: with the server's "
-            f"name, their names have more than {length.limit} characters "
+            f"{item.host.title} leaves out {count} of '{item.name}': with the server's "
+            f"name, names have more than {length.limit} characters "
             f"({server.clean(longest)}: {len(longest)})",
             "give the server a shorter name in the entry",
         )
@@ -168,14 +181,14 @@ def _check_end(item: Item, talk: Talk) -> Iterator[Finding]:
         yield Finding(
             "ML307",
             item.point(),
-            f"{item.name} keeps running after its input ends, so it outlives {item.host.title}",
+            f"'{item.name}' keeps running after its input ends, so it outlives {item.host.title}",
             wrap,
         )
     count = talk.outcome.left_behind
     if count:
         those = "a process" if count == 1 else f"{count} processes"
         yield Finding(
-            "ML308", item.point(), f"{item.name} leaves {those} behind when it ends", wrap
+            "ML308", item.point(), f"'{item.name}' leaves {those} behind when it ends", wrap
         )
 
 
@@ -189,7 +202,7 @@ def _check_noise(server: ProbedServer, item: Item, talk: Talk) -> Iterator[Findi
     yield Finding(
         "ML304",
         item.point(),
-        server.clean(f"{item.name} prints {those} to stdout: {first}"),
+        server.clean(f"'{item.name}' prints {those} to stdout: {first}"),
         f"make it log to stderr, or let mcp-launch move them there: {way}",
     )
 

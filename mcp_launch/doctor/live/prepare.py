@@ -15,12 +15,13 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, state
-from mcp_launch.errors import LaunchError
+from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
 from mcp_launch.launch import options, profile
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
+    from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item, Survey
 
 # Neither the project nor Python variables meant for its servers may affect the launcher.
@@ -40,6 +41,8 @@ _OVERRIDES = {
     "--when-unknown": "placeholder",
 }
 
+_ENV = "/usr/bin/env"
+
 # What only a host can fill in, by asking the user.
 _QUESTION = re.compile(r"\$\{input:[^}]*\}")
 
@@ -57,7 +60,8 @@ class Start(NamedTuple):
 
 def prepare(survey: Survey, item: Item, home: str) -> Start:
     """Return how to start an entry's server; the launch keeps its files in `home`."""
-    situation = predict(survey, item).situation
+    launch = predict(survey, item)
+    situation = launch.situation
     environ = dict(situation.environ)
     variable = hosts.load(item.host.name).session_variable
     if variable and variable not in item.variables:
@@ -66,6 +70,9 @@ def prepare(survey: Survey, item: Item, home: str) -> Start:
     environ["MCP_LAUNCH_HOME"] = home
     given = _list_options(item)
     command = host_environment.spell_out(survey, item, item.command)
+    if is_profile_invalid(launch) or _has_strange_defaults(survey, launch):
+        given = [word for word in given if not word.startswith("--server=")]
+        command = _hide_profiles(command, environ, home)
     command = ["--", *command] if command else []
     own = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
     given += _adapt([*given, *command], environ, situation.cwd, own)
@@ -76,6 +83,8 @@ def prepare(survey: Survey, item: Item, home: str) -> Start:
 def explain_not_startable(survey: Survey, item: Item) -> str:
     """Return what a server needs that only its host can give; "" if nothing."""
     title, texts = item.host.title, [*item.words, *item.variables.values()]
+    if not item.command and is_profile_invalid(predict(survey, item)):
+        return "its command is in a profile, which cannot be used (ML013)"
     for text in texts:
         if question := _QUESTION.search(text):
             return f"{title} would ask for {question[0]}"
@@ -86,6 +95,29 @@ def explain_not_startable(survey: Survey, item: Item) -> str:
         if name not in predict(survey, item).situation.environ:
             return f"{title} would take {name} from the system's keyring"
     return ""
+
+
+def is_profile_invalid(launch: Preview) -> bool:
+    """Return whether a launch stops because of an invalid profile, which ML013 reports once."""
+    refused = launch.refused
+    return isinstance(refused, ProfileRefused) and not isinstance(refused, ProfileUntrusted)
+
+
+def _has_strange_defaults(survey: Survey, launch: Preview) -> bool:
+    """Return whether our launcher would apply [defaults] to a server that has no launcher."""
+    if launch.situation.is_launched:
+        return False
+    try:
+        return bool(profile.read_user_profile("", survey.environ, is_launch=False))
+    except ProfileRefused:
+        return True
+
+
+def _hide_profiles(command: list[str], environ: dict[str, str], home: str) -> list[str]:
+    """Let the launcher find no profile; return the command that gives the server its own HOME."""
+    before = environ.get("HOME")
+    environ["HOME"] = home
+    return [_ENV, *(["-u", "HOME"] if before is None else [f"HOME={before}"]), *command]
 
 
 def copy_trust(state: str, home: str) -> None:

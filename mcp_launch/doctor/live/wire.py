@@ -35,6 +35,9 @@ _LAST_LINES = 5
 WIDTH = 300
 _SEARCHED = 10 * WIDTH
 
+# npm announces its own updates after whatever went wrong, in five lines.
+_NOTICE = "npm notice"
+
 
 class Wire:
     """One launch, and the host's side of the conversation with its server."""
@@ -124,6 +127,7 @@ class Wire:
         request_id = protocol.spell(request["id"])
         results: dict[str, Message] = {
             "ping": {},
+            "elicitation/create": {"action": "cancel"},
             "roots/list": {"roots": [{"uri": Path(self._project).absolute().as_uri()}]},
         }
         result = results.get(str(request["method"]))
@@ -134,10 +138,14 @@ class Wire:
             self.write(protocol.make_result(request_id, result))
 
     def _on_stderr(self, line: bytes) -> None:
-        if text := line.decode(errors="replace").strip():
-            # In this order: half a secret would not be recognised.
-            shown = self._clean(text[:_SEARCHED])[:WIDTH]
-            self.last_lines = [*self.last_lines, shown][-_LAST_LINES:]
+        text = line.decode(errors="replace").strip()
+        if text and not text.startswith(_NOTICE):
+            self.last_lines = [*self.last_lines, self.quote(text)][-_LAST_LINES:]
+
+    def quote(self, line: str) -> str:
+        """Return a line of the server's output, safe to show."""
+        # In this order: half a secret would not be recognised.
+        return self._clean(line[:_SEARCHED])[:WIDTH]
 
 
 class _WireReader:

@@ -33,7 +33,8 @@ from mcp_launch.config_files.host_quirks import (
     Wait,
 )
 from mcp_launch.hosts.claude import settings
-from mcp_launch.hosts.claude.keys import is_skipped, list_faults
+from mcp_launch.hosts.claude.keys import is_skipped, list_faults, list_remote_variables
+from mcp_launch.hosts.claude.sessions import SESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,6 +119,7 @@ CONFIG = HostConfig(
     "claude",
     "Claude Code",
     _list_files,
+    sessions=SESSIONS,
     approval=settings.ServerApproval(),
     quirks=HostQuirks(
         program=HostProgram(
@@ -137,6 +139,7 @@ CONFIG = HostConfig(
             project_variable="CLAUDE_PROJECT_DIR",
             list_settings=settings.list_settings,
             list_project_settings=settings.list_project_settings,
+            list_of_remote=list_remote_variables,
         ),
         texts=Texts(
             borrowing=re.compile(r"\$\{(\w+)(?::-([^}]*))?\}"),
@@ -152,6 +155,7 @@ CONFIG = HostConfig(
         ),
         greeting=Greeting(
             "server/discover",
+            capabilities=("roots", "elicitation"),  # seen with 2.1.325
             refuses_incomplete=True,
             versions=frozenset(
                 {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"}

@@ -5,12 +5,15 @@ Tested with Claude Code 2.1.325 key by key; only `claude mcp list` mentions skip
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.key_types import NAMED_STRINGS, STRING, STRINGS, SWITCH, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 # The types of remote servers; a server that it starts needs no type.
 _REMOTE = ("http", "sse", "ws", "streamable-http")
@@ -48,6 +51,20 @@ def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
     for key, value in entry.items():
         if key in known and not known[key].fits(value):
             yield key, f"{key} must be {known[key].title}", f"make it {known[key].title}"
+
+
+def list_remote_variables(entry: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Return the keys with a reference that Claude Code leaves as it is if the variable is unset.
+
+    A reference with a default is not among them.
+    """
+    headers = entry.get("headers")
+    texts: dict[tuple[str, ...], object] = {("url",): entry.get("url")}
+    if isinstance(headers, dict):
+        texts |= {("headers", name): text for name, text in headers.items()}
+    for key, text in texts.items():
+        for variable in _REFERENCE.findall(text) if isinstance(text, str) else ():
+            yield key, variable
 
 
 def is_skipped(scope: str, content: object) -> bool:

@@ -31,7 +31,8 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     Wait,
 )
-from mcp_launch.hosts.codex.keys import list_ignored, list_refusing
+from mcp_launch.hosts.codex.keys import list_ignored, list_refusing, list_remote_variables
+from mcp_launch.hosts.codex.sessions import SESSIONS
 from mcp_launch.hosts.codex.settings import (
     SERVERS,
     ProjectTrust,
@@ -91,7 +92,8 @@ def _list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wa
     first = Wait(
         GRACE,
         f"Codex waits {GRACE:g} s, then continues without them",
-        f"set required = true in the entry to make Codex wait for it, or {FASTER}",
+        "set required = true in the entry to make Codex wait for it (then Codex does not start "
+        f"at all if the server fails), or {FASTER}",
     )
     return [last, first]
 
@@ -108,6 +110,7 @@ CONFIG = HostConfig(
     "codex",
     "Codex",
     _list_files,
+    sessions=SESSIONS,
     approval=ProjectTrust(),
     explain_unnoticed_tools=explain_unnoticed_tools,
     quirks=HostQuirks(
@@ -119,7 +122,11 @@ CONFIG = HostConfig(
             litters="CODEX_HOME",
         ),
         home_variable="CODEX_HOME",
-        environment=Environment(list_passed=lambda _: _PASSES, has_env_vars=True),
+        environment=Environment(
+            list_passed=lambda _: _PASSES,
+            has_env_vars=True,
+            list_of_remote=list_remote_variables,
+        ),
         texts=Texts(
             replaces_nothing=True,
             unexpanded=re.compile(f"{BRACED_VARIABLE}|{BARE_VARIABLE}|{TILDE}"),
@@ -132,7 +139,10 @@ CONFIG = HostConfig(
             name_rule="letters, digits and - _ . : @ /",
         ),
         greeting=Greeting(
-            "initialize", newer_variable="CODEX_MCP_PROTOCOL_VERSION", refuses_incomplete=True
+            "initialize",
+            capabilities=("elicitation",),  # seen with 0.166; it answers `roots/list` all the same
+            newer_variable="CODEX_MCP_PROTOCOL_VERSION",
+            refuses_incomplete=True,
         ),
         cwd="absolute",
         same_name="merged",

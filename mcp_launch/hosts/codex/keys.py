@@ -125,6 +125,16 @@ def list_refusing(
             yield "env_vars", problem, "take the rest out"
 
 
+def list_remote_variables(entry: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Return the keys that take a value from Codex's own environment, and the variables."""
+    token, headers = entry.get(f"{_TOKEN}_env_var"), entry.get("env_http_headers")
+    if isinstance(token, str):
+        yield (f"{_TOKEN}_env_var",), token
+    for header, variable in headers.items() if isinstance(headers, dict) else ():
+        if isinstance(variable, str):
+            yield ("env_http_headers", header), variable
+
+
 def _is_variable(variable: object) -> bool:
     if isinstance(variable, dict):
         has_name = isinstance(variable.get("name"), str)

@@ -9,6 +9,7 @@ from mcp_launch.config_files.host_config import File, HostConfig, in_project
 from mcp_launch.config_files.host_quirks import (
     BORROWING_OF_EDITORS,
     Environment,
+    Greeting,
     HostProgram,
     HostQuirks,
     Limits,
@@ -38,6 +39,7 @@ CONFIG = HostConfig(
         limits=Limits(
             tools=ToolCount(128, "VS Code refuses a request with more than 128, its own included")
         ),
+        greeting=Greeting(capabilities=("roots", "sampling", "elicitation")),
         cwd="honoured",
     ),
 )

@@ -101,6 +101,6 @@ class Install:
     def note(self, lease: str, text: str) -> None:
         """Add a line to the log that belongs to a lease, if there is one."""
         from mcp_launch.state import launch_log
+        from mcp_launch.values import END
 
-        launch = os.path.basename(lease).removesuffix(".json")
-        launch_log.append(f"{launch_log.find_directory(os.environ)}/{launch}", text)
+        launch_log.append_for(lease, text, END)

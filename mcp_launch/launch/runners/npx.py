@@ -348,7 +348,8 @@ def _check_age(request: Request, installed: str, settings: NpmSettings) -> str:
     age = request.now - checked
     if settings.changed > checked or not 0 <= age <= _CHECKED_FOR:
         raise Doubt("npx looks for a new version once a day, and does so now", stamp)
-    return f", checked {age / 3600:.1f} h ago"
+    hours, minutes = divmod(int(age) // 60, 60)
+    return f", checked {f'{hours} h' if hours else f'{minutes} min'} ago"
 
 
 def _list_variables(request: Request, cwd: str, programs: str, npm: _Npm) -> dict[str, str]:

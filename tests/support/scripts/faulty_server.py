@@ -17,6 +17,8 @@ unversioned     does not give its version
 stubborn        keeps running after the end of its input
 imitating       writes messages like the launcher's to stderr
 littering       leaves a process behind
+adapting        has another tool for each capability that the host offers
+npm             ends its last output as npm does, with news of its own
 tools=N pages=N name=TEXT       the number of tools and pages, and the name of the tools
 version=TEXT    the protocol version
 needs=NAME      exits without this variable
@@ -38,6 +40,7 @@ import time
 from typing import Any
 
 WORDS = {word for word in sys.argv[1:] if "=" not in word}
+OFFERED: set[str] = set()
 VALUES = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
 
 
@@ -66,7 +69,14 @@ def describe() -> dict[str, Any]:
     return {"capabilities": {has: {}}, "serverInfo": {"name": "server", **version}}
 
 
+def list_offered(method: str, params: dict[str, Any]) -> list[str]:
+    """Return the host's capabilities, if the request has them."""
+    meta = params.get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities", {})
+    return list(params.get("capabilities", {}) if method == "initialize" else meta)
+
+
 def hear(request_id: object, method: str, params: dict[str, Any]) -> None:
+    OFFERED.update(list_offered(method, params))
     if method == "server/discover" and "legacy" not in WORDS:
         told = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         answer(request_id, supportedVersions=["2026-07-28"], **told, **describe())
@@ -92,6 +102,7 @@ def tell_tools(request_id: object, params: dict[str, Any]) -> None:
         ask_for_roots()
     count, pages = int(VALUES.get("tools", 2)), int(VALUES.get("pages", 1))
     page = int(params.get("cursor", 0))
+    count += len(OFFERED) if "adapting" in WORDS else 0
     names = [VALUES.get("name", "tool") + (f"-{at}" if at else "") for at in range(count)]
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names[page::pages]]
     more = {"nextCursor": str(page + 1)} if page + 1 < pages else {}
@@ -134,6 +145,8 @@ def check_surroundings() -> None:
         sys.exit(f"{VALUES['needs']} is not set")
     if VALUES.get("in", os.getcwd()) != os.getcwd():
         sys.exit(f"started in {os.getcwd()}")
+    if "dies" in WORDS and "npm" in WORDS:
+        sys.exit("npm error could not determine executable to run\n" + "npm notice New!\n" * 6)
     if "dies" in WORDS and "says" in VALUES:
         sys.exit(VALUES["says"])
     if "dies" in WORDS:

@@ -462,9 +462,12 @@ def test_a_server_that_dies_four_times_within_a_minute_is_not_started_again() ->
             << server: notifications/initialized
         """)
     playbook.play("""
+        >> host: 1 tools/call {}
+        << server: 1 tools/call {}
         >> exited server 1
         >> gone server
-        << stderr: srv died 4 times within a minute: it is not started again
+        << stderr: srv died 4 times within a minute: it is not started again; reconnect …
+        << host: 1 refused … fix: reconnect the server in its host, because it is not started …
         << finish 1
     """)
 

@@ -313,6 +313,7 @@ EVENTS: dict[str, list[str]] = {
     "release": ['>> host: "mcp-launch/L/1" = {"roots":[]}'],
     "input broken": [">> input closed by server"],
     "restart for another": [OF_S2],
+    "restart on request": [">> restart requested"],
     "last answer": [">> server: 1 = {}"],
     "the drain's timer": [">> timer drain server"],
     "gone": [">> gone server"],
@@ -359,6 +360,7 @@ NEXT: dict[tuple[str, str], str] = {
     ("ready", "input broken"): "lost",
     ("holding", "input broken"): "lost",
     ("ready", "restart for another"): "draining",
+    ("ready", "restart on request"): "draining",
     ("draining", "last answer"): "ending",
     ("draining", "a cancellation"): "ending",  # of the last open request
     ("draining", "the drain's timer"): "ending",
@@ -383,6 +385,8 @@ WAYS_WITHOUT_SERVER: dict[str, list[str]] = {
 }
 NEXT_WITHOUT_SERVER: dict[tuple[str, str], str] = {
     ("absent", "a request that memory cannot answer"): "starting",
+    ("absent", "restart after failure"): "starting",
+    ("absent", "restart on request"): "absent",
     ("absent", "ping"): "absent",
     ("absent", "signal"): "absent",
     ("absent", "input ended"): "absent",
@@ -399,6 +403,7 @@ NEXT_WITHOUT_SERVER: dict[tuple[str, str], str] = {
 EVENTS_WITHOUT_SERVER: dict[str, list[str]] = {
     **EVENTS,
     "a request that memory cannot answer": ['>> host: 9 tools/call {"name":"y"}'],
+    "restart after failure": [CALL, ">> start failed server", ">> restart requested"],
     "ping": [">> host: 9 ping"],
     "rest": [">> after 60", ">> timer rest server"],
 }

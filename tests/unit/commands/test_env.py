@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakes import FakeProcessTable
+from json_formats import check_format
 
 from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
@@ -49,19 +50,34 @@ class EnvCommand:
         file.chmod(0o600)
         return file
 
-    def show(self, *words: str, server: str = "", explain: str = "", host: str = "") -> str:
+    def show(
+        self,
+        *words: str,
+        server: str = "",
+        explain: str = "",
+        host: str = "",
+        is_verbose: bool = False,
+    ) -> str:
         """Return what a person sees."""
-        return self._run(server, host, explain, list(words), is_json=False)
+        request = env.EnvRequest(
+            server,
+            [host] if host else [],
+            explain,
+            is_json=False,
+            words=list(words),
+            is_verbose=is_verbose,
+        )
+        return self._run(request)
 
     def tell(self, *words: str, server: str = "", explain: str = "", host: str = "") -> Any:
         """Return what a program is told."""
-        told = json.loads(self._run(server, host, explain, list(words), is_json=True))
-        assert told["version"] == 1
-        return told
+        request = env.EnvRequest(
+            server, [host] if host else [], explain, is_json=True, words=list(words)
+        )
+        return check_format("env", self._run(request))
 
-    def _run(self, server: str, host: str, name: str, words: list[str], *, is_json: bool) -> str:
+    def _run(self, request: env.EnvRequest) -> str:
         self._capsys.readouterr()
-        request = env.EnvRequest(server, [host] if host else [], name, is_json, words)
         self.code = env.run(request, self.environ, table=self.table)
         return self._capsys.readouterr().out
 
@@ -921,5 +937,107 @@ def test_a_person_sees_plain_lines_when_it_is_no_terminal(command: EnvCommand) -
 
     assert "host          unknown" in shown[0]
     assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)
-    assert shown.index("mcp-launch sets:") < shown.index("passed on unchanged:")
+    assert shown.index("mcp-launch sets:") < shown.index(
+        "passed on unchanged: 3 variables inherited (-v lists them)"
+    )
     assert all(line == line.rstrip() for line in shown)
+
+
+def test_a_person_sees_first_what_mcp_launch_changes(command: EnvCommand) -> None:
+    command.environ |= {"ODD": "1", "CODEX_THREAD_ID": "x", "MCP_LAUNCH_CWD": "keep"}
+    text = 'command = "cat"\nenv = { OWN = "o" }\n'
+    command.write("~/.codex/config.toml", f"[mcp_servers.docs]\n{text}")
+
+    here = command.show("--", "cat")
+    shown = command.show(server="docs")
+
+    assert here.index("mcp-launch sets:") < here.index("mcp-launch removes:")
+    assert "CODEX_THREAD_ID: not this session's\n" in here
+    assert "MCP_LAUNCH_CWD: for the launcher, not for servers\n" in here
+    assert "ODD" not in here
+    assert "mcp-launch would set:" in shown
+    assert "OWN   ***  the entry's env" in shown or "OWN  ***  the entry's env" in shown
+    assert "also passed on unchanged: 2 variables inherited (-v lists them)\n" in shown
+    assert "not passed on by the host: " in shown
+    assert "ODD" not in shown
+
+
+def test_everything_is_listed_on_request(command: EnvCommand) -> None:
+    command.environ |= {"ODD": "1"}
+    command.write("~/.codex/config.toml", '[mcp_servers.docs]\ncommand = "cat"\n')
+
+    here = command.show("--", "cat", is_verbose=True)
+    shown = command.show(server="docs", is_verbose=True)
+
+    assert ["ODD", "1", "inherited"] in [line.split() for line in here.splitlines()]
+    assert "not passed on by the host:\n" in shown
+    assert "ODD: Codex does not pass it on to servers\n" in shown
+    assert "-v" not in here + shown
+
+
+def test_a_long_path_does_not_break_the_explanation(command: EnvCommand) -> None:
+    command.write("~/.config/mcp-launch/config.toml", "[defaults]\nenv = { A = 'b' }\n")
+    file = command.write(".mcp-launch.toml", "[servers.docs]\n")
+
+    lines = command.show("--server", "docs", "--", "cat", explain="A").splitlines()
+
+    user = command.home / ".config/mcp-launch/config.toml"
+    assert "  the option --env: not mentioned there" in lines
+    assert f"> [defaults] in {user}: b (a fixed text)" in lines
+    assert (
+        f"  {file}: configures the server docs, but you have not trusted it" in lines
+    )  # without its path again
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env = { AUDIT_KEY = 'x' }",
+        "env_vars = ['AUDIT_KEY']",
+        "dotenv = '.env'",
+        "dotenv = '.env'\nenv_vars = [{ name = 'AUDIT_KEY', source = 'dotenv' }]",
+    ],
+)
+def test_the_only_fix_for_a_file_that_is_not_trusted_is_to_trust_it(
+    text: str, command: EnvCommand
+) -> None:
+    file = command.write(".mcp-launch.toml", f"[servers.audit]\ncommand = 'cat'\n{text}\n")
+    command.write(".env", "AUDIT_KEY=secret\n")
+
+    for words in (["--server", "audit"], ["--server", "audit", "--", "cat"]):
+        fixes = [
+            line.strip()
+            for line in command.show(*words, explain="AUDIT_KEY").splitlines()
+            if "fix:" in line
+        ]
+        assert fixes == [f"fix: read it, then run: mcp-launch trust {file}"]
+
+
+def test_a_right_name_is_not_taken_for_a_slip(command: EnvCommand) -> None:
+    command.write("~/.codex/config.toml", '[mcp_servers.docs]\ncommand = "cat"\n')
+    command.environ["AUDIT_API_KEY"] = "x"
+
+    thread = command.tell(server="docs", explain="CODEX_THREAD_ID")["explained"]["fix"]
+    other = command.tell("--", "cat", explain="CODEX_SESSION_ID")["explained"]["fix"]
+    near = command.tell("--", "cat", explain="GITHUB_API_KEY")["explained"]["fix"]
+    slip = command.tell("--", "cat", explain="AUDIT_API_KYE")["explained"]["fix"]
+
+    assert thread.startswith("mcp-launch sets it once the thread is known")
+    assert "did you mean" not in other + near
+    assert slip.startswith("did you mean AUDIT_API_KEY?")
+
+
+def test_a_fixed_value_is_explained(command: EnvCommand) -> None:
+    words = ("--set", "LEVEL=${BASE}/x", "--", "cat")
+    command.environ |= {"BASE": "b", "MCP_LAUNCH_ENV": "LEVEL=host"}
+
+    shown = command.show(*words, explain="LEVEL").splitlines()
+    told = command.tell(*words)
+
+    assert shown[0] == "> the option --set: b/x (a fixed text)"
+    assert "  MCP_LAUNCH_ENV: source host, but the option --set takes precedence" in shown
+    assert (values(told)["LEVEL"], origins(told)["LEVEL"]) == ("b/x", "--set")
+    assert command.code == 0
+    missing = command.tell("--set", "LEVEL=${NOPE}", "--", "cat", explain="LEVEL")
+    assert missing["explained"]["used"] is None
+    assert "NOPE is not set" in missing["problems"][0]["problem"]

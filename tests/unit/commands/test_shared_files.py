@@ -32,6 +32,7 @@ from mcp_launch.config_files.host_config import ANY_HOST, File
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.checks import not_wrapped, our_installation
 from mcp_launch.doctor.report import Report
+from mcp_launch.doctor.report_text import ReportText
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile_reader
@@ -86,10 +87,9 @@ def test_a_tracked_file_is_skipped_and_the_way_to_include_it_is_said(
     said = capsys.readouterr().out
     assert shared.read_text(encoding="utf-8") == TEXT
     assert read_command(own) == LAUNCHER
-    [line] = [line for line in said.splitlines() if line.startswith("Skipped")]
-    assert f"Skipped {shared}: Git tracks it" in line
-    assert "--shared" in line
-    assert "--file" in line
+    assert "Skipped: 1 in files that Git tracks.\n" in said
+    assert f"Skipped {shared}: Git tracks it" in said
+    assert f"mcp-launch wrap --file {shared} (or add --shared)\n" in said
 
 
 @pytest.mark.parametrize("how", ["--shared", "--file"])
@@ -154,7 +154,7 @@ def test_a_copy_is_kept_in_our_own_directory_for_the_user_alone(
     path = write(project / ".mcp.json")
     path.chmod(0o644)
 
-    assert wrap() == 0
+    assert wrap(is_verbose=True) == 0
 
     [copy] = list_copies(state)
     assert copy.read_text(encoding="utf-8") == TEXT
@@ -177,7 +177,7 @@ def test_a_copy_goes_with_the_last_unwrap_though_its_host_has_rewritten_the_file
 
     assert unwrap(names=["a"]) == 0
     assert copy.exists()  # something of ours is left
-    assert unwrap() == 0
+    assert unwrap(is_verbose=True) == 0
 
     assert not copy.exists()
     assert f"removed its copy {copy}" in capsys.readouterr().out
@@ -840,20 +840,20 @@ def test_the_doctor_keeps_apart_what_wrapping_changes_for_everyone(
     survey.launcher = LAUNCHER
     found = [one for item in survey.items for one in not_wrapped.check_wrapped(survey, item)]
 
-    Report(survey, found).show(Screen())
+    ReportText(Report(survey, found), Screen(), is_verbose=True).show()
 
     said = capsys.readouterr().out
-    assert "without mcp-launch: docs, web\n" in said
-    assert "fix: wrap them: mcp-launch wrap --host claude\n" in said
-    assert "without mcp-launch: pg, team\n" in said
-    assert "mcp-launch wrap --shared --host claude pg team (Git tracks the file" in said
+    assert "4 servers are not wrapped (Claude Code 4): mcp-launch wrap --host claude; " in said
+    assert "2 in files that Git tracks: mcp-launch wrap --shared --host claude\n" in said
+    assert "Claude Code: docs, web, pg, team\n" in said
 
 
 def test_doctor_says_that_the_other_findings_are_left_to_the_user(
     machine: FakeMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine.write("~/.cursor/mcp.json", TEXT)
-    path = machine.write(".cursor/mcp.json", TEXT.replace("it", "team"))
+    runnable = TEXT.replace('"x"', '"sh"')
+    machine.write("~/.cursor/mcp.json", runnable)
+    path = machine.write(".cursor/mcp.json", runnable.replace("it", "team"))
     track(machine.project, str(path))
 
     doctor.run(doctor.DoctorRequest(["cursor"], is_fixing=True), os.environ)

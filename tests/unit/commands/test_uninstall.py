@@ -68,7 +68,7 @@ def test_everything_is_unwrapped_and_our_state_is_gone(
     said = capsys.readouterr().out
     for path in (elsewhere, own):
         assert path.read_text(encoding="utf-8") == TEXT
-        assert f"+++ {path}" in said
+        assert f"\n{path} (" in f"\n{said}"
     assert not state.exists()
     assert f"Removed {state}" in said
     assert config.exists()
@@ -155,7 +155,7 @@ def test_nothing_is_done_as_long_as_it_is_not_known_what_was_wrapped(
     else:
         record.unlink()
 
-    assert uninstall(is_dry=True) == 0
+    assert uninstall(is_dry=True) == 1
     assert f"\n{state} will be removed" not in capsys.readouterr().out
     assert uninstall() == 1
 
@@ -296,7 +296,7 @@ def test_what_will_be_removed_is_announced_as_it_will_be(
     assert f"\n{state} will be removed" in capsys.readouterr().out
     text = elsewhere.read_text(encoding="utf-8")
     elsewhere.write_text(text[:-1], encoding="utf-8")
-    assert uninstall(is_dry=True) == 0
+    assert uninstall(is_dry=True) == 1
     said = capsys.readouterr().out
     assert f"\n{state} will be removed" not in said
     assert "copies of files stay" in said

@@ -96,22 +96,110 @@ def test_the_file_of_a_host_is_wrapped_and_unwrapped(host: str, own_home: Path) 
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
-def test_what_is_skipped_is_named_with_the_reason(codex_file: Path) -> None:
-    said = " ".join(run_command("wrap", "--dry-run", COLUMNS="200").stdout.split())
+def test_what_is_skipped_is_counted_by_reason(codex_file: Path) -> None:
+    said = run_command("wrap", "--dry-run").stdout.splitlines()
 
-    assert "docs npx -y docs wrap" in said
-    assert "web skipped: it is a remote server" in said
-    assert "off off skipped: it is disabled" in said
-    assert "Nothing was changed (--dry-run)." in said
+    assert "Skipped: 1 remote, 1 disabled." in said
+    assert said[-1] == "Nothing was changed (--dry-run)."
     assert codex_file.read_text(encoding="utf-8") == CODEX
 
 
-def test_the_difference_is_shown(codex_file: Path) -> None:
+@pytest.mark.usefixtures("codex_file")
+def test_what_is_skipped_is_named_on_request() -> None:
+    said = run_command("wrap", "--dry-run", "--verbose").stdout.splitlines()
+
+    assert "  remote: web (Codex)" in said
+    assert "  disabled: off (Codex)" in said
+
+
+@pytest.mark.usefixtures("codex_file")
+def test_a_second_run_counts_what_stays_in_one_line() -> None:
+    assert run_command("wrap", "--yes").returncode == 0
+
+    again = run_command("wrap", "-v")
+
+    assert again.returncode == 0  # there is nothing to ask
+    assert again.stdout.splitlines() == [
+        "Nothing to change: 1 wrapped already, 1 remote, 1 disabled.",
+        "  wrapped already: docs (Codex)",
+        "  remote: web (Codex)",
+        "  disabled: off (Codex)",
+    ]
+    assert run_command("wrap").stdout == again.stdout.splitlines(keepends=True)[0]
+
+
+def test_what_needs_a_person_is_named_in_any_case(codex_file: Path) -> None:
+    write(codex_file, CODEX + "[mcp_servers.'a b']\nargs = 3\n")
+
+    said = run_command("wrap", "--dry-run").stdout.splitlines()
+
+    assert "Skipped: 1 remote, 1 disabled, 1 invalid." in said
+    assert f"Skipped 'a b' in {codex_file}: its command is missing or malformed" in said
+
+
+@pytest.mark.usefixtures("own_home", "project")
+@pytest.mark.parametrize("command", ["wrap", "unwrap"])
+def test_where_servers_were_looked_for_is_said_if_there_are_none(
+    command: str, own_home: Path, project: Path
+) -> None:
+    done = run_command(command)
+
+    assert done.returncode == 0
+    assert "No MCP servers were found." in done.stdout
+    for host in HOSTS.values():
+        assert f"  {host.title}: " in done.stdout
+    assert f"  Claude Code: {own_home}/.claude.json, {project}/.mcp.json\n" in done.stdout
+    only = run_command(command, "--host", "codex").stdout
+    assert f"  Codex: {own_home}/.codex/config.toml, {project}/.codex/config.toml\n" in only
+    assert "Cursor" not in only
+
+
+def test_the_change_of_each_entry_is_shown(codex_file: Path) -> None:
     said = run_command("wrap", "--dry-run").stdout
 
-    assert f"+++ {codex_file}" in said
-    assert '-command = "npx"' in said
-    assert f'+command = "{LAUNCHER}"' in said
+    assert said.splitlines()[:7] == [
+        f"{codex_file} (Codex, user)",
+        "  docs",
+        '    - command = "npx"',
+        '    - args = ["-y", "docs"]',
+        f'    + command = "{LAUNCHER}"',
+        '    + args = ["run", "--server", "docs", "--", "npx", "-y", "docs"]',
+        "",
+    ]
+
+
+def test_what_to_do_next_is_said_once(codex_file: Path, own_home: Path) -> None:
+    write(own_home / ".cursor" / "mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
+    copies = os.path.join(os.environ["MCP_LAUNCH_HOME"], "backups")
+
+    wrapped = run_command("wrap", "--yes").stdout.splitlines()
+    unwrapped = run_command("unwrap", "--yes").stdout.splitlines()
+
+    assert wrapped[-5:] == [
+        f"Changed {codex_file}",
+        f"Changed {own_home}/.cursor/mcp.json",
+        f"Copies of the originals are in {copies}",
+        "Restart running sessions to pick this up.",
+        "To check: mcp-launch doctor. To undo: mcp-launch unwrap.",
+    ]
+    assert unwrapped[-2:] == [
+        "Removed 2 copies of originals that are not needed any more.",
+        "Restart running sessions to pick this up.",
+    ]
+
+
+def test_a_program_that_is_nowhere_is_named(codex_file: Path) -> None:
+    write(
+        codex_file,
+        '[mcp_servers.a]\ncommand = "/nowhere/a"\n[mcp_servers.b]\ncommand = "nowhere-b"\n'
+        '[mcp_servers.c]\ncommand = "./c"\n[mcp_servers.d]\ncommand = "${D}"\n'
+        '[mcp_servers.e]\ncommand = "sh"\n[mcp_servers.f]\ncommand = "nowhere-b"\n',
+    )
+
+    said = run_command("wrap", "--dry-run").stdout
+
+    missing = "/nowhere/a (a), nowhere-b (b, f)"
+    assert f"Note: not found on this machine: {missing}. Wrapping does not change that" in said
 
 
 def test_nothing_is_written_without_an_answer(codex_file: Path) -> None:
@@ -138,7 +226,7 @@ def test_a_server_that_is_nowhere_is_reported() -> None:
 
     assert done.returncode == 2
     assert "no file has a server named dosc" in done.stderr
-    assert "did you mean docs?" in done.stderr
+    assert "did you mean docs? mcp-launch list shows all servers" in done.stderr
 
 
 def test_an_unknown_host_is_reported() -> None:
@@ -206,9 +294,9 @@ def test_managed_files_and_plugins_are_skipped(own_home: Path, project: Path) ->
     plugin = write(own_home / ".claude" / "plugins" / "cache" / "m" / "p" / ".mcp.json", entry)
     own = write(own_home / ".claude.json", entry)
 
-    said = " ".join(run_command("wrap", "--yes", COLUMNS="200").stdout.split())
+    said = run_command("wrap", "--yes", "-v").stdout
 
-    assert "plugin it npx -y it skipped: it comes with a plugin" in said
+    assert "Skipped: 1 from plugins.\n  from plugins: it (Claude Code)\n" in said
     assert plugin.read_text(encoding="utf-8") == entry
     assert LAUNCHER in own.read_text(encoding="utf-8")
     assert f"it: a plugin has the same command ({plugin})" in said
@@ -231,9 +319,8 @@ def test_words_that_look_like_markup_or_secrets_are_shown_as_such(codex_file: Pa
 
     write(codex_file, 'mcp_servers.it = { command = "x", env = { API_KEY = "sk-2" } }\n')
     assert "sk-2" not in run_command("wrap", "--dry-run").stdout
-    table = said.partition("---")[0]
-    assert "a[/b]" in table
-    assert "sk-1" not in table
+    assert "a[/b]" in said
+    assert "sk-1" not in said
 
 
 def test_a_launcher_that_is_gone_is_replaced(codex_file: Path) -> None:
@@ -242,7 +329,9 @@ def test_a_launcher_that_is_gone_is_replaced(codex_file: Path) -> None:
 
     assert run_command("wrap", "--yes").returncode == 0
 
-    expected = text.replace("/gone/mcp-launch", LAUNCHER).replace('"--"', '"--server", "it", "--"')
+    # The spaces inside the brackets keep the mark of version 0.1.0: the list was there, and empty.
+    args = 'args = [ "run", "--server", "it", "--", "x" ]'
+    expected = f'[mcp_servers.it]\ncommand = "{LAUNCHER}"\n{args}\n'
     assert codex_file.read_text(encoding="utf-8") == expected
 
 
@@ -250,9 +339,8 @@ def test_a_launcher_that_something_else_starts_is_not_wrapped_again(codex_file: 
     text = '[mcp_servers.it]\ncommand = "uvx"\nargs = ["mcp-launch", "run", "--", "x"]\n'
     write(codex_file, text)
 
-    said = " ".join(run_command("wrap", "--yes", COLUMNS="200").stdout.split())
-
-    assert "skipped: it starts mcp-launch through another program" in said
+    assert "1 wrapped through another program" in run_command("wrap", "--yes").stdout
+    assert "it starts mcp-launch through another program" in run_command("unwrap", "-y").stdout
     assert codex_file.read_text(encoding="utf-8") == text
 
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_launch.commands import wrap
-from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import diff, planned_changes
 from mcp_launch.config_files.host_config import ANY_HOST, File
-from mcp_launch.config_files.planned_changes import Wish
+from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.documents.document import Document, Kind
 from mcp_launch.hosts.configured import HOSTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LAUNCHER = "/opt/bin/mcp-launch"
 SERVERS = (("mcpServers",), ("mcp_servers",), ("extensions",), ("context_servers",), ("mcp",))
@@ -27,7 +20,15 @@ def describe(text: str, kind: Kind = "json", host: str = "") -> list[str]:
     file = File("/some/file", "user", kind, SERVERS)
     change = planned_changes.look(HOSTS.get(host, ANY_HOST), file, text, Wish(LAUNCHER))
     assert change.is_any
-    return list(diff.describe(change))
+    return show(change)
+
+
+def show(change: Change) -> list[str]:
+    lines = []
+    for one in diff.compare(change):
+        lines += [one.entry.name, *(f"-{line}" for line in one.removed)]
+        lines += [f"+{line}" for line in one.added]
+    return lines
 
 
 # Each has "hunter2", "abc" or 42 as a value of the server's environment.
@@ -112,7 +113,7 @@ def test_no_value_of_the_environment_is_shown(
         assert "x" * 300 in said  # a command is shown whole
 
 
-def test_a_long_line_is_shown_whole_entry_by_entry() -> None:
+def test_a_change_in_one_line_is_shown_whole_entry_by_entry() -> None:
     words = ["-y", "@modelcontextprotocol/server-filesystem", *["/some/directory"] * 20]
     entry = {"command": "npx", "args": words, "env": {"A": "b"}}
     other = {"command": "other", "disabled": True}
@@ -121,9 +122,7 @@ def test_a_long_line_is_shown_whole_entry_by_entry() -> None:
     lines = describe(json.dumps({"mcpServers": servers}))
 
     assert lines == [
-        "--- /some/file",
-        "+++ /some/file",
-        " mcpServers.one ",
+        "one",
         '-"command": "npx"',
         f'-"args": {json.dumps(words)}',
         f'+"command": "{LAUNCHER}"',
@@ -131,68 +130,128 @@ def test_a_long_line_is_shown_whole_entry_by_entry() -> None:
     ]
 
 
-def test_short_lines_are_shown_as_they_are_with_tabs_as_spaces() -> None:
-    text = '{\r\n\t"mcpServers": {\r\n\t\t"it": {\r\n\t\t\t"command": "x"\r\n\t\t}\r\n\t}\r\n}'
+SOURCES = '["A", {name = "T", source = "thread"}]'
+WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
+    "TOML in lines, with comments": (
+        "toml",
+        "codex",
+        "[mcp_servers.it]\ncommand = 'x' # why\nargs = [\n  'y', # first\n  \"z\",\n]\n",
+        [
+            "-command = 'x'",
+            "-args = ['y', \"z\"]",
+            f'+command = "{LAUNCHER}"',
+            '+args = ["run", "--server", "it", "--", \'x\', \'y\', "z"]',
+        ],
+    ),
+    "dotted keys": (
+        "toml",
+        "codex",
+        'mcp_servers.it.command = "x"\n',
+        [
+            '-mcp_servers.it.command = "x"',
+            f'+mcp_servers.it.command = "{LAUNCHER}"',
+            '+mcp_servers.it.args = ["run", "--server", "it", "--", "x"]',
+        ],
+    ),
+    "sources that Codex refuses": (
+        "toml",
+        "codex",
+        f'[mcp_servers.it]\ncommand = "x"\nenv_vars = {SOURCES}\n',
+        [
+            '-command = "x"',
+            f"-env_vars = {SOURCES}",
+            f'+command = "{LAUNCHER}"',
+            '+args = ["run", "--server", "it", "--env", "T=thread", "--", "x"]',
+            f'+env_vars = [ # mcp-launch unwrap: {json.dumps(SOURCES)} "A"]',
+        ],
+    ),
+    "JSON with tabs and carriage returns": (
+        "json",
+        "",
+        '{\r\n\t"mcpServers": {\r\n\t\t"it": {\r\n\t\t\t"command": "x"\r\n\t\t}\r\n\t}\r\n}',
+        [
+            '-"command": "x"',
+            f'+"command": "{LAUNCHER}"',
+            '+"args": ["run", "--server", "it", "--", "x"]',
+        ],
+    ),
+    "one list": (
+        "json",
+        "opencode",
+        '{"mcp": {"it": {"type": "local", "command": ["x", "y"]}}}',
+        [
+            '-"command": ["x", "y"]',
+            f'+"command": ["{LAUNCHER}", "run", "--server", "it", "--", "x", "y"]',
+        ],
+    ),
+    "Zed of old": (
+        "json",
+        "zed",
+        '{"context_servers": {"it": {"command": {"path": "x", "args": []}}}}',
+        [
+            '-"path": "x"',
+            '-"args": []',
+            f'+"path": "{LAUNCHER}"',
+            '+"args": ["run", "--server", "it", "--", "x"]',
+        ],
+    ),
+    "YAML, a word on each line": (
+        "yaml",
+        "goose",
+        "extensions:\n  it:\n    type: stdio\n    cmd: x\n    args:\n    - -y\n    - 'z'\n",
+        [
+            "-cmd: x",
+            "-args: [-y, 'z']",
+            f'+cmd: "{LAUNCHER}"',
+            '+args: ["run", "--server", "it", "--", x, -y, \'z\']',
+        ],
+    ),
+}
 
-    lines = describe(text)
 
-    assert '-            "command": "x"' in lines
-    assert f'+            "command": "{LAUNCHER}",' in lines
-    assert not any("\\t" in line or "\\r" in line for line in lines)
+@pytest.mark.parametrize(("kind", "host", "text", "lines"), WRITTEN.values(), ids=list(WRITTEN))
+def test_words_are_shown_as_the_file_spells_them(
+    kind: Kind, host: str, text: str, lines: list[str]
+) -> None:
+    assert describe(text, kind, host) == ["it", *lines]
+
+
+def test_only_the_keys_that_change_are_shown() -> None:
+    text = '{"mcpServers": {"it": {"command": "x", "args": ["y"]}}}'
+    file = File("/some/file", "user", "json", SERVERS)
+    wrapped = planned_changes.look(ANY_HOST, file, text, Wish(LAUNCHER)).after
+    wish = Wish(LAUNCHER, options=("--strict",))
+
+    lines = show(planned_changes.look(ANY_HOST, file, wrapped, wish))
+
+    assert lines == [
+        "it",
+        '-"args": ["run", "--server", "it", "--", "x", "y"]',
+        '+"args": ["run", "--server", "it", "--strict", "--", "x", "y"]',
+    ]
 
 
 def test_what_only_looks_like_a_line_end_is_shown_as_an_escape() -> None:
-    [old, *_] = [
-        line
-        for line in describe('{"mcpServers": {"it": {"command": "a\u2028+b\x85c"}}}')
-        if line.startswith('-{"')
-    ]
+    lines = describe('{"mcpServers": {"it": {"command": "a\u2028+b\x85c"}}}')
 
-    assert '"a\\u2028+b\\x85c"' in old
-
-
-def test_a_removed_line_that_begins_with_dashes_is_shown() -> None:
-    lines = describe('{"mcpServers": {"it": {"command":\n"-- x"\n}}}')
-
-    assert any(line.startswith('-"-- x"') for line in lines)
-    lines = describe(
-        "extensions:\n  it:\n    type: stdio\n    cmd: x\n    args:\n    - y\n", "yaml", "goose"
-    )
-    assert "-    cmd: x" in lines
-
-
-def test_nothing_of_a_command_is_cut_in_a_narrow_window(
-    own_home: Path,
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert project.is_dir()
-    monkeypatch.setenv("COLUMNS", "80")
-    words = ["-y", "@modelcontextprotocol/server-sequential-thinking-and-more@2026.11.17"]
-    path = own_home / ".cursor" / "mcp.json"
-    path.parent.mkdir()
-    entry = {"command": "npx", "args": words}
-    path.write_text(json.dumps({"mcpServers": {"a-server-of-a-long-name": entry}}), "utf-8")
-
-    request = wrap.WrapRequest([], [], [], is_dry=True)
-    wrap.run(request, os.environ, is_wrapping=True)
-
-    table = capsys.readouterr().out.partition("---")[0]
-    assert "…" not in table
-    assert words[1] in "".join("".join(table.splitlines()).split())
+    assert lines[1] == '-"command": "a\\u2028+b\\x85c"'
 
 
 def test_a_difference_of_an_unwrapped_file_is_shown_the_same_way() -> None:
     file = File("/some/file", "user", "json", SERVERS)
-    text = '{"mcpServers": {"it": {"command": "x", "env": {"PW": "hunter2"}}}}'
+    text = '{"mcpServers": {"it": {"command": "x", "args": ["hunter2"], "env": {"PW": "hunter2"}}}}'
     wrapped = planned_changes.look(ANY_HOST, file, text, Wish(LAUNCHER)).after
     change = planned_changes.look(ANY_HOST, file, wrapped, Wish(""))
 
-    said = "\n".join(diff.describe(change))
-
     assert change.after == text
-    assert "hunter2" not in said
-    assert '"env": {"PW": "***"}' in said
+    assert show(change) == [
+        "it",
+        f'-"command": "{LAUNCHER}"',
+        '-"args": ["run", "--server", "it", "--", "x", "***"]',
+        '+"command": "x"',
+        '+"args": ["***"]',
+    ]
     assert Document("json", wrapped, "it").get(("mcpServers", "it", "env", "PW")) == "hunter2"
-    diff.show(Screen(), [change], is_wrapping=False)
+    [words] = diff.list_words(change)
+    assert words.before == [LAUNCHER, "run", "--server", "it", "--", "x", "***"]
+    assert words.after == ["x", "***"]

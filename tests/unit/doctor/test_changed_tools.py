@@ -143,8 +143,10 @@ def test_an_unreadable_file_is_not_noted_twice(machine: FakeMachine) -> None:
     assert look(machine) == []
 
 
-@pytest.mark.parametrize(("code", "exit_code"), [("ML123", 0), ("ML409", 0), ("ML408", 1)])
-def test_advice_is_not_a_problem(
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("ML123", 0), ("ML117", 0), ("ML206", 1), ("ML201", 1), ("ML001", 2)]
+)
+def test_notes_are_not_problems(
     code: str, exit_code: int, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finding = Finding(code, Subject(), "it could be better", "improve it")

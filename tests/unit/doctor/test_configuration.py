@@ -58,7 +58,7 @@ def write_servers(machine: FakeMachine, path: str, **servers: Any) -> None:
             "Codex does not start in this project if the project is trusted",
         ),
         (CLAUDE, '{"mcpServers": {"a" {}}}', 1, "Claude Code does not start"),
-        (".mcp.json", "{\n", 2, "Claude Code starts without its servers"),
+        (".mcp.json", "{\n", 1, "Claude Code starts without its servers"),
         ("~/.cursor/mcp.json", "{}}", 1, "Cursor does not get its servers"),
         ("~/.config/goose/config.yaml", "a: [", 1, "Goose does not get its servers"),
     ],
@@ -275,7 +275,7 @@ def test_what_codex_refuses_is_reported_with_what_that_breaks(
     [finding] = look(machine, refused_keys)
 
     assert finding.code == "ML120"
-    assert finding.message.startswith("Codex refuses docs: ")
+    assert finding.message.startswith("Codex refuses 'docs': ")
     assert problem in finding.message
     assert "Codex does not start" in finding.message
 
@@ -313,12 +313,12 @@ def test_a_source_that_codex_refuses_is_reported_and_fixed(machine: FakeMachine)
     [finding] = look(machine, refused_keys)
 
     assert finding.code == "ML103"
-    assert "Codex knows no source thread, only local and remote" in finding.message
+    assert "Codex knows no source 'thread', only local and remote" in finding.message
     assert "mcp-launch wrap --host codex docs" in finding.fix
     assert finding.repair
     finding.repair.act()
     assert look(machine, refused_keys) == []
-    assert '"--env","T=thread"' in file.read_text("utf-8")
+    assert '"--env", "T=thread"' in file.read_text("utf-8")
     assert "# mine" in file.read_text("utf-8")
 
 
@@ -366,7 +366,7 @@ def test_an_entry_that_claude_code_skips_is_reported_once(
 
     assert finding.code == "ML122"
     assert finding.subject.line == 1
-    assert finding.message.startswith(f"Claude Code skips docs: {problem}")
+    assert finding.message.startswith(f"Claude Code skips 'docs': {problem}")
     survey = machine.survey()
     assert [item.name for item in survey.servers] == ["web"]
     asked = [one.subject.server for one in not_approved.check_approval(survey)]
@@ -489,8 +489,8 @@ def test_a_relative_directory_is_reported(machine: FakeMachine) -> None:
     [
         ({"args": ["--key", "${NOPE}"]}, "NOPE is not set where Claude Code runs"),
         ({"env": {"A": "${NOPE}/${NONE}"}}, "NOPE, NONE are not set where"),
-        ({"args": ["$HOME/x"]}, "passes $HOME to docs unexpanded"),
-        ({"args": ["--dir=~/x"]}, "passes ~/ to docs unexpanded"),
+        ({"args": ["$HOME/x"]}, "passes $HOME to 'docs' unexpanded"),
+        ({"args": ["--dir=~/x"]}, "passes ~/ to 'docs' unexpanded"),
         ({"args": ["${CLAUDE_PROJECT_DIR}"]}, "CLAUDE_PROJECT_DIR is not set"),
     ],
 )
@@ -553,7 +553,7 @@ def test_codex_replaces_nothing(machine: FakeMachine, line: str, written: str) -
     [finding] = look(machine, unexpanded_variables)
 
     assert finding.code == "ML106"
-    assert f"Codex passes {written} to docs unexpanded" in finding.message
+    assert f"Codex passes {written} to 'docs' unexpanded" in finding.message
     assert finding.subject.line == 3
 
 
@@ -567,3 +567,70 @@ def test_editors_have_ways_of_their_own(machine: FakeMachine) -> None:
     write_servers(machine, "~/.cursor/mcp.json", docs={"command": "x", "args": ["${env:NOPE}"]})
 
     assert look(machine, unexpanded_variables) == []
+
+
+# ML124
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem", "column"),
+    [
+        ({"args": ["x"]}, "it has no command", 17),
+        ({"command": ["npx", "-y"]}, "its command must be a string", 26),
+        ({"command": 3}, "its command must be a string", 26),
+        ({"command": "npx", "args": "-y"}, "its args must be a list of strings", 44),
+        ({"command": "npx", "args": [3]}, "its args must be a list of strings", 44),
+        ("npx", "it is not a table", 17),
+        ({"command": "npx"}, "", 0),
+        ({"url": "https://x"}, "", 0),
+        ({"disabled": True}, "", 0),
+    ],
+)
+def test_an_entry_without_a_usable_command_is_reported(
+    machine: FakeMachine, entry: object, problem: str, column: int
+) -> None:
+    machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+
+    found = look(machine, skipped_entries)
+
+    if not problem:
+        assert found == []
+        return
+    [finding] = found
+    assert finding.code == "ML124"
+    assert finding.message == f"Cursor cannot start 'docs': {problem}"
+    assert (finding.subject.server, finding.subject.column) == ("docs", column)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "codes"),
+    [
+        (".vscode/mcp.json", {"servers": {"docs": {"type": "stdio"}}}, ["ML124"]),
+        ("opencode.json", {"mcp": {"docs": {"command": "npx"}}}, ["ML124"]),
+        ("opencode.json", {"mcp": {"docs": {"command": ["npx"]}, "timeout": 5}}, []),
+        ("~/.config/goose/config.yaml", {"extensions": {"docs": {"type": "stdio"}}}, ["ML124"]),
+        ("~/.config/goose/config.yaml", {"extensions": {"docs": {"type": "builtin"}}}, []),
+        ("~/.config/zed/settings.json", {"context_servers": {"docs": {"settings": {}}}}, []),
+        ("~/.config/zed/settings.json", {"context_servers": {"docs": {}}}, ["ML124"]),
+        ("~/.gemini/settings.json", {"mcpServers": [{"command": "npx"}]}, ["ML124"]),
+        ("~/.gemini/settings.json", {"mcpServers": {}}, []),
+        # What these do is known: other findings.
+        ("~/.claude.json", {"mcpServers": {"docs": {}}}, ["ML122"]),
+    ],
+)
+def test_each_host_has_its_own_way_to_write_a_command(
+    machine: FakeMachine, path: str, content: object, codes: list[str]
+) -> None:
+    machine.write(path, json.dumps(content))
+
+    assert list_codes(look(machine, skipped_entries)) == codes
+
+
+def test_servers_in_a_list_are_reported_with_what_to_write(machine: FakeMachine) -> None:
+    machine.write("~/.cursor/mcp.json", '{"mcpServers": [{"name": "docs", "command": "npx"}]}')
+
+    [finding] = look(machine, skipped_entries)
+
+    assert finding.message == "Cursor finds no servers: mcpServers is a list"
+    assert '"mcpServers": {"NAME": {' in finding.fix
+    assert (finding.subject.line, finding.subject.column) == (1, 2)

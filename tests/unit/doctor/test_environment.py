@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_machine import list_codes
+from git_repository import track
 from script_files import BROKEN, SOUND
 
 from mcp_launch.config_files.planned_changes import Wish, look
@@ -119,7 +120,7 @@ def test_a_command_that_is_nowhere_is_found_missing_for_every_host(
     configure(machine, host, command="no-such-server-anywhere")
     finding = only(machine)
     assert finding.code == "ML201"
-    assert "no-such-server-anywhere was not found on PATH" in finding.message
+    assert "no-such-server-anywhere is not on the PATH that " in finding.message
     assert finding.subject.line > 0
 
 
@@ -299,7 +300,7 @@ def test_a_wrapped_server_is_looked_for_too(machine: FakeMachine) -> None:
     launcher = install(machine, "~/bin/mcp-launch")
     configure(machine, "codex", command=launcher, args=["run", "--", "no-such-server-anywhere"])
     finding = only(machine)
-    assert "no-such-server-anywhere was not found" in finding.message
+    assert "no-such-server-anywhere is not on the PATH" in finding.message
 
 
 def test_a_launcher_that_is_gone_is_said_elsewhere(machine: FakeMachine) -> None:
@@ -316,7 +317,7 @@ def test_the_command_of_a_profile_is_looked_for_and_nothing_is_written(
         "~/.config/mcp-launch/config.toml", '[servers.it]\ncommand = "gone-it"\n'
     )
     profile.chmod(0o600)
-    assert "gone-it was not found" in only(machine).message
+    assert "gone-it is not on the PATH" in only(machine).message
     install(machine, "~/bin/gone-it")
     assert check(machine) == []
     assert not (machine.home / ".local").exists()
@@ -352,7 +353,7 @@ def test_what_the_launcher_refuses_is_reported(
     finding = only(machine)
 
     assert finding.code == "ML121"
-    assert finding.message.startswith("mcp-launch does not start it: ")
+    assert finding.message.startswith("mcp-launch does not start 'it': ")
     assert problem in finding.message
     assert finding.fix
 
@@ -955,7 +956,7 @@ def test_a_project_in_the_home_directory_is_foreseen(machine: FakeMachine) -> No
     configure(machine, "vscode", command=launcher, args=["run", "--", "/bin/sh"])
     finding = only(machine)
     assert (finding.code, finding.level) == ("ML208", "note")
-    assert finding.message == f"VS Code starts it in {machine.home}, not in a project"
+    assert finding.message == f"VS Code starts 'it' in {machine.home}, not in a project"
 
 
 def test_where_a_servers_host_is_started_is_its_users_affair(machine: FakeMachine) -> None:
@@ -1081,3 +1082,151 @@ def test_a_nul_in_a_hosts_file_hides_no_other_finding(
 
     assert "ML001" not in codes
     assert "ML201" in codes
+
+
+# What `--fix` does about a launcher that is not on the host's PATH, and who is to blame.
+
+
+def test_the_launchers_path_can_be_written_for_a_host_that_does_not_find_it(
+    machine: FakeMachine,
+) -> None:
+    install(machine, "~/bin/server")
+    path = machine.write(
+        "~/.codex/config.toml",
+        '[mcp_servers.it]\ncommand = "mcp-launch" # mine\n'
+        'args = ["run", "--server", "it", "--", "server"]\n',
+    )
+    survey = machine.survey()
+    launcher = survey.launcher = "/opt/mcp-launch/bin/mcp-launch"
+
+    [finding] = [one for one in registry.examine(survey) if one.code == "ML201"]
+
+    assert finding.message.startswith("mcp-launch is not on the PATH that Codex gives")
+    assert finding.fix == f"replace mcp-launch with {launcher}"
+    assert finding.repair is not None
+    assert finding.repair.what == f"write {launcher} for mcp-launch in it in {path}"
+    finding.repair.act()
+    assert f'command = "{launcher}" # mine\n' in path.read_text("utf-8")
+
+
+def test_a_launcher_in_a_file_that_git_tracks_keeps_its_name(machine: FakeMachine) -> None:
+    entry = {"command": "mcp-launch", "args": ["run", "--server", "it", "--", "sh"]}
+    machine.write(".vscode/mcp.json", json.dumps({"servers": {"it": entry}}))
+    track(machine.project, ".vscode/mcp.json")
+    survey = machine.survey()
+    survey.launcher = "/opt/mcp-launch/bin/mcp-launch"
+
+    [finding] = [one for one in registry.examine(survey) if "is not on" in one.message][:1]
+
+    assert finding.repair is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "is_blamed"), [(["codex", "app-server"], True), (["codex"], False)]
+)
+def test_a_daemon_with_an_older_path_is_named(
+    machine: FakeMachine, argv: list[str], is_blamed: bool
+) -> None:
+    found = install(machine, "~/bin/server")
+    machine.table.add(7, "codex")
+    machine.table.argv[7] = argv
+    machine.table.cwds[7] = str(machine.project)
+    machine.table.variables[7] = {"PATH": "/old"}
+    configure(machine, "codex", command="server")
+
+    finding = only(machine)
+
+    assert finding.message == (
+        f"server is not on the PATH that Codex gives (/old); your shell finds {found}"
+    )
+    blame = "; or end Codex's daemon (process 7), which was started with an older PATH: kill 7"
+    assert finding.fix == f"replace server with {found}{blame if is_blamed else ''}"
+
+
+def test_a_long_path_is_not_shown_whole(machine: FakeMachine) -> None:
+    machine.environ["PATH"] = ":".join(f"/opt/tools/number-{number}/bin" for number in range(9))
+    configure(machine, "codex", command="server")
+
+    assert only(machine).message == (
+        "server is not on the PATH that Codex gives (/opt/tools/number-0/bin:"
+        "/opt/tools/number-1/bin:/opt/tools/number-2/bin and 6 more)"
+    )
+
+
+# ML209
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('bearer_token_env_var = "T"', "T is not set where Codex runs, but 'far' needs it (bearer"),
+        ('env_http_headers = { X-Key = "T" }', "'far' needs it (env_http_headers.X-Key)"),
+        ('bearer_token_env_var = "HOME"', ""),
+        ('bearer_token_env_var = "T"\nenabled = false', ""),
+    ],
+)
+def test_a_variable_of_a_remote_server_of_codex_has_to_be_set(
+    machine: FakeMachine, line: str, message: str
+) -> None:
+    install(machine, "~/bin/server")
+    own = '[mcp_servers.it]\ncommand = "server"\n[mcp_servers.far]\nurl = "https://x"\n'
+    machine.write("~/.codex/config.toml", f"{own}{line}\n")
+
+    found = check(machine)
+
+    assert list_codes(found) == (["ML209"] if message else [])
+    assert message in "".join(one.message for one in found)
+    assert all((one.subject.server, one.subject.line) == ("far", 5) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"), [("Bearer ${T}", ["ML209"]), ("${T:-x}", []), ("Bearer ${HOME}", [])]
+)
+def test_a_variable_in_a_header_for_claude_code_has_to_be_set(
+    machine: FakeMachine, text: str, codes: list[str]
+) -> None:
+    install(machine, "~/bin/server")
+    far = {"type": "http", "url": "https://x", "headers": {"Authorization": text}}
+    servers = {"it": {"command": "server"}, "far": far}
+    machine.write("~/.claude.json", json.dumps({"mcpServers": servers}))
+
+    assert list_codes(check(machine)) == codes
+
+
+def test_a_host_that_was_started_without_the_variable_is_to_be_restarted(
+    machine: FakeMachine,
+) -> None:
+    install(machine, "~/bin/server")
+    machine.environ["T"] = "x"
+    machine.table.add(7, "codex")
+    machine.table.cwds[7] = str(machine.project)
+    machine.table.variables[7] = {"PATH": machine.environ["PATH"]}
+    own = '[mcp_servers.it]\ncommand = "server"\n[mcp_servers.far]\nurl = "https://x"\n'
+    machine.write("~/.codex/config.toml", f'{own}bearer_token_env_var = "T"\n')
+
+    finding = only(machine)
+
+    assert finding.message.startswith("the running Codex was started without T, but 'far' needs it")
+    assert finding.fix == "restart Codex from where T is set"
+
+
+# An invalid profile
+
+
+def test_an_invalid_profile_is_reported_once_and_hides_nothing(machine: FakeMachine) -> None:
+    install(machine, "~/bin/server")
+    machine.write("~/.config/mcp-launch/config.toml", "[servers.it]\ncwdd = 3\n")
+    run = ["run", "--server", "it", "--"]
+    launcher = install(machine, "~/bin/mcp-launch")
+    entries = {
+        "gone": {"command": launcher, "args": [*run, "no-such-thing"]},
+        "well": {"command": launcher, "args": [*run, "server"]},
+    }
+    projects = {"/elsewhere": {"mcpServers": {"far": entries["well"]}}}
+    machine.write("~/.claude.json", json.dumps({"mcpServers": entries, "projects": projects}))
+
+    found = [(one.code, one.subject.server) for one in registry.examine(machine.survey("claude"))]
+
+    assert ("ML013", "") in found
+    assert ("ML201", "gone") in found
+    assert "ML121" not in [code for code, _ in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from privileges import run_unprivileged
 
 from mcp_launch.commands import trust as trust_command
 from mcp_launch.doctor.checks import our_installation
+from mcp_launch.launch import profile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,7 +202,8 @@ def test_a_profile_that_is_invalid_is_reported_with_its_place(machine: FakeMachi
     file = write_user_profile(machine, '[servers.it]\ncommand = "x"\ncwdd = "y"\n')
     finding = only(machine)
     assert finding.code == "ML013"
-    assert finding.message == "unknown key cwdd in [servers.it]"
+    effect = "until this is fixed, no wrapped server starts"
+    assert finding.message == f"unknown key `cwdd` in [servers.it]; {effect}"
     assert "did you mean cwd?" in finding.fix
     assert (finding.subject.file, finding.subject.line, finding.subject.column) == (str(file), 3, 1)
 
@@ -302,3 +305,55 @@ def test_a_project_file_that_is_a_link_out_of_the_project_is_reported(machine: F
 def test_a_file_that_only_marks_a_root_needs_no_trust(machine: FakeMachine) -> None:
     machine.write(".mcp-launch.toml", "")
     assert check(machine) == []
+
+
+@pytest.mark.parametrize("name", ["handshakes", "leases", "logs", "profiles", "runners", "backups"])
+def test_a_file_where_a_directory_should_be_is_reported(
+    machine: FakeMachine, state: Path, name: str
+) -> None:
+    path = state / name
+    if path.exists():
+        path.rmdir()
+    path.touch()
+
+    finding = only(machine)
+
+    assert finding.code == "ML012"
+    assert finding.message == f"{path} is not a directory, so launches cannot write their {name}"
+    assert finding.fix == f"move it away: mv {path} {path}.old"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_on_a_read_only_file_system_no_chmod_is_advised(
+    machine: FakeMachine, state: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_there:
+        shutil.rmtree(state)
+    room = os.statvfs(machine.home)
+    fields = [*room[:8], room.f_flag | os.ST_RDONLY, room.f_namemax]
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(fields))
+
+    findings = list(our_installation.check_state(machine.survey()))
+
+    assert {finding.code for finding in findings} == {"ML012"}
+    assert all("is mounted read-only" in finding.message for finding in findings)
+    assert all("MCP_LAUNCH_HOME" in finding.fix for finding in findings)
+    assert not any("chmod" in finding.fix for finding in findings)
+
+
+def test_the_doctors_own_table_is_skipped_by_launches(machine: FakeMachine) -> None:
+    machine.write("~/.config/mcp-launch/config.toml", '[doctor]\nignore = "nonsense"\nodd = 3\n')
+
+    assert check(machine) == []  # `ignore_list` reports it
+    assert profile.load(["--server", "it", "--", "x"], machine.environ).command == ["x"]
+
+
+def test_a_project_must_not_tell_the_doctor_what_to_ignore(machine: FakeMachine) -> None:
+    machine.write(".mcp-launch.toml", '[doctor]\nignore = ["ML111"]\n')
+
+    finding = only(machine)
+
+    assert finding.code == "ML014"
+    assert "a project's file cannot have [doctor]" in finding.message
+    assert (finding.subject.line, finding.subject.column) == (1, 1)
+    assert finding.fix.startswith("move it to ~/.config/mcp-launch/config.toml")

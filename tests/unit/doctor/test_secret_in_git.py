@@ -57,7 +57,7 @@ def test_a_secret_in_a_tracked_file_is_reported_but_not_shown(
     [finding] = look(machine)
 
     assert finding.code == "ML111"
-    assert finding.message == f"{name} of docs is in plain text in a file that Git tracks"
+    assert finding.message == f"{name} of 'docs' is in plain text in a file that Git tracks"
     assert finding.subject.line == 1
     assert SECRET not in finding.fix
     assert GITHUB not in finding.fix

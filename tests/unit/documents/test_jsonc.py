@@ -71,22 +71,41 @@ def test_every_value_is_where_it_is_said_to_be(data: st.DataObject, value: Any) 
             assert json.loads(key) == spot.path[-1]
 
 
+VALUE = "a text in double quotes, a number, true, false, null, { or ["
 BROKEN = {
-    "": ("a value is missing", 0),
-    "{": ("a quoted name is missing", 1),
-    "{a: 1}": ("a quoted name is missing", 1),
+    "": ("the file is empty", 0),
+    " // nothing\n": ("the file is empty", 12),
+    "{": ("expected } at the end of the file: the { in line 1 is not closed", 1),
+    '{\n"a": {\n"b": [1,\n\n': (
+        "expected ]}} at the end of the file: the [ in line 3 is not closed",
+        17,
+    ),
+    '{"a"': ("expected } at the end of the file: the { in line 1 is not closed", 4),
+    '{"a":': ("expected } at the end of the file: the { in line 1 is not closed", 5),
+    '{"a": {"b": "c"}\n': (
+        "expected } at the end of the file: the { in line 1 is not closed",
+        16,
+    ),
+    "{a: 1}": ("expected a name in double quotes", 1),
+    '{"a": 1,, "b": 2}': ("expected a name in double quotes", 8),
     '{"a" 1}': ("a colon is missing", 5),
-    '{"a": }': ("a value is missing", 6),
-    '{"a": 1 "b": 2}': ("a comma is missing", 8),
-    "[1 2]": ("a comma is missing", 3),
-    "[1,,2]": ("a value is missing", 3),
-    '["a]': ("this string is not closed", 1),
-    '["a\n"]': ("this string is not closed", 1),
-    "[tru]": ("a value was expected", 1),
+    '{"a" = 1}': ("a colon is missing", 5),
+    '{"a": }': (f"a value is missing: expected {VALUE}", 6),
+    '{"a": 1 "b": 2}': ("a comma is missing", 7),
+    '{"a": {"b": 1}\n\n  "c": 2}': ("a comma is missing", 14),
+    "[1 2]": ("a comma is missing", 2),
+    "[1,,2]": (f"a value is missing: expected {VALUE}", 3),
+    '["a]': ('this string is not closed: a " is missing', 1),
+    '["a\n"]': ('this string is not closed: a " is missing', 1),
+    '{"a": b"}': (f"expected {VALUE}", 6),
+    "[tru]": (f"expected {VALUE}", 1),
+    '[1, {"a": 2]': ("expected }, not ]", 11),
+    '{"a": [1}': ("expected ], not }", 8),
     "{} {}": ("there is more text after the end", 3),
+    "{}\n}": ("this } is one too many", 3),
     "[ /* x ]": ("this comment is not closed", 2),
     '{"a": 1, "a": 2}': ("a appears twice", 9),
-    "['a']": ("a value was expected", 1),
+    "['a']": ("write double quotes, not single ones", 1),
 }
 
 

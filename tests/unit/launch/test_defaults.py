@@ -88,11 +88,11 @@ def test_defaults_are_no_profile_of_a_server(user_file: Path) -> None:
 
 
 BROKEN = {
-    "a command": ('[defaults]\ncommand = "x"\n', False, "2:1: command cannot be set for every"),
-    "arguments": ("[defaults]\nargs = []\n", False, "2:1: args cannot be set for every server"),
+    "a command": ('[defaults]\ncommand = "x"\n', False, "2:1: `command` cannot be set for every"),
+    "arguments": ("[defaults]\nargs = []\n", False, "2:1: `args` cannot be set for every server"),
     "no table": ("defaults = 1\n", False, "1:1: `defaults` must be a table"),
-    "a slip": ('[defaults]\npas_env = "x"\n', False, "2:1: unknown key pas_env in [defaults]"),
-    "a slip in the table": ("[default]\n", False, "1:1: unknown key default"),
+    "a slip": ('[defaults]\npas_env = "x"\n', False, "2:1: unknown key `pas_env` in [defaults]"),
+    "a slip in the table": ("[default]\n", False, "1:1: unknown key `default`"),
     "in a project's file": ("[defaults]\n", True, "1:1: a project's file cannot have [defaults]"),
 }
 

@@ -113,7 +113,7 @@ def test_a_name_without_a_version_is_resolved_for_a_day(machine: Machine) -> Non
     installed = machine.install(BY_NAME, age=23 * HOUR)
 
     assert machine.find("npx", "-y", BY_NAME).why == (
-        f"@tiny/envdump 1.0.0 in {installed}, checked 23.0 h ago"
+        f"@tiny/envdump 1.0.0 in {installed}, checked 23 h ago"
     )
 
 

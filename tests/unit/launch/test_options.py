@@ -154,6 +154,7 @@ def test_every_option_has_an_environment_variable() -> None:
     environ = {
         "MCP_LAUNCH_SERVER": "docs",
         "MCP_LAUNCH_ENV": "A=thread,B=host",
+        "MCP_LAUNCH_SET": "C=x,y=z",
         "MCP_LAUNCH_DOTENV": "a.env,b.env",
         "MCP_LAUNCH_PASS_ENV": "A,B_*",
         "MCP_LAUNCH_CWD": "keep",
@@ -178,13 +179,14 @@ def test_every_option_has_an_environment_variable() -> None:
     facts = {name: getattr(wanted, name) for name in profile.Profile.__slots__}
     variables = facts.pop("env")
     assert {name: one.source for name, one in variables.items()} == {"A": "thread", "B": "host"}
+    assert set(facts.pop("set_by_option")) == {"C"}
     assert facts == {
         "command": ["cat"],
         "start": "called",
         "rest": 600.0,
         "rest_anyway": True,
         "server": "docs",
-        "literals": {},
+        "literals": {"C": "x,y=z"},
         "passed_over": "",
         "pass_env": ["A", "B_*"],
         "trace": False,
@@ -213,3 +215,48 @@ def test_what_follows_the_command_is_the_servers(words: list[str]) -> None:
 
     assert wanted.command == ["srv", "--strict", "--", "-x"]
     assert not wanted.strict
+
+
+def load_fixed(*words: str, **environ: str) -> dict[str, str]:
+    return profile.load([*words, "cat"], {"HOME": "/nowhere", **environ}).literals
+
+
+def test_a_fixed_value_may_be_anything_and_the_last_one_counts() -> None:
+    given = load_fixed("--set", "A=b", "--set=B=--c=d", "--set", "E=", "--set", "A=last, not first")
+
+    assert given == {"A": "last, not first", "B": "--c=d", "E": ""}
+    assert load_fixed("--set", "A=b", MCP_LAUNCH_SET="A=c") == {"A": "b"}
+
+
+def test_a_fixed_value_takes_precedence_over_a_source() -> None:
+    wanted = profile.load(
+        ["--set", "A=b", "--env", "A=thread", "--env", "B=host", "cat"], {"HOME": "/nowhere"}
+    )
+
+    assert wanted.literals == {"A": "b"}
+    assert list(wanted.env) == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("hunter2", "is not NAME=VALUE"),
+        ("1A=hunter2", "is not NAME=VALUE: 1A"),
+        ("=hunter2", "is not NAME=VALUE"),
+        ("MCP_LAUNCH_ID=hunter2", "MCP_LAUNCH_ID .* is reserved for mcp-launch"),
+        ("MCP_LAUNCH_HOME=hunter2", "is reserved"),
+    ],
+)
+def test_a_fixed_value_that_is_invalid_is_not_repeated(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem) as refused:
+        load_fixed("--set", text)
+
+    assert "hunter2" not in refused.value.problem + refused.value.fix
+
+
+def test_a_value_for_a_source_is_answered_with_the_option_that_takes_it() -> None:
+    with pytest.raises(UsageError, match="asks for a source that does not exist") as refused:
+        profile.load(["--env", "A=hunter2", "cat"], {"HOME": "/nowhere"})
+
+    assert refused.value.fix.endswith("for a fixed value write --set A=VALUE")
+    assert "hunter2" not in refused.value.problem + refused.value.fix

@@ -50,11 +50,11 @@ BROKEN = {
     ),
     "a number for a text, in TOML 1.1": (
         '[servers.a]\nenv = {\n  A = "b", # c\n  B = 1,\n}\n',
-        "4:3: B must be a string",
+        "4:3: `B` must be a string",
         "quotes",
     ),
-    "a strange table": ("[server.a]\n", "1:1: unknown key server", "did you mean servers?"),
-    "servers is no table": ("servers = 1\n", "1:1: `servers` must be a table", "[servers.servers]"),
+    "a strange table": ("[server.a]\n", "1:1: unknown key `server`", "did you mean servers?"),
+    "servers is no table": ("servers = 1\n", "1:1: `servers` must be a table", "[servers.NAME]"),
     "a server is no table": (
         "[servers]\n a = 1\n",
         "2:2: `a` must be a table",
@@ -62,45 +62,53 @@ BROKEN = {
     ),
     "a near key": (
         '[servers.a]\n# it\n  comand = "x"\n',
-        "3:3: unknown key comand in [servers.a]",
+        "3:3: unknown key `comand` in [servers.a]",
         "did you mean command?",
     ),
     "a number for a text": (
         "[servers.a]\ncommand = 1\n",
-        "2:1: command must be a string",
+        "2:1: `command` must be a string in quotes, not a number",
         "quotes",
     ),
-    "an empty command": ('[servers.a]\ncommand = ""\n', "2:1: command is empty", "write a value"),
+    "an empty command": ('[servers.a]\ncommand = ""\n', "2:1: `command` is empty", "write a value"),
     "a NUL in a directory": (
         '[servers.a]\ncommand = "x"\ncwd = "a\\u0000"\n',
-        "3:1: cwd contains a NUL",
+        "3:1: `cwd` contains a NUL",
         "remove",
     ),
     "a NUL in an argument": (
         '[servers.a]\ncommand = "x"\nargs = ["\\u0000"]\n',
-        "3:9: an element of args contains a NUL",
+        "3:9: an element of `args` contains a NUL",
         "remove",
     ),
     "a NUL in a value": (
         '[servers.a]\ncommand = "x"\nenv = { A = "x\\u0000" }\n',
-        "3:9: A contains a NUL",
+        "3:9: `A` contains a NUL",
         "remove",
     ),
-    "args alone": ('[servers.a]\nargs = ["x"]\n', "2:1: args without a command", "add a command"),
+    "args alone": (
+        '[servers.a]\nargs = ["x"]\n',
+        "2:1: `args` without a `command`",
+        "add a `command`",
+    ),
     "an argument that is none": (
         '[servers.a]\ncommand = "x"\nargs = [\n  "y",\n  2,\n]\n',
-        "5:3: an element of args must be",
+        "5:3: an element of `args` must be",
         "string in quotes",
     ),
     "a near choice": (
         '[servers.a]\non_change = "restrat"\n',
-        "2:1: on_change does not take restrat",
+        '2:1: `on_change` does not take "restrat"',
         "did you mean restart?",
     ),
-    "a yes that is none": ('[servers.a]\nstrict = "yes"\n', "2:1: strict must be true", "true or"),
+    "a yes that is none": (
+        '[servers.a]\nstrict = "yes"\n',
+        "2:1: `strict` must be true",
+        "true or",
+    ),
     "an unknown source": (
         '[servers.a]\nenv_vars = [\n  "A",\n  { name = "B", source = "thraed" },\n]\n',
-        "4:17: unknown source",
+        '4:17: unknown source "thraed"',
         "did you mean thread?",
     ),
     "Codex's remote": (
@@ -110,7 +118,7 @@ BROKEN = {
     ),
     "a near key of a variable": (
         '[servers.a]\nenv_vars = [{ nam = "B" }]\n',
-        "2:15: unknown key nam",
+        "2:15: unknown key `nam` in an element of `env_vars`",
         "did you mean name?",
     ),
     "a variable without a name": (
@@ -125,17 +133,17 @@ BROKEN = {
     ),
     "a name for a fact": (
         '[servers.a]\nenv_vars = [{ name = "B", source = "thread", from = "C" }]\n',
-        "2:46: `from` does not apply to the source thread",
+        '2:46: `from` does not apply to the source "thread"',
         "remove `from`",
     ),
     "a variable twice": (
         '[servers.a]\nenv = { A = "x" }\nenv_vars = ["A"]\n',
-        "3:13: A was given twice",
+        "3:13: `A` is set twice",
         "remove one",
     ),
     "a literal that is none": (
         "[servers.a]\nenv = { A = 1 }\n",
-        "2:9: A must be a string",
+        "2:9: `A` must be a string",
         "quotes",
     ),
     "a pattern that is none": (
@@ -143,10 +151,10 @@ BROKEN = {
         "2:13: this is not a valid variable name",
         "names",
     ),
-    "all in a list": ('[servers.a]\npass_env = ["A", "safe"]\n', "2:1: all and safe", "write"),
+    "all in a list": ('[servers.a]\npass_env = ["A", "safe"]\n', '2:1: "all" and "safe"', "write"),
     "our own variable": (
         '[servers.a]\nenv = { MCP_LAUNCH_ID = "x" }\n',
-        "2:9: MCP_LAUNCH_ID is",
+        "2:9: `MCP_LAUNCH_ID` is",
         "n",
     ),
     "a secret": (
@@ -159,7 +167,42 @@ BROKEN = {
         "1:1: not valid TOML: it is nested too deeply",
         "",
     ),
-    "a word to pass": ('[servers.a]\npass_env = "most"\n', "2:1: pass_env must be", "safe"),
+    "a whole command line as a list": (
+        '[servers.a]\ncommand = ["a", "b"]\n',
+        "2:1: `command` must be a string in quotes, not a list",
+        "put the rest in `args`",
+    ),
+    "a choice that is a boolean": (
+        "[servers.a]\nstart = true\n",
+        "2:1: `start` does not take true",
+        'write one of "known", "now", "called"',
+    ),
+    "a choice that is a list": (
+        '[servers.a]\nstart = ["now"]\n',
+        "2:1: `start` does not take a list",
+        "write one of",
+    ),
+    "a time that is a boolean": (
+        "[servers.a]\nrest = true\n",
+        "2:1: `rest` does not take true",
+        '"90s"',
+    ),
+    "a date": (
+        "[servers.a]\ncwd = 2026-11-18\n",
+        "2:1: `cwd` must be a string in quotes, not a date or time",
+        "quotes",
+    ),
+    "a NUL in a default": (
+        '[servers.a]\nenv_vars = [{ name = "A", default = "\\u0000" }]\n',
+        "2:27: `default` contains a NUL",
+        "remove",
+    ),
+    "a secret for a source": (
+        '[servers.a]\nenv_vars = [{ name = "B", source = "sk-0123456789" }]\n',
+        "2:27: unknown source",
+        "put a fixed value into `env`",
+    ),
+    "a word to pass": ('[servers.a]\npass_env = "most"\n', "2:1: `pass_env` must be", "safe"),
 }
 
 
@@ -252,6 +295,15 @@ def test_options_go_before_twins_and_twins_before_files(user_file: Path) -> None
     assert wanted.env["A"].source == "host"
     assert wanted.literals == {}
     assert wanted.dotenv == [".env", "~/.env", "x"]
+
+
+def test_a_fixed_value_of_an_option_takes_precedence_over_the_files(user_file: Path) -> None:
+    write(user_file, WHOLE)
+
+    wanted = profile.load(["--server", "docs", "--set", "A=a", "--set", "KEY=k"], os.environ)
+
+    assert wanted.literals == {"A": "a", "KEY": "k"}
+    assert "KEY" not in wanted.env
 
 
 def decide(text: str, environ: dict[str, str], **facts: Any) -> plan.Plan:

@@ -232,6 +232,14 @@ def test_an_end_is_explained_with_the_last_lines_of_stderr() -> None:
     )
 
 
+def test_npms_notices_and_empty_lines_do_not_hide_the_cause() -> None:
+    said = b"npm error code E404\nnpm notice\nnpm notice New minor version\n\n" * 3
+
+    assert explain_end(1, "at work", said).endswith(
+        "the end of its stderr: npm error code E404 / npm error code E404 / npm error code E404"
+    )
+
+
 def test_a_secret_in_stderr_is_masked() -> None:
     secret = "ghp_" + "a1B2" * 9
 

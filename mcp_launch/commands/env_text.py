@@ -1,0 +1,128 @@
+"""What `mcp-launch env` prints for a person: first what mcp-launch changes, then the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from mcp_launch.commands.long_lines import print_last_column, print_sentence
+from mcp_launch.commands.screen import Screen
+from mcp_launch.errors import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# How much of a value is shown, and up to which width values are aligned.
+_WIDTH = 72
+_ALIGNED = 40
+
+# The styles of a row: a name, its value, and the value's origin.
+_STYLES = ("bold", "", "dim")
+
+
+def show(report: dict[str, Any], withheld: frozenset[str], *, is_verbose: bool) -> None:
+    """Show a report; `withheld` are the variables that the host itself does not pass on."""
+    console = Screen()
+    if "explained" in report:
+        _show_explanation(console, report["explained"])
+    else:
+        _show_all(console, report, withheld, is_verbose=is_verbose)
+    for note in report["notes"]:
+        print_sentence(console, Text(f"Note: {note}", "yellow"))
+    shown = report.get("explained", {}).get("fix")
+    for error in (error for error in report["problems"] if error["fix"] != shown):
+        when = "once wrapped, the launch" if error["only_if_wrapped"] else "the launch"
+        print_sentence(console, Text(f"{when} would fail: {error['problem']}", "red"))
+        _print(console, f"  fix: {error['fix']}")  # not broken: people copy it
+
+
+def _show_explanation(console: Screen, explained: dict[str, Any]) -> None:
+    for at, step in enumerate(explained["steps"]):
+        is_used = at == explained["used"]
+        text = Text("> " if is_used else "  ").append(f"{step['place']}: ", "bold" * is_used)
+        if step["value"] is None:
+            text.append(step["why"], "dim")
+        else:
+            text.append(_cut(step["value"]) or "(empty)").append(f" ({step['why']})", "dim")
+        print_sentence(console, text)
+    if explained["used"] is None:
+        print_sentence(console, Text(f"the server would not get {explained['name']}", "red"))
+        _print(console, f"  fix: {explained['fix']}")
+
+
+def _show_all(
+    console: Screen, report: dict[str, Any], withheld: frozenset[str], *, is_verbose: bool
+) -> None:
+    entry, frame = report["entry"], report["frame"]
+    if entry:
+        _print(console, f"{entry['server']}: {entry['host']}, {entry['scope']}, {entry['file']}")
+    _show_rows(
+        console, [(name, fact["value"] or "none", fact["origin"]) for name, fact in frame.items()]
+    )
+    is_launched = entry is None or entry["is_wrapped"]
+    would = "" if is_launched else "would "
+    _print(console, f"mcp-launch {would}set{'s' * is_launched}:", "underline")
+    _show_rows(console, [_make_row(one) for one in report["variables"] if one["is_set"]])
+    removed = [one for one in report["removed"] if one["name"] not in withheld]
+    _show_removed(console, f"mcp-launch {would}remove{'s' * is_launched}", removed)
+    _show_passed(console, report, is_verbose=is_verbose)
+    kept = [one for one in report["removed"] if one["name"] in withheld]
+    if is_verbose:
+        _show_removed(console, "not passed on by the host", kept)
+    elif kept:
+        _print(console, f"not passed on by the host: {_count(kept)} (-v lists them)")
+
+
+def _show_removed(console: Screen, title: str, removed: list[dict[str, str]]) -> None:
+    """Show the variables that a server does not get, by reason."""
+    if removed:
+        _print(console, f"{title}:", "underline")
+    reasons: dict[str, list[str]] = {}
+    for one in removed:
+        reasons.setdefault(one["why"], []).append(one["name"] or '""')
+    for why, names in reasons.items():
+        print_sentence(console, Text(f"{', '.join(names)}: {why}"))
+
+
+def _show_passed(console: Screen, report: dict[str, Any], *, is_verbose: bool) -> None:
+    """Show the variables that are passed on as they are: all, or only those of the entry."""
+    passed = [one for one in report["variables"] if not one["is_set"]]
+    inherited = [one for one in passed if one["origin"].startswith("inherited")]
+    named = passed if is_verbose else [one for one in passed if one not in inherited]
+    if named:
+        _print(console, "passed on unchanged:", "underline")
+        _show_rows(console, map(_make_row, named))
+    if inherited and not is_verbose:
+        also = "also passed on" if named else "passed on"
+        _print(console, f"{also} unchanged: {_count(inherited)} inherited (-v lists them)")
+
+
+def _count(found: list[Any]) -> str:
+    return f"{len(found)} variable{'s' * (len(found) > 1)}"
+
+
+def _make_row(one: dict[str, str]) -> tuple[str, str, str]:
+    return one["name"], one["value"] or "(empty)", one["origin"]
+
+
+def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
+    """Show rows in columns; in a pipe long lines are not broken, so that programs can read them."""
+    shown = [(_cut(name), _cut(value), printable(origin)) for name, value, origin in rows]
+    widths = [max((cell_len(row[at]) for row in shown), default=0) for at in (0, 1)]
+    for row in shown:
+        text = Text()
+        for cell, style, width in zip(row[:2], _STYLES, widths, strict=False):
+            text.append(cell, style)
+            text.append(" " * max(2, min(width, _ALIGNED) + 2 - cell_len(cell)))
+        print_last_column(console, text, Text(row[2], _STYLES[2]))
+
+
+def _cut(text: str) -> str:
+    text = printable(text)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
+
+
+def _print(console: Screen, text: str, style: str = "") -> None:
+    console.print(Text(printable(text), style))

@@ -1,0 +1,264 @@
+"""`mcp-launch list`: every server in every host's files, wrapped or not, running or not."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from mcp_launch import masking
+from mcp_launch.commands.columns import (
+    Column,
+    Layout,
+    Paper,
+    make_text,
+    see_paper,
+    shorten_home,
+    wrap_all,
+)
+from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.screen import Screen
+from mcp_launch.errors import suggest, tell
+from mcp_launch.machine import units
+from mcp_launch.machine.command_line import list_programs
+from mcp_launch.machine.listed_servers import Listed, look_up
+from mcp_launch.machine.survey import check_hosts, open_survey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
+
+    from mcp_launch.machine.survey import Item, Survey
+    from mcp_launch.system import ProcessTable
+
+VERSION = 1
+
+_COLUMNS = (
+    Column("SERVER", can_be_cut=True),
+    Column("SCOPE", spare=2),
+    Column("HOW"),
+    Column("PROFILE", spare=1),
+    Column("RUNS", is_right=True, spare=3),
+    Column("COMMAND", can_be_cut=True),
+)
+_INDENT = 2
+_NARROWEST_PATH = 12
+_STYLES = {"wrapped": "green", "not wrapped": "yellow", "invalid": "red"}
+
+
+class ListRequest(NamedTuple):
+    """What the user asked for."""
+
+    names: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    is_json: bool = False
+    is_verbose: bool = False
+
+
+def run(request: ListRequest, environ: Mapping[str, str], table: ProcessTable | None = None) -> int:
+    """Show the servers; return 1 if a file could not be read."""
+    check_hosts([*request.hosts])
+    survey = open_survey(environ, table, request.hosts)
+    listed = [look_up(survey, item) for item in survey.items if _is_wanted(item, request)]
+    if request.is_json:
+        print_json(describe(survey, listed))
+    else:
+        console = Screen()
+        for refusal in survey.refusals:
+            tell(refusal.error, sys.stderr)
+        show(console, survey, listed, request)
+    return 1 if survey.refusals or survey.failures else 0
+
+
+def _is_wanted(item: Item, request: ListRequest) -> bool:
+    return not request.names or item.name in request.names
+
+
+def show(console: Console, survey: Survey, listed: list[Listed], request: ListRequest) -> None:
+    """Print the table, or where servers were looked for."""
+    paper, home = see_paper(console), survey.site.home
+    if not listed:
+        _show_nothing(console, survey, request)
+        return
+    rows = [_make_row(one) for one in listed]
+    columns: tuple[Column, ...] = _COLUMNS
+    if request.is_verbose:
+        columns = _COLUMNS[:-1]
+        rows = [row[:-1] for row in rows]
+    else:
+        _shorten_commands(listed, rows, Layout(columns, rows, paper, indent=_INDENT))
+    layout = Layout(columns, rows, paper, indent=_INDENT)
+    lines = [layout.draw_header()]
+    group = ""
+    for one, row in zip(listed, rows, strict=True):
+        heading = _name_group(one, home, paper)
+        if heading.plain != group:
+            lines.append(heading)
+            group = heading.plain
+        lines += layout.draw(row)
+        for detail in _list_details(one, home) if request.is_verbose else ():
+            lines += wrap_all(detail, 2 * _INDENT, "dim", paper)
+    lines += wrap_all(_sum_up(listed, len(survey.refusals)), 0, "bold", paper)
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _shorten_commands(listed: list[Listed], rows: list[list[Text]], layout: Layout) -> None:
+    """Shorten the commands that do not fit."""
+    room = layout.find_end_room()
+    for one, row in zip(listed, rows, strict=True):
+        if room is not None and row[-1].cell_len > room:
+            row[-1] = make_text(_tell_command(one, is_short=True))
+
+
+def _make_row(one: Listed) -> list[Text]:
+    return [
+        make_text(one.item.name, "bold"),
+        make_text(one.scope),
+        make_text(one.state.kind, _STYLES.get(one.state.kind, "dim")),
+        make_text(str(one.profile) or "-", "" if str(one.profile) else "dim"),
+        make_text(_tell_running(one) or "-", "" if one.running else "dim"),
+        make_text(_tell_command(one)),
+    ]
+
+
+def _tell_running(one: Listed) -> str:
+    sessions = {id(session) for session, _ in one.running}
+    number = len(one.running)
+    if not number:
+        return ""
+    return str(number) if len(sessions) == number else f"{number} for {len(sessions)}"
+
+
+def _tell_command(one: Listed, *, is_short: bool = False) -> str:
+    if one.state.address:
+        return one.state.address
+    if one.item.is_wrapped and not one.command:
+        return "(from its profile)"
+    words = _shorten(one.command) if is_short else one.command
+    return shlex.join(words).replace(shlex.quote(masking.MASK), masking.MASK)
+
+
+def _shorten(words: list[str]) -> list[str]:
+    """Return a command in which the telling word comes soon: no directories, scopes and `-y`.
+
+    What is left is cut at its end, and two commands often differ only in their package's name.
+    """
+    if not words:
+        return []
+    *_, telling = list_programs(words)
+    at = words.index(telling) if telling in words else 0
+    names = [os.path.basename(words[0])] if at else []
+    return [*names, os.path.basename(telling) or telling, *words[at + 1 :]]
+
+
+def _name_group(one: Listed, home: str, paper: Paper) -> Text:
+    """Return the line above the servers of a file: host, file, and project if it names one."""
+    title = make_text(f"{one.item.host.title}  ", "bold")
+    note = "  in Git" if one.is_tracked else ""
+    note += f"  for {shorten_home(one.project, home)}" if one.project else ""
+    path = make_text(shorten_home(one.item.file.path, home)).plain
+    room = (paper.width or 0) - title.cell_len - cell_len(note)
+    shown = paper.cut(path, max(room, _NARROWEST_PATH), keeps_end=True)
+    return Text().append_text(title).append(shown, "cyan").append_text(make_text(note))
+
+
+def _list_details(one: Listed, home: str) -> Iterator[str]:
+    place = one.item.point()
+    yield f"{shorten_home(place.file, home)}:{place.line}:{place.column}"
+    if one.state.why_not:
+        yield f"not started: {one.state.why_not}"
+    if command := _tell_command(one):
+        yield f"{'at' if one.state.address else 'command'}: {command}"
+    if one.item.options:
+        words = [word for name, texts in one.item.options.items() for word in (name, *texts)]
+        yield f"options of run: {shlex.join(masking.mask(words))}"
+    for session, server in one.running:
+        whose = f"for {session.id}" if session.id else "for an unknown session"
+        yield f"runs as process {server.pid} {whose}"
+
+
+def _sum_up(listed: list[Listed], refused: int) -> str:
+    hosts = {one.item.host.name for one in listed}
+    kinds = Counter(one.state.kind for one in listed)
+    parts = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+    servers, of = units.count(len(listed), "server"), units.count(len(hosts), "host")
+    rest = f"; {units.count(refused, 'file')} could not be read" if refused else ""
+    return f"{servers} of {of}: {parts}{rest}"
+
+
+def _show_nothing(console: Console, survey: Survey, request: ListRequest) -> None:
+    home = survey.site.home
+    if request.names and survey.items:
+        names = " or ".join(request.names)
+        known = sorted({item.name for item in survey.items})
+        hint = suggest(request.names[0], known)
+        console.print(make_text(f"No host's file has a server called {names}. {hint}".rstrip()))
+        return
+    console.print("No MCP servers are configured. These files were looked for:")
+    rows = []
+    for host in survey.hosts:
+        paths = [file.path for file in host.list_files(survey.site) if not file.is_outside]
+        for at, path in enumerate(dict.fromkeys(paths)):
+            title = make_text("" if at else host.title, "bold")
+            rows.append([title, make_text(shorten_home(path, home))])
+    layout = Layout((Column(""), Column("")), rows, see_paper(console), indent=_INDENT)
+    for row in rows:
+        for line in layout.draw(row):
+            console.print(line, soft_wrap=True)
+
+
+def describe(survey: Survey, listed: list[Listed]) -> dict[str, Any]:
+    """Return everything as data; `schemas/list.json` describes it."""
+    return {
+        "version": VERSION,
+        "servers": [_describe_listed(one) for one in listed],
+        "unreadable": [
+            {
+                "host": refusal.host.name,
+                "file": refusal.file.path,
+                "line": refusal.error.line or None,
+                "column": refusal.error.column or None,
+                "problem": masking.mask_text(refusal.error.without_place),
+                "fix": refusal.error.fix,
+            }
+            for refusal in survey.refusals
+        ],
+    }
+
+
+def _describe_listed(one: Listed) -> dict[str, Any]:
+    item, place = one.item, one.item.point()
+    return {
+        "host": item.host.name,
+        "server": item.name,
+        "scope": one.scope,
+        "project": one.project or None,
+        "file": place.file,
+        "line": place.line or None,
+        "column": place.column or None,
+        "kind": one.state.kind,
+        "is_wrapped": item.is_wrapped,
+        "is_disabled": one.state.kind == "disabled",
+        "is_remote": one.state.kind == "remote",
+        "is_tracked": one.is_tracked,
+        "address": one.state.address or None,
+        "why_not": one.state.why_not or None,
+        "command": one.command,
+        "options": {name: masking.mask(texts) for name, texts in item.options.items()},
+        "profile": one.profile._asdict() if str(one.profile) else None,
+        "running": [
+            {
+                "pid": server.pid,
+                "session": session.session or None,
+                "thread": session.thread or None,
+            }
+            for session, server in one.running
+        ],
+    }

@@ -1,0 +1,112 @@
+"""Remove what mcp-launch keeps of its own: logs, leases, records, copies.
+
+Only files that are provably ours, by name, type and owner, are removed; anything else in our
+directories stays and is listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch import state
+from mcp_launch.config_files import backups, write_file
+from mcp_launch.state import leases
+
+if TYPE_CHECKING:
+    from mcp_launch.system import ProcessTable
+
+
+class _Place(NamedTuple):
+    """A directory of ours, and the names of our files in it."""
+
+    name: str  # below our state directory; empty: that directory itself
+    files: re.Pattern[str]
+
+
+# The drafts among these are an earlier version's; today's are called the same everywhere.
+_LAUNCH = r"[0-9a-f]{16,40}"
+_DRAFT = r"draft-[0-9a-f]{32}"
+
+_PLACES = (
+    _Place("leases", re.compile(rf"{_LAUNCH}\.json|\.{_LAUNCH}\.json\.\d+")),
+    _Place("logs", re.compile(rf"{_LAUNCH}\.log(\.1)?")),
+    _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.(json|trusted)|tmp[a-z0-9_]{8}")),
+    _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
+    _Place("runners", re.compile(r"[0-9a-f]{16}")),
+    _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
+)
+_OWN = _Place("", re.compile(r"crash-\d+\.txt"))
+_LAST = (
+    _Place("backups", backups.NAME),
+    _Place("", re.compile(rf"wrap\.lock|wrapped\.json(\.unreadable|\.{_DRAFT})?")),
+)
+
+
+class Launches(NamedTuple):
+    """The launches that have leases."""
+
+    living: set[str]  # one of their processes is running
+    kept: set[str]  # those, and all that are not provably over
+
+
+def look_at_launches(table: ProcessTable, directory: str) -> Launches:
+    """Return which launches need their files."""
+    launches = Launches(set(), set())
+    for path, record in leases.read_all(os.path.join(directory, "leases")).items():
+        launch = os.path.basename(path).removesuffix(".json")
+        if not leases.is_stale(table, record):
+            launches.kept.add(launch)
+        parts = record.get("processes")
+        recorded = parts.values() if isinstance(parts, dict) else ()
+        if launch in launches.kept and "same" in [leases.judge(table, one) for one in recorded]:
+            launches.living.add(launch)
+    return launches
+
+
+def remove(directory: str, launches: Launches, *, is_clean: bool) -> list[str]:
+    """Remove our files, except those of running launches and copies; return what is left."""
+    places = [*_PLACES, _OWN, *(_LAST if is_clean else ())]
+    for place in places:
+        where = os.path.join(directory, place.name) if place.name else directory
+        _empty(where, place, launches.kept)
+    for name in (*(place.name for place in places if place.name), ""):
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(directory, name) if name else directory)
+    return _list_left(directory)
+
+
+def _empty(directory: str, place: _Place, kept: set[str]) -> None:
+    for entry in _list_own(directory):
+        launch = entry.name.lstrip(".").partition(".")[0]
+        is_ours = place.files.fullmatch(entry.name) and launch not in kept
+        if is_ours or write_file.is_abandoned(entry.name):
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _list_own(directory: str) -> list[os.DirEntry[str]]:
+    """Return the user's regular files in a directory that is the user's and not a link."""
+    try:
+        if not stat.S_ISDIR(os.lstat(directory).st_mode) or not state.is_users(os.lstat(directory)):
+            return []
+        with os.scandir(directory) as entries:
+            return [
+                entry
+                for entry in entries
+                if entry.is_file(follow_symlinks=False)
+                and state.is_users(entry.stat(follow_symlinks=False))
+            ]
+    except OSError:
+        return []  # there is none
+
+
+def _list_left(directory: str) -> list[str]:
+    found = []
+    for here, directories, files in os.walk(directory):
+        names = files if here == directory else files or ([] if directories else [""])
+        found += [os.path.relpath(os.path.join(here, name), directory) for name in names]
+    return sorted(found)

@@ -1,0 +1,183 @@
+"""`mcp-launch restart`: have launchers replace their servers while the hosts stay connected."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.text import Text
+
+from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.screen import Screen
+from mcp_launch.errors import UsageError, printable, suggest
+from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine import restart_server
+from mcp_launch.machine.restart_server import Restarted
+from mcp_launch.machine.survey import check_hosts, open_survey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from mcp_launch.machine.process_snapshot import Server
+    from mcp_launch.machine.running import Census, HostProcess
+    from mcp_launch.machine.survey import Survey
+    from mcp_launch.system import ProcessTable
+
+VERSION = 1
+
+# How long a launch may be without a lease while its server is replaced.
+_BETWEEN_SERVERS = 0.5
+
+# How often to look for it.
+_INTERVAL = 0.1
+
+# How much of a session's id is shown.
+_ID_SHOWN = 8
+
+
+class RestartRequest(NamedTuple):
+    """Which servers to restart, and how to report it."""
+
+    names: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    session: str = ""  # or a thread, or a part of its id
+    is_all: bool = False
+    is_json: bool = False
+
+
+class Chosen(NamedTuple):
+    """A server to restart, and its host."""
+
+    host: HostProcess
+    session: str
+    thread: str
+    server: Server
+
+    def __str__(self) -> str:
+        """Return it as shown to a person."""
+        whose = self.thread or self.session
+        kind = "thread" if self.thread else "session"
+        place = f", {kind} {whose[:_ID_SHOWN]}" if whose else ""
+        return f"{printable(self.server.name)} ({printable(self.host.title)}{printable(place)})"
+
+
+def run(
+    request: RestartRequest, environ: Mapping[str, str], table: ProcessTable | None = None
+) -> int:
+    """Restart the servers; return 1 if one did not come back."""
+    check_hosts(list(request.hosts))
+    if bool(request.names) == request.is_all:
+        raise UsageError(
+            "--all and names of servers cannot be combined"
+            if request.is_all
+            else "which server is to be restarted?",
+            fix="name one, as in mcp-launch restart files, or restart every one with --all",
+        )
+    survey = open_survey(environ, table)
+    chosen = _find(request, survey)
+    # All are asked first, so that they restart at the same time.
+    asked = [(one, _ask(survey, one.server)) for one in chosen]
+    console = Screen()
+    outcomes: list[tuple[Chosen, Restarted]] = []
+    for one, reply in asked:
+        done = reply
+        if not isinstance(done, Restarted):
+            done = restart_server.wait(survey.table, done, environ)
+        outcomes.append((one, done))
+        if not request.is_json:
+            _show(console, one, done)
+    if request.is_json:
+        servers = [_describe(one, done) for one, done in outcomes]
+        print_json({"version": VERSION, "servers": servers})
+    return 1 if any(done.outcome == "failed" for _, done in outcomes) else 0
+
+
+def _find(request: RestartRequest, survey: Survey) -> list[Chosen]:
+    """Return the servers to restart; one that is just being replaced has no lease for a moment."""
+    deadline = time.monotonic() + _BETWEEN_SERVERS
+    while True:
+        try:
+            return _choose(request, survey.take_census())
+        except UsageError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_INTERVAL)
+
+
+def _choose(request: RestartRequest, census: Census) -> list[Chosen]:
+    # Some hosts are extensions of another, whose process starts their servers.
+    of_hosts = {HOSTS[name].running_as for name in request.hosts}
+    candidates = [
+        Chosen(host, session.session, session.thread, server)
+        for host in census.hosts
+        if not of_hosts or host.name in of_hosts
+        for session in host.sessions
+        if request.session in session.session or request.session in session.thread
+        for server in session.servers
+        if server.launch is not None or server.name in request.names
+    ]
+    for name in request.names:
+        if all(one.server.name != name for one in candidates):
+            raise _explain_unknown(name, candidates, request)
+    chosen = [one for one in candidates if request.is_all or one.server.name in request.names]
+    if not chosen:
+        raise UsageError("no server of mcp-launch runs", fix="mcp-launch ps shows what runs")
+    return chosen
+
+
+def _explain_unknown(name: str, candidates: list[Chosen], request: RestartRequest) -> UsageError:
+    known = sorted({one.server.name for one in candidates})
+    narrowed = " there" if request.hosts or request.session else ""
+    running = f"there are {', '.join(map(printable, known))}" if known else "none runs now"
+    return UsageError(
+        f"no server called {printable(name)} runs{narrowed}",
+        fix=f"{suggest(name, known)}{running}; a server that does not run needs no restart",
+    )
+
+
+def _ask(survey: Survey, server: Server) -> restart_server.AskedLauncher | Restarted:
+    if server.launch is None or server.state:
+        return Restarted(
+            "failed",
+            server.pid,
+            problem="it was not started by mcp-launch"
+            if server.launch is None
+            else f"its launcher keeps its records in {server.state}",
+            fix="restart it in its host; mcp-launch wrap puts mcp-launch before its command"
+            if server.launch is None
+            else f"run this with MCP_LAUNCH_HOME={server.state}",
+        )
+    return restart_server.ask(survey.table, survey.state, server.launch.id)
+
+
+def _show(console: Console, one: Chosen, done: Restarted) -> None:
+    line = Text(f"{one}: ")
+    if done.outcome == "restarted":
+        before = f"pid {done.before} -> {done.after}" if done.before else f"pid {done.after}"
+        line.append("restarted", "green")
+        line.append(f", {before}, {done.seconds:.1f} s")
+    elif done.outcome == "not running":
+        line.append("not running: the next call starts a fresh one", "dim")
+    else:
+        line.append(f"not restarted: {printable(done.problem)}", "red")
+        line.append(f"\n  fix: {printable(done.fix)}; see also mcp-launch logs ")
+        line.append(printable(one.server.name))
+    console.print(line)
+
+
+def _describe(one: Chosen, done: Restarted) -> dict[str, Any]:
+    return {
+        "server": one.server.name,
+        "host": one.host.name,
+        "session": one.session or None,
+        "thread": one.thread or None,
+        "launch": one.server.launch.id if one.server.launch else None,
+        "outcome": done.outcome,
+        "before": done.before or None,
+        "after": done.after or None,
+        "seconds": round(done.seconds, 3),
+        "problem": done.problem or None,
+        "fix": done.fix or None,
+    }

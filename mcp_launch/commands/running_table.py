@@ -1,0 +1,308 @@
+"""The table of `mcp-launch ps`: a row for each server, below its session and its host."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from mcp_launch.commands.columns import (
+    Column,
+    Layout,
+    Paper,
+    make_text,
+    shorten_home,
+    wrap_all,
+)
+from mcp_launch.machine import recognize_server, units
+from mcp_launch.state.leases import ABSENT, ENDED, FAILED, RESTING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mcp_launch.machine.process_snapshot import ConnectedClient, LeasedLaunch, Server
+    from mcp_launch.machine.running import Census, HostProcess, Session
+
+_COLUMNS = (
+    Column("SERVER", can_be_cut=True),
+    Column("PID", is_right=True, spare=4),
+    Column("UP", is_right=True, spare=3),
+    Column("MEMORY", is_right=True, spare=5),
+    Column("CALLS", is_right=True, spare=2),
+    Column("LAST", is_right=True, spare=1),
+    Column("STATE"),
+)
+_NOTHING = Text("-", "dim")
+
+# How far a session, a server and what is said about it are indented.
+_OF_SESSION, _OF_SERVER, _OF_DETAIL = 2, 4, 6
+
+# Where an id may be cut: after each of the parts of a UUID. Threads that Codex starts in the
+# same minute begin with the same eight characters.
+_ID_LENGTHS = (8, 13, 18, 23)
+
+_UNSEEN = (
+    "The processes of this machine cannot be seen, so servers may run that are not listed. "
+    "Mount /proc to see them."
+)
+
+_STYLES = {FAILED: "bold red", ENDED: "red", "running": "green"}
+
+
+class Page(NamedTuple):
+    """What is printed: the titles of the columns, which stay on a screen that scrolls, and rows."""
+
+    head: list[Text]
+    body: list[Text]
+
+
+class TableRequest(NamedTuple):
+    """What of a census is shown, and how."""
+
+    paper: Paper
+    home: str = ""  # shown as `~`
+    is_verbose: bool = False
+
+
+def draw(census: Census, request: TableRequest) -> Page:
+    """Return the table of all servers."""
+    return _Table(census, request).draw()
+
+
+def draw_nothing(request: TableRequest, names: list[str]) -> Page:
+    """Return what is shown if nothing matches the names of servers, hosts or sessions."""
+    words = f"No MCP server that runs matches {' or '.join(names)}. mcp-launch ps shows all."
+    return Page([], wrap_all(words, 0, "", request.paper))
+
+
+class _Table:
+    def __init__(self, census: Census, request: TableRequest) -> None:
+        self._census = census
+        self._request = request
+        self._ids = _cut_ids(census, is_whole=request.is_verbose or request.paper.width is None)
+        self._rows = {
+            id(server): self._describe(server, session.project)
+            for host in census.hosts
+            for session in host.sessions
+            for server in session.servers
+        }
+        for server in (*census.ownerless, *census.doubtful):
+            self._rows[id(server)] = self._describe(server)
+        self._layout = Layout(_COLUMNS, self._rows.values(), request.paper, indent=_OF_SERVER)
+
+    def draw(self) -> Page:
+        body = [line for host in self._census.hosts for line in self._draw_host(host)]
+        for title, style, servers in (
+            ("No host (mcp-launch reap ends them)", "bold red", self._census.ownerless),
+            ("No host seen (mcp-launch reap skips them)", "bold", self._census.doubtful),
+        ):
+            if servers:
+                body += self._wrap(title, 0, style)
+                body += [line for server in servers for line in self._draw_server(server)]
+        if not self._census.sees_all:
+            body += self._wrap(_UNSEEN, 0, "yellow")
+        elif not body:
+            nothing = Text("No MCP servers are running.")
+            return Page([], [nothing, *self._wrap(recognize_server.EXPLANATION, 0, "dim")])
+        if self._request.is_verbose:
+            body += self._wrap(recognize_server.EXPLANATION, 0, "dim")
+        return Page([self._layout.draw_header()] if self._rows else [], body)
+
+    def _draw_host(self, host: HostProcess) -> Iterator[Text]:
+        facts = [f"pid {host.pid}"] if host.pid else []
+        facts += [f"up {units.tell_age(host.age)}"] if host.age is not None else []
+        facts += [units.count(len(host.servers), "server"), _tell_memory(host)]
+        facts += [_tell_clients(host.clients)] if host.clients else []
+        title = make_text(f"{host.title} {host.role}".rstrip(), "bold")
+        yield from self._join(title, facts, _OF_SESSION)
+        if host.note:
+            yield from self._wrap(host.note, _OF_SESSION, "yellow")
+        if self._request.is_verbose and host.clients:
+            named = ", ".join(map(_name_client, host.clients))
+            yield from self._wrap(f"connected: {named}", _OF_SESSION, "dim")
+        for session in host.sessions:
+            yield self._draw_session(session)
+            for server in session.servers:
+                yield from self._draw_server(server)
+
+    def _join(self, title: Text, facts: Iterable[str], indent: int) -> Iterator[Text]:
+        """Return a title and facts, broken only between facts."""
+        line, width = title, self._request.paper.width
+        for fact in facts:
+            part = make_text(f"  {fact}")
+            if width is not None and line.cell_len + part.cell_len > width:
+                yield line
+                line, part = Text(" " * indent), make_text(fact)
+            line = Text().append_text(line).append_text(part)
+        yield line
+
+    def _draw_session(self, session: Session) -> Text:
+        """Return one line: which session it is, where, and what the user calls it."""
+        paper, margin = self._request.paper, " " * _OF_SESSION
+        kind = "thread" if session.thread else "session"
+        name = f"{kind} {self._ids[session.id]}" if session.id else "no session known"
+        line = make_text(paper.cut(margin + name, paper.width or 0), "cyan")
+        project = shorten_home(session.project, self._request.home)
+        for text, keeps_end in ((project, True), (session.title, False)):
+            room = (paper.width or 0) - line.cell_len - 2
+            if text and (paper.width is None or room > _OF_DETAIL):
+                shown = paper.cut(make_text(text).plain, room, keeps_end=keeps_end)
+                line = Text().append_text(line).append(f"  {shown}", "" if keeps_end else "italic")
+        return line
+
+    def _draw_server(self, server: Server) -> Iterator[Text]:
+        yield from self._layout.draw(self._rows[id(server)])
+        if self._request.is_verbose:
+            for detail in _list_details(server, self._request.home):
+                yield from self._wrap(detail, _OF_DETAIL, "dim")
+
+    def _wrap(self, text: str, indent: int, style: str) -> list[Text]:
+        return wrap_all(text, indent, style, self._request.paper)
+
+    def _describe(self, server: Server, project: str = "") -> list[Text]:
+        """Return the cells of a server's row."""
+        launch = server.launch
+        is_there = not server.is_absent and not (launch and launch.server_state == "starting")
+        last = launch.last_call if launch else None
+        return [
+            make_text(server.name, "bold" if launch or server.state else "dim"),
+            Text(str(server.pid)) if is_there else _NOTHING,
+            Text(units.tell_age(server.age)) if is_there else _NOTHING,
+            Text(units.tell_size(server.memory.amount)),
+            Text(str(launch.calls)) if launch and launch.wire != "direct" else _NOTHING,
+            Text(_tell_shortly(time.time() - last)) if last is not None else _NOTHING,
+            self._describe_state(server, project),
+        ]
+
+    def _describe_state(self, server: Server, project: str) -> Text:
+        state = _tell_state(server)
+        is_elsewhere = bool(project and server.project and server.project != project)
+        notes = [*_list_notes(server, self._ids)]
+        notes += [f"in {shorten_home(server.project, self._request.home)}"] if is_elsewhere else []
+        style = _STYLES.get(state, "dim" if server.is_absent else "")
+        text = make_text(state, style)
+        if server.saved:
+            text.append(f", saves {units.tell_size(server.saved)}", "dim")
+        for note in notes:
+            text.append(", ").append_text(make_text(note, "yellow"))
+        return text
+
+
+def _cut_ids(census: Census, *, is_whole: bool) -> dict[str, str]:
+    """Return a short form of every session's id, long enough to tell them apart."""
+    sessions = [session for host in census.hosts for session in host.sessions]
+    ids = {one.id for one in sessions}
+    ids |= {server.earlier for one in sessions for server in one.servers}
+    return {one: one if is_whole else _cut_id(one, ids) for one in ids}
+
+
+def _cut_id(name: str, ids: set[str]) -> str:
+    for length in _ID_LENGTHS:
+        if not any(other.startswith(name[:length]) for other in ids - {name}):
+            return name[:length]
+    return name
+
+
+def _tell_memory(host: HostProcess) -> str:
+    """Return a host's memory, and what is saved by those of its servers that do not run."""
+    size, kind = units.tell_size(host.memory.amount), host.memory.kind
+    # As usual, shared pages are divided among their users; where they are not, that is said.
+    told = size if kind == "PSS" else f"{size} {kind}"
+    return f"{told} (saves {units.tell_size(host.saved)})" if host.saved else told
+
+
+def _tell_clients(clients: tuple[ConnectedClient, ...]) -> str:
+    are_terminals = all(client.terminal for client in clients)
+    return units.count(len(clients), "terminal" if are_terminals else "client")
+
+
+def _name_client(client: ConnectedClient) -> str:
+    name = f"process {client.pid}" if client.pid else "an unknown process"
+    return f"{name} ({client.terminal})" if client.terminal else name
+
+
+def _tell_shortly(seconds: float) -> str:
+    """Return an age in its largest unit."""
+    return units.tell_age(seconds).split()[0]
+
+
+def _tell_state(server: Server) -> str:
+    launch = server.launch
+    if server.why_ownerless:
+        return "orphan"
+    if server.doubt:
+        return "perhaps an orphan"
+    if launch is None:
+        return "running"
+    if launch.server_state == RESTING and launch.since is not None:
+        return f"{RESTING} {_tell_shortly(time.time() - launch.since)}"
+    return f"installing {launch.installs}" if launch.installs else launch.server_state
+
+
+def _list_notes(server: Server, ids: dict[str, str]) -> Iterator[str]:
+    """Return what a user should know about a server, in short."""
+    if server.is_unrecorded:
+        yield "no lease"
+    launch = server.launch
+    if launch is None:
+        return
+    if server.earlier:
+        # Its host has moved on to another session, whatever the evidence was.
+        did = "last called" if launch.calls else "started"
+        yield f"{did} for {ids[server.earlier]}"
+    for number, what in ((launch.restarts, "restart"), (launch.refusals, "refusal")):
+        if number:
+            yield units.count(number, what)
+    if launch.noise:
+        yield "noise"
+    if launch.place_note:
+        yield f"in {launch.place_note}"
+
+
+def _list_details(server: Server, home: str) -> Iterator[str]:
+    """Return how a server is known, and all that does not fit into its row."""
+    launch = server.launch
+    if launch is None:
+        yield _describe_starter(server, home)
+    else:
+        yield from _describe_launch(server, launch)
+    if server.why_ownerless or server.doubt:
+        yield server.why_ownerless or server.doubt
+    others = [str(pid) for pid in server.processes if pid not in {server.pid, server.launcher}]
+    launcher = f"launcher: process {server.launcher}" if server.launcher else ""
+    more = f"also processes {', '.join(others)}" if others else ""
+    if launcher or more:
+        yield "; ".join(filter(None, [launcher, more]))
+    if server.command:
+        yield f"command: {shlex.join(server.command)}"
+
+
+def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
+    evidence = f" ({launch.evidence})" if launch.evidence else ""
+    yield f"launch {launch.id}, {launch.state}{evidence}"
+    if launch.wire == "direct":
+        yield "its host is connected to it directly, so its calls are not counted"
+    if launch.noise:
+        yield f"{units.count(launch.noise, 'line')} of its stdout were not messages"
+    if launch.place_note:
+        yield f"it runs in {launch.place_note}, not in a project"
+    if launch.runner and launch.runner.get("left_out"):
+        yield f"started without its runner: {launch.runner.get('why')}"
+    if launch.outer:
+        yield f"inside launch {launch.outer}"
+    if launch.server_state in ABSENT and server.saved:
+        yield f"the next call starts it; it had {units.tell_size(server.saved)} of memory"
+
+
+def _describe_starter(server: Server, home: str) -> str:
+    directory = shorten_home(server.state, home)
+    if server.is_unrecorded:
+        return (
+            f"its mcp-launch has no lease in {directory}, so its session and calls are unknown: "
+            "is the disk full, or the directory read-only?"
+        )
+    if server.state:
+        return f"started by an mcp-launch that keeps its files in {directory}"
+    return "not started by mcp-launch"

@@ -1,0 +1,77 @@
+"""How the words of a list are separated in a file, and what that says about the list.
+
+New words are separated as the file separates its own. How a whole list is written also tells
+`unwrap` what was there before `wrap`, so that it can restore the file byte for byte:
+
+    a list of the launcher's words and a command      before `wrap`
+    ["run","--","x"]                                   no list (version 0.1.0, and tight files)
+    ["run", "--server", "a", "--", "x"]                no list
+    [ "run", "--server", "a", "--", "x" ]              an empty list
+    anything else                                      a list
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcp_launch.documents.document import Document
+    from mcp_launch.documents.positions import Path
+
+TIGHT = ","
+SPACED = ", "
+
+
+def find_separator(document: Document, where: Path) -> str:
+    """Return what to write between the words of a list: what is between its first two."""
+    begin, _ = document.spots[where].value
+    if (*where, 1) in document.spots:
+        first, second = (document.spots[(*where, at)].value for at in (0, 1))
+        between = document.text[first[1] : second[0]]
+        return between if between.strip() == "," else SPACED  # or there is a comment in it
+    if (*where, 0) in document.spots:
+        before = document.text[begin + 1 : document.spots[(*where, 0)].value[0]]
+        if "\n" in before and not before.strip():
+            return f",{before}"
+    return choose_separator(document, where[:-1])
+
+
+def choose_separator(document: Document, entry: Path) -> str:
+    """Return what to write between the words of a list in a file that has none like it."""
+    for path, spot in document.spots.items():
+        first = document.spots.get((*path[:-1], 0))
+        if path[-1:] != (1,) or first is None or document.get(first.path) == "run":
+            continue
+        between = document.text[first.value[1] : spot.value[0]]
+        if between in {TIGHT, SPACED}:
+            return between
+    return TIGHT if document.kind == "json" and _has_tight_colons(document, entry) else SPACED
+
+
+def _has_tight_colons(document: Document, entry: Path) -> bool:
+    inner = [spot for path, spot in document.spots.items() if path[:-1] == entry]
+    return bool(inner) and all(document.text[one.key[1] : one.value[0]] == ":" for one in inner)
+
+
+def is_tight(document: Document, where: Path) -> bool:
+    """Return whether a list is written without any spaces."""
+    return _cut(document, where) == f"[{_join(document, where, TIGHT)}]"
+
+
+def is_spaced(document: Document, where: Path) -> bool:
+    """Return whether a list is written with a space after each comma, and no others."""
+    return _cut(document, where) == f"[{_join(document, where, SPACED)}]"
+
+
+def is_padded(document: Document, where: Path) -> bool:
+    """Return whether a list is also written with a space inside each bracket."""
+    return _cut(document, where) == f"[ {_join(document, where, SPACED)} ]"
+
+
+def _cut(document: Document, where: Path) -> str:
+    return document.cut(document.spots[where].value)
+
+
+def _join(document: Document, where: Path, separator: str) -> str:
+    elements = [spot.value for path, spot in document.spots.items() if path[:-1] == where]
+    return separator.join(document.cut(value) for value in elements)

@@ -1,0 +1,159 @@
+"""Read the logs of launches: `state.launch_log` describes their format."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_launch.state import launch_log
+from mcp_launch.values import DECISION, END, FAILURE, REFUSAL, REST, RESTART, START
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# The kinds of lines, by the letters in the files.
+KINDS = {
+    "e": "stderr",
+    "n": "stdout",
+    FAILURE: "failure",
+    START: "start",
+    END: "end",
+    RESTART: "restart",
+    REST: "rest",
+    REFUSAL: "refusal",
+    DECISION: "decision",
+}
+
+_FACTS = "i"
+
+
+class Line(NamedTuple):
+    """One line of a log."""
+
+    moment: float
+    kind: str  # one of the values of KINDS
+    text: str
+
+
+class LogReader:
+    """Reads one launch's log, and later the lines added to it."""
+
+    def __init__(
+        self,
+        path: str,
+        entries: Mapping[str, list[str]],
+        *,
+        is_shown: Callable[[Line], bool],
+        count: int | None = None,
+    ) -> None:
+        self.launch = os.path.basename(path).partition(".")[0]
+        self.facts: dict[str, object] = {}
+        self.begun = 0.0  # when the log was begun
+        self._path = path
+        self._entries = entries  # the names in the hosts' files, by the mark of their command
+        self._is_shown = is_shown
+        self._mark = b""  # the first line of the file that was read last, which identifies it
+        self._offset = 0
+        self._identity = ""  # all text that may name its session or thread
+        self._has_events = False  # it is not of an earlier version, which only had decisions
+        self._lines: deque[Line] = deque(maxlen=count)  # limited to `count` on the first read
+
+    def read(self) -> None:
+        """Read the new lines; after a rotation, first the rest of the previous file."""
+        try:
+            with open(self._path, "rb") as file:
+                mark = file.readline()
+                if mark != self._mark:
+                    self._read_before(mark)
+                    self._mark, self._offset = mark, 0
+                file.seek(self._offset)
+                self._take(file.read())
+        except OSError:
+            return  # removed just now: it was old
+
+    def _read_before(self, mark: bytes) -> None:
+        try:
+            with open(self._path + launch_log.BEFORE, "rb") as file:
+                before = file.readline()
+                if before == mark:
+                    return  # it is being rotated right now
+                file.seek(self._offset if before == self._mark else 0)
+                self._take(file.read())
+        except OSError:
+            pass  # there is none
+
+    def _take(self, data: bytes) -> None:
+        whole, newline, _ = data.rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        for raw in whole.decode(errors="replace").split("\n") if newline else []:
+            moment, _, rest = raw.partition(" ")
+            letter, _, text = rest.partition(" ")
+            try:
+                line = Line(float(moment), _read_kind(letter, text), text.rstrip("\r"))
+            except ValueError:
+                continue  # not ours
+            if letter == _FACTS:
+                self._take_facts(line)
+                continue
+            self._note(letter, line)
+            if self._is_shown(line):
+                self._lines.append(line)
+
+    def _note(self, letter: str, line: Line) -> None:
+        if letter not in {"e", "n"}:
+            self._identity += line.text
+            self._has_events |= letter != DECISION
+
+    def _take_facts(self, line: Line) -> None:
+        try:
+            facts = json.loads(line.text)
+        except ValueError:
+            return
+        if isinstance(facts, dict) and not self.facts:
+            self.facts = facts
+            self.begun = line.moment
+            self._identity += line.text
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether an earlier version wrote it, whose launches have neither start nor end."""
+        return not self._has_events
+
+    @property
+    def names(self) -> list[str]:
+        """The server's names, first the one to show: given to the launch, or in a host's file."""
+        given = str(self.facts.get("server"))
+        names = self._entries.get(str(self.facts.get("mark")), [])
+        programs = self._entries.get(f"programs of {self.facts.get('mark')}", [])
+        if given in names or not names:
+            return [given]
+        # A launch without a name has its program's.
+        return [*names, given] if given in programs else [given, *names]
+
+    def is_of(self, server: str, session: str) -> bool:
+        """Return whether it is of a server and a session, each if given."""
+        return server in {"", *self.names} and session in self._identity
+
+    def take_lines(self) -> list[Line]:
+        """Return the lines to show that were not returned before."""
+        lines, self._lines = list(self._lines), deque()
+        return lines
+
+
+def _read_kind(letter: str, text: str) -> str:
+    if letter == DECISION and text.startswith("the launch failed: "):
+        return "failure"  # as earlier versions logged it
+    return KINDS.get(letter, "decision")
+
+
+def find_failure(directory: str, launch: str, since: float) -> str:
+    """Return the last failure that a launch has logged since then; empty: none."""
+    path = f"{directory}/{launch}{launch_log.ENDING}"
+    reader = LogReader(
+        path, {}, is_shown=lambda line: line.kind == "failure" and line.moment >= since
+    )
+    reader.read()
+    lines = reader.take_lines()
+    return lines[-1].text if lines else ""

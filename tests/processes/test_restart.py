@@ -1,0 +1,340 @@
+"""`mcp-launch restart`: a fresh server below the same connection; the host does not notice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from command_line import Done, run_command
+from json_formats import check_format
+from launches import (
+    LIMIT,
+    RUN,
+    SCRIPTED_SERVER,
+    Launch,
+    LaunchRunner,
+    call,
+    read_refusal,
+    request,
+    wait_for_lease,
+    wait_until_gone,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RESTART = [sys.executable, "-m", "mcp_launch", "restart"]
+
+
+@pytest.fixture
+def launch(runner: LaunchRunner) -> Launch:
+    """Return a launch whose server is called `docs`."""
+    return runner.launch("--server", "docs", "--", *SCRIPTED_SERVER)
+
+
+def restart(*words: str) -> Done:
+    return run_command("restart", *words)
+
+
+def find_state() -> Path:
+    return Path(os.environ["MCP_LAUNCH_HOME"])
+
+
+def read_lease(is_right: Callable[[dict[str, Any]], bool] = bool) -> dict[str, Any]:
+    return wait_for_lease(find_state(), is_right)
+
+
+def wait_until(is_right: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not is_right():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def greet_by_discovery(launch: Launch) -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    launch.send(request("server/discover", 0, _meta=meta))
+    assert "result" in launch.answer()
+
+
+@pytest.mark.parametrize("greet", [Launch.initialize, greet_by_discovery])
+def test_the_calls_before_and_after_a_restart_reach_different_servers_on_one_connection(
+    greet: Callable[[Launch], object], launch: Launch
+) -> None:
+    greet(launch)
+    before = launch.call("look")
+
+    done = restart("docs")
+
+    after = launch.call("look", 2)
+    wait_until_gone(before["pid"])
+    assert done.returncode == 0, done
+    assert f"restarted, pid {before['pid']} -> {after['pid']}, " in done.stdout
+    assert before["pid"] != after["pid"]
+    assert after["calls"] == 1
+    lease = read_lease(lambda one: one["calls"] == 2)
+    assert (lease["restarts"], lease["restart_requests"], lease["state"]) == (1, 1, "running")
+    assert launch.finish()[0] == 0
+
+
+def test_the_new_server_gets_the_settings_of_the_host(launch: Launch) -> None:
+    launch.initialize(roots={})
+    launch.ask("logging/setLevel", level="warning")
+    launch.ask("resources/subscribe", uri="file:///a")
+
+    assert restart("docs").returncode == 0
+
+    heard = launch.call("look")["heard"]
+    methods = [one["method"] for one in heard if "method" in one]
+    assert methods[:4] == [
+        "initialize",
+        "notifications/initialized",
+        "logging/setLevel",
+        "resources/subscribe",
+    ]
+    assert heard[0]["params"]["capabilities"] == {"roots": {}}
+
+
+def test_a_call_in_flight_is_answered_by_the_server_that_got_it(
+    launch: Launch, runner: LaunchRunner, tmp_path: Path
+) -> None:
+    launch.initialize()
+    before = launch.call("look")["pid"]
+    done = tmp_path / "done"
+    launch.send(call("wait", 7, path=str(done)))
+    assert launch.answer()["method"] == "notifications/message"
+    command = runner.start([*RESTART, "docs"])
+    launch.send(call("look", 8))  # it waits, for the old server or for the new one
+    wait_until(lambda: b"is replaced" in read_log())
+    done.touch()
+
+    answers = {answer["id"]: answer["result"] for answer in (launch.answer(), launch.answer())}
+
+    assert answers[7]["waited"] == str(done)
+    assert command.wait() == 0
+    assert launch.call("look", 9)["pid"] != before
+
+
+def read_log() -> bytes:
+    return b"".join(path.read_bytes() for path in (find_state() / "logs").glob("*.log"))
+
+
+def test_two_restarts_at_once_are_one(launch: Launch, runner: LaunchRunner, tmp_path: Path) -> None:
+    launch.initialize()
+    launch.send(call("wait", 7, path=str(tmp_path / "done")))
+    launch.answer()
+    commands = [runner.start([*RESTART, "docs"]) for _ in range(2)]
+    sent = {"processes": read_lease()["processes"]}
+    os.kill(sent["processes"]["launcher"]["pid"], signal.SIGUSR1)
+    wait_until(lambda: b"is replaced" in read_log())
+    (tmp_path / "done").touch()
+
+    codes = [command.wait() for command in commands]
+
+    assert codes == [0, 0]
+    assert launch.answer()["id"] == 7
+    assert launch.call("look")["calls"] == 1
+
+
+def test_restarts_on_request_are_no_deaths(launch: Launch) -> None:
+    launch.initialize()
+    pids = {launch.call("look")["pid"]}
+    for _ in range(5):
+        assert restart("docs").returncode == 0
+        pids.add(launch.call("look")["pid"])
+
+    assert len(pids) == 6
+
+
+def test_a_server_that_does_not_come_back_is_tried_again_by_the_next_restart(
+    runner: LaunchRunner, tmp_path: Path
+) -> None:
+    once = tmp_path / "once"
+    launch = runner.launch("--server", "docs", "--", *SCRIPTED_SERVER, "--once", str(once))
+    launch.initialize()
+
+    failed = restart("docs", "--json")
+
+    [told] = check_format("restart", failed.stdout)["servers"]
+    assert failed.returncode == 1
+    assert told["outcome"] == "failed"
+    assert "it has been started before" in told["problem"]
+    assert told["after"] is None
+    launch.send(call("look", 3))
+    assert "it has been started before" in read_refusal(launch.answer())
+    again = restart("docs")
+    assert again.returncode == 1
+    assert "mcp-launch logs docs" in again.stdout
+
+    once.unlink()
+    done = restart("docs")
+
+    assert done.returncode == 0, done
+    assert launch.call("look", 4)["calls"] == 1
+    assert launch.finish()[0] == 0
+
+
+def test_a_direct_launch_cannot_restart_its_server(runner: LaunchRunner) -> None:
+    launch = runner.launch("--server", "docs", "--direct", "--", *SCRIPTED_SERVER)
+    launch.initialize()
+    pid = launch.call("look")["pid"]
+    read_lease(lambda one: "server" in one["processes"])
+
+    done = restart("docs")
+
+    assert done.returncode == 1
+    assert "--direct" in done.stdout
+    assert "fix: reconnect" in done.stdout
+    assert launch.call("look")["pid"] == pid
+
+
+def test_a_launcher_that_does_not_expect_the_signal_never_gets_it(runner: LaunchRunner) -> None:
+    """An earlier version's would die of it. This one must ignore it, because its host does."""
+    code = "import os, signal, sys; signal.signal(signal.SIGUSR1, signal.SIG_IGN); "
+    code += "os.execv(sys.argv[1], sys.argv[1:])"
+    words = [*RUN, "--server", "docs", "--", *SCRIPTED_SERVER]
+    launch = runner.start([sys.executable, "-c", code, *words])
+    launch.initialize()
+    pid = launch.call("look")["pid"]
+    assert read_lease(lambda one: "server" in one["processes"])["restarts_on"] is None
+
+    done = restart("docs")
+
+    assert done.returncode == 1
+    assert "its host ignores SIGUSR1" in done.stdout
+    assert launch.call("look")["pid"] == pid
+
+
+@pytest.fixture
+def absent(runner: LaunchRunner) -> Launch:
+    """Return a launch that has no server, because nobody has called it yet."""
+    words = ["--server", "docs", "--start", "called", "--", *SCRIPTED_SERVER]
+    first = runner.launch(*words)
+    first.initialize()
+    first.ask("tools/list")
+    handshakes = find_state() / "handshakes"
+    wait_until(lambda: handshakes.exists() and bool(list(handshakes.iterdir())))
+    first.finish()
+    launch = runner.launch(*words)
+    launch.initialize()
+    read_lease(lambda one: one.get("state") == "not started")
+    return launch
+
+
+def test_a_server_that_does_not_run_needs_no_restart(absent: Launch) -> None:
+    done = restart("docs")
+
+    assert done.returncode == 0
+    assert "not running: the next call starts a fresh one" in done.stdout
+    assert absent.call("look")["calls"] == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no standby elsewhere")
+def test_the_signal_does_not_kill_a_launch_on_standby(absent: Launch) -> None:
+    def is_on_standby() -> bool:
+        return b"standby_process" in Path(f"/proc/{absent.pid}/cmdline").read_bytes()
+
+    wait_until(is_on_standby)
+
+    os.kill(absent.pid, signal.SIGUSR1)
+
+    wait_until(lambda: not is_on_standby())
+    os.kill(absent.pid, signal.SIGUSR1)  # it may not listen yet
+    read_lease(lambda one: one.get("restart_requests", 0) >= 1)
+    looked = absent.call("look")
+    assert looked["calls"] == 1
+    status = Path(f"/proc/{looked['pid']}/status").read_text(encoding="utf-8")
+    masks = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
+    for name in ("SigBlk", "SigIgn"):
+        assert not int(masks[name], 16) >> (signal.SIGUSR1 - 1) & 1
+    assert absent.finish()[0] == 0
+
+
+def test_only_the_servers_that_were_asked_for_are_restarted(runner: LaunchRunner) -> None:
+    launches = {}
+    for name in ("docs", "files"):
+        launches[name] = runner.launch("--server", name, "--", *SCRIPTED_SERVER)
+        launches[name].initialize()
+    pids = {name: one.call("look")["pid"] for name, one in launches.items()}
+
+    unknown = restart("dosc")
+    assert unknown.returncode == 2
+    assert "no server called dosc runs" in unknown.stderr
+    assert "did you mean docs?" in unknown.stderr
+    assert restart().returncode == restart("--all", "docs").returncode == 2
+    assert restart("docs").returncode == 0
+    assert launches["docs"].call("look", 2)["pid"] != pids["docs"]
+    assert launches["files"].call("look", 2)["pid"] == pids["files"]
+
+    everything = check_format("restart", restart("--all", "--json").stdout)
+    assert sorted(one["server"] for one in everything["servers"]) == ["docs", "files"]
+    assert launches["files"].call("look", 3)["pid"] != pids["files"]
+
+
+def test_restarts_can_be_narrowed_to_a_host_and_a_session(runner: LaunchRunner) -> None:
+    environ = {**os.environ, "AGENT_SESSION_ID": "session-of-goose"}
+    command = [*RUN, "--server", "docs", "--", *SCRIPTED_SERVER]
+    hosted = runner.launch_below_host("goose", command=command, env=environ)
+    hosted.initialize()
+    pid = hosted.call("look")["pid"]
+
+    assert restart("docs", "--host", "codex").returncode == 2
+    assert restart("docs", "--session", "no-such").returncode == 2
+    done = restart("docs", "--host", "goose", "--session", "of-goose", "--json")
+
+    [told] = check_format("restart", done.stdout)["servers"]
+    assert (told["host"], told["session"]) == ("goose", "session-of-goose")
+    assert told["before"] == pid
+    assert hosted.call("look")["pid"] == told["after"]
+
+
+def test_a_launch_that_is_ended_by_a_signal_without_a_server_says_so(absent: Launch) -> None:
+    absent.process.send_signal(signal.SIGTERM)
+    absent.wait()
+
+    log = read_log()
+    assert b"signal 15: no server runs" in log
+    assert b"passed on" not in log.partition(b"no server runs")[0].rpartition(b'"part"')[2]
+
+
+def test_the_log_tells_the_whole_life_of_a_server(launch: Launch) -> None:
+    launch.initialize()
+    launch.call("look")
+    restart("docs")
+    launch.send(call("die"))
+    launch.answer()
+    launch.call("look")
+    launch.finish()
+
+    done = run_command("logs", "--json")
+    lines = [check_format("logs", line) for line in done.stdout.splitlines()]
+    kinds = [line["kind"] for line in lines if line["kind"] != "stderr"]
+    assert kinds == ["start", "restart", "restart", "failure", "restart", "end"]
+    assert lines[0]["text"].startswith("started: ")
+    why = "ended: the host has closed the connection; the server ended with exit code 0; 3 calls in"
+    assert lines[-1]["text"].startswith(why)
+
+
+def test_a_launch_whose_launcher_was_killed_has_an_end_in_its_log(launch: Launch) -> None:
+    launch.initialize()
+    launch.call("look")
+    read_lease(lambda one: "server" in one["processes"])
+    launch.process.kill()
+    launch.wait()
+
+    wait_until(lambda: b" x ended: mcp-launch itself was killed; the server " in read_log())
+
+
+def test_json_and_words_of_a_restart_are_whole_in_a_pipe(launch: Launch) -> None:
+    launch.initialize()
+    done = subprocess.run(
+        [*RESTART, "docs", "--json"], check=True, capture_output=True, timeout=LIMIT
+    )
+    assert json.loads(done.stdout)["servers"][0]["outcome"] == "restarted"

@@ -1,0 +1,191 @@
+"""`mcp-launch logs`: which lines it shows, and in which form."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from command_line import run_command
+from json_formats import check_format
+from rich.text import Text
+
+from mcp_launch.commands import logs
+from mcp_launch.commands.screen import Screen
+from mcp_launch.errors import UsageError
+from mcp_launch.state import launch_log, leases
+from mcp_launch.state.launch_log import Log
+from mcp_launch.values import DECISION, END, FAILURE, REFUSAL, REST, RESTART, START
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2026, 11, 17, 12, 0).astimezone().timestamp()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds_ago"),
+    [
+        ("90s", 90),
+        ("10m", 600),
+        ("2h", 7200),
+        ("1d", 86400),
+        ("10:00", 7200),
+        ("10:00:30", 7170),
+        ("13:00", 23 * 3600),  # yesterday's
+        ("2026-11-17T10:00", 7200),
+        ("2026-11-17 10:00", 7200),
+        ("2026-11-16", 36 * 3600),
+    ],
+)
+def test_a_time_is_an_age_a_clock_or_a_date(text: str, seconds_ago: float) -> None:
+    assert logs.read_moment(text, NOW) == NOW - seconds_ago
+
+
+@pytest.mark.parametrize("text", ["yesterday", "10", "25:00", "m", "-10m"])
+def test_what_is_not_a_time_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        logs.read_moment(text, NOW)
+
+    assert "is not a time" in caught.value.problem
+    assert "10m, 2h or 1d" in caught.value.fix
+
+
+def open_log(name: str = "it", launch: str = "0123456789abcdef", **facts: object) -> Log:
+    path = f"{launch_log.find_directory(os.environ)}/{launch}{launch_log.ENDING}"
+    return Log(path, {"launch": launch, "server": name, "cwd": "/work/app", **facts})
+
+
+@pytest.fixture
+def log() -> Log:
+    """Return a log with a line of each kind."""
+    log = open_log(host="codex", session="s-1", thread="t-1")
+    log.note("sets HOME (inherited)", DECISION)
+    log.note("started: /bin/it, pid 7", START)
+    log.add_stderr(b"hello\n")
+    log.add_noise(b"noise\n")
+    log.note("the server was killed by signal 9 while it was idle", FAILURE)
+    log.note("started again: /bin/it, pid 8", RESTART)
+    log.note("refused: not yours", REFUSAL)
+    log.note("the server is ended: nobody calls it", REST)
+    log.note("ended: the host has ended; 3 calls in 2 s", END)
+    return log
+
+
+EVENTS = ["start", "stderr", "stdout", "failure", "restart", "refusal", "rest", "end"]
+
+
+def list_kinds(shown: str) -> list[str]:
+    return [line.split()[4] for line in shown.splitlines()]
+
+
+@pytest.mark.usefixtures("log")
+def test_events_are_shown_one_line_each_and_decisions_only_on_request() -> None:
+    shown = run_command("logs").stdout
+
+    assert list_kinds(shown) == EVENTS
+    assert list_kinds(run_command("logs", "-v").stdout) == ["decision", *EVENTS]
+    first = shown.splitlines()[0]
+    assert first.endswith(" it abcdef start    /bin/it, pid 7, for codex, thread t-1, in /work/app")
+    assert shown.count("/work/app") == 1
+
+
+@pytest.mark.usefixtures("log")
+def test_failures_can_be_shown_alone() -> None:
+    assert list_kinds(run_command("logs", "--failures").stdout) == ["failure"]
+
+
+def test_where_nothing_is_to_be_shown_it_says_so() -> None:
+    open_log().note("sets HOME", DECISION)
+
+    assert run_command("logs").stdout == "There are no lines to show; -v shows decisions, too.\n"
+    assert run_command("logs", "--failures").stdout == "There are no failures.\n"
+    assert run_command("logs", "--json").stdout == ""
+
+
+@pytest.mark.usefixtures("log")
+def test_each_line_can_be_had_as_json() -> None:
+    lines = run_command("logs", "-v", "--json").stdout.splitlines()
+
+    told = [check_format("logs", line) for line in lines]
+    assert [line["kind"] for line in told] == ["decision", *EVENTS]
+    assert told[0] | {"time": 0} == {
+        "version": 1,
+        "time": 0,
+        "server": "it",
+        "host": "codex",
+        "session": "s-1",
+        "thread": "t-1",
+        "launch": "0123456789abcdef",
+        "kind": "decision",
+        "text": "sets HOME (inherited)",
+    }
+
+
+def test_earlier_lines_are_left_out_and_the_number_counts_shown_lines_only() -> None:
+    log = open_log()
+    for age in (7200.0, 600.0, 60.0):
+        log.note(f"{age:.0f} s ago", FAILURE, time.time() - age)
+        for _ in range(3):
+            log.note("decided", DECISION, time.time() - age)
+
+    assert run_command("logs", "--since", "1h").stdout.count("s ago") == 2
+    assert run_command("logs", "-n", "2").stdout.count("s ago") == 2
+
+
+def test_a_log_of_an_earlier_version_is_introduced_and_its_failures_are_found() -> None:
+    log = open_log(host="claude")
+    log.note("cwd /work/app (inherited)")
+    log.note("the launch failed: no such program — fix: install it")
+    log.add_stderr(b"hello\n")
+
+    shown = run_command("logs").stdout
+
+    assert list_kinds(shown) == ["start", "failure", "stderr"]
+    assert "launched for claude, in /work/app" in shown
+    assert list_kinds(run_command("logs", "--failures").stdout) == ["failure"]
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("web", "web"), ("npx", "docs"), ("docs", "docs")], ids=str
+)
+def test_a_name_that_was_given_to_a_launch_takes_precedence(
+    given: str, shown: str, own_home: Path
+) -> None:
+    config = own_home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(
+        '[mcp_servers.docs]\ncommand = "npx"\nargs = ["docs-server"]\n', encoding="utf-8"
+    )
+    log = open_log(given, mark=leases.mark_command(["npx", "docs-server"]))
+    log.note("started: /bin/it, pid 7", START)
+
+    [line] = run_command("logs", "--json").stdout.splitlines()
+
+    assert json.loads(line)["server"] == shown
+    assert run_command("logs", given).returncode == run_command("logs", "docs").returncode == 0
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_on_a_terminal_a_long_line_goes_on_below_its_beginning(width: int) -> None:
+    out = io.StringIO()
+    console = Screen(width=width, file=out, soft_wrap=False, force_terminal=True)
+    head = Text("10:00:00 it abcdef stderr   ")
+    console.print(logs.append_wrapped(console, head, Text("word " * 60)))
+
+    lines = out.getvalue().splitlines()
+
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= width
+    assert {line.index("word") for line in lines} == {head.cell_len}
+
+
+def test_on_a_narrow_terminal_a_line_is_wrapped_as_any_other() -> None:
+    console = Screen(width=40, file=io.StringIO(), soft_wrap=False, force_terminal=True)
+    head = Text("10:00:00 it abcdef stderr   ")
+
+    assert "\n" not in logs.append_wrapped(console, head, Text("word " * 60)).plain

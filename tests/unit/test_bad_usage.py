@@ -1,0 +1,47 @@
+"""Errors in a command line: one style, whatever finds them."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import run_command
+
+HELP = "--help shows how to use it"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "fix"),
+    [
+        ("ps --whatch", "mcp-launch ps has no option --whatch", "did you mean --watch? "),
+        ("ps --frob", "mcp-launch ps has no option --frob", "mcp-launch ps --help lists the op"),
+        ("logs -n", "-n needs a value", "mcp-launch logs --help shows which"),
+        ("logs -n many", "--lines does not take this value: ", f"mcp-launch logs {HELP}"),
+        ("logs -n 0", "--lines does not take this value: ", f"mcp-launch logs {HELP}"),
+        ("ps --json=3", "--json does not take a value", "write only --json"),
+        ("doctor codex", "mcp-launch doctor does not take codex", "write: mcp-launch doctor --h"),
+        ("trust a b", "mcp-launch trust does not take b", f"leave it out; mcp-launch trust {HELP}"),
+        ("completion", "mcp-launch completion needs SHELL", "add it: mcp-launch completion SHELL"),
+        ("doctr", "mcp-launch has no command 'doctr'", "did you mean doctor?\n"),
+        ("frobnicate", "mcp-launch has no command 'frobnicate'", "write before a server's comm"),
+        ("--server docs", "mcp-launch has no command '--server'", "write before a server's comm"),
+    ],
+)
+def test_an_error_names_the_problem_and_its_fix(line: str, problem: str, fix: str) -> None:
+    done = run_command(*line.split())
+
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines(keepends=True)
+    assert first.startswith(f"[mcp-launch] {problem}")
+    assert second.startswith(f"[mcp-launch]   fix: {fix}")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_the_version_is_shown(option: str) -> None:
+    assert run_command(option).stdout.startswith("mcp-launch ")
+
+
+def test_the_help_text_shows_every_command_with_a_whole_sentence() -> None:
+    shown = run_command("--help").stdout
+
+    assert "..." not in shown.replace("[ARGS]...", "").replace("[ARGS...]", "")
+    assert "mcp-launch COMMAND --help shows the options of a command." in shown
