@@ -113,3 +113,11 @@ def test_code_fits_a_small_terminal(topic: str) -> None:
     lines += [line[4:] for line in text.splitlines() if line.startswith("    ")]
 
     assert [line for line in lines if len(line) > 76] == []
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_character_can_be_shown_in_ascii(topic: str) -> None:
+    """Where a terminal shows only ASCII, these have a replacement."""
+    text = GENERATED.sub("", read_topic(topic))
+
+    assert {one for one in text if not one.isascii()} <= set("→←…–—•“”‘’")  # noqa: RUF001  # meant

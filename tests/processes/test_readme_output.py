@@ -147,11 +147,15 @@ class Checker:
 
     def check_command(self, *words: str, pids: Iterable[int] = ()) -> None:
         """Check the outputs of a command in the README, and in its topic."""
-        # On a terminal, a topic's code is indented.
-        topic = f"mcp_launch/help/{words[0]}.md"
-        for path, width in (("README.md", COLUMNS), (topic, COLUMNS - 4)):
-            shown = type_in(self._monkeypatch, *words, width=width)
-            self.check(path, " ".join(words), settle(shown, self._home, pids))
+        shown = type_in(self._monkeypatch, *words)
+        self.check("README.md", " ".join(words), settle(shown, self._home, pids))
+        self.check_topic(*words, pids=pids)
+
+    def check_topic(self, *words: str, pids: Iterable[int] = ()) -> None:
+        """Check the output of a command in its topic, whose code is indented on a terminal."""
+        shown = type_in(self._monkeypatch, *words, width=COLUMNS - 4)
+        path = f"mcp_launch/help/{words[0]}.md"
+        self.check(path, " ".join(words), settle(shown, self._home, pids))
 
     def check(self, path: str, words: str, shown: str) -> None:
         """Check one output in one file."""
@@ -303,6 +307,17 @@ def test_doctor_names_what_is_wrong(checker: Checker) -> None:
 @pytest.mark.usefixtures("stage", "configured")
 def test_wrap_shows_what_it_would_change(checker: Checker) -> None:
     checker.check_command("wrap", "--host", "claude", "--dry-run")
+
+
+@pytest.mark.usefixtures("stage", "configured")
+def test_list_shows_every_server(home: Path, checker: Checker) -> None:
+    profile = home / ".config" / "mcp-launch" / "config.toml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text('[servers.git]\npass_env = "safe"\n', encoding="utf-8")
+    profile.chmod(0o600)
+    assert cli.run(["wrap", "--host", "codex", "--yes"]) == 0
+
+    checker.check_topic("list")
 
 
 def test_the_demo_leaves_nothing(
