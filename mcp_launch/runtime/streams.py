@@ -312,10 +312,18 @@ def _do_nothing() -> None:
 # How many of the last lines of a server's stderr are shown to its host.
 _LAST_LINES = 5
 
+# Lines that say nothing about a server's end: npm announces its own updates after an error.
+_NOT_THE_CAUSE = "npm notice"
+
+
+def tell_exit(code: int) -> str:
+    """Return how a process ended, by its exit code."""
+    return f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+
 
 def explain_end(code: int, when: str, stderr_end: bytes) -> str:
     """Describe how a server ended, with the last lines of its stderr."""
-    how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
+    how = tell_exit(code)
     lines = _list_last_lines(stderr_end)
     if not lines:
         return f"{how} {when}"
@@ -324,9 +332,8 @@ def explain_end(code: int, when: str, stderr_end: bytes) -> str:
 
 def _list_last_lines(stderr_end: bytes) -> list[str]:
     """Return the last lines, without secrets: the host passes them on to a model."""
-    whole = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
-    # npm announces its own updates after whatever went wrong, in five lines.
-    lines = [line for line in whole if line and not line.startswith("npm notice")][-_LAST_LINES:]
+    lines = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
     if not lines:
         return []
     from mcp_launch import masking
