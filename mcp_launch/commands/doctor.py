@@ -130,10 +130,17 @@ def _fix(console: Console, report: Report, request: DoctorRequest) -> bool:
 
 def _list_plan(acts: list[str], findings: list[Finding]) -> Iterator[str]:
     yield from (f"would {what}" for what in acts)
-    if left := sum(not finding.repair for finding in findings):
+    if left := _count_left(findings):
         need = "1 finding needs" if left == 1 else f"{left} findings need"
         yield f"{need} you: follow the fix shown above."
     yield "Nothing was changed: add --yes to apply these fixes."
+
+
+def _count_left(findings: list[Finding]) -> int:
+    """Return how many findings are left to the user; an entry that cannot start counts once."""
+    left = [finding for finding in findings if not finding.repair]
+    broken = {finding.subject[:4] for finding in left if finding.reach is None}
+    return sum(one.reach is None or one.subject[:4] not in broken for one in left)
 
 
 def _join(repairs: Iterable[Repair]) -> Iterator[tuple[list[Repair], Callable[[], None]]]:

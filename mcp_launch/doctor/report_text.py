@@ -65,6 +65,9 @@ class ReportText:
                 empty.append(self._name_host(host))
         if empty:
             self._print(0, Text(f"Without servers: {', '.join(empty)}", "dim"))
+        if not self._report.survey.items and not empty:
+            titles = ", ".join(host.title for host in self._report.survey.hosts)
+            self._print(0, Text(f"No servers were found in the files of {titles}.", "dim"))
 
     def _introduce(self, host: dict[str, Any]) -> Text:
         facts = [_count(host["servers"], "server")]

@@ -82,10 +82,12 @@ class SourceLines:
 
     def cut_out(self, subject: Subject, width: int) -> Excerpt | None:
         """Return the line of a finding, masked and cut to a width; None if it is not shown."""
-        file = self._look(subject.file)
-        lines = file.text.split("\n") if subject.line else []
-        if subject.line > len(lines) or not lines:
+        if not subject.line:
             return None
+        file = self._look(subject.file)
+        lines = file.text.split("\n")
+        if subject.line > len(lines):
+            return None  # it was changed a moment ago
         line = lines[subject.line - 1].rstrip("\r")
         start = sum(map(len, lines[: subject.line - 1])) + subject.line - 1
         place = start + min(subject.column - 1, len(line))

@@ -333,8 +333,8 @@ def explain_end(code: int, when: str, stderr_end: bytes) -> str:
 
 def _list_last_lines(stderr_end: bytes) -> list[str]:
     """Return the last lines, without secrets: the host passes them on to a model."""
-    whole = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
-    lines = [line for line in whole if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
+    lines = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
     if not lines:
         return []
     from mcp_launch import masking

@@ -546,6 +546,23 @@ def test_a_stale_lease_is_found_and_can_be_removed(machine: FakeMachine, state: 
     assert not stale.exists()
 
 
+def test_of_one_host_only_its_own_leases_and_pools_are_found(
+    pool: socket.socket, machine: FakeMachine, state: Path, tmp_path: Path
+) -> None:
+    machine.table.boot = "now"
+    write_lease(state, "of-codex", boot="then", context={"host": {"value": "codex"}})
+    entry = {"command": "npx", "args": [pool.getsockname()]}
+    machine.write("~/.claude.json", json.dumps({"mcpServers": {"docs": entry}}))
+
+    found = {}
+    for host in ("codex", "claude"):
+        survey = machine.survey(host)
+        pools = shared_servers.check(survey, str(tmp_path / "pools"))
+        found[host] = list_codes([*processes.check(survey), *pools])
+
+    assert found == {"codex": ["ML407"], "claude": ["ML406"]}
+
+
 def test_the_lease_of_a_launch_that_runs_is_not_stale(real: FakeMachine, state: Path) -> None:
     write_lease(state, processes={"launcher": os.getpid(), "host": os.getppid()})
 

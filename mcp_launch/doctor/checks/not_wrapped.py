@@ -76,7 +76,7 @@ def offer_path(survey: Survey, item: Item) -> Repair | None:
     offered = offer_wrapping(survey, item)
     if offered is None:
         return None
-    what = f"write {survey.launcher} for mcp-launch in {item.name} in {item.file.path}"
+    what = f"write {survey.launcher} as the command of {item.name} in {item.file.path}"
     return Repair(what, Wrapping(survey, item, writes_path=True))
 
 

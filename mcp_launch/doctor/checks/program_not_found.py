@@ -155,9 +155,8 @@ class _Search:
         fix = self._explain(name, elsewhere) + self._blame_daemon()
         is_launcher = elsewhere == self.survey.launcher and self.item.is_wrapped
         repair = not_wrapped.offer_path(self.survey, self.item) if is_launcher else None
-        return Finding(
-            "ML201", self.subject, f"{problem}; your shell finds {elsewhere}", fix, repair
-        )
+        found = "your shell finds" if self._find_on_path(name) else "it is installed as"
+        return Finding("ML201", self.subject, f"{problem}; {found} {elsewhere}", fix, repair)
 
     def _blame_daemon(self) -> str:
         """Return what else helps if a daemon of the host was started with another PATH."""
@@ -172,12 +171,16 @@ class _Search:
     def _find_in_shell(self, name: str) -> str:
         if "/" in name:
             return ""
+        found = self._find_on_path(name)
+        return found or (self.survey.launcher if name == "mcp-launch" else "")
+
+    def _find_on_path(self, name: str) -> str:
+        """Return the program that the shell finds; "" if it finds none."""
+        path, project = self.survey.environ.get("PATH"), self.survey.site.project
         try:
-            return plan.find_program(
-                name, self.survey.environ.get("PATH"), self.survey.site.project
-            )
+            return plan.find_program(name, path, project)
         except (CommandNotFound, NotExecutable):
-            return self.survey.launcher if name == "mcp-launch" else ""
+            return ""
 
     def _explain(self, name: str, elsewhere: str) -> str:
         # With its path alone, npx would not find its node.

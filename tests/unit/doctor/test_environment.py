@@ -1104,7 +1104,7 @@ def test_the_launchers_path_can_be_written_for_a_host_that_does_not_find_it(
     assert finding.message.startswith("mcp-launch is not on the PATH that Codex gives")
     assert finding.fix == f"replace mcp-launch with {launcher}"
     assert finding.repair is not None
-    assert finding.repair.what == f"write {launcher} for mcp-launch in it in {path}"
+    assert finding.repair.what == f"write {launcher} as the command of it in {path}"
     finding.repair.act()
     assert f'command = "{launcher}" # mine\n' in path.read_text("utf-8")
 

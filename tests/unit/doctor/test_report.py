@@ -264,7 +264,13 @@ def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: Fak
 
 
 def test_where_nothing_is_wrong_it_says_so(machine: FakeMachine) -> None:
-    assert show(machine.survey(), []).strip() == "No problems found with 0 servers of 0 hosts."
+    shown = show(machine.survey("codex", "zed"), [])
+
+    assert shown.splitlines() == [
+        "No servers were found in the files of Codex, Zed.",
+        "",
+        "No problems found with 0 servers of 0 hosts.",
+    ]
 
 
 def test_what_is_in_files_can_do_nothing_to_a_terminal(machine: FakeMachine) -> None:
@@ -447,10 +453,11 @@ def test_a_server_that_cannot_start_is_not_offered_to_be_wrapped(machine: FakeMa
     entries = {"gone": {"command": "no-such-thing"}, "docs": {"command": "sh"}}
     machine.write("~/.cursor/mcp.json", json.dumps({"mcpServers": entries}))
 
-    done = doctor(machine, "--fix")
+    done = doctor(machine, "--fix", "--ignore", "ML0,ML4")  # of this machine
 
     assert "would wrap docs in" in done.stdout
     assert "would wrap gone" not in done.stdout
+    assert "\n1 finding needs you" in done.stdout  # that nothing wraps it is no second one
 
 
 # The user's own list.
