@@ -189,15 +189,6 @@ def make_text(text: str, style: str = "") -> Text:
     return Text(printable(text), style)
 
 
-def shorten_home(path: str, home: str) -> str:
-    """Return a path as people write it: `~` for the home."""
-    if not home:
-        return path
-    if path == home:
-        return "~"
-    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
-
-
 def see_paper(console: Console) -> Paper:
     """Return what a console prints on."""
     is_ascii = console.options.ascii_only

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from mcp_launch import hosts
 from mcp_launch.commands.json_output import print_json_line
+from mcp_launch.commands.paragraphs import print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
 from mcp_launch.machine import units
@@ -22,7 +23,6 @@ from mcp_launch.state import launch_log, leases
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rich.console import Console
 
 VERSION = 1
 
@@ -34,9 +34,6 @@ _COUNT = 200
 
 # How much of a launch's id is shown: enough to distinguish launches that run at the same time.
 _ID_SHOWN = 6
-
-# On a terminal, a text is wrapped beside its time and server, unless there is less room than this.
-_LEAST_ROOM = 30
 
 _STYLES = {
     "stderr": "",
@@ -261,7 +258,7 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         # The kind says it already.
         said = line.text.removeprefix({"start": "started: ", "end": "ended: "}.get(line.kind, ""))
         text = Text(printable(said.expandtabs()), style)
-        console.print(append_wrapped(console, shown, text) if is_terminal else shown + text)
+        print_row(console, shown, text)
 
     def _tell_clock(line: Line, *, is_short: bool) -> str:
         moment = datetime.fromtimestamp(line.moment).astimezone()
@@ -270,15 +267,3 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         return f"{clock}.{moment.microsecond // 1000:03}" if request.is_verbose else clock
 
     return show
-
-
-def append_wrapped(console: Console, head: Text, text: Text) -> Text:
-    """Return a line whose text is wrapped beside its head."""
-    indent = head.cell_len
-    room = console.width - indent
-    if room < _LEAST_ROOM:
-        return head + text
-    parts = text.wrap(console, room)
-    for part in parts:
-        part.rstrip()
-    return head + Text(f"\n{' ' * indent}").join(parts)

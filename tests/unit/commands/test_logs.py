@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
@@ -12,10 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from command_line import run_command
 from json_formats import check_format
-from rich.text import Text
 
 from mcp_launch.commands import logs
-from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
 from mcp_launch.state import launch_log, leases
 from mcp_launch.state.launch_log import Log
@@ -168,24 +165,3 @@ def test_a_name_that_was_given_to_a_launch_takes_precedence(
 
     assert json.loads(line)["server"] == shown
     assert run_command("logs", given).returncode == run_command("logs", "docs").returncode == 0
-
-
-@pytest.mark.parametrize("width", [80, 200])
-def test_on_a_terminal_a_long_line_goes_on_below_its_beginning(width: int) -> None:
-    out = io.StringIO()
-    console = Screen(width=width, file=out, soft_wrap=False, force_terminal=True)
-    head = Text("10:00:00 it abcdef stderr   ")
-    console.print(logs.append_wrapped(console, head, Text("word " * 60)))
-
-    lines = out.getvalue().splitlines()
-
-    assert len(lines) > 1
-    assert max(map(len, lines)) <= width
-    assert {line.index("word") for line in lines} == {head.cell_len}
-
-
-def test_on_a_narrow_terminal_a_line_is_wrapped_as_any_other() -> None:
-    console = Screen(width=40, file=io.StringIO(), soft_wrap=False, force_terminal=True)
-    head = Text("10:00:00 it abcdef stderr   ")
-
-    assert "\n" not in logs.append_wrapped(console, head, Text("word " * 60)).plain
