@@ -31,7 +31,7 @@ _EPILOG = "mcp-launch COMMAND --help shows the options of a command."
 
 # The type that typer adds to a name ("SERVER <list[str]>"), and its notation for a range.
 _TYPE = re.compile(r" <[^>]*>$")
-_RANGE = re.compile(r"; x[<>]=?\d+(?=\])")
+_RANGE = re.compile(r"\s*\[x[<>]=?\d+\]|; x[<>]=?\d+(?=\])")
 
 
 class PlainCommand(TyperCommand):
