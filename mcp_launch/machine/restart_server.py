@@ -138,8 +138,8 @@ def _send(table: ProcessTable, record: dict[str, Json]) -> bool:
             signal.pidfd_send_signal(handle, signal.SIGUSR1)
         finally:
             os.close(handle)
-    except OSError:
-        return False  # it has ended, or is another user's
+    except (OSError, OverflowError):
+        return False  # it has ended, is another user's, or never had such a pid
     return True
 
 
