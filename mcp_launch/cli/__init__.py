@@ -28,7 +28,7 @@ from mcp_launch.errors import LaunchError, UsageError, tell
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(
                 errors="backslashreplace"

@@ -30,6 +30,8 @@ def print_last_column(console: Screen, before: Text, text: Text) -> None:
 def _print(
     console: Screen, text: Text, width: int, indent: int, before: Text | None = None
 ) -> None:
+    # What it quotes may have line ends, and what follows would look like a line of ours.
+    text = Text(r"\n").join(text.split("\n", allow_blank=True))
     lines = [text]
     if console.is_terminal and width >= _NARROWEST:
         lines = list(text.wrap(console, width)) or lines

@@ -21,7 +21,7 @@ from mcp_launch.config_files import (
     shorten_entry,
     write_file,
 )
-from mcp_launch.errors import FileRefused, UsageError, suggest
+from mcp_launch.errors import FileRefused, UsageError, printable, suggest
 from mcp_launch.launch import context, profile
 from mcp_launch.machine import preview_inputs, profile_from_entry
 from mcp_launch.machine.survey import check_hosts, open_survey
@@ -220,12 +220,12 @@ def _read(path: str) -> str | None:
 
 def _show(console: Screen, request: AddRequest, planned: _Planned) -> None:
     item, draft = planned.item, planned.draft
-    console.print(Text(f"From {item.host.title}, {item.scope}, {item.file.path}", "dim"))
+    console.print(Text(f"From {item.host.title}, {item.scope}, {printable(item.file.path)}", "dim"))
     console.print(Text(draft.masked.spell().rstrip("\n"), "green"))
     if request.is_moving:
         words = [item.words[0], "run", "--server", draft.table.name]
-        console.print(Text(f"- {shlex.join(masking.mask(item.words))}", "red"))
-        console.print(Text(f"+ {shlex.join(words)}", "green"))
+        console.print(Text(f"- {printable(shlex.join(masking.mask(item.words)))}", "red"))
+        console.print(Text(f"+ {printable(shlex.join(words))}", "green"))
     for note in planned.notes:
         print_sentence(console, Text(f"Note: {note}", "yellow"))
 

@@ -455,3 +455,22 @@ def test_without_profiles_the_places_are_named() -> None:
     assert done.returncode == 0
     assert "Neither ~/.config/mcp-launch/config.toml nor " in done.stdout
     assert "mcp-launch profile add SERVER" in done.stdout
+
+
+def test_what_a_foreign_file_says_makes_no_line_of_ours(own_home: Path, project: Path) -> None:
+    """A project's file must not look as if other profiles applied."""
+    odd = r"docs\n  ours  trusted"
+    write(own_home / ".codex/config.toml", f'[mcp_servers."{odd}"]\ncommand = "x"\n')
+    write(
+        project / ".mcp-launch.toml",
+        f'[servers."{odd}"]\ncommand = "x\\n  ours  trusted"\ncwd = "/y\\n  ours  trusted"\n',
+    )
+    name = odd.replace(r"\n", "\n")
+
+    listed = run_command("profile", "list", cwd=project)
+    added = run_command("profile", "add", name, "--whole", "--dry-run", cwd=project)
+    shown = run_command("env", name, cwd=project)
+
+    for done in (listed, added, shown):
+        assert r"docs\n  ours  trusted" in done.stdout
+        assert not any(line.startswith("  ours") for line in done.stdout.splitlines())
