@@ -104,7 +104,15 @@ def _plan(request: AddRequest, survey: Survey, environ: Mapping[str, str]) -> _P
     if request.is_whole:
         content = "everything"
     draft = profile_from_entry.make(survey, item, content, is_projects=request.is_projects)
-    return _Planned(item, draft, path, [*draft.notes, *_list_notes(request, item, draft)])
+    notes = [*draft.notes, *_list_notes(request, item, draft)]
+    if draft.masked.keys != draft.table.keys and _can_others_read(path):
+        notes.append(f"other users can read it, with its secrets: chmod 600 {shlex.quote(path)}")
+    return _Planned(item, draft, path, notes)
+
+
+def _can_others_read(path: str) -> bool:
+    """Return whether a file that is there already, unlike one that we create, shows secrets."""
+    return os.path.exists(path) and bool(os.stat(path).st_mode & 0o044)
 
 
 def _find(request: AddRequest, survey: Survey) -> Item:
