@@ -62,6 +62,11 @@ _FORMS = (
         )""",
         re.VERBOSE,
     ),
+    # A private key; its end may be missing, because long texts are cut.
+    re.compile(
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<secret>.+?)(?=-----END|\Z)",
+        re.DOTALL,
+    ),
     # The password in a URL; a token may take its place, without a user name.
     re.compile(r"\w://[^\s:/@]*:(?P<secret>[^\s/]+)(?=@)"),
     re.compile(r"\bhttps?://(?P<secret>[\w.~%+-]{16,})(?=@)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 
@@ -26,7 +27,8 @@ from mcp_launch.errors import LaunchError, UsageError, tell
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    for stream in (sys.stdout, sys.stderr):
+    _open_closed_streams()
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(
                 errors="backslashreplace"
@@ -46,6 +48,14 @@ def run(arguments: list[str]) -> int:
         from mcp_launch.state import crash
 
         return tell(crash.describe(fault, is_launch=False), sys.stderr)
+
+
+def _open_closed_streams() -> None:
+    """Replace the streams that our parent has closed (`>&-`), which are None."""
+    # In this order each gets its own number back, which no other file may then have.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # stays open
 
 
 def _run(arguments: list[str], commands: list[str]) -> int:

@@ -128,6 +128,6 @@ def print_suggestions(words: list[str]) -> int:
     """Print what the last of these words can become, one suggestion a line."""
     with contextlib.suppress(Exception):  # a shell's prompt must not show our errors
         for one in suggest_words(words):
-            if f"{one.word}{one.about}".isprintable():
+            if one.word and f"{one.word}{one.about}".isprintable():
                 sys.stdout.write(f"{one.word}\t{one.about}\n")
     return 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from mcp_launch.errors import UsageError
+from rich.text import Text
+
+from mcp_launch.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,5 +31,5 @@ def is_agreed(console: Console, question: str, *, is_sure: bool) -> bool:
         raise UsageError(
             "nothing was changed: stdin is not a terminal, so you cannot be asked", fix="add --yes"
         )
-    console.print(f"{question} \\[y/N] ", end="")
+    console.print(Text(f"{printable(question)} [y/N] "), end="")  # it may name a file
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -177,11 +177,21 @@ def _list_details(one: Listed, home: str) -> Iterator[str]:
     if command := _tell_command(one):
         yield f"{'at' if one.state.address else 'command'}: {command}"
     if one.item.options:
-        words = [word for name, texts in one.item.options.items() for word in (name, *texts)]
-        yield f"options of run: {shlex.join(masking.mask(words))}"
+        words: list[str] = []
+        for name, texts in _mask_options(one).items():
+            words += [word for text in texts for word in (name, text)] or [name]
+        yield f"options of run: {shlex.join(words)}"
     for session, server in one.running:
         whose = f"for {session.id}" if session.id else "for an unknown session"
         yield f"runs as process {server.pid} {whose}"
+
+
+def _mask_options(one: Listed) -> dict[str, list[str]]:
+    """Return the options of `run`; whether a value is a secret depends on its option."""
+    return {
+        name: [masking.mask([name, text])[1] for text in texts]
+        for name, texts in one.item.options.items()
+    }
 
 
 def _sum_up(listed: list[Listed], refused: int) -> str:
@@ -251,7 +261,7 @@ def _describe_listed(one: Listed) -> dict[str, Any]:
         "address": one.state.address or None,
         "why_not": one.state.why_not or None,
         "command": one.command,
-        "options": {name: masking.mask(texts) for name, texts in item.options.items()},
+        "options": _mask_options(one),
         "profile": one.profile._asdict() if str(one.profile) else None,
         "running": [
             {

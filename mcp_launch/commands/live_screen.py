@@ -57,12 +57,18 @@ def watch(take: Callable[[], _T], draw: Callable[[_T, Paper], View]) -> None:
     """Show what `draw` makes of what `take` returns, until q or ^C; then restore the terminal.
 
     Raises:
-        UsageError: There is no terminal.
+        UsageError: There is no terminal, or it is too poor.
 
     """
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise UsageError(
             "--watch needs a terminal", fix="leave out --watch, or run it in a terminal"
+        )
+    console = Screen(soft_wrap=False)
+    if console.is_dumb_terminal:
+        raise UsageError(
+            f"--watch needs a terminal with a cursor that moves; TERM says {os.environ['TERM']}",
+            fix="leave out --watch, or set TERM to what the terminal is, as in TERM=xterm",
         )
     import termios
     import tty
@@ -71,7 +77,6 @@ def watch(take: Callable[[], _T], draw: Callable[[_T, Paper], View]) -> None:
     before = termios.tcgetattr(fd)
     # Restore the terminal also when we are terminated.
     handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Screen(soft_wrap=False)
     try:
         tty.setcbreak(fd)  # read keys one by one, without echo
         # ^Z and ^\\ would return to the shell without restoring the screen.

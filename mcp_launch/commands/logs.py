@@ -69,6 +69,7 @@ def run(request: LogsRequest, environ: Mapping[str, str]) -> int:
     """Show the last lines and, if asked, all new ones, until ^C."""
     since = read_moment(request.since, time.time()) if request.since else 0.0
     count = request.limit or (None if request.since else _COUNT)
+    count = count and min(count, sys.maxsize)  # a deque takes no more
     show = _show_json if request.is_json else _make_printer(request)
     logs = _Logs(request, since, environ)
     logs.look(count)

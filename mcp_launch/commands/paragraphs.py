@@ -39,6 +39,7 @@ def print_paragraph(
 
 def print_row(console: Console, before: Text, last: Text) -> None:
     """Print a row whose last column is wrapped on a terminal, if there is room for it."""
+    last = Text(r"\n").join(last.split("\n", allow_blank=True))  # a row is one line
     indent, lines = before.cell_len, [last]
     if console.is_terminal and console.width - indent >= _NARROWEST:
         lines = list(last.wrap(console, console.width - indent)) or lines

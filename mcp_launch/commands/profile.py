@@ -21,7 +21,7 @@ from mcp_launch.config_files import (
     shorten_entry,
     write_file,
 )
-from mcp_launch.errors import FileRefused, UsageError, suggest
+from mcp_launch.errors import FileRefused, UsageError, printable, suggest
 from mcp_launch.launch import context, profile
 from mcp_launch.machine import preview_inputs, profile_from_entry
 from mcp_launch.machine.survey import check_hosts, open_survey
@@ -104,7 +104,15 @@ def _plan(request: AddRequest, survey: Survey, environ: Mapping[str, str]) -> _P
     if request.is_whole:
         content = "everything"
     draft = profile_from_entry.make(survey, item, content, is_projects=request.is_projects)
-    return _Planned(item, draft, path, [*draft.notes, *_list_notes(request, item, draft)])
+    notes = [*draft.notes, *_list_notes(request, item, draft)]
+    if draft.masked.keys != draft.table.keys and _can_others_read(path):
+        notes.append(f"other users can read it, with its secrets: chmod 600 {shlex.quote(path)}")
+    return _Planned(item, draft, path, notes)
+
+
+def _can_others_read(path: str) -> bool:
+    """Return whether a file that is there already, unlike one that we create, shows secrets."""
+    return os.path.exists(path) and bool(os.stat(path).st_mode & 0o044)
 
 
 def _find(request: AddRequest, survey: Survey) -> Item:
@@ -220,12 +228,12 @@ def _read(path: str) -> str | None:
 
 def _show(console: Screen, request: AddRequest, planned: _Planned) -> None:
     item, draft = planned.item, planned.draft
-    console.print(Text(f"From {item.host.title}, {item.scope}, {item.file.path}", "dim"))
+    console.print(Text(f"From {item.host.title}, {item.scope}, {printable(item.file.path)}", "dim"))
     console.print(Text(draft.masked.spell().rstrip("\n"), "green"))
     if request.is_moving:
         words = [item.words[0], "run", "--server", draft.table.name]
-        console.print(Text(f"- {shlex.join(masking.mask(item.words))}", "red"))
-        console.print(Text(f"+ {shlex.join(words)}", "green"))
+        console.print(Text(f"- {printable(shlex.join(masking.mask(item.words)))}", "red"))
+        console.print(Text(f"+ {printable(shlex.join(words))}", "green"))
     for note in planned.notes:
         print_paragraph(console, f"Note: {note}", "yellow")
 

@@ -12,7 +12,7 @@ from mcp_launch import masking
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import ProfileRefused
+from mcp_launch.errors import ProfileRefused, printable
 from mcp_launch.launch import context, profile, profile_reader
 from mcp_launch.state import profile_cache
 from mcp_launch.values import find_home_directory, shorten_home
@@ -83,17 +83,18 @@ def _list_tables(file: _File) -> Iterator[tuple[str | None, dict[str, Any]]]:
 def _show(files: list[_File], home: str) -> None:
     console = Screen()
     if not any(file.exists for file in files):
-        places = " nor ".join(shorten_home(file.path, home) for file in files)
+        places = printable(" nor ".join(shorten_home(file.path, home) for file in files))
         neither = "Neither " if len(files) > 1 else "There is no "
         console.print(Text(f"{neither}{places}{' exists' if len(files) > 1 else ''}."))
         console.print("To make a profile from a host's entry: mcp-launch profile add SERVER")
     for file in (one for one in files if one.exists):
-        console.print(Text(shorten_home(file.path, home), "underline"))
+        console.print(Text(printable(shorten_home(file.path, home)), "underline"))
         if file.refused:
             print_paragraph(console, file.refused.problem, "red", indent=2)
-            console.print(Text(f"  fix: {file.refused.fix}"))  # not broken: people copy it
+            # Not broken: people copy it.
+            console.print(Text(f"  fix: {printable(file.refused.fix)}"))
             continue
-        rows = [(name or profile.DEFAULTS, table) for name, table in _list_tables(file)]
+        rows = [(printable(name or profile.DEFAULTS), table) for name, table in _list_tables(file)]
         width = max((len(name) for name, _ in rows), default=0)
         for name, table in rows:
             before = Text("  ").append(f"{name:{width}}", "bold").append("  ")

@@ -230,7 +230,7 @@ def write(report: WrapReport, changes: list[Change], directory: str) -> None:
     refusals: list[LaunchError] = []
     for change in changes:
         host, file = change.host, change.file
-        make = partial(_make, host, file, change.wish)  # from the text at that time
+        make = partial(_make, host, file, _narrow(change))  # from the text at that time
         try:
             written = replace_file.replace(host, file, make, directory)
         except LaunchError as error:
@@ -241,6 +241,14 @@ def write(report: WrapReport, changes: list[Change], directory: str) -> None:
     for refused in refusals:
         report.refuse(refused)
     report.show_next()
+
+
+def _narrow(change: Change) -> Wish:
+    """Return the wish, to wrap only what was shown: a host may have added servers since."""
+    if not change.wish.launcher:
+        return change.wish
+    shown = [entry.name for entry in change.entries if not entry.why_not]
+    return change.wish._replace(names=tuple(shown))
 
 
 def _make(host: HostConfig, file: File, wish: Wish, text: str) -> str:

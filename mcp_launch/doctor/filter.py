@@ -74,11 +74,17 @@ def read_rules(texts: Iterable[str], option: str) -> tuple[CodeRule, ...]:
     """Return the rules in the values of an option: separated by commas, or given repeatedly.
 
     Raises:
-        UsageError: There is no such code.
+        UsageError: There is no such code, or --select was given without any.
 
     """
     parts = [part.strip() for text in texts for part in text.split(",")]
-    return tuple(read_rule(part, option) for part in parts if part)
+    rules = tuple(read_rule(part, option) for part in parts if part)
+    if parts and not rules and option == "--select":
+        # All codes would be selected: with --fix --yes and an empty variable of a script, too.
+        raise UsageError(
+            "--select names no code", fix="write a code such as ML206, or leave out --select"
+        )
+    return rules
 
 
 def read_rule(text: str, option: str) -> CodeRule:

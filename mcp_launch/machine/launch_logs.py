@@ -28,6 +28,9 @@ KINDS = {
 
 _FACTS = "i"
 
+# Later than any line, in seconds since 1970: what a damaged file may have is not a time.
+_LATEST = 1e11
+
 
 class Line(NamedTuple):
     """One line of a log."""
@@ -94,6 +97,8 @@ class LogReader:
                 line = Line(float(moment), _read_kind(letter, text), text.rstrip("\r"))
             except ValueError:
                 continue  # not ours
+            if not 0 <= line.moment < _LATEST:
+                continue  # damaged
             if letter == _FACTS:
                 self._take_facts(line)
                 continue
@@ -124,7 +129,7 @@ class LogReader:
     @property
     def names(self) -> list[str]:
         """The server's names, first the one to show: given to the launch, or in a host's file."""
-        given = str(self.facts.get("server"))
+        given = str(self.facts.get("server") or "(unknown)")
         names = self._entries.get(str(self.facts.get("mark")), [])
         programs = self._entries.get(f"programs of {self.facts.get('mark')}", [])
         if given in names or not names:

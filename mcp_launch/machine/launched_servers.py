@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _PARTS = ("launcher", "keeper", "guardian", "server")
 
+# Later than any event, in seconds since 1970: what a damaged lease may have is not a time.
+_LATEST = 1e11
+
 
 def find_all(
     population: Population, directory: str, configured: list[Configured]
@@ -175,4 +178,6 @@ def _number(value: Json) -> int:
 
 
 def _moment(value: Json) -> float | None:
-    return float(value) if isinstance(value, (int, float)) else None
+    if isinstance(value, (int, float)) and 0 <= value < _LATEST:
+        return float(value)
+    return None

@@ -96,7 +96,7 @@ def wait(
     table: ProcessTable, request: AskedLauncher, environ: Mapping[str, str], limit: float = LIMIT
 ) -> Restarted:
     """Wait until a launcher has carried out a request."""
-    while leases.judge(table, request.launcher) == "same":
+    while _is_running(table, request.launcher):
         record = leases.read(request.path)  # there is none between two servers
         if record is not None and _read_count(record) > request.done:
             return _read_outcome(request, record, environ)
@@ -109,6 +109,13 @@ def wait(
         time.sleep(_INTERVAL)
     why = _find_failure(request, environ)
     return _fail(f"its launch has ended{f': {why}' if why else ''}", _RECONNECT, request)
+
+
+def _is_running(table: ProcessTable, launcher: Json) -> bool:
+    """Return whether a launcher runs; one that was killed may wait for its host to notice."""
+    pid = get_member(launcher, "pid")
+    is_same = leases.judge(table, launcher) == "same"
+    return is_same and isinstance(pid, int) and table.is_running(pid)
 
 
 def _read_outcome(
@@ -150,8 +157,8 @@ def _send(table: ProcessTable, record: dict[str, Json]) -> bool:
             signal.pidfd_send_signal(handle, signal.SIGUSR1)
         finally:
             os.close(handle)
-    except OSError:
-        return False  # it has ended, or is another user's
+    except (OSError, OverflowError):
+        return False  # it has ended, is another user's, or never had such a pid
     return True
 
 

@@ -97,6 +97,16 @@ def test_a_closed_stdin_is_no_reason_for_a_traceback() -> None:
     assert b"Traceback" not in refused.stderr
 
 
+@pytest.mark.parametrize("words", ["--version", "list --json", "help", "schema ps", "logs"])
+def test_a_closed_stdout_is_no_bug_of_ours(words: str, own_home: Path) -> None:
+    command = f"exec {sys.executable} -m mcp_launch {words} >&- <&-"
+    done = subprocess.run(["/bin/sh", "-c", command], check=False, capture_output=True, timeout=60)
+
+    assert done.returncode in {0, 2}  # there are no logs
+    assert b"a bug in mcp-launch" not in done.stderr
+    assert not list(own_home.rglob("crash-*"))
+
+
 def test_an_unknown_command_is_refused_without_a_traceback() -> None:
     refused = mcp_launch("lunch")
 

@@ -258,6 +258,22 @@ def test_there_is_nothing_to_watch_without_a_terminal(monkeypatch: pytest.Monkey
     assert refused.value.problem == "--watch needs a terminal"
 
 
+class FakeTerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_on_which_nothing_would_be_seen_is_not_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(sys, stream, FakeTerminal())
+
+    with pytest.raises(UsageError, match="TERM says dumb"):
+        ps.run(PsRequest(is_watching=True), os.environ, limit_to_subtree())
+
+
 WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})

@@ -27,6 +27,10 @@ from launches import (
     wait_until_gone,
 )
 
+from mcp_launch.machine import restart_server
+from mcp_launch.state import leases
+from mcp_launch.system import open_table
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -342,3 +346,15 @@ def test_json_and_words_of_a_restart_are_whole_in_a_pipe(launch: Launch) -> None
         [*RESTART, "docs", "--json"], check=True, capture_output=True, timeout=LIMIT
     )
     assert json.loads(done.stdout)["servers"][0]["outcome"] == "restarted"
+
+
+def test_a_killed_launcher_that_its_host_has_not_noticed_is_not_waited_for(launch: Launch) -> None:
+    table = open_table()
+    launcher: Any = leases.describe_processes(table, launcher=launch.process.pid)["launcher"]
+    launch.process.kill()
+    os.waitid(os.P_PID, launch.process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+    asked = restart_server.AskedLauncher("/no/lease.json", "it", 7, 0, time.time(), launcher)
+
+    done = restart_server.wait(table, asked, os.environ)
+
+    assert done.problem == "its launch has ended"

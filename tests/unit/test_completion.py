@@ -30,7 +30,7 @@ def offer(line: str) -> list[str]:
 def servers(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(own_home)
     entry = {"command": "server"}
-    text = json.dumps({"mcpServers": {"docs": entry, "dangerous\x1b[2J": entry}})
+    text = json.dumps({"mcpServers": {"docs": entry, "": entry, "dangerous\x1b[2J": entry}})
     (own_home / ".claude.json").write_text(text, encoding="utf-8")
 
 
@@ -77,7 +77,7 @@ def test_servers_are_offered_by_name() -> None:
 
 
 @pytest.mark.usefixtures("servers")
-def test_a_name_with_control_characters_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_no_shell_could_take_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([COMMAND, "wrap", ""]) == 0
 
     assert [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["docs"]

@@ -39,6 +39,11 @@ LONG = "0123456789abcdefABCDEF0123456789abcdef"
         (["postgres://u:p@ssw0rd@h/db"], "postgres://u:***@h/db"),
         (["redis://:hunter@h"], "redis://:***@h"),
         (["-e", f"MY_PW={SECRET}"], "MY_PW=***"),
+        (
+            [f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----"],
+            "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
+        ),
+        ([f"-----BEGIN PRIVATE KEY----- {SECRET} {SECRET}"], "-----BEGIN PRIVATE KEY-----***"),
         (["-e", f"PW={SECRET}"], "PW=***"),
         (["run", "--set", "PLAIN=word"], "PLAIN=***"),
         (["run", "--set=PLAIN=word=x"], "--set=PLAIN=***"),

@@ -39,7 +39,7 @@ class ClaudeSessions(SessionRecords):
         record = read_object(f"{home}/sessions/{host.pid}.json")
         # Other names are made up from the directory's.
         if (record.get("sessionId"), record.get("nameSource")) == (session, "user"):
-            return str(record.get("name") or "")
+            return pick_texts(record.get("name"))
         for transcript in _find_transcripts(home, session):
             return _read_title(transcript)
         return ""

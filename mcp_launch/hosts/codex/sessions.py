@@ -29,7 +29,7 @@ class CodexSessions(SessionRecords):
         for home in _list_homes(host.open_files):
             for record in read_last(f"{home}/session_index.jsonl"):
                 if record.get("id") == name:
-                    return str(record.get("thread_name") or "")
+                    return pick_texts(record.get("thread_name"))
         ending = f"-{name}.jsonl"
         rollouts = [path for path in host.open_files if path.endswith(ending)]
         return next((text for path in rollouts for text in _list_prompts(path)), "")
@@ -68,7 +68,7 @@ def _list_prompts(rollout: str) -> Iterator[str]:
 def _find_prompt(event: dict[str, Any]) -> str:
     """Return the prompt in an event; what Codex adds itself is not in events."""
     if event.get("type") == "user_message":  # in older releases
-        return str(event.get("message") or "")
+        return pick_texts(event.get("message"))
     item = event.get("item")
     if isinstance(item, dict) and item.get("type") == "UserMessage":
         return pick_texts(item.get("content"))

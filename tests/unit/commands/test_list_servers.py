@@ -249,3 +249,19 @@ def test_of_a_remote_server_only_its_host_is_shown(
     far = list_all()["cursor far"]
 
     assert (far["kind"], far["is_remote"], far["address"]) == ("remote", True, address)
+
+
+def test_no_fixed_value_of_a_variable_is_shown(own_home: Path) -> None:
+    run = ["run", "--server", "it", "--set", "PLAIN=tango17", "--set", "MORE=tango18", "--strict"]
+    entry = {"command": "mcp-launch", "args": [*run, "--", "server"]}
+    text = json.dumps({"mcpServers": {"it": entry}})
+    (own_home / ".cursor").mkdir(exist_ok=True)
+    (own_home / ".cursor" / "mcp.json").write_text(text, encoding="utf-8")
+
+    shown = run_command("list", "-v", "--host", "cursor").stdout
+    as_json = run_command("list", "--json", "--host", "cursor").stdout
+
+    assert "--set 'PLAIN=***' --set 'MORE=***' --strict" in shown
+    options = check_format("list", as_json)["servers"][0]["options"]
+    assert options == {"--server": ["it"], "--set": ["PLAIN=***", "MORE=***"], "--strict": []}
+    assert "tango" not in shown + as_json

@@ -165,3 +165,25 @@ def test_a_name_that_was_given_to_a_launch_takes_precedence(
 
     assert json.loads(line)["server"] == shown
     assert run_command("logs", given).returncode == run_command("logs", "docs").returncode == 0
+
+
+@pytest.mark.usefixtures("own_home")
+def test_a_damaged_log_is_shown_as_far_as_it_can_be_read() -> None:
+    path = f"{launch_log.find_directory(os.environ)}/0123456789abcdef{launch_log.ENDING}"
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("nan e no\ninf e no\n1e300 e no\n-1e300 e no\n1790000000 e yes\n")
+
+    plain, as_json = run_command("logs"), run_command("logs", "--json")
+
+    assert plain.returncode == as_json.returncode == 0
+    assert "(unknown) abcdef stderr   yes" in plain.stdout
+    assert "no" not in plain.stdout.replace("(unknown)", "")
+    assert check_format("logs", as_json.stdout)["text"] == "yes"
+
+
+@pytest.mark.usefixtures("own_home")
+def test_any_number_of_lines_may_be_asked_for() -> None:
+    open_log().note("hello", START)
+
+    assert "hello" in run_command("logs", "-n", str(10**30)).stdout

@@ -455,3 +455,38 @@ def test_without_profiles_the_places_are_named() -> None:
     assert done.returncode == 0
     assert "Neither ~/.config/mcp-launch/config.toml nor " in done.stdout
     assert "mcp-launch profile add SERVER" in done.stdout
+
+
+def test_what_a_foreign_file_says_makes_no_line_of_ours(own_home: Path, project: Path) -> None:
+    """A project's file must not look as if other profiles applied."""
+    odd = r"docs\n  ours  trusted"
+    write(own_home / ".codex/config.toml", f'[mcp_servers."{odd}"]\ncommand = "x"\n')
+    write(
+        project / ".mcp-launch.toml",
+        f'[servers."{odd}"]\ncommand = "x\\n  ours  trusted"\ncwd = "/y\\n  ours  trusted"\n',
+    )
+    name = odd.replace(r"\n", "\n")
+
+    listed = run_command("profile", "list", cwd=project)
+    added = run_command("profile", "add", name, "--whole", "--dry-run", cwd=project)
+    shown = run_command("env", name, cwd=project)
+
+    for done in (listed, added, shown):
+        assert r"docs\n  ours  trusted" in done.stdout
+        assert not any(line.startswith("  ours") for line in done.stdout.splitlines())
+
+
+def test_a_file_that_others_can_read_is_noted_before_it_gets_secrets(
+    codex: Path, own_home: Path
+) -> None:
+    assert codex.exists()
+    path = write(find_users(own_home), "# mine\n")
+    path.chmod(0o644)
+
+    settings = run_command("profile", "add", "docs", "--dry-run")
+    whole = run_command("profile", "add", "audit", "--whole", "--dry-run")
+    path.chmod(0o600)
+    private = run_command("profile", "add", "audit", "--whole", "--dry-run")
+
+    assert f"other users can read it, with its secrets: chmod 600 {path}" in whole.stdout
+    assert "chmod" not in settings.stdout + private.stdout

@@ -10,6 +10,7 @@ import pytest
 from command_line import run_command
 from wrap_requests import LAUNCHER, write
 
+from mcp_launch.commands import confirm
 from mcp_launch.config_files import backups, planned_changes, replace_file
 from mcp_launch.config_files.host_config import ANY_HOST, File, list_entries
 from mcp_launch.config_files.planned_changes import Wish
@@ -506,3 +507,21 @@ def test_servers_of_opencodes_second_version_are_found() -> None:
     paths = list(list_entries(Document("json", text, "file"), file))
 
     assert paths == [("mcp", "servers", "a"), ("mcp", "b")]
+
+
+def test_a_server_that_was_added_after_the_question_is_not_wrapped(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(own_home / ".codex/config.toml", CODEX)
+
+    def agree(*_: object, **__: object) -> bool:
+        with path.open("a", encoding="utf-8") as file:
+            file.write('[mcp_servers.later]\ncommand = "later"\n')
+        return True
+
+    monkeypatch.setattr(confirm, "is_agreed", agree)
+
+    assert run_command("wrap").returncode == 0
+    text = path.read_text(encoding="utf-8")
+    assert '"docs", "--", "npx"' in text
+    assert text.endswith('[mcp_servers.later]\ncommand = "later"\n')

@@ -380,6 +380,8 @@ def test_codes_may_be_listed_and_repeated(machine: FakeMachine) -> None:
     ("words", "said"),
     [
         (["--select", "ML999"], "--select: there is no code ML999"),
+        (["--select", "", "--fix", "--yes"], "--select names no code"),
+        (["--select", ", ,"], "--select names no code"),
         (["--ignore", "ML2O1"], "did you mean ML201?"),
         (["--ignore", "docs"], "there is no code DOCS"),
         (["--ignore", "ML001"], "ML001 (a check could not run) cannot be ignored"),

@@ -88,6 +88,15 @@ def test_a_thread_without_a_rollout_has_no_title(codex_home: Path) -> None:
     assert CODEX.read_title(see_codex(codex_home), "", "") == ""
 
 
+def test_a_name_that_is_not_a_text_is_not_shown(codex_home: Path, claude_home: Path) -> None:
+    write_lines(codex_home / "session_index.jsonl", {"id": THREAD, "thread_name": {"a": 1}})
+    named = {"sessionId": SESSION, "name": {"a": 1}, "nameSource": "user"}
+    write_lines(claude_home / "sessions" / "7.json", named)
+
+    assert CODEX.read_title(see_codex(codex_home), THREAD, THREAD) == ""
+    assert CLAUDE.read_title(see_claude(), SESSION, "") == ""
+
+
 def test_a_pipe_in_place_of_a_record_does_not_block(codex_home: Path) -> None:
     codex_home.mkdir()
     os.mkfifo(codex_home / "session_index.jsonl")

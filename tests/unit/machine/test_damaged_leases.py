@@ -1,0 +1,62 @@
+"""A lease that was damaged, or written by another version, stops no command."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from command_line import run_command
+from json_formats import check_format
+
+from mcp_launch import state, system
+from mcp_launch.machine import restart_server
+from mcp_launch.state import leases
+
+NEVER = float("nan")
+
+
+def write_lease(**damaged: Any) -> None:
+    directory = f"{state.find_directory(os.environ)}/leases"
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    table = system.open_table()
+    record = leases.open_record("it", ["server"]) | {
+        "processes": leases.describe_processes(table, launcher=os.getpid()),
+        "state": "resting",
+        "server": "it",
+    }
+    with open(f"{directory}/it.json", "w", encoding="utf-8") as file:
+        json.dump(record | damaged, file)
+
+
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize(
+    "moment", [NEVER, float("inf"), -1e300, 10**400], ids=["nan", "inf", "early", "late"]
+)
+def test_a_time_that_is_none_is_unknown(moment: float) -> None:
+    write_lease(last_call=moment, since=moment)
+
+    shown, as_json = run_command("ps"), run_command("ps", "--json")
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert " it " in shown.stdout
+    assert "NaN" not in as_json.stdout
+    assert "Infinity" not in as_json.stdout
+    check_format("ps", as_json.stdout)
+
+
+@pytest.mark.usefixtures("own_home")
+def test_a_launcher_with_an_impossible_pid_is_out_of_reach() -> None:
+    write_lease(
+        processes={"launcher": {"pid": 10**30, "start": "ticks:1"}},
+        state="running",
+        restarts_on="SIGUSR1",
+    )
+    directory = state.find_directory(os.environ)
+
+    done = restart_server.ask(system.open_table(), directory, "it")
+
+    assert isinstance(done, restart_server.Restarted)
+    assert done.outcome == "failed"
+    assert "out of reach" in done.problem
