@@ -9,6 +9,7 @@ import typer
 
 from mcp_launch.cli.app import app
 from mcp_launch.cli.parameters import Hosts, Json, Verbose
+from mcp_launch.errors import UsageError
 
 
 @app.command("doctor")
@@ -62,6 +63,11 @@ def _doctor(  # noqa: PLR0913  # typer wants a parameter for each option
     if explain:
         from mcp_launch.commands import explain as explaining
 
+        if live or fix or yes:
+            raise UsageError(
+                "--explain cannot be combined with --live, --fix or --yes",
+                fix="leave out --explain, or the others",
+            )
         raise typer.Exit(explaining.run(explain, is_json=as_json))
     request = doctor.DoctorRequest(
         hosts=host or [],

@@ -45,7 +45,7 @@ def _show_explanation(console: Screen, explained: dict[str, Any]) -> None:
         if step["value"] is None:
             text.append(step["why"], "not bold dim")
         else:
-            text.append(_cut(step["value"]) or "(empty)", "not bold")
+            text.append(_cut(console, step["value"]) or "(empty)", "not bold")
             text.append(f" ({step['why']})", "not bold dim")
         print_row(console, Text("> " if is_used else "  "), text)
     if explained["used"] is None:
@@ -110,7 +110,10 @@ def _make_row(one: dict[str, str]) -> tuple[str, str, str]:
 
 def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
     """Show rows in columns; in a pipe long lines are not broken, so that programs can read them."""
-    shown = [(_cut(name), _cut(value), printable(origin)) for name, value, origin in rows]
+    shown = [
+        (_cut(console, name), _cut(console, value), printable(origin))
+        for name, value, origin in rows
+    ]
     widths = [max((cell_len(row[at]) for row in shown), default=0) for at in (0, 1)]
     for row in shown:
         text = Text()
@@ -120,9 +123,10 @@ def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
         print_row(console, text, Text(row[2], _STYLES[2]))
 
 
-def _cut(text: str) -> str:
+def _cut(console: Screen, text: str) -> str:
+    """Return a text that is not too long for a terminal."""
     text = printable(text)
-    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
+    return text if len(text) <= _WIDTH or not console.is_terminal else f"{text[:_WIDTH]}…"
 
 
 def _print(console: Screen, text: str, style: str = "") -> None:

@@ -45,3 +45,10 @@ def test_the_help_text_shows_every_command_with_a_whole_sentence() -> None:
 
     assert "..." not in shown.replace("[ARGS]...", "").replace("[ARGS...]", "")
     assert "mcp-launch COMMAND --help shows the options of a command." in shown
+
+
+def test_an_explanation_fixes_nothing() -> None:
+    done = run_command("doctor", "--explain", "ML206", "--fix", "--yes")
+
+    assert done.returncode == 2
+    assert "--explain cannot be combined with --live, --fix or --yes" in done.stderr

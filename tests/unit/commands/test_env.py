@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from fakes import FakeProcessTable
 from json_formats import check_format
 
@@ -1041,3 +1042,10 @@ def test_a_fixed_value_is_explained(command: EnvCommand) -> None:
     missing = command.tell("--set", "LEVEL=${NOPE}", "--", "cat", explain="LEVEL")
     assert missing["explained"]["used"] is None
     assert "NOPE is not set" in missing["problems"][0]["problem"]
+
+
+@pytest.mark.usefixtures("project")
+def test_in_a_pipe_a_long_value_is_whole() -> None:
+    value = "word " * 40
+
+    assert value.strip() in run_command("env", "-v", "--", "true", LONG=value).stdout
