@@ -31,7 +31,7 @@ _EPILOG = "mcp-launch COMMAND --help shows the options of a command."
 
 # The type that typer adds to a name ("SERVER <list[str]>"), and its notation for a range.
 _TYPE = re.compile(r" <[^>]*>$")
-_RANGE = re.compile(r"; x[<>]=?\d+(?=\])")
+_RANGE = re.compile(r"; x[<>]=?\d+(?=\])|\s*\[x[<>]=?\d+\]$")
 
 
 class PlainCommand(TyperCommand):
@@ -43,6 +43,10 @@ class PlainCommand(TyperCommand):
             if rows := list(self._list_rows(ctx, kind)):
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # ditto
+        """Return the parts of the usage line, without typer's braces around what is required."""
+        return [one.strip("{}") for one in super().collect_usage_pieces(ctx)]
 
     def _list_rows(self, ctx: Any, kind: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401  # ditto
         for parameter in self.get_params(ctx):

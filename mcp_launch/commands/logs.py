@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mcp_launch import hosts
+from mcp_launch.commands.columns import cut_id, shorten_home
 from mcp_launch.commands.json_output import print_json_line
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import Console
+
+    from mcp_launch.machine.survey import Survey
 
 VERSION = 1
 
@@ -50,6 +53,11 @@ _STYLES = {
     "decision": "dim",
 }
 _WIDEST = max(map(len, _STYLES))
+
+# A failure quotes the end of the server's stderr for the host, and names this command as its fix.
+_QUOTE = "; the end of its stderr: "
+_FIX = " \N{EM DASH} fix: "
+_SEE_LOGS = "see its output and how it was started: mcp-launch logs "
 
 # With these lines a launch is introduced: for which host and session it runs, and where.
 _FIRST = {"start", "rest"}
@@ -126,7 +134,9 @@ class _Logs:
         self._request = request
         self._since = since
         self._directory = launch_log.find_directory(environ)
-        self._entries = _list_entries(environ)
+        survey = open_survey(environ)
+        self._home = survey.site.home
+        self._entries = _list_entries(survey)
         self._readers: dict[str, LogReader] = {}
         self._introduced: set[str] = set()
 
@@ -164,7 +174,7 @@ class _Logs:
         """Return the lines of a launch; once, with its host, session and directory."""
         if self._request.is_json or reader.launch in self._introduced:
             return lines
-        introduction = _describe_launch(reader.facts)
+        introduction = self._describe_launch(reader.facts)
         if reader.is_earlier and lines and not self._request.only_failures:
             self._introduced.add(reader.launch)
             first = min(reader.begun, lines[0].moment)
@@ -175,6 +185,25 @@ class _Logs:
                 lines[at] = line._replace(text=f"{line.text}, {introduction}")
                 break
         return lines
+
+    def _describe_launch(self, facts: dict[str, object]) -> str:
+        """Return for which host and session a launch runs, and where."""
+        words = []
+        if host := _name_host(facts):
+            words.append(f"for {host}")
+        for name in ("thread", "session"):
+            if facts.get(name):
+                words.append(f"{name} {self._cut_id(str(facts[name]))}")
+                break
+        place = shorten_home(str(facts.get("cwd")), self._home)
+        return f"{', '.join([*words, 'in'])} {place}".removeprefix(", ")
+
+    def _cut_id(self, name: str) -> str:
+        """Return an id as `ps` shows it: cut on a terminal, unless more was asked for."""
+        if self._request.is_verbose or not sys.stdout.isatty():
+            return name
+        facts = [reader.facts for reader in self._readers.values()]
+        return cut_id(name, {str(one.get("thread") or one.get("session")) for one in facts})
 
     def check(self) -> None:
         """Check that there is a log to show.
@@ -203,27 +232,15 @@ class _Logs:
         )
 
 
-def _list_entries(environ: Mapping[str, str]) -> dict[str, list[str]]:
+def _list_entries(survey: Survey) -> dict[str, list[str]]:
     """Return the names in the hosts' files, and the programs, by the marks of their commands."""
     found: dict[str, list[str]] = {}
-    for one in open_survey(environ).configured:
+    for one in survey.configured:
         mark = leases.mark_command(list(one.words))
         names = found.setdefault(mark, [])
         names += [one.name] if one.name not in names else []
         found[f"programs of {mark}"] = [os.path.basename(one.words[0])]
     return found
-
-
-def _describe_launch(facts: dict[str, object]) -> str:
-    """Return for which host and session a launch runs, and where."""
-    words = []
-    if host := _name_host(facts):
-        words.append(f"for {host}")
-    for name in ("thread", "session"):
-        if facts.get(name):
-            words.append(f"{name} {facts[name]}")
-            break
-    return f"{', '.join([*words, 'in'])} {facts.get('cwd')}".removeprefix(", ")
 
 
 def _name_host(facts: dict[str, object]) -> object:
@@ -251,6 +268,7 @@ def _show_json(reader: LogReader, line: Line) -> None:
 def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
     is_terminal = sys.stdout.isatty()
     console = Screen(soft_wrap=not is_terminal)
+    last: dict[str, str] = {}  # the kind of each launch's last line
 
     def show(reader: LogReader, line: Line) -> None:
         shown = Text.assemble((_tell_clock(line, is_short=is_terminal), "dim"), " ")
@@ -260,6 +278,9 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         shown.append(f"{line.kind:{_WIDEST}} ", style)
         # The kind says it already.
         said = line.text.removeprefix({"start": "started: ", "end": "ended: "}.get(line.kind, ""))
+        if line.kind == "failure" and last.get(reader.launch) == "stderr":
+            said = leave_out_quote(said)
+        last[reader.launch] = line.kind
         text = Text(printable(said.expandtabs()), style)
         console.print(append_wrapped(console, shown, text) if is_terminal else shown + text)
 
@@ -270,6 +291,15 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         return f"{clock}.{moment.microsecond // 1000:03}" if request.is_verbose else clock
 
     return show
+
+
+def leave_out_quote(failure: str) -> str:
+    """Return a failure without the end of stderr, which is shown above it, and without our name."""
+    problem, dash, fix = failure.rpartition(_FIX)
+    if not dash:
+        problem, fix = failure, ""
+    problem = problem.partition(_QUOTE)[0]
+    return problem if not fix or fix.startswith(_SEE_LOGS) else f"{problem}{_FIX}{fix}"
 
 
 def append_wrapped(console: Console, head: Text, text: Text) -> Text:

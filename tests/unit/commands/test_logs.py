@@ -99,6 +99,45 @@ def test_failures_can_be_shown_alone() -> None:
     assert list_kinds(run_command("logs", "--failures").stdout) == ["failure"]
 
 
+def test_a_failure_does_not_repeat_the_stderr_above_it() -> None:
+    log = open_log()
+    log.add_stderr(b"no such vault\n")
+    log.note(
+        "the launch failed: it ended with exit code 1 before it answered; the end of its stderr: "
+        "no such vault \N{EM DASH} fix: see its output and how it was started: mcp-launch logs it",
+        FAILURE,
+    )
+
+    first, second = run_command("logs").stdout.splitlines()
+    assert first.endswith("stderr   no such vault")
+    assert second.endswith("the launch failed: it ended with exit code 1 before it answered")
+    for options in (["--failures"], ["-n", "1"], ["--json"]):  # not shown above it, or for programs
+        assert "stderr: no such vault" in run_command("logs", *options).stdout
+
+
+@pytest.mark.parametrize(
+    ("failure", "shown"),
+    [
+        ("it failed", "it failed"),
+        ("it failed \N{EM DASH} fix: install it", "it failed \N{EM DASH} fix: install it"),
+        (
+            "it died; the end of its stderr: a \N{EM DASH} fix: b \N{EM DASH} fix: install it",
+            "it died \N{EM DASH} fix: install it",
+        ),
+        ("it died; the end of its stderr: a / b", "it died"),
+    ],
+)
+def test_what_a_failure_says_besides_its_stderr_stays(failure: str, shown: str) -> None:
+    assert logs.leave_out_quote(failure) == shown
+
+
+def test_the_home_is_shown_as_people_write_it() -> None:
+    log = open_log(host="codex", thread="t-1", cwd=f"{os.environ['HOME']}/app")
+    log.note("started: /bin/it, pid 7", START)
+
+    assert run_command("logs").stdout.endswith("/bin/it, pid 7, for codex, thread t-1, in ~/app\n")
+
+
 def test_where_nothing_is_to_be_shown_it_says_so() -> None:
     open_log().note("sets HOME", DECISION)
 
