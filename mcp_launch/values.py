@@ -104,6 +104,15 @@ def expand_home(path: str, home: str) -> str:
     return path
 
 
+def shorten_home(path: str, home: str) -> str:
+    """Return a path as people write it: `~` for the home."""
+    if not home:
+        return path
+    if path == home:
+        return "~"
+    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
+
+
 def walk_upward(directory: str) -> Iterator[str]:
     """Return a directory and all those above it, the nearest first."""
     while directory:

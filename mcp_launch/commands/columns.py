@@ -202,15 +202,6 @@ def cut_id(name: str, ids: Iterable[str]) -> str:
     return name
 
 
-def shorten_home(path: str, home: str) -> str:
-    """Return a path as people write it: `~` for the home."""
-    if not home:
-        return path
-    if path == home:
-        return "~"
-    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
-
-
 def see_paper(console: Console) -> Paper:
     """Return what a console prints on."""
     is_ascii = console.options.ascii_only

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from mcp_launch.commands.long_lines import print_last_column, print_sentence
+from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import printable
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # How much of a value is shown, and up to which width values are aligned.
 _WIDTH = 72
 _ALIGNED = 40
+
+# Beside a value there must be this much room for its origin.
+_NARROWEST = 24
 
 # The styles of a row: a name, its value, and the value's origin.
 _STYLES = ("bold", "", "dim")
@@ -30,25 +33,26 @@ def show(report: dict[str, Any], withheld: frozenset[str], *, is_verbose: bool) 
     else:
         _show_all(console, report, withheld, is_verbose=is_verbose)
     for note in report["notes"]:
-        print_sentence(console, Text(f"Note: {note}", "yellow"))
+        print_paragraph(console, f"Note: {note}", "yellow")
     shown = report.get("explained", {}).get("fix")
     for error in (error for error in report["problems"] if error["fix"] != shown):
         when = "once wrapped, the launch" if error["only_if_wrapped"] else "the launch"
-        print_sentence(console, Text(f"{when} would fail: {error['problem']}", "red"))
+        print_paragraph(console, f"{when} would fail: {error['problem']}", "red")
         _print(console, f"  fix: {error['fix']}")  # not broken: people copy it
 
 
 def _show_explanation(console: Screen, explained: dict[str, Any]) -> None:
     for at, step in enumerate(explained["steps"]):
         is_used = at == explained["used"]
-        text = Text("> " if is_used else "  ").append(f"{step['place']}: ", "bold" * is_used)
+        text = Text(f"{step['place']}: ", "bold" if is_used else "")
         if step["value"] is None:
-            text.append(step["why"], "dim")
+            text.append(step["why"], "not bold dim")
         else:
-            text.append(_cut(step["value"]) or "(empty)").append(f" ({step['why']})", "dim")
-        print_sentence(console, text)
+            text.append(_cut(step["value"]) or "(empty)", "not bold")
+            text.append(f" ({step['why']})", "not bold dim")
+        print_row(console, Text("> " if is_used else "  "), text)
     if explained["used"] is None:
-        print_sentence(console, Text(f"the server would not get {explained['name']}", "red"))
+        print_paragraph(console, f"the server would not get {explained['name']}", "red")
         _print(console, f"  fix: {explained['fix']}")
 
 
@@ -83,7 +87,7 @@ def _show_removed(console: Screen, title: str, removed: list[dict[str, str]]) ->
     for one in removed:
         reasons.setdefault(one["why"], []).append(one["name"] or '""')
     for why, names in reasons.items():
-        print_sentence(console, Text(f"{', '.join(names)}: {why}"))
+        print_paragraph(console, f"{', '.join(names)}: {why}")
 
 
 def _show_passed(console: Screen, report: dict[str, Any], *, is_verbose: bool) -> None:
@@ -108,15 +112,24 @@ def _make_row(one: dict[str, str]) -> tuple[str, str, str]:
 
 
 def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
-    """Show rows in columns; in a pipe long lines are not broken, so that programs can read them."""
-    shown = [(_cut(name), _cut(value), printable(origin)) for name, value, origin in rows]
+    """Show rows in columns; in a pipe nothing is cut or broken, so that programs can read it.
+
+    On a terminal, an origin that has no room beside a long value stands below it.
+    """
+    cut = _cut if console.is_terminal else printable
+    shown = [(cut(name), cut(value), printable(origin)) for name, value, origin in rows]
     widths = [max((cell_len(row[at]) for row in shown), default=0) for at in (0, 1)]
     for row in shown:
         text = Text()
         for cell, style, width in zip(row[:2], _STYLES, widths, strict=False):
             text.append(cell, style)
             text.append(" " * max(2, min(width, _ALIGNED) + 2 - cell_len(cell)))
-        print_last_column(console, text, Text(row[2], _STYLES[2]))
+        origin = Text(row[2], _STYLES[2])
+        if console.is_terminal and text.cell_len + min(origin.cell_len, _NARROWEST) > console.width:
+            text.rstrip()
+            console.print(text)
+            text = Text(" " * (min(widths[0], _ALIGNED) + 2))
+        print_row(console, text, origin)
 
 
 def _cut(text: str) -> str:

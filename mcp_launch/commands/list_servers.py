@@ -18,7 +18,6 @@ from mcp_launch.commands.columns import (
     Paper,
     make_text,
     see_paper,
-    shorten_home,
     wrap_all,
 )
 from mcp_launch.commands.json_output import print_json
@@ -28,6 +27,7 @@ from mcp_launch.machine import units
 from mcp_launch.machine.command_line import list_programs
 from mcp_launch.machine.listed_servers import Listed, look_up
 from mcp_launch.machine.survey import check_hosts, open_survey
+from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mcp_launch import hosts
-from mcp_launch.commands.columns import cut_id, shorten_home
+from mcp_launch.commands.columns import cut_id
 from mcp_launch.commands.json_output import print_json_line
+from mcp_launch.commands.paragraphs import print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
 from mcp_launch.machine import units
 from mcp_launch.machine.launch_logs import Line, LogReader
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import launch_log, leases
+from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from rich.console import Console
 
     from mcp_launch.machine.survey import Survey
 
@@ -37,9 +37,6 @@ _COUNT = 200
 
 # How much of a launch's id is shown: enough to distinguish launches that run at the same time.
 _ID_SHOWN = 6
-
-# On a terminal, a text is wrapped beside its time and server, unless there is less room than this.
-_LEAST_ROOM = 30
 
 _STYLES = {
     "stderr": "",
@@ -135,7 +132,9 @@ class _Logs:
         self._since = since
         self._directory = launch_log.find_directory(environ)
         survey = open_survey(environ)
-        self._home = survey.site.home
+        # As in `ps`, ids and paths are short on a terminal, unless more was asked for.
+        self._is_short = sys.stdout.isatty() and not request.is_verbose
+        self._home = survey.site.home if self._is_short else ""
         self._entries = _list_entries(survey)
         self._readers: dict[str, LogReader] = {}
         self._introduced: set[str] = set()
@@ -199,8 +198,7 @@ class _Logs:
         return f"{', '.join([*words, 'in'])} {place}".removeprefix(", ")
 
     def _cut_id(self, name: str) -> str:
-        """Return an id as `ps` shows it: cut on a terminal, unless more was asked for."""
-        if self._request.is_verbose or not sys.stdout.isatty():
+        if not self._is_short:
             return name
         facts = [reader.facts for reader in self._readers.values()]
         return cut_id(name, {str(one.get("thread") or one.get("session")) for one in facts})
@@ -281,8 +279,10 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         if line.kind == "failure" and last.get(reader.launch) == "stderr":
             said = leave_out_quote(said)
         last[reader.launch] = line.kind
+        if console.options.ascii_only:
+            said = said.replace("\N{EM DASH}", "-")
         text = Text(printable(said.expandtabs()), style)
-        console.print(append_wrapped(console, shown, text) if is_terminal else shown + text)
+        print_row(console, shown, text)
 
     def _tell_clock(line: Line, *, is_short: bool) -> str:
         moment = datetime.fromtimestamp(line.moment).astimezone()
@@ -300,15 +300,3 @@ def leave_out_quote(failure: str) -> str:
         problem, fix = failure, ""
     problem = problem.partition(_QUOTE)[0]
     return problem if not fix or fix.startswith(_SEE_LOGS) else f"{problem}{_FIX}{fix}"
-
-
-def append_wrapped(console: Console, head: Text, text: Text) -> Text:
-    """Return a line whose text is wrapped beside its head."""
-    indent = head.cell_len
-    room = console.width - indent
-    if room < _LEAST_ROOM:
-        return head + text
-    parts = text.wrap(console, room)
-    for part in parts:
-        part.rstrip()
-    return head + Text(f"\n{' ' * indent}").join(parts)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+# A narrower column is not worth breaking lines for.
+_NARROWEST = 24
+
+
 def print_paragraph(
     console: Console, text: str, style: str = "", *, indent: int = 0, hang: int = 2
 ) -> None:
@@ -31,6 +35,17 @@ def print_paragraph(
     words = _shorten(text).split(" ") if console.is_terminal else [text]
     for line in fold(console, words, " ", " " * indent, " " * (indent + hang)):
         console.print(Text(line, style))
+
+
+def print_row(console: Console, before: Text, last: Text) -> None:
+    """Print a row whose last column is wrapped on a terminal, if there is room for it."""
+    indent, lines = before.cell_len, [last]
+    if console.is_terminal and console.width - indent >= _NARROWEST:
+        lines = list(last.wrap(console, console.width - indent)) or lines
+    for at, line in enumerate(lines):
+        row = (Text(" " * indent) if at else before.copy()).append_text(line)
+        row.rstrip()
+        console.print(row)
 
 
 def fold(

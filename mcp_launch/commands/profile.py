@@ -12,7 +12,7 @@ from rich.text import Text
 from mcp_launch import masking, state
 from mcp_launch.commands import confirm
 from mcp_launch.commands.json_output import print_json
-from mcp_launch.commands.long_lines import print_sentence
+from mcp_launch.commands.paragraphs import print_paragraph
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import (
     git_tracking,
@@ -93,7 +93,7 @@ def add(request: AddRequest, environ: Mapping[str, str]) -> int:
         print_json(_describe(request, planned, is_written=is_agreed))
     else:
         for line in _conclude(request, planned, copy, is_written=is_agreed):
-            print_sentence(console, Text(line))
+            print_paragraph(console, line)
     return 0
 
 
@@ -135,13 +135,11 @@ def _find(request: AddRequest, survey: Survey) -> Item:
 
 def _refuse_unknown(server: str, survey: Survey) -> None:
     problem = f'no host has a server named "{server}"'
-    if survey.refusals:  # it may well be in there
+    near = suggest(server, [item.name for item in survey.items])
+    if survey.refusals and not near:  # it may well be in there
         refused = survey.refusals[0].error
         raise UsageError(f"{problem}; {refused.problem}", fix=refused.fix)
-    names = [item.name for item in survey.items]
-    raise UsageError(
-        problem, fix=f"{suggest(server, names)}mcp-launch wrap --dry-run lists those of all hosts"
-    )
+    raise UsageError(problem, fix=f"{near}mcp-launch list shows all servers")
 
 
 def _locate(request: AddRequest, environ: Mapping[str, str]) -> str:
@@ -227,7 +225,7 @@ def _show(console: Screen, request: AddRequest, planned: _Planned) -> None:
         console.print(Text(f"- {shlex.join(masking.mask(item.words))}", "red"))
         console.print(Text(f"+ {shlex.join(words)}", "green"))
     for note in planned.notes:
-        print_sentence(console, Text(f"Note: {note}", "yellow"))
+        print_paragraph(console, f"Note: {note}", "yellow")
 
 
 def _write(request: AddRequest, planned: _Planned, make: Any, directory: str) -> str:  # noqa: ANN401  # a partial

@@ -10,12 +10,12 @@ from rich.text import Text
 
 from mcp_launch import masking
 from mcp_launch.commands.json_output import print_json
-from mcp_launch.commands.long_lines import print_last_column, print_sentence
+from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import ProfileRefused
 from mcp_launch.launch import context, profile, profile_reader
 from mcp_launch.state import profile_cache
-from mcp_launch.values import find_home_directory
+from mcp_launch.values import find_home_directory, shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -83,32 +83,27 @@ def _list_tables(file: _File) -> Iterator[tuple[str | None, dict[str, Any]]]:
 def _show(files: list[_File], home: str) -> None:
     console = Screen()
     if not any(file.exists for file in files):
-        places = " nor ".join(_shorten(file.path, home) for file in files)
+        places = " nor ".join(shorten_home(file.path, home) for file in files)
         neither = "Neither " if len(files) > 1 else "There is no "
         console.print(Text(f"{neither}{places}{' exists' if len(files) > 1 else ''}."))
         console.print("To make a profile from a host's entry: mcp-launch profile add SERVER")
     for file in (one for one in files if one.exists):
-        console.print(Text(_shorten(file.path, home), "underline"))
+        console.print(Text(shorten_home(file.path, home), "underline"))
         if file.refused:
-            print_sentence(console, Text(f"  {file.refused.problem}", "red"))
+            print_paragraph(console, file.refused.problem, "red", indent=2)
             console.print(Text(f"  fix: {file.refused.fix}"))  # not broken: people copy it
             continue
         rows = [(name or profile.DEFAULTS, table) for name, table in _list_tables(file)]
         width = max((len(name) for name, _ in rows), default=0)
         for name, table in rows:
             before = Text("  ").append(f"{name:{width}}", "bold").append("  ")
-            print_last_column(console, before, Text(_summarize(table)))
+            print_row(console, before, Text(_summarize(table)))
         if not rows:
             console.print("  no profiles")
         if file.is_trusted is False and rows:
             how = f"mcp-launch trust {shlex.quote(file.path)}"
-            print_sentence(
-                console, Text(f"  not used, because you do not trust it: {how}", "yellow")
-            )
-
-
-def _shorten(path: str, home: str) -> str:
-    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
+            text = f"not used, because you do not trust it: {how}"
+            print_paragraph(console, text, "yellow", indent=2)
 
 
 def _summarize(table: dict[str, Any]) -> str:

@@ -14,11 +14,11 @@ from mcp_launch.commands.columns import (
     Paper,
     cut_id,
     make_text,
-    shorten_home,
     wrap_all,
 )
 from mcp_launch.machine import recognize_server, units
 from mcp_launch.state.leases import ABSENT, ENDED, FAILED, RESTING
+from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # In a path: matches every key.
 ANY = "*"
 
-_REMOTE_KEYS = ("url", "serverUrl", "httpUrl", "uri")
+REMOTE_KEYS = ("url", "serverUrl", "httpUrl", "uri")
 # Not a set: a value from a file may not be hashable.
 _REMOTE_TYPES = (
     *("http", "sse", "streamable_http", "streamable-http", "streamableHttp"),
@@ -151,7 +151,7 @@ def tell_why_not(host: HostConfig, entry: object) -> str:
     """Return why an entry is skipped; "" if it is not."""
     if not isinstance(entry, dict):
         return NOT_A_TABLE
-    if any(key in entry for key in _REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
+    if any(key in entry for key in REMOTE_KEYS) or entry.get("type") in _REMOTE_TYPES:
         return REMOTE
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return OFF

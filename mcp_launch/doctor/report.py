@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import __version__
-from mcp_launch.config_files.host_config import OFF, REMOTE
 from mcp_launch.doctor.checks import processes
 from mcp_launch.doctor.filter import INCOMPLETE, Filter
 from mcp_launch.doctor.finding import LEVELS, Finding
 from mcp_launch.errors import printable
 from mcp_launch.machine import installed_hosts, known_secrets
+from mcp_launch.machine.entry_state import classify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.checks.processes import Share
+    from mcp_launch.machine.entry_state import Kind
     from mcp_launch.machine.survey import Item, Survey
 
 # The version of the JSON format.
@@ -23,9 +24,6 @@ VERSION = 1
 
 # Exit codes: no errors or warnings, some, a check could not run.
 _HEALTHY, _PROBLEMS, _INCOMPLETE = 0, 1, 2
-
-# What the JSON calls an entry that its host does not start, by the reason; others are "skipped".
-_STATES = {"": "started", REMOTE: "remote", OFF: "disabled"}
 
 
 class Report:
@@ -84,8 +82,8 @@ class Report:
                     "version": version or None,
                     "tried": installed_hosts.tell_tried(host.name, version),
                     "servers": sum(not item.why_not for item in items),
-                    "remote": [item.name for item in items if item.why_not == REMOTE],
-                    "disabled": [item.name for item in items if item.why_not == OFF],
+                    "remote": _name_all(items, "remote"),
+                    "disabled": _name_all(items, "disabled"),
                 }
 
     def clean(self, text: str) -> str:
@@ -116,10 +114,14 @@ def _describe_entry(item: Item) -> dict[str, Any]:
         "server": item.name,
         "scope": item.scope,
         "file": item.file.path,
-        "state": _STATES.get(item.why_not, "skipped"),
+        "kind": classify(item).kind,
         "why_not": item.why_not or None,
         "is_wrapped": item.is_wrapped,
     }
+
+
+def _name_all(items: list[Item], kind: Kind) -> list[str]:
+    return [item.name for item in items if classify(item).kind == kind]
 
 
 def _describe_share(share: Share) -> dict[str, Any]:

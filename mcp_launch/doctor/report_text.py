@@ -11,7 +11,9 @@ from mcp_launch.doctor.checks import processes
 from mcp_launch.doctor.finding import LEVELS
 from mcp_launch.doctor.source_line import SourceLines
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine import units
 from mcp_launch.machine.wrap_hint import SHARED
+from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,7 +72,7 @@ class ReportText:
             self._print(0, Text(f"No servers were found in the files of {titles}.", "dim"))
 
     def _introduce(self, host: dict[str, Any]) -> Text:
-        facts = [_count(host["servers"], "server")]
+        facts = [units.count(host["servers"], "server")]
         for kind in ("remote", "disabled"):
             names = host[kind]
             facts += [f"{len(names)} {kind} ({', '.join(names)})"] if names else []
@@ -96,7 +98,7 @@ class ReportText:
         home = self._report.survey.site.home.rstrip("/")
         # Only here: in a file or a command, ~ may not be expanded.
         file = subject.file
-        file = f"~{file.removeprefix(home)}" if file.startswith(f"{home}/") else file
+        file = shorten_home(file, home)
         process = f"process {subject.pid}" if subject.pid else ""
         scope = f"({subject.scope})" if subject.scope else ""
         return " ".join(filter(None, (f"{file}{at}" if file else "", process, scope)))
@@ -137,7 +139,7 @@ class ReportText:
         hosts = ", ".join(
             f"{title} {len(list(alike))}" for title, alike in _group_by_host(self._unwrapped)
         )
-        beginning = f"{_count(count, 'server')} {'is' if count == 1 else 'are'} not wrapped"
+        beginning = f"{units.count(count, 'server')} {'is' if count == 1 else 'are'} not wrapped"
         only = "".join(f" --host {host.name}" for host in self._list_narrowed())
         ways = []
         for reach, where, how in (
@@ -169,7 +171,7 @@ class ReportText:
     def _sum_up(self) -> Text:
         """Return how many findings are shown, the worst codes, and what to do next."""
         servers = self._report.survey.servers
-        seen = f"{_count(len(servers), 'server')} of " + _count(
+        seen = f"{units.count(len(servers), 'server')} of " + units.count(
             len({item.host.name for item in servers}), "host"
         )
         counts = list(self._list_counts())
@@ -189,7 +191,7 @@ class ReportText:
         for level in LEVELS:
             alike = [one for one in shown if one.level == level]
             if alike:
-                yield _count(len(alike), level) + (
+                yield units.count(len(alike), level) + (
                     f" ({_list_codes(alike)})" if is_worst and level != "note" else ""
                 )
                 is_worst = False
@@ -218,7 +220,3 @@ def _group_by_host(findings: Iterable[Finding]) -> Iterator[tuple[str, Iterator[
 
 def _list_codes(findings: Iterable[Finding]) -> str:
     return ", ".join(sorted({finding.code for finding in findings}))
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from mcp_launch.config_files.host_config import MANAGED, NOT_A_TABLE, OFF, PLUGIN, REMOTE
+from mcp_launch.config_files.host_config import (
+    MANAGED,
+    NOT_A_TABLE,
+    OFF,
+    PLUGIN,
+    REMOTE,
+    REMOTE_KEYS,
+)
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -33,9 +40,6 @@ _BY_REASON: dict[str, Kind] = {
 }
 
 _NO_COMMAND = "its command is missing or malformed"
-
-# The keys under which hosts have the address of a remote server.
-_ADDRESSES = ("url", "serverUrl", "httpUrl", "uri")
 
 
 class EntryState(NamedTuple):
@@ -65,7 +69,7 @@ def _find_kind(item: Item) -> Kind:
 
 def _find_address(item: Item) -> str:
     """Return where a remote server is: no path or query, which may hold secrets."""
-    urls = (item.entry.get(key) for key in _ADDRESSES)
+    urls = (item.entry.get(key) for key in REMOTE_KEYS)
     for url in urls:
         try:
             parts = urlsplit(url) if isinstance(url, str) else None

@@ -39,7 +39,7 @@ def check_sources(survey: Survey) -> Iterator[Finding]:
                 yield Finding(
                     "ML103",
                     item.point("env_vars", index),
-                    f"{item.host.title} knows no source '{_show(source)}', "
+                    f"{item.host.title} does not know the source '{_show(source)}', "
                     f"only {' and '.join(SOURCES_OF_CODEX)}: {tell_loss(item.host, item.file)}",
                     f"mcp-launch knows it; wrap the entry: {tell_how(item)}"
                     if can_help

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from mcp_launch.commands.columns import Column, Layout, Paper, shorten_home, wrap, wrap_all
+from mcp_launch.commands.columns import Column, Layout, Paper, wrap, wrap_all
+from mcp_launch.values import shorten_home
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from command_line import run_command
+from fake_output import FakeOutput
 from json_formats import check_format
-from rich.text import Text
 
 from mcp_launch.commands import logs
-from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
 from mcp_launch.state import launch_log, leases
 from mcp_launch.state.launch_log import Log
@@ -131,11 +129,31 @@ def test_what_a_failure_says_besides_its_stderr_stays(failure: str, shown: str) 
     assert logs.leave_out_quote(failure) == shown
 
 
-def test_the_home_is_shown_as_people_write_it() -> None:
-    log = open_log(host="codex", thread="t-1", cwd=f"{os.environ['HOME']}/app")
-    log.note("started: /bin/it, pid 7", START)
+def test_on_a_terminal_ids_and_homes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    home = os.environ["HOME"]
+    for launch, thread in (("1" * 16, "01a1ec36-aed9-72a2"), ("2" * 16, "01a1ec36-b512-7410")):
+        log = open_log(launch=launch, host="codex", thread=thread, cwd=f"{home}/app")
+        log.note("started: /bin/it, pid 7", START)
 
-    assert run_command("logs").stdout.endswith("/bin/it, pid 7, for codex, thread t-1, in ~/app\n")
+    def show(*, is_terminal: bool = True, is_verbose: bool = False) -> str:
+        request = logs.LogsRequest(is_verbose=is_verbose)
+        output = FakeOutput(is_terminal=is_terminal)
+        return output.show(lambda: logs.run(request, os.environ)).splitlines()[0]
+
+    whole = f"for codex, thread 01a1ec36-aed9-72a2, in {home}/app"
+    assert show().endswith("for codex, thread 01a1ec36-aed9, in ~/app")
+    assert show(is_verbose=True).endswith(whole)
+    assert show(is_terminal=False).endswith(whole)
+
+
+def test_in_a_poor_locale_a_fix_is_still_readable() -> None:
+    failure = "the launch failed: it was not found \N{EM DASH} fix: install it"
+    open_log().note(failure, FAILURE)
+
+    output = FakeOutput(is_terminal=False, encoding="ascii")
+    shown = output.show(lambda: logs.run(logs.LogsRequest(), os.environ))
+    assert shown.rstrip().endswith("it was not found - fix: install it")
 
 
 def test_where_nothing_is_to_be_shown_it_says_so() -> None:
@@ -207,24 +225,3 @@ def test_a_name_that_was_given_to_a_launch_takes_precedence(
 
     assert json.loads(line)["server"] == shown
     assert run_command("logs", given).returncode == run_command("logs", "docs").returncode == 0
-
-
-@pytest.mark.parametrize("width", [80, 200])
-def test_on_a_terminal_a_long_line_goes_on_below_its_beginning(width: int) -> None:
-    out = io.StringIO()
-    console = Screen(width=width, file=out, soft_wrap=False, force_terminal=True)
-    head = Text("10:00:00 it abcdef stderr   ")
-    console.print(logs.append_wrapped(console, head, Text("word " * 60)))
-
-    lines = out.getvalue().splitlines()
-
-    assert len(lines) > 1
-    assert max(map(len, lines)) <= width
-    assert {line.index("word") for line in lines} == {head.cell_len}
-
-
-def test_on_a_narrow_terminal_a_line_is_wrapped_as_any_other() -> None:
-    console = Screen(width=40, file=io.StringIO(), soft_wrap=False, force_terminal=True)
-    head = Text("10:00:00 it abcdef stderr   ")
-
-    assert "\n" not in logs.append_wrapped(console, head, Text("word " * 60)).plain

@@ -6,16 +6,16 @@ import io
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+from rich.text import Text
 from wrap_requests import write
 
 from mcp_launch.commands import wrap, wrap_report
-from mcp_launch.commands.paragraphs import print_paragraph
+from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 TEXT = "one two three /a/very/long/path/that/does/not/fit four"
 
@@ -42,6 +42,26 @@ def test_in_a_pipe_it_is_one_line() -> None:
 
 def test_wide_characters_count_twice() -> None:
     assert print_at(8, "日本 日本 日") == ["日本", "  日本", "  日"]
+
+
+def print_row_at(width: int) -> list[str]:
+    file = io.StringIO()
+    screen = Screen(file=file, width=width, soft_wrap=False, force_terminal=True)
+    print_row(screen, Text("10:00:00 it abcdef stderr   "), Text("word " * 60))
+    return file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_end_of_a_row_goes_on_below_its_beginning(width: int) -> None:
+    lines = print_row_at(width)
+
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= width
+    assert {line.index("word") for line in lines} == {28}
+
+
+def test_in_a_narrow_terminal_a_row_is_wrapped_as_any_line() -> None:
+    assert print_row_at(40)[1].startswith("word")
 
 
 def test_only_on_a_terminal_the_home_is_a_tilde(own_home: Path) -> None:

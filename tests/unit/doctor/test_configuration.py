@@ -313,7 +313,7 @@ def test_a_source_that_codex_refuses_is_reported_and_fixed(machine: FakeMachine)
     [finding] = look(machine, refused_keys)
 
     assert finding.code == "ML103"
-    assert "Codex knows no source 'thread', only local and remote" in finding.message
+    assert "Codex does not know the source 'thread', only local and remote" in finding.message
     assert "mcp-launch wrap --host codex docs" in finding.fix
     assert finding.repair
     finding.repair.act()

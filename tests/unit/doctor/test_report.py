@@ -600,8 +600,8 @@ def test_remote_and_disabled_servers_are_counted_and_named(machine: FakeMachine)
     assert shown.startswith("Codex: 1 server, 1 remote (sentry), 1 disabled (old)\n")
     [codex] = told["hosts"]
     assert (codex["servers"], codex["remote"], codex["disabled"]) == (1, ["sentry"], ["old"])
-    states = {entry["server"]: entry["state"] for entry in told["entries"]}
-    assert states == {"docs": "started", "sentry": "remote", "old": "disabled"}
+    kinds = {entry["server"]: entry["kind"] for entry in told["entries"]}
+    assert kinds == {"docs": "not wrapped", "sentry": "remote", "old": "disabled"}
     assert not any(entry["is_wrapped"] for entry in told["entries"])
 
 
