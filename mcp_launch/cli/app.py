@@ -37,6 +37,10 @@ _RANGE = re.compile(r"\s*\[x[<>]=?\d+\]|; x[<>]=?\d+(?=\])")
 class PlainCommand(TyperCommand):
     """A command whose help text is for people: no types of Python, no notation for ranges."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
+        """Return the parts of the usage line, without typer's braces around a needed argument."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # typer's, or click's
         """Write the sections of the help text on arguments and options."""
         for kind, title in (("argument", "Arguments"), ("option", "Options")):

@@ -129,6 +129,7 @@ def test_no_help_text_shows_types_of_python(capsys: pytest.CaptureFixture[str]) 
         assert "<" not in shown.replace("<name>", ""), shown
         assert "..." not in shown.split("Options:")[-1], shown
         assert "x>=" not in shown
+        assert "{" not in shown
         assert max(map(len, shown.splitlines())) <= 80, shown
 
 
