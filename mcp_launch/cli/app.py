@@ -31,11 +31,15 @@ _EPILOG = "mcp-launch COMMAND --help shows the options of a command."
 
 # The type that typer adds to a name ("SERVER <list[str]>"), and its notation for a range.
 _TYPE = re.compile(r" <[^>]*>$")
-_RANGE = re.compile(r"; x[<>]=?\d+(?=\])|\s*\[x[<>]=?\d+\]$")
+_RANGE = re.compile(r"\s*\[x[<>]=?\d+\]|; x[<>]=?\d+(?=\])")
 
 
 class PlainCommand(TyperCommand):
     """A command whose help text is for people: no types of Python, no notation for ranges."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
+        """Return the parts of the usage line, without typer's braces around a needed argument."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # typer's, or click's
         """Write the sections of the help text on arguments and options."""
@@ -43,10 +47,6 @@ class PlainCommand(TyperCommand):
             if rows := list(self._list_rows(ctx, kind)):
                 with formatter.section(title):
                     formatter.write_dl(rows)
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401  # ditto
-        """Return the parts of the usage line, without typer's braces around what is required."""
-        return [one.strip("{}") for one in super().collect_usage_pieces(ctx)]
 
     def _list_rows(self, ctx: Any, kind: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401  # ditto
         for parameter in self.get_params(ctx):

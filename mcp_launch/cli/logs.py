@@ -56,7 +56,7 @@ def _logs(  # noqa: PLR0913  # one for each option
     Examples:
       mcp-launch logs files -f               follow one server
       mcp-launch logs --failures --since 1h  what went wrong in the last hour
-      mcp-launch logs files -v               why it got the directory and variables that it has
+      mcp-launch logs files -v               why it got its directory
     """  # noqa: D301  # keeps the line breaks of what follows
     from mcp_launch.commands import logs
 

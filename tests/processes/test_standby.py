@@ -249,7 +249,10 @@ def read_setting(launch: Launch) -> dict[str, Any]:
     return {
         "env": {name: value for name, value in seen["env"].items() if name not in own},
         "cwd": seen["cwd"],
-        "signals": [line for line in status.splitlines() if line.startswith("Sig")],
+        # Not SigQ, which counts the signals that wait for any process of the user.
+        "signals": [
+            line for line in status.splitlines() if line.startswith(("SigB", "SigI", "SigC"))
+        ],
         "descriptors": sorted(os.listdir(f"/proc/{seen['pid']}/fd")),
     }
 

@@ -122,11 +122,15 @@ def test_every_value_is_named_in_capitals_and_completed_or_free() -> None:
 
 
 def test_no_help_text_shows_types_of_python(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in set(list_command_names()) - {"run"}:
-        assert cli.run([name, "--help"]) == 0
+    names = set(list_command_names()) - {"run"}
+    for words in [*([name] for name in sorted(names)), ["profile", "add"], ["profile", "list"]]:
+        assert cli.run([*words, "--help"]) == 0
         shown = capsys.readouterr().out
         assert "<" not in shown.replace("<name>", ""), shown
         assert "..." not in shown.split("Options:")[-1], shown
+        assert "x>=" not in shown
+        assert "{" not in shown
+        assert max(map(len, shown.splitlines())) <= 80, shown
 
 
 def test_there_is_a_script_for_every_shell_that_is_offered() -> None:
