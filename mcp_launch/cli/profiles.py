@@ -52,7 +52,7 @@ def _profile_add(  # noqa: PLR0913  # typer wants a parameter for each option
     Examples:
       mcp-launch profile add docs --dry-run     only show it
       mcp-launch profile add docs --host codex  if several hosts have docs
-      mcp-launch profile add docs --whole       for entries of other hosts, such as
+      mcp-launch profile add docs --whole       for other hosts' entries, such as
                                                 mcp-launch run --server docs
     """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import profile

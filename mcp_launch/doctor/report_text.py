@@ -180,8 +180,8 @@ class ReportText:
         if not counts:
             text = "; ".join([f"{self._tell_nothing()} with {seen}", *rest])
             return Text(f"{text}.", "bold green")
-        repairs = {one.repair.what for one in self._report.findings if one.repair}
-        rest += [f"mcp-launch doctor --fix can fix {len(repairs)}"] if repairs else []
+        repairs = [one for one in self._report.findings if one.repair]
+        rest += [f"mcp-launch doctor --fix has fixes for {_list_codes(repairs)}"] if repairs else []
         return Text("; ".join([f"{', '.join(counts)} in {seen}", *rest]), "bold")
 
     def _list_counts(self) -> Iterator[str]:
