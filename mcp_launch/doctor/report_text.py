@@ -166,7 +166,9 @@ class ReportText:
             self._print(2, Text(self._clean(host), "bold"))
             for share in of_host:
                 suffix = f" for {share.session}" if share.session else ""
-                self._print(4, Text(self._clean(f"{share.server}{suffix}: {share.memory}")))
+                # As in `ps`, which says only what is not PSS.
+                memory = str(share.memory).removesuffix(" PSS")
+                self._print(4, Text(self._clean(f"{share.server}{suffix}: {memory}")))
 
     def _sum_up(self) -> Text:
         """Return how many findings are shown, the worst codes, and what to do next."""
