@@ -13,6 +13,7 @@ from mcp_launch.errors import UsageError, suggest
 # Typer's class for all errors in a command line, wherever the installed version keeps it.
 BadUsage: type[Exception] = typer.BadParameter.__mro__[1]
 
+_UNKNOWN = re.compile(r"No such command '(.*?)'")
 _EXTRA = re.compile(r"unexpected extra argument\S* \((.*)\)")
 
 
@@ -30,6 +31,8 @@ def _explain(bad: Any, path: str) -> UsageError:  # noqa: ANN401  # ditto
         return _explain_option(bad, path, str(option))
     if extra := _EXTRA.search(bad.message):
         return _explain_extra(bad, path, extra[1].split())
+    if commands := getattr(getattr(bad.ctx, "command", None), "commands", {}):
+        return _explain_command(bad, path, sorted(commands))
     parameter = getattr(bad, "param", None)
     name = _name(parameter) if parameter else ""
     if not bad.message and name:
@@ -50,6 +53,15 @@ def _explain_option(bad: Any, path: str, option: str) -> UsageError:  # noqa: AN
         f"{path} has no option {option}",
         fix=f"{suggest(option, known)}{path} --help lists the options",
     )
+
+
+def _explain_command(bad: Any, path: str, commands: list[str]) -> UsageError:  # noqa: ANN401  # ditto
+    ways = " or ".join(f"{path} {name}" for name in commands)
+    if unknown := _UNKNOWN.search(bad.message):
+        return UsageError(
+            f"{path} has no command {unknown[1]!r}", fix=f"{suggest(unknown[1], commands)}{ways}"
+        )
+    return UsageError(f"{path} needs a command", fix=f"write {ways}")
 
 
 def _explain_extra(bad: Any, path: str, words: list[str]) -> UsageError:  # noqa: ANN401  # ditto

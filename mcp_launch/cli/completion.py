@@ -107,15 +107,23 @@ def _list_options(
 def _completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    r"""Print a script that completes commands, options, hosts, servers, sessions and codes.
+    """Print a script that completes commands, options, hosts, servers, sessions and codes.
+
+    Write it into the file that your shell reads, and open a new shell.
 
     \b
-    bash:  mcp-launch completion bash > \
-             ~/.local/share/bash-completion/completions/mcp-launch
-    zsh:   mcp-launch completion zsh > DIRECTORY-OF-YOUR-FPATH/_mcp-launch
-    fish:  mcp-launch completion fish > \
-             ~/.config/fish/completions/mcp-launch.fish
-    """
+    Examples:
+      cd ~/.local/share/bash-completion/completions
+      mcp-launch completion bash > mcp-launch
+
+    \b
+      cd ~/.zfunc        (or any other directory of $fpath)
+      mcp-launch completion zsh > _mcp-launch
+
+    \b
+      cd ~/.config/fish/completions
+      mcp-launch completion fish > mcp-launch.fish
+    """  # noqa: D301  # typer's mark for lines to keep as they are
     if shell not in SCRIPTS:
         raise UsageError(
             f"there is no completion for {shell}",

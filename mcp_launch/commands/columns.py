@@ -26,6 +26,10 @@ _GAP = "  "
 _SHORTEST_NAME = 10
 _NARROWEST_END = 12
 
+# Where an id may be cut: after each of the parts of a UUID. Threads that Codex starts in the
+# same minute begin with the same eight characters.
+_ID_LENGTHS = (8, 13, 18, 23)
+
 
 class Column(NamedTuple):
     """One column."""
@@ -187,6 +191,15 @@ def _fill(parts: Iterable[Text], between: str, room: int) -> list[Text]:
 def make_text(text: str, style: str = "") -> Text:
     """Return a cell with a text that may come from anywhere."""
     return Text(printable(text), style)
+
+
+def cut_id(name: str, ids: Iterable[str]) -> str:
+    """Return the beginning of a session's id, long enough to tell it from the other ids."""
+    others = [one for one in ids if one != name]
+    for length in _ID_LENGTHS:
+        if not any(other.startswith(name[:length]) for other in others):
+            return name[:length]
+    return name
 
 
 def see_paper(console: Console) -> Paper:

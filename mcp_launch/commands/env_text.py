@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _WIDTH = 72
 _ALIGNED = 40
 
+# Beside a value there must be this much room for its origin.
+_NARROWEST = 24
+
 # The styles of a row: a name, its value, and the value's origin.
 _STYLES = ("bold", "", "dim")
 
@@ -109,7 +112,10 @@ def _make_row(one: dict[str, str]) -> tuple[str, str, str]:
 
 
 def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
-    """Show rows in columns; in a pipe long lines are not broken, so that programs can read them."""
+    """Show rows in columns; in a pipe nothing is cut or broken, so that programs can read it.
+
+    On a terminal, an origin that has no room beside a long value stands below it.
+    """
     shown = [
         (_cut(console, name), _cut(console, value), printable(origin))
         for name, value, origin in rows
@@ -120,7 +126,12 @@ def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
         for cell, style, width in zip(row[:2], _STYLES, widths, strict=False):
             text.append(cell, style)
             text.append(" " * max(2, min(width, _ALIGNED) + 2 - cell_len(cell)))
-        print_row(console, text, Text(row[2], _STYLES[2]))
+        origin = Text(row[2], _STYLES[2])
+        if console.is_terminal and text.cell_len + min(origin.cell_len, _NARROWEST) > console.width:
+            text.rstrip()
+            console.print(text)
+            text = Text(" " * (min(widths[0], _ALIGNED) + 2))
+        print_row(console, text, origin)
 
 
 def _cut(console: Screen, text: str) -> str:

@@ -208,8 +208,9 @@ def _show_nothing(console: Console, survey: Survey, request: ListRequest) -> Non
     if request.names and survey.items:
         names = " or ".join(request.names)
         known = sorted({item.name for item in survey.items})
-        hint = suggest(request.names[0], known)
-        console.print(make_text(f"No host's file has a server called {names}. {hint}".rstrip()))
+        hint = suggest(request.names[0], known).strip()
+        text = f"No host's file has a server called {names}"
+        console.print(make_text(f"{text}; {hint}" if hint else f"{text}."))
         return
     console.print("No MCP servers are configured. These files were looked for:")
     rows = []

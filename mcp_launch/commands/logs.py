@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mcp_launch import hosts
+from mcp_launch.commands.columns import cut_id
 from mcp_launch.commands.json_output import print_json_line
 from mcp_launch.commands.paragraphs import print_row
 from mcp_launch.commands.screen import Screen
@@ -19,10 +20,12 @@ from mcp_launch.machine import units
 from mcp_launch.machine.launch_logs import Line, LogReader
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import launch_log, leases
+from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from mcp_launch.machine.survey import Survey
 
 VERSION = 1
 
@@ -47,6 +50,11 @@ _STYLES = {
     "decision": "dim",
 }
 _WIDEST = max(map(len, _STYLES))
+
+# A failure quotes the end of the server's stderr for the host, and names this command as its fix.
+_QUOTE = "; the end of its stderr: "
+_FIX = " \N{EM DASH} fix: "
+_SEE_LOGS = "see its output and how it was started: mcp-launch logs "
 
 # With these lines a launch is introduced: for which host and session it runs, and where.
 _FIRST = {"start", "rest"}
@@ -124,7 +132,11 @@ class _Logs:
         self._request = request
         self._since = since
         self._directory = launch_log.find_directory(environ)
-        self._entries = _list_entries(environ)
+        survey = open_survey(environ)
+        # As in `ps`, ids and paths are short on a terminal, unless more was asked for.
+        self._is_short = sys.stdout.isatty() and not request.is_verbose
+        self._home = survey.site.home if self._is_short else ""
+        self._entries = _list_entries(survey)
         self._readers: dict[str, LogReader] = {}
         self._introduced: set[str] = set()
 
@@ -162,7 +174,7 @@ class _Logs:
         """Return the lines of a launch; once, with its host, session and directory."""
         if self._request.is_json or reader.launch in self._introduced:
             return lines
-        introduction = _describe_launch(reader.facts)
+        introduction = self._describe_launch(reader.facts)
         if reader.is_earlier and lines and not self._request.only_failures:
             self._introduced.add(reader.launch)
             first = min(reader.begun, lines[0].moment)
@@ -173,6 +185,24 @@ class _Logs:
                 lines[at] = line._replace(text=f"{line.text}, {introduction}")
                 break
         return lines
+
+    def _describe_launch(self, facts: dict[str, object]) -> str:
+        """Return for which host and session a launch runs, and where."""
+        words = []
+        if host := _name_host(facts):
+            words.append(f"for {host}")
+        for name in ("thread", "session"):
+            if facts.get(name):
+                words.append(f"{name} {self._cut_id(str(facts[name]))}")
+                break
+        place = shorten_home(str(facts.get("cwd")), self._home)
+        return f"{', '.join([*words, 'in'])} {place}".removeprefix(", ")
+
+    def _cut_id(self, name: str) -> str:
+        if not self._is_short:
+            return name
+        facts = [reader.facts for reader in self._readers.values()]
+        return cut_id(name, {str(one.get("thread") or one.get("session")) for one in facts})
 
     def check(self) -> None:
         """Check that there is a log to show.
@@ -201,27 +231,15 @@ class _Logs:
         )
 
 
-def _list_entries(environ: Mapping[str, str]) -> dict[str, list[str]]:
+def _list_entries(survey: Survey) -> dict[str, list[str]]:
     """Return the names in the hosts' files, and the programs, by the marks of their commands."""
     found: dict[str, list[str]] = {}
-    for one in open_survey(environ).configured:
+    for one in survey.configured:
         mark = leases.mark_command(list(one.words))
         names = found.setdefault(mark, [])
         names += [one.name] if one.name not in names else []
         found[f"programs of {mark}"] = [os.path.basename(one.words[0])]
     return found
-
-
-def _describe_launch(facts: dict[str, object]) -> str:
-    """Return for which host and session a launch runs, and where."""
-    words = []
-    if host := _name_host(facts):
-        words.append(f"for {host}")
-    for name in ("thread", "session"):
-        if facts.get(name):
-            words.append(f"{name} {facts[name]}")
-            break
-    return f"{', '.join([*words, 'in'])} {facts.get('cwd')}".removeprefix(", ")
 
 
 def _name_host(facts: dict[str, object]) -> object:
@@ -249,6 +267,7 @@ def _show_json(reader: LogReader, line: Line) -> None:
 def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
     is_terminal = sys.stdout.isatty()
     console = Screen(soft_wrap=not is_terminal)
+    last: dict[str, str] = {}  # the kind of each launch's last line
 
     def show(reader: LogReader, line: Line) -> None:
         shown = Text.assemble((_tell_clock(line, is_short=is_terminal), "dim"), " ")
@@ -258,6 +277,11 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         shown.append(f"{line.kind:{_WIDEST}} ", style)
         # The kind says it already.
         said = line.text.removeprefix({"start": "started: ", "end": "ended: "}.get(line.kind, ""))
+        if line.kind == "failure" and last.get(reader.launch) == "stderr":
+            said = leave_out_quote(said)
+        last[reader.launch] = line.kind
+        if console.options.ascii_only:
+            said = said.replace("\N{EM DASH}", "-")
         text = Text(printable(said.expandtabs()), style)
         print_row(console, shown, text)
 
@@ -268,3 +292,12 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         return f"{clock}.{moment.microsecond // 1000:03}" if request.is_verbose else clock
 
     return show
+
+
+def leave_out_quote(failure: str) -> str:
+    """Return a failure without the end of stderr, which is shown above it, and without our name."""
+    problem, dash, fix = failure.rpartition(_FIX)
+    if not dash:
+        problem, fix = failure, ""
+    problem = problem.partition(_QUOTE)[0]
+    return problem if not fix or fix.startswith(_SEE_LOGS) else f"{problem}{_FIX}{fix}"

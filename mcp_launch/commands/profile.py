@@ -143,13 +143,11 @@ def _find(request: AddRequest, survey: Survey) -> Item:
 
 def _refuse_unknown(server: str, survey: Survey) -> None:
     problem = f'no host has a server named "{server}"'
-    if survey.refusals:  # it may well be in there
+    near = suggest(server, [item.name for item in survey.items])
+    if survey.refusals and not near:  # it may well be in there
         refused = survey.refusals[0].error
         raise UsageError(f"{problem}; {refused.problem}", fix=refused.fix)
-    names = [item.name for item in survey.items]
-    raise UsageError(
-        problem, fix=f"{suggest(server, names)}mcp-launch wrap --dry-run lists those of all hosts"
-    )
+    raise UsageError(problem, fix=f"{near}mcp-launch list shows all servers")
 
 
 def _locate(request: AddRequest, environ: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
+from mcp_launch.commands.columns import cut_id
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
@@ -33,9 +34,6 @@ _BETWEEN_SERVERS = 0.5
 # How often to look for it.
 _INTERVAL = 0.1
 
-# How much of a session's id is shown.
-_ID_SHOWN = 8
-
 
 class RestartRequest(NamedTuple):
     """Which servers to restart, and how to report it."""
@@ -60,12 +58,10 @@ class Chosen(NamedTuple):
         """Whether its launcher keeps its lease where we look."""
         return self.server.launch is not None and not self.server.state
 
-    def __str__(self) -> str:
-        """Return it as shown to a person."""
-        whose = self.thread or self.session
-        kind = "thread" if self.thread else "session"
-        place = f", {kind} {whose[:_ID_SHOWN]}" if whose else ""
-        return f"{printable(self.server.name)} ({printable(self.host.title)}{printable(place)})"
+    @property
+    def id(self) -> str:
+        """The id that is shown to a person."""
+        return self.thread or self.session
 
 
 def run(
@@ -92,7 +88,7 @@ def run(
             done = restart_server.wait(survey.table, done, environ)
         outcomes.append((one, done))
         if not request.is_json:
-            show(console, one, done)
+            show(console, one, done, [other.id for other in chosen])
     if request.is_json:
         servers = [_describe(one, done) for one, done in outcomes]
         print_json({"version": VERSION, "servers": servers})
@@ -165,9 +161,9 @@ def _ask(survey: Survey, one: Chosen) -> restart_server.AskedLauncher | Restarte
     return Restarted("failed", server.pid, problem=problem, fix=fix)
 
 
-def show(console: Console, one: Chosen, done: Restarted) -> None:
-    """Print what came of a restart."""
-    line = Text(f"{one}: ")
+def show(console: Console, one: Chosen, done: Restarted, ids: list[str]) -> None:
+    """Print what came of a restart; the ids are those of all sessions that are shown."""
+    line = Text(f"{_name(one, ids)}: ")
     if done.outcome == "restarted":
         before = f"pid {done.before} -> {done.after}" if done.before else f"pid {done.after}"
         line.append("restarted", "green")
@@ -179,6 +175,12 @@ def show(console: Console, one: Chosen, done: Restarted) -> None:
         line.append(f"\n  fix: {printable(done.fix)}; see also mcp-launch logs ")
         line.append(printable(one.server.name))
     console.print(line)
+
+
+def _name(one: Chosen, ids: list[str]) -> str:
+    kind = "thread" if one.thread else "session"
+    place = f", {kind} {cut_id(one.id, ids)}" if one.id else ""
+    return f"{printable(one.server.name)} ({printable(one.host.title)}{printable(place)})"
 
 
 def _describe(one: Chosen, done: Restarted) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from mcp_launch.commands.columns import (
     Column,
     Layout,
     Paper,
+    cut_id,
     make_text,
     wrap_all,
 )
@@ -38,10 +39,6 @@ _NOTHING = Text("-", "dim")
 
 # How far a session, a server and what is said about it are indented.
 _OF_SESSION, _OF_SERVER, _OF_DETAIL = 2, 4, 6
-
-# Where an id may be cut: after each of the parts of a UUID. Threads that Codex starts in the
-# same minute begin with the same eight characters.
-_ID_LENGTHS = (8, 13, 18, 23)
 
 _UNSEEN = (
     "The processes of this machine cannot be seen, so servers may run that are not listed. "
@@ -195,14 +192,7 @@ def _cut_ids(census: Census, *, is_whole: bool) -> dict[str, str]:
     sessions = [session for host in census.hosts for session in host.sessions]
     ids = {one.id for one in sessions}
     ids |= {server.earlier for one in sessions for server in one.servers}
-    return {one: one if is_whole else _cut_id(one, ids) for one in ids}
-
-
-def _cut_id(name: str, ids: set[str]) -> str:
-    for length in _ID_LENGTHS:
-        if not any(other.startswith(name[:length]) for other in ids - {name}):
-            return name[:length]
-    return name
+    return {one: one if is_whole else cut_id(one, ids) for one in ids}
 
 
 def _tell_memory(host: HostProcess) -> str:

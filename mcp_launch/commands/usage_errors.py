@@ -12,6 +12,21 @@ from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
 USAGE = 2
 
 
+# What other tools call what a command of ours does.
+_OTHER_NAMES = {
+    "check": "mcp-launch doctor finds out what is wrong",
+    "init": "mcp-launch wrap sets up your hosts, mcp-launch profile add makes a profile",
+    "install": "mcp-launch wrap puts it in front of your servers",
+    "kill": "mcp-launch restart replaces a server, mcp-launch reap ends those without a host",
+    "ls": "mcp-launch list shows the servers in the hosts' files, mcp-launch ps those that run",
+    "status": "mcp-launch ps shows what runs, mcp-launch list what the hosts' files have",
+    "stop": "end its host's session; mcp-launch reap ends servers without a host",
+    "top": "mcp-launch ps --watch shows what runs",
+    "update": "mcp-launch help install says how",
+    "upgrade": "mcp-launch help install says how",
+}
+
+
 def check_command(arguments: list[str], commands: list[str]) -> None:
     """Check that a command line begins with a command.
 
@@ -49,7 +64,8 @@ def explain(arguments: list[str], commands: list[str]) -> LaunchError:
     first = arguments[0] if arguments else ""
     error = UsageError(
         f"mcp-launch has no command {first!r}" if first else "the command is missing",
-        fix=suggest(first, commands).strip()
+        fix=_OTHER_NAMES.get(first)
+        or suggest(first, commands).strip()
         or "write before a server's command: mcp-launch run -- COMMAND (see mcp-launch --help)",
     )
     error.exit_code = USAGE

@@ -149,8 +149,8 @@ class WrapReport:
         for directory in kept if not self.is_verbose else ():
             self.say(f"Copies of the originals are in {directory}")
         if removed and not self.is_verbose:
-            count = "1 copy" if len(removed) == 1 else f"{len(removed)} copies"
-            self.say(f"Removed {count} of originals that are not needed any more.")
+            copies = "1 copy" if len(removed) == 1 else f"{len(removed)} copies"
+            self.say(f"Removed {copies} in {os.path.dirname(removed[0])}: no longer needed.")
         self.say("Restart running sessions to pick this up.")
         if self.is_wrapping:
             self.say("To check: mcp-launch doctor. To undo: mcp-launch unwrap.")

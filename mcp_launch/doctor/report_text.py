@@ -166,7 +166,9 @@ class ReportText:
             self._print(2, Text(self._clean(host), "bold"))
             for share in of_host:
                 suffix = f" for {share.session}" if share.session else ""
-                self._print(4, Text(self._clean(f"{share.server}{suffix}: {share.memory}")))
+                # As in `ps`, which says only what is not PSS.
+                memory = str(share.memory).removesuffix(" PSS")
+                self._print(4, Text(self._clean(f"{share.server}{suffix}: {memory}")))
 
     def _sum_up(self) -> Text:
         """Return how many findings are shown, the worst codes, and what to do next."""
@@ -180,8 +182,8 @@ class ReportText:
         if not counts:
             text = "; ".join([f"{self._tell_nothing()} with {seen}", *rest])
             return Text(f"{text}.", "bold green")
-        repairs = {one.repair.what for one in self._report.findings if one.repair}
-        rest += [f"mcp-launch doctor --fix can fix {len(repairs)}"] if repairs else []
+        repairs = [one for one in self._report.findings if one.repair]
+        rest += [f"mcp-launch doctor --fix has fixes for {_list_codes(repairs)}"] if repairs else []
         return Text("; ".join([f"{', '.join(counts)} in {seen}", *rest]), "bold")
 
     def _list_counts(self) -> Iterator[str]:

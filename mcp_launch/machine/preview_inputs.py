@@ -82,12 +82,11 @@ def look_at_server(server: str, only: list[str], words: list[str], here: Situati
     known = [*(item.name for item in survey.items), *in_profiles]
     where = f"the files of {', '.join(only)}" if only else "any host's files or a profile"
     problem = f'no server named "{server}" in {where}'
-    if survey.refusals:  # it may well be in there
+    near = suggest(server, known)
+    if survey.refusals and not near:  # it may well be in there
         refused = survey.refusals[0].error
         raise UsageError(f"{problem}; {refused.problem}", fix=refused.fix)
-    raise UsageError(
-        problem, fix=f"{suggest(server, known)}mcp-launch wrap --dry-run lists those of all hosts"
-    )
+    raise UsageError(problem, fix=f"{near}mcp-launch list shows all servers")
 
 
 def _complete(words: list[str], environ: Mapping[str, str]) -> list[str]:

@@ -26,9 +26,12 @@ def find_reach(item: Item) -> Reach:
     return "shared" if git_tracking.is_tracked(item.file.path) else "own"
 
 
-def tell_how(item: Item) -> str:
-    """Return the command that wraps an entry, with a warning if it affects others."""
-    name = shlex.quote(item.name)
+def tell_how(item: Item, options: str = "") -> str:
+    """Return the command that wraps an entry, or writes options of `run` into a wrapped one.
+
+    A warning is added if it affects others.
+    """
+    name = shlex.quote(item.name) + (f" -- {options}" if options else "")
     is_tracked = git_tracking.is_tracked(item.file.path)
     if item.file.is_outside:
         how = f"mcp-launch wrap --file {shlex.quote(item.file.path)} {name}"

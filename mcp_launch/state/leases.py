@@ -167,8 +167,24 @@ def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     if not isinstance(processes, dict):
         return False
     has_server = not processes.keys().isdisjoint(("keeper", "guardian", "server"))
-    parts = ("launcher", "guardian", "server") if has_server else ("launcher",)
-    return all(judge(table, processes.get(part)) == "different" for part in parts)
+    if judge(table, processes.get("launcher")) != "different":
+        return False
+    return not has_server or all(
+        _is_gone(table, processes.get(part)) for part in ("guardian", "server")
+    )
+
+
+def _is_gone(table: ProcessTable, recorded: Json) -> bool:
+    """Return whether a process below a launcher that is gone is proven to be gone, too.
+
+    A server that fails at once ends, with its guardian, before its start can be recorded. Then
+    it is gone if nothing has its pid. (Of a launcher that would prove nothing: where no process
+    can be seen, no start is recorded.)
+    """
+    if isinstance(recorded, dict) and recorded.get("start") is None:
+        pid = recorded.get("pid")
+        return isinstance(pid, int) and table.look(pid) is None
+    return judge(table, recorded) == "different"
 
 
 def _describe_process(table: ProcessTable, pid: int) -> dict[str, object]:

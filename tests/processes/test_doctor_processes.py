@@ -377,6 +377,8 @@ def test_a_server_that_does_not_run_is_not_noted(
     )
 
     assert check(real) == []
+    (share,) = processes.list_memory(real.survey())
+    assert share.server.endswith(" (not started)")  # its launcher's process is not the server's
 
 
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])

@@ -20,6 +20,9 @@ HELP = "--help shows how to use it"
         ("doctor codex", "mcp-launch doctor does not take codex", "write: mcp-launch doctor --h"),
         ("trust a b", "mcp-launch trust does not take b", f"leave it out; mcp-launch trust {HELP}"),
         ("completion", "mcp-launch completion needs SHELL", "add it: mcp-launch completion SHELL"),
+        ("profile", "mcp-launch profile needs a command", "write mcp-launch profile add or mcp-"),
+        ("profile ad", "mcp-launch profile has no command 'ad'", "did you mean add? mcp-launch p"),
+        ("ls", "mcp-launch has no command 'ls'", "mcp-launch list shows the servers in"),
         ("doctr", "mcp-launch has no command 'doctr'", "did you mean doctor?\n"),
         ("frobnicate", "mcp-launch has no command 'frobnicate'", "write before a server's comm"),
         ("--server docs", "mcp-launch has no command '--server'", "write before a server's comm"),
@@ -33,6 +36,17 @@ def test_an_error_names_the_problem_and_its_fix(line: str, problem: str, fix: st
     assert first.startswith(f"[mcp-launch] {problem}")
     assert second.startswith(f"[mcp-launch]   fix: {fix}")
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["completion", "doctor", "env", "logs", "profile add", "profile list", "restart", "wrap"],
+)
+def test_a_help_text_is_for_people(command: str) -> None:
+    shown = run_command(*command.split(), "--help").stdout
+
+    for mark in ("\\b", "\b", "{", "[x>", "<str>"):
+        assert mark not in shown
 
 
 @pytest.mark.parametrize("option", ["-V", "--version"])

@@ -15,6 +15,7 @@ from mcp_launch.doctor.checks import (
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.machine import host_environment, preview_inputs
 from mcp_launch.machine.preview import predict
+from mcp_launch.machine.wrap_hint import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def check_home(survey: Survey, item: Item) -> Iterator[Finding]:
             "ML208",
             item.point("args"),
             f"{item.host.title} starts '{item.name}' in {' or '.join(homes)}, not in a project",
-            "if it works on files, add --cwd DIR after run in its args",
+            f"if it works on files, give it a directory: {tell_how(item, '--cwd DIR')}",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.checks import needed_variables
@@ -11,6 +12,7 @@ from mcp_launch.launch import environment, profile
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 from mcp_launch.machine.subject import Subject
+from mcp_launch.machine.wrap_hint import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,7 +52,7 @@ def _report(survey: Survey, item: Item, launch: Preview, need: Need) -> Iterator
     known = {**survey.environ, **host_environment.read_host(survey, item.host)}
     if name in launch.situation.environ:
         message = f"--pass-env (or a profile's pass_env) removes {name}, but {need.why}"
-        yield Finding("ML205", subject, message, _explain_passing(launch, name))
+        yield Finding("ML205", subject, message, _explain_passing(launch, item, name))
     elif name in known and not host_environment.passes(item, name, known):
         message = f"{title} does not pass {name} on, but {need.why}"
         yield Finding("ML205", subject, message, _explain(item, name))
@@ -75,13 +77,15 @@ def _check_kept_back(item: Item, launch: Preview) -> Iterator[Finding]:
         if name in kept_back and name not in launch.server_environ and name not in needed:
             option = f"--pass-env {','.join(launch.profile.pass_env)}"
             message = f"the entry sets {name}, but {option} removes it: {kept_back[name]}"
-            fix = _explain_passing(launch, name)
+            fix = _explain_passing(launch, item, name)
             yield Finding("ML205", item.point(), message, fix)
 
 
-def _explain_passing(launch: Preview, name: str) -> str:
+def _explain_passing(launch: Preview, item: Item, name: str) -> str:
     is_safe = launch.profile is not None and launch.profile.pass_env == [environment.SAFE]
-    return f"add --env {name}=local after run in its args" if is_safe else f"add {name} to it"
+    if is_safe:
+        return f"pass it on: {tell_how(item, f'--env {shlex.quote(name)}=local')}"
+    return f"add {name} to it"
 
 
 def _explain(item: Item, name: str) -> str:

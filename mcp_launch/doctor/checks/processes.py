@@ -57,7 +57,7 @@ def list_memory(survey: Survey) -> list[Share]:
         Share(
             str(host),
             printable(session.thread or session.session),
-            str(server),
+            _name(server),
             server.memory,
         )
         for host in _list_hosts(survey)
@@ -71,6 +71,13 @@ def list_memory(survey: Survey) -> list[Share]:
         if one.memory.amount
     ]
     return shares + left
+
+
+def _name(server: Server) -> str:
+    """Return a server's name, with its process if it has one."""
+    if server.launch is not None and server.is_absent:
+        return f"{printable(server.name)} ({server.launch.server_state})"
+    return str(server)
 
 
 def _list_hosts(survey: Survey) -> list[HostProcess]:

@@ -108,7 +108,7 @@ def _explain(item: Item, name: str) -> str:
         way = f'set it where {title} is started, and write env_vars = ["{variable}"] instead'
     else:
         way = "move it to the environment, or to a file that Git ignores"
-    return f"revoke it (it is in Git's history), then {way}"
+    return f"revoke it if it was ever committed (Git's history keeps it), then {way}"
 
 
 OF_ALL = (check_secrets,)

@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from command_line import run_command
+from fake_output import FakeOutput
 from fakes import FakeProcessTable
 from json_formats import check_format
 
-from mcp_launch.commands import env
+from mcp_launch.commands import env, env_text
 from mcp_launch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -686,7 +686,7 @@ UNKNOWN = {
         "docs",
         "claude",
         'no server named "docs" in the files of claude',
-        "lists those",
+        "mcp-launch list shows all",
     ),
     "no such host": ("docs", "codx", "there is no host codx", "did you mean codex?"),
     "one that is not started": ("far", "", "it is a remote server", "a command"),
@@ -705,6 +705,19 @@ def test_a_name_that_means_nothing_is_reported_with_what_is_near(
 
     assert problem in refused.value.problem
     assert fix in refused.value.fix
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_a_near_name(command: EnvCommand) -> None:
+    configure_codex(command)
+    command.write("~/.gemini/settings.json", "{")
+
+    with pytest.raises(UsageError) as near:
+        command.tell(server="dosc")
+    with pytest.raises(UsageError) as far:
+        command.tell(server="entirely-different")
+
+    assert near.value.fix.startswith("did you mean docs? ")
+    assert "settings.json" in far.value.problem
 
 
 def test_a_server_that_may_be_in_an_unreadable_file_is_reported_with_that_file(
@@ -1044,8 +1057,31 @@ def test_a_fixed_value_is_explained(command: EnvCommand) -> None:
     assert "NOPE is not set" in missing["problems"][0]["problem"]
 
 
-@pytest.mark.usefixtures("project")
-def test_in_a_pipe_a_long_value_is_whole() -> None:
-    value = "word " * 40
+LONG = "node " + "/a/long/path" * 10
 
-    assert value.strip() in run_command("env", "-v", "--", "true", LONG=value).stdout
+
+def show_frame(*, is_terminal: bool) -> list[str]:
+    fact = {"value": LONG, "origin": "as it was given"}
+    report: dict[str, Any] = {
+        "entry": None,
+        "frame": {"command": fact},
+        "variables": [],
+        "removed": [],
+    }
+    output = FakeOutput(is_terminal=is_terminal)
+    shown = {**report, "notes": [], "problems": []}
+    text = output.show(lambda: env_text.show(shown, frozenset(), is_verbose=False))
+    return text.splitlines()
+
+
+def test_in_a_pipe_no_value_is_cut() -> None:
+    assert show_frame(is_terminal=False)[0] == f"command  {LONG}  as it was given"
+
+
+def test_on_a_terminal_an_origin_stands_below_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "84")
+
+    value, origin = show_frame(is_terminal=True)[:2]
+
+    assert value == f"command  {LONG[:72]}…"
+    assert origin == "         as it was given"

@@ -138,7 +138,7 @@ def test_a_name_that_no_file_has_is_said_with_the_nearest() -> None:
 
     assert (done.returncode, done.stdout) == (
         0,
-        "No host's file has a server called dosc. did you mean docs?\n",
+        "No host's file has a server called dosc; did you mean docs?\n",
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from command_line import run_command
+from fake_output import FakeOutput
 from json_formats import check_format
 
 from mcp_launch.commands import logs
@@ -94,6 +95,65 @@ def test_events_are_shown_one_line_each_and_decisions_only_on_request() -> None:
 @pytest.mark.usefixtures("log")
 def test_failures_can_be_shown_alone() -> None:
     assert list_kinds(run_command("logs", "--failures").stdout) == ["failure"]
+
+
+def test_a_failure_does_not_repeat_the_stderr_above_it() -> None:
+    log = open_log()
+    log.add_stderr(b"no such vault\n")
+    log.note(
+        "the launch failed: it ended with exit code 1 before it answered; the end of its stderr: "
+        "no such vault \N{EM DASH} fix: see its output and how it was started: mcp-launch logs it",
+        FAILURE,
+    )
+
+    first, second = run_command("logs").stdout.splitlines()
+    assert first.endswith("stderr   no such vault")
+    assert second.endswith("the launch failed: it ended with exit code 1 before it answered")
+    for options in (["--failures"], ["-n", "1"], ["--json"]):  # not shown above it, or for programs
+        assert "stderr: no such vault" in run_command("logs", *options).stdout
+
+
+@pytest.mark.parametrize(
+    ("failure", "shown"),
+    [
+        ("it failed", "it failed"),
+        ("it failed \N{EM DASH} fix: install it", "it failed \N{EM DASH} fix: install it"),
+        (
+            "it died; the end of its stderr: a \N{EM DASH} fix: b \N{EM DASH} fix: install it",
+            "it died \N{EM DASH} fix: install it",
+        ),
+        ("it died; the end of its stderr: a / b", "it died"),
+    ],
+)
+def test_what_a_failure_says_besides_its_stderr_stays(failure: str, shown: str) -> None:
+    assert logs.leave_out_quote(failure) == shown
+
+
+def test_on_a_terminal_ids_and_homes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    home = os.environ["HOME"]
+    for launch, thread in (("1" * 16, "01a1ec36-aed9-72a2"), ("2" * 16, "01a1ec36-b512-7410")):
+        log = open_log(launch=launch, host="codex", thread=thread, cwd=f"{home}/app")
+        log.note("started: /bin/it, pid 7", START)
+
+    def show(*, is_terminal: bool = True, is_verbose: bool = False) -> str:
+        request = logs.LogsRequest(is_verbose=is_verbose)
+        output = FakeOutput(is_terminal=is_terminal)
+        return output.show(lambda: logs.run(request, os.environ)).splitlines()[0]
+
+    whole = f"for codex, thread 01a1ec36-aed9-72a2, in {home}/app"
+    assert show().endswith("for codex, thread 01a1ec36-aed9, in ~/app")
+    assert show(is_verbose=True).endswith(whole)
+    assert show(is_terminal=False).endswith(whole)
+
+
+def test_in_a_poor_locale_a_fix_is_still_readable() -> None:
+    failure = "the launch failed: it was not found \N{EM DASH} fix: install it"
+    open_log().note(failure, FAILURE)
+
+    output = FakeOutput(is_terminal=False, encoding="ascii")
+    shown = output.show(lambda: logs.run(logs.LogsRequest(), os.environ))
+    assert shown.rstrip().endswith("it was not found - fix: install it")
 
 
 def test_where_nothing_is_to_be_shown_it_says_so() -> None:

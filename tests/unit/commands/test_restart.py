@@ -116,6 +116,21 @@ def test_each_outcome_is_told_in_one_line(done: Restarted, shown: str) -> None:
     out = io.StringIO()
     [host] = make_census(OURS, OURS).hosts
 
-    restart.show(Screen(file=out, width=200), Chosen(host, "s-2", "t-2", OURS), done)
+    restart.show(Screen(file=out, width=200), Chosen(host, "s-2", "t-2", OURS), done, ["t-2"])
 
     assert out.getvalue() == shown
+
+
+def test_threads_that_began_in_the_same_minute_can_be_told_apart() -> None:
+    out = io.StringIO()
+    [host] = make_census(OURS, OURS).hosts
+    ids = ["01a1ec36-aed9-72a2-bd8e-5e131a00bd48", "01a1ec36-b512-7410-8a9e-43ba0e7e5e1f"]
+
+    for one in ids:
+        chosen = Chosen(host, one, one, OURS)
+        restart.show(Screen(file=out, width=200), chosen, Restarted("not running"), ids)
+
+    assert [line.split(":")[0] for line in out.getvalue().splitlines()] == [
+        "docs (Codex, thread 01a1ec36-aed9)",
+        "docs (Codex, thread 01a1ec36-b512)",
+    ]

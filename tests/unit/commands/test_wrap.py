@@ -184,7 +184,7 @@ def test_what_to_do_next_is_said_once(codex_file: Path, own_home: Path) -> None:
         "To check: mcp-launch doctor. To undo: mcp-launch unwrap.",
     ]
     assert unwrapped[-2:] == [
-        "Removed 2 copies of originals that are not needed any more.",
+        f"Removed 2 copies in {copies}: no longer needed.",
         "Restart running sessions to pick this up.",
     ]
 

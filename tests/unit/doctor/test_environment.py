@@ -782,7 +782,7 @@ def test_a_key_of_the_entry_is_withheld_if_it_is_the_hosts_own(
     message = (
         "the entry sets OPENAI_API_KEY, but --pass-env safe removes it: Claude Code has it itself"
     )
-    fix = "add --env OPENAI_API_KEY=local after run in its args"
+    fix = "pass it on: mcp-launch wrap --host claude it -- --env OPENAI_API_KEY=local"
     assert found == [("ML205", message, fix)] * count
 
 
@@ -957,6 +957,7 @@ def test_a_project_in_the_home_directory_is_foreseen(machine: FakeMachine) -> No
     finding = only(machine)
     assert (finding.code, finding.level) == ("ML208", "note")
     assert finding.message == f"VS Code starts 'it' in {machine.home}, not in a project"
+    assert finding.fix.endswith(": mcp-launch wrap --host vscode it -- --cwd DIR")
 
 
 def test_where_a_servers_host_is_started_is_its_users_affair(machine: FakeMachine) -> None:

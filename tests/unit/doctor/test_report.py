@@ -116,7 +116,7 @@ def test_fix_with_yes_does_it_and_looks_again(machine: FakeMachine) -> None:
     done = doctor(machine, "--fix", "--yes")
 
     assert "done: wrap docs" in done.stdout
-    assert done.stdout.count("ML117") == 1  # before, and not after
+    assert done.stdout.count("ML117 note") == 1  # before, and not after
     assert "# mine" in path.read_text("utf-8")
     assert list_findings(machine) == []
 
@@ -213,9 +213,10 @@ def test_servers_that_are_not_wrapped_are_reported_in_one_line(machine: FakeMach
 
     shown = show(survey, findings)
 
-    [line] = [line for line in shown.splitlines() if "ML117" in line]
+    [line] = [line for line in shown.splitlines() if "ML117 note" in line]
     assert line.startswith("ML117 note: 30 servers are not wrapped (Codex 30): mcp-launch wrap")
-    assert "1 note in 30 servers of 1 host" in shown.splitlines()[-1]
+    last = "1 note in 30 servers of 1 host; mcp-launch doctor --fix has fixes for ML117"
+    assert shown.splitlines()[-1] == last
     assert "server-0, server-1, " in show(survey, findings, is_verbose=True)
 
 

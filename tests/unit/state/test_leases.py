@@ -46,6 +46,9 @@ REUSED = {"pid": 10, "start": "ticks:4"}
 UNSURE = {"pid": 10, "start": None}
 
 
+UNSEEN = {"pid": 11, "start": None}
+
+
 FOREIGN = {"pid": 10, "start": "time:4.00"}
 
 
@@ -59,6 +62,10 @@ FOREIGN = {"pid": 10, "start": "time:4.00"}
         (GONE, ALIVE, GONE, False),
         (GONE, GONE, ALIVE, False),
         (UNSURE, GONE, GONE, False),
+        (UNSEEN, GONE, GONE, False),
+        (GONE, UNSEEN, UNSEEN, True),  # a server that failed at once
+        (GONE, UNSURE, UNSEEN, False),
+        (GONE, UNSEEN, UNSURE, False),
         (FOREIGN, GONE, GONE, False),
         (None, GONE, GONE, False),
         ("nonsense", GONE, GONE, False),
