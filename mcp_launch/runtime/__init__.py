@@ -98,7 +98,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             supervisor.attach(SERVER, running.guardian, pipes, running.decided)
         else:
             if running.resumed is None:
-                state.note("no server is started before it is needed", REST)
+                state.note("not started: the first call starts it", REST)
             else:
                 _make_standby(running, supervisor, lease, hosts).resume(running.resumed)
             lease.write()

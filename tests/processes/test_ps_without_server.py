@@ -260,7 +260,7 @@ def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
     assert "  1 server  " in line
     assert read_row(server)[1] == str(pid)
     shown = run_command("logs", "docs", "-v").stdout
-    assert len(re.findall(r"no server is started before it is needed", shown)) == 1
+    assert len(re.findall(r"not started: the first call starts it", shown)) == 1
     assert len(re.findall(r"a server is started for .* tools/call", shown)) == 1
 
 
