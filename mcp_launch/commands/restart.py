@@ -99,11 +99,15 @@ def _find(request: RestartRequest, survey: Survey) -> list[Chosen]:
     """Return the servers to restart; one that is just being replaced has no lease for a moment."""
     deadline = time.monotonic() + _BETWEEN_SERVERS
     while True:
+        is_over = time.monotonic() > deadline
         try:
-            return choose(request, survey.take_census())
+            chosen = choose(request, survey.take_census())
         except UsageError:
-            if time.monotonic() > deadline:
+            if is_over:
                 raise
+        else:
+            if is_over or not any(one.server.launcher and not one.is_ours for one in chosen):
+                return chosen
         time.sleep(_INTERVAL)
 
 

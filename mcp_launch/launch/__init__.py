@@ -58,11 +58,13 @@ def run(arguments: list[str]) -> int:
     try:
         if resumed := _take_resumed():
             launch = resumed.launch
-        return _launch(arguments, launch, resumed)
+        code = _launch(arguments, launch, resumed)
     except Exception as error:  # noqa: BLE001  # the one boundary: hosts must not get a traceback
         if resumed is not None:
             state.remove(state.name_lease(os.environ, launch))
         return _fail(error, arguments, launch)
+    kernel.ignore_ending()
+    return code
 
 
 def _take_resumed() -> Suspended | None:

@@ -332,6 +332,15 @@ def stop_waking() -> None:
         signal(RESTART, SIG_IGN)
 
 
+def ignore_ending() -> None:
+    """Ignore what would end us: all is done, and Python removes its handlers before it exits.
+
+    A host that sends SIGINT and then SIGTERM would otherwise see a death by the second.
+    """
+    for number in ENDING:
+        signal(number, SIG_IGN)
+
+
 def wake_after(seconds: float) -> None:
     """Have SIGALRM wake us once after this time; 0 cancels it.
 

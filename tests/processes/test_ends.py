@@ -319,3 +319,19 @@ def test_a_server_that_never_starts_is_given_up(
 
     assert started.failure == ("time", ETIMEDOUT)
     wait_until_gone(keeper.pid)
+
+
+def test_the_exit_code_is_the_same_however_often_the_host_asks(
+    wire: list[str], runner: LaunchRunner
+) -> None:
+    """Python removes its signal handlers while it exits: a late SIGTERM must not count then."""
+    server = python("print('up', flush=True); import time; time.sleep(600)")
+    launch = runner.launch(*wire, "--stdout", "off", "--", *server)
+    launch.read_line()
+    deadline = time.monotonic() + LIMIT
+
+    while launch.process.poll() is None:
+        assert time.monotonic() < deadline
+        os.kill(launch.pid, signal.SIGTERM)
+
+    assert launch.process.returncode == 128 + signal.SIGTERM

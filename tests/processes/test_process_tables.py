@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from launches import LaunchRunner, python
+from launches import LIMIT, LaunchRunner, python
 
 from mcp_launch import system
 from mcp_launch.system import kernel, linux, portable
@@ -175,6 +175,11 @@ def test_orphans_are_found_by_their_mark_without_a_subreaper(
     )
     orphan = int(double_fork.read_line())
     double_fork.wait()
+    # Until it has executed its program: in that moment it has no environment.
+    deadline = time.monotonic() + LIMIT
+    while (seen := linux.look(orphan)) and seen.name != "sleep":
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
     monkeypatch.setenv("MCP_LAUNCH_ID", "mark-2")
     try:
         assert portable.list_descendants(double_fork.pid) == [orphan]
