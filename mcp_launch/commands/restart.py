@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
 
 VERSION = 1
-
-# How long a launch may be without a lease while its server is replaced.
-_BETWEEN_SERVERS = 0.5
-
-# How often to look for it.
-_INTERVAL = 0.1
 
 
 class RestartRequest(NamedTuple):
@@ -77,7 +70,7 @@ def run(
             fix="name one, as in mcp-launch restart files, or restart every one with --all",
         )
     survey = open_survey(environ, table)
-    chosen = _find(request, survey)
+    chosen = choose(request, survey.take_census())
     # All are asked first, so that they restart at the same time.
     asked = [(one, _ask(survey, one)) for one in chosen]
     console = Screen()
@@ -93,22 +86,6 @@ def run(
         servers = [_describe(one, done) for one, done in outcomes]
         print_json({"version": VERSION, "servers": servers})
     return 1 if any(done.outcome == "failed" for _, done in outcomes) else 0
-
-
-def _find(request: RestartRequest, survey: Survey) -> list[Chosen]:
-    """Return the servers to restart; one that is just being replaced has no lease for a moment."""
-    deadline = time.monotonic() + _BETWEEN_SERVERS
-    while True:
-        is_over = time.monotonic() > deadline
-        try:
-            chosen = choose(request, survey.take_census())
-        except UsageError:
-            if is_over:
-                raise
-        else:
-            if is_over or not any(one.server.launcher and not one.is_ours for one in chosen):
-                return chosen
-        time.sleep(_INTERVAL)
 
 
 def choose(request: RestartRequest, census: Census) -> list[Chosen]:

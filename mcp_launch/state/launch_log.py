@@ -4,8 +4,8 @@ There is one file per launch, readable only by the user, limited in size and age
 logs` shows them. A launch continues without a log if it cannot be written.
 
 A line is a time, a letter and a text: `i` describes the launch, `e` is the server's stderr,
-`n` is noise on its stdout; the others are our own, and `values` has their kinds. Versions before
-1.0 wrote all of them as decisions, `t`.
+`n` is noise on its stdout; the others are our own, and `values` has their kinds. Version 0.1.0
+wrote all of them as decisions, `t`.
 """
 
 from __future__ import annotations
@@ -147,14 +147,12 @@ def append(path: str, text: str, kind: str = DECISION) -> None:
 
 def append_for(lease: str, text: str, kind: str = DECISION) -> None:
     """Add one of our own lines to the log of the launch that a lease belongs to."""
-    launch = os.path.basename(lease).removesuffix(".json")
-    append(f"{find_directory(os.environ)}/{launch}", text, kind)
+    append(_find_log(lease), text, kind)
 
 
 def append_end(lease: str, text: str) -> None:
     """Log the end of a launch in its place, unless it has logged its end or failure itself."""
-    launch = os.path.basename(lease).removesuffix(".json")
-    path = f"{find_directory(os.environ)}/{launch}"
+    path = _find_log(lease)
     try:
         with open(path + ENDING, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST))
@@ -164,6 +162,12 @@ def append_end(lease: str, text: str) -> None:
     except OSError:
         return  # this launch keeps no log
     append(path, f"ended: {text}", END)
+
+
+def _find_log(lease: str) -> str:
+    """Return the path of a launch's log, without its ending."""
+    launch = os.path.basename(lease).removesuffix(".json")
+    return f"{find_directory(os.environ)}/{launch}"
 
 
 def find_directory(environ: Mapping[str, str]) -> str:

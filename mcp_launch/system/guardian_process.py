@@ -105,7 +105,7 @@ class GuardianTask:
         self.plan = plan
         self.stdio = stdio
         self.hosts = hosts  # processes whose end means that the host is gone
-        self.lease = lease  # removed at the end, in case the launcher could not
+        self.lease = lease  # removed if the launcher could not
         self.tidy = tidy  # cleans up after launches that have died
         self.note_killed = note_killed  # logs the end of a launch, if the launcher could not
         # The launcher's ends of stdout and stderr; none if the server is connected to the host
@@ -162,12 +162,13 @@ class GuardianProcess:
         self.tidy_at = time.monotonic() + _TIDY_AFTER
         self._watch()
         self._end_install()
-        try:
-            os.unlink(self.task.lease)
-        except OSError:
-            pass  # the launcher has removed it, or never wrote it
-        if self.launcher_is_lost and self.task.note_killed is not None:
-            self.task.note_killed(self.task.lease, self.exit_code)
+        if self.launcher_is_lost:  # else the lease is its own, also between two servers
+            try:
+                os.unlink(self.task.lease)
+            except OSError:
+                pass  # the launcher has removed it, or never wrote it
+            if self.task.note_killed is not None:
+                self.task.note_killed(self.task.lease, self.exit_code)
         self._tidy_if_due(is_last_chance=True)
 
     def _end_install(self) -> None:
