@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 # a start that may install a package first.
 LIMIT = 60.0
 
-# How long a launch may be without a lease while its server is replaced.
-_BETWEEN_SERVERS = 1.0
-
 # How often to look at the lease.
 _INTERVAL = 0.05
 
@@ -62,7 +59,7 @@ class AskedLauncher(NamedTuple):
 def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Restarted:
     """Ask a launcher to replace its server; return why not, if it cannot be asked."""
     path = f"{directory}/leases/{launch}.json"
-    record = _read_lease(path)
+    record = leases.read(path)
     if record is None:
         return _fail("its launch has just ended", _RECONNECT)
     before = _read_server(record)
@@ -84,20 +81,12 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
     return AskedLauncher(path, launch, before, count, asked, launcher)
 
 
-def _read_lease(path: str) -> dict[str, Json] | None:
-    """Return a lease, which may be missing for a moment while a server is replaced."""
-    deadline = time.monotonic() + _BETWEEN_SERVERS
-    while (record := leases.read(path)) is None and time.monotonic() < deadline:
-        time.sleep(_INTERVAL)
-    return record
-
-
 def wait(
     table: ProcessTable, request: AskedLauncher, environ: Mapping[str, str], limit: float = LIMIT
 ) -> Restarted:
     """Wait until a launcher has carried out a request."""
     while _is_running(table, request.launcher):
-        record = leases.read(request.path)  # there is none between two servers
+        record = leases.read(request.path)
         if record is not None and _read_count(record) > request.done:
             return _read_outcome(request, record, environ)
         if time.time() - request.asked > limit:

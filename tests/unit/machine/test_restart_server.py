@@ -115,9 +115,7 @@ def test_a_launch_whose_server_could_not_be_started_is_asked(signals: list[int])
     assert signals
 
 
-def test_a_launch_that_has_just_ended_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restart_server, "_BETWEEN_SERVERS", 0.0)
-
+def test_a_launch_that_has_just_ended_is_no_crash() -> None:
     told = ask()
 
     assert isinstance(told, Restarted)
