@@ -97,7 +97,7 @@ class DirectWatch:
         """Return why the launch ended, if not because of the server, and the server's code."""
         why = "the host has closed the connection" if self._input_ended else ""
         if self._signalled:
-            why = f"{name_signal(self._signalled)} came"
+            why = f"{name_signal(self._signalled)} was received"
         return why, self._guardian.exit_code
 
     def _look_for_request(self, code: int) -> None:

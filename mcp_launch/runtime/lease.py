@@ -208,7 +208,7 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 def _explain_end(broker: Broker) -> str:
     """Return why a launch ended; empty if its server ended first."""
     if broker.signalled:
-        return f"{name_signal(broker.signalled)} came"
+        return f"{name_signal(broker.signalled)} was received"
     if broker.host_is_lost:
         return "the host has ended"
     if any(one.input_has_ended or one.reader_is_lost for one in broker.connections.values()):

@@ -197,7 +197,11 @@ def test_a_launch_whose_host_ends_it_while_its_server_starts_has_an_end(
     while " x ended: " not in read(logs):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    why = "mcp-launch itself was killed" if number == signal.SIGKILL else f"{number.name} came"
+    why = (
+        "mcp-launch itself was killed"
+        if number == signal.SIGKILL
+        else f"{number.name} was received"
+    )
     [end] = [line for line in read(logs).splitlines() if " x ended: " in line]
     assert f"ended: {why}; the server " in end
 

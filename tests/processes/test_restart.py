@@ -309,7 +309,7 @@ def test_a_launch_that_is_ended_by_a_signal_without_a_server_says_so(absent: Lau
     texts = [json.loads(line)["text"] for line in shown]
     assert "signal 15: no server runs" in texts
     assert not any("passed on" in text for text in texts)
-    assert texts[-1].startswith("ended: SIGTERM came; no server was started; 0 calls in ")
+    assert texts[-1].startswith("ended: SIGTERM was received; no server was started; 0 calls in ")
 
 
 def test_the_log_tells_the_whole_life_of_a_server(launch: Launch) -> None:
