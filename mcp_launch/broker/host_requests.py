@@ -7,10 +7,10 @@ that is not a message passes unchanged, unless another reader may find a message
 from __future__ import annotations
 
 from mcp_launch import protocol
+from mcp_launch.broker.admission import NotAdmitted, Roots
 from mcp_launch.broker.commands import SendToServer, WriteLease
 from mcp_launch.broker.connection import is_unreadable, must_be_judged
-from mcp_launch.broker.roots import Roots
-from mcp_launch.broker.routing import KEY, Call, NotAdmitted, StampIdentity
+from mcp_launch.broker.routing import KEY, Call, StampIdentity
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket, rename_cancelled

@@ -127,6 +127,13 @@ class HostIdentity:
     # inherited them from an outer session.
     keeps_variables_from_servers = False
 
+    # The words of its command line, any of which makes it start servers where it runs itself,
+    # wherever its sessions work: an editor has started it, as an agent for all its projects.
+    agent_words: tuple[str, ...] = ()
+
+    # Whether it names its session's directory when it is asked for its roots.
+    answers_roots = False
+
     # Whether it ignores a server's notification that one of its lists has changed.
     ignores_changed_lists = False
 
@@ -208,6 +215,13 @@ class HostIdentity:
     def is_daemon(self, table: ProcessTable, pid: int) -> bool:  # noqa: ARG002  # for others to use
         """Return whether a process of the host serves sessions in all directories."""
         return False
+
+    def starts_in_own_directory(self, table: ProcessTable, pid: int) -> bool:
+        """Return whether a process of the host starts servers where it runs, not its sessions."""
+        if not self.agent_words:
+            return False
+        words = {os.path.basename(word) for word in table.read_argv(pid)}
+        return not words.isdisjoint(self.agent_words)
 
     def list_open_threads(
         self,
@@ -308,7 +322,6 @@ class _Unknown(HostIdentity):
 # Hosts about which we know only how many sessions one server serves.
 _PLAIN = {
     "cursor": HostIdentity("cursor", "Cursor", "many sessions"),
-    "gemini": HostIdentity("gemini", "Gemini CLI", "one session at a time"),
     "opencode": HostIdentity("opencode", "opencode", "many sessions"),
     "zed": HostIdentity("zed", "Zed", "many sessions", adds_variables=True),
     "windsurf": HostIdentity("windsurf", "Windsurf", "many sessions"),
@@ -323,7 +336,7 @@ _PLAIN = {
     "claude-desktop": HostIdentity("claude-desktop", "Claude Desktop", "many sessions"),
 }
 # Hosts with an identity of their own, each in a package of its name.
-_OWN_PACKAGE = {"codex", "claude", "goose", "vscode"}
+_OWN_PACKAGE = {"codex", "claude", "gemini", "goose", "vscode"}
 
 UNKNOWN = _Unknown("unknown", "this host", "many sessions")
 

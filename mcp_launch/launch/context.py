@@ -83,6 +83,7 @@ class Context:
         "host_title",
         "identity",
         "inherited_cwd",
+        "is_agents_place",
         "launch",
         "place",
         "project_root",
@@ -105,6 +106,7 @@ class Context:
         home: str,
         host_homes: list[str],
         contradiction: Found | None = None,
+        is_agents_place: bool = False,
         host_environ: Mapping[str, str] | None = None,
     ) -> None:
         self.launch = launch
@@ -122,6 +124,8 @@ class Context:
         self.host_homes = host_homes
         # The directory of the session in the host's own record, if that differs from `place`.
         self.contradiction = contradiction
+        # Whether `place` is where the host itself runs, wherever its session works.
+        self.is_agents_place = is_agents_place
         self._sighting = sighting
         self._host_environ = host_environ  # None: not read yet
 
@@ -136,7 +140,8 @@ class Context:
     @property
     def is_certain(self) -> bool:
         """Whether the session we are started for is certain, or no call will ever tell."""
-        return self.identity.is_certain or not self.facts.told_later
+        is_known = self.identity.is_certain or not self.facts.told_later
+        return is_known and not self.is_agents_place
 
     def find_patience(self, server: str) -> float | None:
         """Return how many seconds the host waits for a server; None if that is not certain."""
@@ -160,9 +165,11 @@ class Context:
         return self._change(session=session, thread=thread)
 
     def at(self, place: Found) -> Context:
-        """Return the same in another directory, which the host has named."""
+        """Return the same in the directory that the host has named."""
         root = find_project_root(place.value)
-        return self._change(place=place, project_root=root, contradiction=None)
+        return self._change(
+            place=place, project_root=root, contradiction=None, is_agents_place=False
+        )
 
     def _change(self, **fields: object) -> Context:
         changed = Context.__new__(Context)
@@ -298,6 +305,9 @@ def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Cont
     pid = str(lineage.process.identity.pid) if lineage.process else None
     identity = host.identify(sighting)
     place = host.find_place(sighting)
+    is_agents_place = _is_agents_place(sighting, lineage)
+    if is_agents_place:
+        place = Found(place.value, f"where {host.title} runs, wherever its session works")
     found = Context(
         launch=Found(launch or make_launch_id(), "made for this launch"),
         host=above,
@@ -310,10 +320,18 @@ def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Cont
         project_root=find_project_root(place.value),
         home=find_home_directory(sighting.environ),
         host_homes=host.find_homes(sighting),
+        is_agents_place=is_agents_place,
     )
     if found.name_home(place.value):
         found.contradiction = host.find_contradiction(sighting, place)
     return found
+
+
+def _is_agents_place(sighting: Sighting, lineage: Lineage) -> bool:
+    process = lineage.process
+    return process is not None and lineage.host.starts_in_own_directory(
+        sighting.table, process.identity.pid
+    )
 
 
 def _origin_of_host(table: ProcessTable, lineage: Lineage) -> str:

@@ -239,6 +239,7 @@ def _make_settings(
         stdout=wanted.stdout,
         cwd=wanted.cwd,
         moves_unannounced=found.facts.moves_unannounced,
+        is_agents_place=found.is_agents_place,
         no_meta=wanted.no_meta,
         handshakes=handshakes,
         answers_from_memory=is_free,
@@ -253,7 +254,10 @@ def describe_context(served: Served, place: Found | None) -> dict[str, Json]:
     """Return the context that is written into a call; `place` is its directory, if elsewhere."""
     found, bound = served.context, served.bound
     facts = describe_facts(found, place or served.plan.cwd)
-    return leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
+    context = leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
+    if found.is_agents_place and place is None:
+        context["placeOf"] = "agent"
+    return context
 
 
 def watch_hosts(running: Running, pids: list[int]) -> HostWatch:

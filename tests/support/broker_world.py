@@ -156,6 +156,7 @@ class World:
             restart=setup.restart,
             stdout=setup.stdout,
             moves_unannounced=setup.moves_unannounced,
+            is_agents_place=setup.is_agents_place,
             no_meta=setup.no_meta,
             handshakes=Store(setup) if setup.remembers else None,
             answers_from_memory=setup.answers_from_memory,
