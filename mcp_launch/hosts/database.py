@@ -58,7 +58,7 @@ def _read_whole(path: str) -> bytes | None:
     for _ in range(_TRIES):
         before = _look(path)
         log, data = _read(f"{path}-wal"), _read(path)
-        is_written = _read(f"{path}-journal", len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC
+        is_written = _read(f"{path}-journal").startswith(_JOURNAL_MAGIC)
         if data and not is_written and _look(path) == before:
             return _merge(data, log)
     return None
@@ -76,13 +76,14 @@ def _look_at(path: str) -> tuple[int, int, int] | None:
     return (seen.st_mtime_ns, seen.st_size, seen.st_ino)
 
 
-def _read(path: str, limit: int = _SIZE_LIMIT) -> bytes:
+def _read(path: str) -> bytes:
+    """Return a file's contents; empty if there is none, or too much of it."""
     try:
         with open(path, "rb") as file:
-            data = file.read(limit + 1)
+            data = file.read(_SIZE_LIMIT + 1)
     except OSError:
         return b""
-    return data if len(data) <= limit or limit < _SIZE_LIMIT else b""
+    return data if len(data) <= _SIZE_LIMIT else b""
 
 
 def _merge(data: bytes, log: bytes) -> bytes:
