@@ -42,8 +42,8 @@ LEAVE_AFTER = 0.45
 class Broker(Restart):
     """The connections, the backends, and the events of both."""
 
-    def __init__(self, settings: Settings, served: Served) -> None:
-        super().__init__(settings, served)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._is_strict = settings.stdout == "strict"
 
     def connect(self, name: str) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
-    from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.json_text import Message
 
@@ -48,8 +47,8 @@ _HANG_UP_GRACE = 1.0
 class Endings(HostRequests):
     """Answers what servers leave open, and ends the launch."""
 
-    def __init__(self, settings: Settings, served: Served) -> None:
-        super().__init__(settings, served)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self.failure: LaunchError | None = None  # why there is no server, or will be none
         self.signalled = 0
         self.is_out_of_time = False  # the server did not end after its input had

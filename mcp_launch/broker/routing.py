@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     # Returns the context and the plan of a server, which may be in another directory.
     PlanFor = Callable[[Context, Found | None], tuple[Context, Plan]]
     IsInside = Callable[[str, list[str]], bool]
+    Describe = Callable[["Served", Found | None], Message]
+    ReadOuter = Callable[[], Json]
 
     class Candidate(Protocol):
         """A server that may get a request."""
@@ -167,6 +169,12 @@ class Served:
         """Return the same, now that the host has named the directory."""
         return Served(self.context.at(place), self.bound, self.plan)
 
+    def forget_session(self) -> Served:
+        """Return the same for a call that may be any session's."""
+        nobody = Missing(["the host has several sessions, and the call names none"])
+        context = self.context.for_session(nobody, nobody) if self.bound.session else self.context
+        return Served(context, Binding("unbound", None, None, ""), self.plan)
+
 
 def bind_at_start(identity: Identity) -> Binding:
     """Return the binding that the evidence at the start allows."""
@@ -234,18 +242,11 @@ class Call:
 class StampIdentity:
     """Writes the caller's session into every call, with what else is known of it."""
 
-    def __init__(
-        self,
-        describe: Callable[[Served, Found | None], Message],
-        at_start: Served,
-        read_outer: Callable[[], Json] | None,
-        *,
-        is_shared: bool,
-    ) -> None:
+    def __init__(self, describe: Describe, outer: ReadOuter | None, *, is_shared: bool) -> None:
         self._describe = describe
-        self._read_outer = read_outer
-        self._is_shared = is_shared
-        self._at_start = at_start
+        self._read_outer = outer
+        self._is_shared = is_shared  # a call that names no session may be any session's
+        self._unnamed: tuple[Served, Served] | None = None  # the last one, and without a session
         self._served: Served | None = None
         self._place: Found | None = None
         self._context = self._member = b""  # describe these two
@@ -254,7 +255,7 @@ class StampIdentity:
         """Return the call's line with the context in it."""
         served, place = call.served, call.place
         if call.caller is None and self._is_shared:
-            served, place = self._at_start, None  # it may be any session's
+            served, place = self._forget_session(served), None
         if served is not self._served or place is not self._place:
             self._served, self._place = served, place
             self._context = json_text.encode(self._describe(served, place)).encode()
@@ -274,6 +275,11 @@ class StampIdentity:
             return b"".join((line[:at], KEY.quoted, context, b",", line[at:]))
         params = call.parse().get("params")
         return json_edit.put_meta(line, params, KEY, context) if isinstance(params, dict) else line
+
+    def _forget_session(self, served: Served) -> Served:
+        if self._unnamed is None or self._unnamed[0] is not served:
+            self._unnamed = (served, served.forget_session())
+        return self._unnamed[1]
 
 
 # Requests made for a session. Lists and settings concern the host as a whole, unless the

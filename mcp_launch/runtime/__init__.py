@@ -10,7 +10,7 @@ import os
 from mcp_launch import state
 from mcp_launch.broker import Broker
 from mcp_launch.broker.commands import Settings
-from mcp_launch.broker.routing import Binding, Served, bind_at_start
+from mcp_launch.broker.routing import Served, bind_at_start
 from mcp_launch.hosts import Callers
 from mcp_launch.launch.context import is_inside
 from mcp_launch.launch.plan import drop_session_variables
@@ -28,7 +28,6 @@ from mcp_launch.values import REST, compare
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.context import Context
@@ -50,7 +49,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     served = Served(running.found, bind_at_start(running.found.identity), running.decided)
     handshakes = None if running.wanted.direct else _open_handshakes(running)
     settings = _make_settings(running, outer, handshakes)
-    broker = Broker(settings, served)
+    broker = Broker(settings)
     lease = LeaseWriter(running, broker, outer)
     loop = Loop()
     hosts = watch_hosts(running, running.starter.hosts)
@@ -189,7 +188,6 @@ def answer_failure(error: LaunchError, unread: bytes = b"") -> None:
             return
     except OSError:
         return  # our stdin is closed: there is no request to answer
-    absent: Any = None
     broker = Broker(
         Settings(
             server="",
@@ -201,8 +199,7 @@ def answer_failure(error: LaunchError, unread: bytes = b"") -> None:
             describe=describe_context,
             explain_end=explain_end,
             explain_early_end=lambda code, words: explain_early_end("", code, words),
-        ),
-        Served(absent, Binding("unbound", None, None, ""), absent),
+        )
     )
     supervisor = Supervisor(
         broker,
@@ -252,7 +249,8 @@ def _make_settings(
 
 def describe_context(served: Served, place: Found | None) -> dict[str, Json]:
     """Return the context that is written into a call; `place` is its directory, if elsewhere."""
-    found, bound = served.context, served.bound
+    bound = served.bound
+    found = served.context.at(place) if place else served.context
     facts = describe_facts(found, place or served.plan.cwd)
     context = leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
     if found.is_agents_place and place is None:

@@ -246,7 +246,7 @@ def test_a_lease_describes_the_next_server_while_one_is_replaced(launch: Started
     running, lease = launch.running, Path(launch.starter.lease)
     running.decided.place_note = "a home"
     first = Served(running.found, Binding("confirmed", "s1", "t1", "a call"), running.decided)
-    broker = Broker(runtime._make_settings(running, None, None), first)  # noqa: SLF001
+    broker = Broker(runtime._make_settings(running, None, None))  # noqa: SLF001
     broker.connect(HOST)
     backend = broker.open_backend(SERVER, first)
     backend.calls, backend.generation, broker.refusals = 3, 2, 1
