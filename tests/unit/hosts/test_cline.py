@@ -215,7 +215,7 @@ def test_a_transaction_that_is_half_written_does_not_count(tmp_path: Path) -> No
         connection.execute("PRAGMA cache_size = 1")  # so that it is written before its end
         connection.execute("BEGIN")
         connection.execute("DELETE FROM sessions")
-        connection.execute("CREATE TABLE more AS SELECT zeroblob(100000) AS nothing")
+        connection.execute("CREATE TABLE more AS SELECT zeroblob(100000) AS filler")
         assert path.read_bytes() != before
 
         assert list_ids(path) == ["s1"]
