@@ -6,6 +6,8 @@ entry in a table.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mcp_launch.values import SHELLS, Found, Missing
 
 TYPE_CHECKING = False
@@ -136,6 +138,14 @@ class HostIdentity:
     # Whether it ignores a server's notification that one of its lists has changed.
     ignores_changed_lists = False
 
+    # Whether it shows a user only that a server is not connected: neither an error answer to
+    # `initialize`, nor stderr. And whether it keeps a server's list of tools for the next session.
+    swallows_errors = False
+    keeps_tool_lists = False
+
+    # Its commands that start servers only to see whether they work.
+    looking_commands: tuple[tuple[str, str], ...] = (("mcp", "list"),)
+
     def __init__(
         self,
         name: str,
@@ -204,9 +214,12 @@ class HostIdentity:
         callers: Callers = _import("callers").NamedCallers(self._session_key)
         return callers
 
-    def only_looks(self, sighting: Sighting) -> bool:  # noqa: ARG002  # for others to use
+    def only_looks(self, sighting: Sighting) -> bool:
         """Return whether the host starts us to see whether we work, not to call us."""
-        return False
+        if sighting.process is None:
+            return False
+        words = sighting.table.read_argv(sighting.process.identity.pid)
+        return any(two in self.looking_commands for two in pairwise(words))
 
     def find_patience(
         self,

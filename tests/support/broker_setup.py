@@ -66,6 +66,7 @@ class Setup:
         self.failing_starts = choose([0.0, 0.0, 0.3])  # of servers that are started for a call
         # The host starts servers in its own directory.
         self.is_agents_place = self.moves_unannounced and choose([False, True])
+        self.on_failure = choose(["error", "error", "tool", "call"])
 
     @property
     def may_be_absent(self) -> bool:

@@ -68,6 +68,7 @@ class Cline(HostIdentity):
 
     told_later = ("session",)
     agent_words = ("--cline-hub-daemon",)
+    swallows_errors = True
 
     def __init__(self) -> None:
         super().__init__("cline", "Cline", "many sessions")

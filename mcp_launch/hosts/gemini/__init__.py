@@ -14,6 +14,7 @@ class Gemini(HostIdentity):
 
     agent_words = ("--acp", "--experimental-acp")
     answers_roots = True
+    swallows_errors = True
 
     def __init__(self) -> None:
         super().__init__("gemini", "Gemini CLI", "one session at a time")

@@ -59,6 +59,8 @@ class Vibe(HostIdentity):
 
     told_later = ("session",)
     agent_words = (_AGENT,)
+    swallows_errors = True
+    keeps_tool_lists = True  # for a day
 
     def __init__(self) -> None:
         super().__init__("vibe", "Mistral Vibe", "many sessions")
