@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from mcp_launch.values import Process
 
 # Hosts written for these run as `node /…/gemini`: the script is the program.
-_INTERPRETERS = {"node", "nodejs", "bun", "deno", "MainThread", "python", "pypy"}
+_INTERPRETERS = {"node", "nodejs", "bun", "deno", "MainThread"}
+
+# Hosts written in Python, of the same names as their scripts.
+_IN_PYTHON = {"openhands", "vibe", "vibe-acp"}
 
 # npm packages whose scripts are hosts.
 _PACKAGES = {
@@ -29,6 +32,7 @@ _PACKAGES = {
     "@moonshot-ai/kimi-code": "kimi",
     "@qwen-code/qwen-code": "qwen",
     "cline": "cline",
+    "droid": "droid",
     "opencode-ai": "opencode",
 }
 
@@ -55,21 +59,29 @@ def look_closer(table: ProcessTable, process: Process, programs: Mapping[str, st
     # A natively installed claude is a file named after its version.
     if "/claude/versions/" in executable:
         return "claude"
-    names = {process.name, program, program.rstrip("0123456789.")}
-    argv = table.read_argv(pid) if names & _INTERPRETERS else []
-    return _recognise_script(argv, programs)
+    if program in _INTERPRETERS or process.name in _INTERPRETERS:
+        return _recognise_script(table.read_argv(pid), programs)
+    if program.startswith("python"):
+        name = os.path.basename(_find_script(table.read_argv(pid)))
+        return programs.get(name) if name in _IN_PYTHON else None
+    return None
 
 
 def _recognise_script(argv: list[str], programs: Mapping[str, str]) -> str | None:
-    script = next((word for word in argv[1:] if not word.startswith("-")), "")
+    script = _find_script(argv)
     if script.removesuffix(".js").endswith(_VSCODE_SCRIPT):
         return _recognise_vscode(script) if _VSCODE_MCP_HOST in argv else None
     # npm's `.bin` has links to the scripts.
-    _, in_packages, path = os.path.realpath(script).rpartition("/node_modules/")
+    file = os.path.realpath(script) if os.path.isabs(script) else script
+    _, in_packages, path = file.rpartition("/node_modules/")
     if in_packages and not path.startswith(".bin/"):
         parts = path.split("/")
         return _PACKAGES.get("/".join(parts[: 2 if path.startswith("@") else 1]))
     return programs.get(os.path.basename(script))
+
+
+def _find_script(argv: list[str]) -> str:
+    return next((word for word in argv[1:] if not word.startswith("-")), "")
 
 
 def _recognise_vscode(script: str) -> str:
