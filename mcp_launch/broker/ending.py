@@ -112,16 +112,17 @@ class Endings(HostRequests):
         request, error = protocol.read_request(line), self.failure
         if request is None or error is None:
             return
-        from mcp_launch.broker import failure  # few launches need it
-
         key = protocol.spell(request[0])
         if self.is_shown_as_tool:
             self._answer_as_server(connection, key, line, error)
             return
         if request[1] == "server/discover":
-            answer = failure.refuse_discovery(line)
+            # With any other error, the host would take us for a server of the new era.
+            raw_id = json_edit.read_raw(line, "id")
+            answer = protocol.make_error(raw_id, protocol.METHOD_NOT_FOUND, "Method not found")
         else:
-            answer = failure.make_error(line, error)
+            text = f"[mcp-launch] {error.problem} — fix: {error.fix}"
+            answer = protocol.make_refusal(line, text)
             self._failure_was_sent = True
             self.out.append(SetTimer("linger", _HANG_UP_GRACE))
         self.send_to_host(connection, connection.collect(key, answer))
@@ -129,7 +130,7 @@ class Endings(HostRequests):
     def _answer_as_server(
         self, connection: HostConnection, key: bytes, line: bytes, error: LaunchError
     ) -> None:
-        from mcp_launch.broker import failure
+        from mcp_launch.broker import failure  # few launches need it
 
         said = protocol.look_message(line)
         answer = b""
