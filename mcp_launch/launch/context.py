@@ -16,7 +16,7 @@ import stat
 import time
 
 from mcp_launch import hosts
-from mcp_launch.errors import LineageContradicted, UsageError
+from mcp_launch.errors import LineageContradicted
 from mcp_launch.hosts import Sighting
 from mcp_launch.system import kernel, list_ancestors, name_program
 from mcp_launch.values import Found, Missing, find_home_directory, name_home, walk_upward
@@ -379,23 +379,6 @@ def find_project_root(start: str) -> Found | Missing:
             if os.path.lexists(f"{directory.rstrip('/')}/{marker}"):
                 return Found(directory, f"{marker} in it")
     return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
-
-
-def find_current_project(environ: Mapping[str, str]) -> str:
-    """Return the root of the current project; outside of projects, the current directory.
-
-    Raises:
-        UsageError: The directory was deleted.
-
-    """
-    here = read_cwd(environ)
-    if not here:
-        raise UsageError(
-            "the current directory was deleted",
-            fix="change to an existing directory (cd ~) and run the command again",
-        )
-    root = find_project_root(here)
-    return root.value if isinstance(root, Found) else here
 
 
 def is_inside(directory: str, roots: list[str]) -> bool:

@@ -16,8 +16,8 @@ from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
-from mcp_launch.launch.context import find_current_project
 from mcp_launch.machine import installation, installed_hosts, nearby_session, running
+from mcp_launch.machine.current_project import find_current_project
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
 from mcp_launch.values import find_home_directory

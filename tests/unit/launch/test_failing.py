@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeProcessTable, make_sighting
 
 from mcp_launch import state
-from mcp_launch.hosts import HostIdentity, load
+from mcp_launch.hosts import load
 from mcp_launch.launch import failing
 from mcp_launch.launch.context import Lineage
 from mcp_launch.launch.plan import choose_answer
