@@ -319,7 +319,7 @@ _PLAIN = {
         session_variable="COPILOT_AGENT_SESSION_ID",
     ),
     "qwen": HostIdentity("qwen", "Qwen Code", "many sessions", adds_variables=True),
-    "kilo": HostIdentity("kilo", "Kilo", "many sessions"),
+    "kilo": HostIdentity("kilo", "Kilo Code", "many sessions"),
     "claude-desktop": HostIdentity("claude-desktop", "Claude Desktop", "many sessions"),
 }
 # Hosts with an identity of their own, each in a package of its name.
@@ -341,7 +341,7 @@ def list_foreign_variables(host: str) -> list[str]:
 
 def recognise(table: ProcessTable, process: Process) -> HostIdentity | None:
     """Return the host that a process is; None if it is not a known host."""
-    name = _PROGRAMS.get(process.name) or _recognise_closer(table, process)
+    name = _find_program(process.name) or _recognise_closer(table, process)
     return load(name) if name else None
 
 
@@ -351,7 +351,20 @@ def load(name: str) -> HostIdentity:
         # By name: the package imports this module, which must not depend on it in turn.
         host: HostIdentity = __import__(f"{__name__}.{name}", fromlist=["HOST"]).HOST
         return host
-    return _PLAIN.get(name, UNKNOWN)
+    if name in _PLAIN:
+        return _PLAIN[name]
+    from mcp_launch.hosts import named
+
+    title = named.TITLES.get(name)
+    return HostIdentity(name, title, "many sessions") if title else UNKNOWN
+
+
+def _find_program(name: str) -> str | None:
+    if name in _PROGRAMS:
+        return _PROGRAMS[name]
+    from mcp_launch.hosts import named
+
+    return named.PROGRAMS.get(name)
 
 
 def _recognise_closer(table: ProcessTable, process: Process) -> str | None:
@@ -361,8 +374,8 @@ def _recognise_closer(table: ProcessTable, process: Process) -> str | None:
     pid = process.identity.pid
     executable = table.read_executable(pid)
     program = os.path.basename(executable)
-    if program in _PROGRAMS:
-        return _PROGRAMS[program]
+    if known := _find_program(program):
+        return known
     # A natively installed claude is a file named after its version.
     if "/claude/versions/" in executable:
         return "claude"
@@ -378,7 +391,7 @@ def _recognise_script(argv: list[str]) -> str | None:
     for part, name in _PACKAGES.items():
         if part in script:
             return name
-    return _PROGRAMS.get(os.path.basename(script).removesuffix(".js"))
+    return _find_program(os.path.basename(script).removesuffix(".js"))
 
 
 def _recognise_vscode(script: str) -> str:
