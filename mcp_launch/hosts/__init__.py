@@ -379,7 +379,12 @@ def load(name: str) -> HostIdentity:
     if name in _OWN_PACKAGE:
         host: HostIdentity = _import(name).HOST
         return host
-    return _PLAIN.get(name, UNKNOWN)
+    if name in _PLAIN:
+        return _PLAIN[name]
+    from mcp_launch.hosts import named
+
+    title = named.TITLES.get(name)
+    return HostIdentity(name, title, "many sessions") if title else UNKNOWN
 
 
 def _import(name: str) -> ModuleType:

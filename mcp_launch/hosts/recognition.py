@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from mcp_launch.hosts import named
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,14 +50,15 @@ _VSCODE_FORKS = {
 
 def look_closer(table: ProcessTable, process: Process, programs: Mapping[str, str]) -> str | None:
     """Return the name of the host that a process is, by its program and script; None if none."""
+    programs = {**programs, **named.PROGRAMS}
     # Release archives of Codex contain `codex-<architecture>-<system>`.
     if process.name.startswith(("codex-x86_64", "codex-aarch64")):
         return "codex"
     pid = process.identity.pid
     executable = table.read_executable(pid)
     program = os.path.basename(executable)
-    if program in programs:
-        return programs[program]
+    if known := programs.get(process.name) or programs.get(program):
+        return known
     # A natively installed claude is a file named after its version.
     if "/claude/versions/" in executable:
         return "claude"
