@@ -6,13 +6,20 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.config_files.host_config import File, HostConfig, count_inside, list_upward
+from mcp_launch.config_files.host_config import (
+    ONE_TEXT,
+    File,
+    HostConfig,
+    count_inside,
+    list_upward,
+)
 from mcp_launch.config_files.host_quirks import (
     LIBRARY_PASSES,
     Environment,
     HostProgram,
     HostQuirks,
 )
+from mcp_launch.config_files.knowledge import measure
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.hosts.plain.places import Place, list_at, wait
 
@@ -49,7 +56,7 @@ def _explain_vibe_skip(entry: dict[str, Any]) -> str:
         words = shlex.split(command)
     except ValueError:
         words = []
-    return "" if words == [command] else "its command is a text of several words, not a list"
+    return "" if words == [command] else ONE_TEXT
 
 
 NAMED_LISTS = (
@@ -73,6 +80,7 @@ NAMED_LISTS = (
             Place(".continue/mcpServers", _YAML, "project", kind="yaml", has_lists=True),
             Place(".continue/mcpServers", ("*.json",), "project"),
         ),
+        knowledge=measure("1.5.47", "the process's", "no", "no"),
         quirks=HostQuirks(
             program=HostProgram("cn", tells_version=True, package="@continuedev/cli"),
             home_variable="CONTINUE_GLOBAL_DIR",
@@ -88,6 +96,7 @@ NAMED_LISTS = (
         _list_vibe_files,
         (Shape(), Shape(is_one_list=True)),
         _explain_vibe_skip,
+        knowledge=measure("3.0.2", "the process's; for an editor the agent's", "yes", "no"),
         quirks=HostQuirks(
             program=HostProgram("vibe", tells_version=True),
             home_variable="VIBE_HOME",

@@ -15,6 +15,7 @@ from mcp_launch.config_files.host_quirks import (
     HostQuirks,
     Texts,
 )
+from mcp_launch.config_files.knowledge import Fact, Knowledge, measure
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.hosts.plain.places import Place, in_both, list_at, wait
 
@@ -76,6 +77,7 @@ TERMINALS = (
             Place("", ("settings.json",), variable="GEMINI_CLI_HOME", below=".gemini"),
             Place(".gemini", ("settings.json",), "project"),
         ),
+        knowledge=measure("0.61.0", "the process's; for an editor the agent's", "no", "no"),
         quirks=HostQuirks(
             program=HostProgram("gemini", tells_version=True, package="@google/gemini-cli"),
             home_variable="GEMINI_CLI_HOME",
@@ -94,6 +96,7 @@ TERMINALS = (
         "qwen",
         "Qwen Code",
         list_at(*in_both(".qwen", "settings.json", variable="QWEN_HOME")),
+        knowledge=measure("0.24.4", "the session's", "yes", "yes"),
         quirks=HostQuirks(
             program=HostProgram("qwen", tells_version=True, package="@qwen-code/qwen-code"),
             home_variable="QWEN_HOME",
@@ -110,6 +113,7 @@ TERMINALS = (
         (Shape(), Shape(("transport", "command"), ("transport", "args"))),
         _explain_cline_skip,
         starts_anywhere=True,
+        knowledge=measure("3.0.65", "the process's; of a hub the first project's", "no", "yes"),
         quirks=HostQuirks(
             program=HostProgram("cline", tells_version=True, package="cline"),
             home_variable="CLINE_DIR",
@@ -127,6 +131,7 @@ TERMINALS = (
             Place(".copilot", ("mcp-config.json",), variable="COPILOT_HOME"),
             Place(".github", ("mcp.json",), "repository"),
         ),
+        knowledge=measure("1.0.102", "the session's", "yes", "as at the start"),
         quirks=HostQuirks(
             program=HostProgram("copilot", tells_version=True, package="@github/copilot"),
             home_variable="COPILOT_HOME",
@@ -143,6 +148,7 @@ TERMINALS = (
             *in_both(".kimi-code", "mcp.json", variable="KIMI_CODE_HOME"),
             Place(".kimi", ("mcp.json",)),  # of its predecessor
         ),
+        knowledge=measure("2.1.0", "the session's", "yes, except in a terminal", "no"),
         quirks=HostQuirks(
             program=HostProgram("kimi", tells_version=True, package="@moonshot-ai/kimi-code"),
             home_variable="KIMI_CODE_HOME",
@@ -155,6 +161,7 @@ TERMINALS = (
         "droid",
         "Factory Droid",
         list_at(*in_both(".factory", "mcp.json")),
+        knowledge=Knowledge(files="source", calls=Fact("yes", "source")),
         quirks=HostQuirks(program=HostProgram("droid", tells_version=True, package="@factory/cli")),
     ),
     HostConfig(
@@ -179,6 +186,7 @@ TERMINALS = (
         "crush",
         "Crush",
         _list_crush_files,
+        knowledge=Knowledge(files="source"),
         quirks=HostQuirks(
             program=HostProgram("crush", tells_version=True, package="@charmland/crush"),
             home_variable="CRUSH_GLOBAL_CONFIG",
@@ -188,6 +196,7 @@ TERMINALS = (
         "openhands",
         "OpenHands",
         list_at(Place(".openhands", ("mcp.json",), variable="OPENHANDS_PERSISTENCE_DIR")),
+        knowledge=measure("1.16.0", "the process's", "no", "no"),
         quirks=HostQuirks(
             program=HostProgram("openhands", tells_version=True),
             home_variable="OPENHANDS_PERSISTENCE_DIR",

@@ -20,6 +20,7 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     ToolCount,
 )
+from mcp_launch.config_files.knowledge import measure
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.site import Site
@@ -43,6 +44,7 @@ CONFIG = HostConfig(
     "vscode",
     "VS Code",
     _list_files,
+    knowledge=measure("code-server 4.139.1", "the workspace folder", "no", "yes"),
     quirks=HostQuirks(
         program=HostProgram("code", bundle="Visual Studio Code"),
         environment=Environment(hands_all_on=True, asks_the_shell=True, extends_path=True),
