@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from hosts.programs import NOT_INSTALLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +100,7 @@ class Report:
         self._results: list[Result] = []
         self._ran: set[str] = set()
         self._failed: set[str] = set()
+        self._left_out: dict[str, set[str]] = {}  # the tests of each program, by why
         self._lines: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
@@ -113,6 +115,9 @@ class Report:
             return
         if report.failed:
             self._failed.add(report.nodeid)
+        if isinstance(report.longrepr, tuple) and NOT_INSTALLED in report.longrepr[2]:
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            self._left_out.setdefault(reason, set()).add(report.nodeid)
         if report.when == "teardown":
             self._ran.add(report.nodeid)
             if told["situation"] and "used" in told:
@@ -121,7 +126,9 @@ class Report:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Compare the topic's table, or write it; only if all tests were run."""
-        is_whole = bool(self.expected) and len(self._ran - self._failed) == self.expected
+        left_out = set().union(*self._left_out.values())
+        passed = self._ran - self._failed - left_out
+        is_whole = bool(self.expected) and len(passed) == self.expected
         if is_whole:
             self._judge(session)
         elif self._config.getoption("--write-table"):
@@ -149,6 +156,8 @@ class Report:
         """Print the lines of the report."""
         if self._missing and self._would_be_run():
             self._lines.append(f"the tests with real hosts were left out: {self._missing}")
+        for reason, tests in sorted(self._left_out.items()):
+            self._lines.append(f"{len(tests)} tests with real hosts were left out: {reason}")
         for line in self._lines:
             terminalreporter.write_line(line, yellow=True)
 

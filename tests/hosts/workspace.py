@@ -19,6 +19,7 @@ from hosts.fake_models import Answer, FakeModels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hosts.programs import Programs
     from hosts.terminal import Terminal
 
 HERE = Path(__file__).parent
@@ -68,7 +69,7 @@ class Observation:
 class Workspace:
     """Where hosts run: separate from the developer's files, and removed after the test."""
 
-    def __init__(self, place: Path, programs: dict[str, Path], launcher: list[str]) -> None:
+    def __init__(self, place: Path, programs: Programs, launcher: list[str]) -> None:
         self.place = place.resolve()
         self.home = self.place / "home"
         self.home.mkdir()

@@ -210,6 +210,38 @@ def test_a_promise_that_is_broken_with_the_launcher_fails(suite: Path) -> None:
     assert "not all tests with real hosts were run, and all were demanded" in said
 
 
+LEFT_OUT = """
+from hosts import programs
+
+def test_of_another_host(launcher):
+    pytest.skip(f"Host 2 {programs.NOT_INSTALLED}: no network")
+"""
+
+
+@needs_programs
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_host_that_cannot_be_installed_is_a_line_for_users(workers: str, suite: Path) -> None:
+    add_test(suite, LEFT_OUT)
+
+    code, said = run(suite, "-n", workers, "--write-table")
+
+    assert code == 0
+    line = "2 tests with real hosts were left out: Host 2 could not be installed: no network"
+    assert said.splitlines().count(line) == 1
+    assert f"{TOPIC} was not written: not everything ran and passed" in said
+
+
+@needs_programs
+def test_a_host_that_cannot_be_installed_is_a_failure_where_all_are_demanded(suite: Path) -> None:
+    add_test(suite, LEFT_OUT)
+
+    code, said = run(suite, "--demand-hosts")
+
+    assert code == 1
+    assert "Host 2 could not be installed: no network" in said
+    assert "not all tests with real hosts were run, and all were demanded" in said
+
+
 def test_a_topic_without_marks_is_not_written() -> None:
     for text in ("", tested_table.BEGIN, TEXT + tested_table.END):
         with pytest.raises(AssertionError, match="lost its marks"):
