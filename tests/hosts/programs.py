@@ -159,11 +159,15 @@ def _find_executable(place: Path, program: Program) -> Path:
 
 def _install_from_npm(place: Path, program: Program, env: Mapping[str, str]) -> None:
     npm_cache = f"{place}/npm-cache"  # do not fill the user's cache
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    npm = ["npm", "install", "--cache", npm_cache, *options]
-    _run([*npm, "--prefix", str(place), f"{program.package}@{program.version}"], place, env)
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--omit=dev"]
+
+    def run_npm(where: Path, *wanted: str) -> None:
+        command = ["npm", "install", "--prefix", str(where), "--cache", npm_cache, *options]
+        _run([*command, *wanted], where, env)
+
+    run_npm(place, f"{program.package}@{program.version}")
     if program.inside:
-        _run([*npm, "--omit=dev"], place / "node_modules" / program.inside, env)
+        run_npm(place / "node_modules" / program.inside)
     if program.finish:
         _run(["node", "--input-type=module", "--eval", program.finish], place, env)
     shutil.rmtree(npm_cache)
