@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def test_a_program_is_installed_once(tmp_path: Path, env: dict[str, str]) -> Non
     assert "--ignore-scripts" in line
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 def test_packages_inside_a_package_are_installed_and_its_last_step_is_run(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
