@@ -171,12 +171,16 @@ def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
 
 
 def _drop_foreign_variables(plan: Plan, context: Context) -> None:
-    """Remove variables that another host, or an outer launch, set for its own server."""
+    """Remove variables that another host, or an outer launch, set for its own server.
+
+    With them go those that this host set for another session.
+    """
     for name in list(plan.environ):
         # Some shells export a variable with an empty name, which exec refuses.
         if not name or is_own_variable(name):
             del plan.environ[name]
-    for name in hosts.list_foreign_variables(context.host.value):
+    foreign = hosts.list_foreign_variables(context.host.value)
+    for name in (*foreign, *context.facts.list_untrue_variables(context.session)):
         if plan.environ.pop(name, None) is not None:
             plan.unset_variables.append(name)
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hosts.company import Company
 from hosts.isolation import adopt_and_end_orphans, leave_only_loopback
 from hosts.programs import Programs, read_pins
+from hosts.situations import Situations
 from hosts.workspace import LAUNCHER, Workspace
 from launches import LivenessSocket
 
@@ -28,6 +30,12 @@ def installed() -> Iterator[Programs]:
 def launcher(request: pytest.FixtureRequest) -> list[str]:
     """Return the launcher's words before a server's command, or none."""
     return LAUNCHER if request.param == "launched" else []
+
+
+@pytest.fixture
+def situation(request: pytest.FixtureRequest, launcher: list[str]) -> Situations:
+    """Return what makes a part of a test a row of the table."""
+    return Situations(request.node, is_control=not launcher)
 
 
 @pytest.fixture
@@ -65,6 +73,14 @@ def set_up(
         used = [pins[name].full_title for name in pins if name in workspace.used]
         request.node.user_properties.append(("used", used))
         assert not (launcher and left), left
+
+
+@pytest.fixture
+def company(workspace: Workspace) -> Iterator[Company]:
+    """Return all processes of all servers that are started with its path."""
+    company = Company(workspace.place)
+    yield company
+    company.close()
 
 
 @pytest.fixture

@@ -19,11 +19,14 @@ HEAD = "| what was run | against | without mcp-launch |\n| --- | --- | --- |\n"
 
 SAME = "the same"
 
+# The property of a test that checks several situations.
+SITUATIONS = "situations"
+
 
 class Result(NamedTuple):
     """The result of one test."""
 
-    order: int
+    order: tuple[int, int]  # of the test, and of the situation in it
     situation: str
     used: list[str]  # the programs, or their fakes
     control: str  # what went wrong without the launcher; empty: this was not a control
@@ -90,6 +93,15 @@ def list_changed_controls(known: list[Row], rows: list[Row]) -> Iterator[str]:
             )
 
 
+def _read_results(told: dict[str, Any]) -> Iterator[Result]:
+    """Yield the result of each situation in a test."""
+    found = told.get(SITUATIONS)
+    if found is None:
+        found = [(told["situation"], told.get("control", ""))] if told["situation"] else []
+    for place, (situation, control) in enumerate(found):
+        yield Result((told["order"], place), situation, told["used"], control)
+
+
 class Report:
     """Collects the results; with several workers it lives in the main process."""
 
@@ -120,9 +132,8 @@ class Report:
             self._left_out.setdefault(reason, set()).add(report.nodeid)
         if report.when == "teardown":
             self._ran.add(report.nodeid)
-            if told["situation"] and "used" in told:
-                facts: list[Any] = [told.get(name, "") for name in Result._fields]
-                self._results.append(Result(*facts))
+            if "used" in told:
+                self._results += _read_results(told)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Compare the topic's table, or write it; only if all tests were run."""
