@@ -1,4 +1,4 @@
-"""Programs that run many sessions through an SDK: every call is served for its own session."""
+"""Programs that run many sessions at once, through the SDKs of Claude Code and Codex."""
 
 from __future__ import annotations
 
@@ -7,60 +7,54 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.fake_models import LIMIT
 from hosts.sdks import LOOK, PROGRAMS, VARIABLES, SdkProgram
-from hosts.survivors import ROLES, list_survivors
-from hosts.workspace import SERVER, Workspace, promise
+from hosts.workspace import SERVER, Observation, Workspace, promise
 
 if TYPE_CHECKING:
-    from launches import LivenessSocket
+    from hosts.company import Company
+    from hosts.situations import Situations
+
+# As if an agent of another host had started the program, in its own session.
+OF_OTHERS = dict.fromkeys([*VARIABLES.values(), "AGENT_SESSION_ID"], "session-of-another-host")
 
 
 @pytest.mark.parametrize("sdk", list(PROGRAMS))
-def test_four_sessions_of_one_program_have_servers_that_know_them(
-    workspace: Workspace, sdk: str
-) -> None:
+def test_a_program(workspace: Workspace, situation: Situations, company: Company, sdk: str) -> None:
     projects = [workspace.make_project(name) for name in ("one", "two")] * 2
-    program = SdkProgram(workspace, sdk, projects, workspace.wrap(SERVER), [LOOK, LOOK])
+    command = [*SERVER, "--liveness", company.path, "hostile"]
+    # No second call, and so no end of a turn, before all processes have connected.
+    workspace.models.before_call = lambda: company.wait_for(
+        [Observation(answer).pid for answer in workspace.models.answers]
+    )
+    prompts = 2 * [2 * f"{LOOK} "]
+    program = SdkProgram(workspace, sdk, projects, workspace.wrap(command), prompts, **OF_OTHERS)
 
-    sights = workspace.wait_for_observations(2 * len(projects))
+    sights = workspace.wait_for_observations(4 * len(projects))
 
     sessions = program.wait_until_idle()
     assert sorted(sessions.values()) == sorted(projects)
-    for sight in sights:
-        told = sight.env.get(VARIABLES[sdk])
-        promise(told == sight.asker, "the server gets no thread id")
-        promise(sight.context, "no call carries its session id")
-        workspace.check(sight, sessions[sight.asker])
-
-
-@pytest.mark.parametrize("sdk", list(PROGRAMS))
-def test_a_program_started_by_an_agent_has_servers_that_do_not_know_the_agent(
-    workspace: Workspace, sdk: str
-) -> None:
-    """What an agent runs in its shell inherits the agent's own session."""
-    agents = {"CODEX_THREAD_ID": "a thread", "CLAUDE_CODE_SESSION_ID": "a session"}
-    agents |= {"AGENT_SESSION_ID": "another session"}
-    project = workspace.make_project("project")
-    SdkProgram(workspace, sdk, [project], workspace.wrap(SERVER), **agents)
-
-    [sight] = workspace.wait_for_observations(1)
-
-    leaked = [name for name, value in agents.items() if sight.env.get(name) == value]
-    promise(not leaked, "the server gets the agent's session")
-    promise(sight.context, "no call carries its session id")
-    workspace.check(sight, project)
-
-
-@pytest.mark.parametrize("sdk", list(PROGRAMS))
-def test_nothing_is_left_when_a_program_is_killed_while_its_session_is_idle(
-    workspace: Workspace, liveness: LivenessSocket, sdk: str
-) -> None:
-    project = workspace.make_project("project")
-    hostile = [*SERVER, "--liveness", liveness.path, "hostile"]
-    program = SdkProgram(workspace, sdk, [project], workspace.wrap(hostile))
-
-    liveness.wait_for(*ROLES)
-    program.wait_until_idle()
+    check_sessions(workspace, situation, sdk, sights, sessions)
     program.process.kill()
     program.process.wait(LIMIT)
+    with situation("Nothing is left when a program is killed while its sessions are idle"):
+        promise(not company.list_survivors(), "the servers and everything they started live on")
 
-    promise(not list_survivors(liveness), "the server and everything it started live on")
+
+def check_sessions(
+    workspace: Workspace,
+    situation: Situations,
+    sdk: str,
+    sights: list[Observation],
+    projects: dict[str, str],
+) -> None:
+    """Check that every call was answered by its own session's server, in its own project."""
+    with situation("Sessions of one program are served in their own projects"):
+        assert [sight.cwd for sight in sights] == [projects[sight.asker] for sight in sights]
+    with situation("A session of another host does not reach a server"):
+        leaked = [sight for sight in sights if set(OF_OTHERS.values()) & set(sight.env.values())]
+        promise(not leaked, "the server sees the session of another host")
+    with situation("Sessions of one program at once have servers that know them"):
+        for sight in sights:
+            told = sight.env.get(VARIABLES[sdk])
+            promise(told == sight.asker, "the server gets no thread id")
+            promise(sight.context, "no call carries its session id")
+            workspace.check(sight, projects[sight.asker])

@@ -1,4 +1,4 @@
-"""VS Code: all chats of a window share one server, and each call names its own chat."""
+"""VS Code: all chats of a window share one server."""
 
 from __future__ import annotations
 
@@ -8,111 +8,81 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import vscode
-from hosts.fake_models import LIMIT
-from hosts.survivors import ROLES, list_survivors
 from hosts.workspace import SERVER, Workspace, promise
 from launches import wait_until_gone
 
 if TYPE_CHECKING:
-    from launches import LivenessSocket
+    from hosts.company import Company
+    from hosts.situations import Situations
+    from hosts.vscode import VsCode
 
 pytestmark = pytest.mark.vscode
 
-# In seconds: what a server that cannot start is given, because no wait would help it.
-CERTAIN = 5.0
 
-
-def test_every_call_of_a_chat_names_its_chat_and_no_other_call_does(workspace: Workspace) -> None:
+def test_a_window(workspace: Workspace, situation: Situations, company: Company) -> None:
     project = workspace.make_project("project")
-    vscode.configure(workspace, project, workspace.wrap(SERVER))
+    servers = {"probe": [*SERVER, "--liveness", company.path, "hostile"], "gone": ["no-such-one"]}
+    wrapped = {name: workspace.wrap(command) for name, command in servers.items()}
+    vscode.configure_all(workspace, project, wrapped)
 
     with vscode.open_window(workspace, project) as window:
-        assert window.start_servers()
-        outside = window.look()
-        chats = [window.look_in_chat(is_new=is_new) for is_new in (False, False, True)]
-
-    one, again, two = [chatted.chat for chatted in chats]
-    assert one == again != two
-    assert {sight.pid for _, sight in chats} == {outside.pid}
-    for _, sight in chats:
-        promise(sight.context, "no call carries its session id")
-        assert sight.context["host"] == sight.env["MCP_LAUNCH_HOST"] == "vscode"
-        workspace.check(sight, project)
-    assert outside.cwd == project
-    assert "sessionId" not in outside.context
-
-
-def test_a_command_that_does_not_exist_is_explained(workspace: Workspace) -> None:
-    project = workspace.make_project("project")
-    vscode.configure(workspace, project, workspace.wrap(["no-such-server"]))
-
-    with vscode.open_window(workspace, project) as window:
-        window.begin_to_start_servers()
-        shown = window.read_output("Error")
-
-    ours = "was not found on PATH (" in shown and "fix: install it, or give its" in shown
-    promise(ours, "the error suggests no fix")
-
-
-def test_a_server_that_prints_noise_still_works(workspace: Workspace) -> None:
-    project = workspace.make_project("project")
-    vscode.configure(workspace, project, workspace.wrap([*SERVER, "--noisy"]))
-
-    with vscode.open_window(workspace, project) as window:
-        is_ready = window.start_servers(LIMIT if workspace.launcher else CERTAIN)
-        promise(is_ready, "the noise breaks the connection")
-        calls = [window.look_in_chat().sight.calls for _ in range(2)]
-
-    assert calls == [1, 2]
-
-
-def test_a_server_that_dies_between_two_calls_is_replaced(workspace: Workspace) -> None:
-    project = workspace.make_project("project")
-    vscode.configure(workspace, project, workspace.wrap(SERVER))
-
-    with vscode.open_window(workspace, project) as window:
-        assert window.start_servers()
-        first = window.look_in_chat().sight
-        os.kill(first.pid, signal.SIGKILL)
-        wait_until_gone(first.pid)
-        second = window.look_in_chat().sight
-
-    assert second.pid != first.pid
-    workspace.check(second, project)
-
-
-def test_nothing_is_left_when_a_host_is_killed_while_a_hostile_server_works(
-    workspace: Workspace, liveness: LivenessSocket
-) -> None:
-    project = workspace.make_project("project")
-    hostile = [*SERVER, "--liveness", liveness.path, "hostile"]
-    vscode.configure(workspace, project, workspace.wrap(hostile))
-
-    with vscode.open_window(workspace, project) as window:
-        assert window.start_servers()
-        liveness.wait_for(*ROLES)
-        window.keep_busy()
+        window.start_servers()
+        check_chats(workspace, situation, window, project)
+        check_trouble(situation, window)
+        company.wait_for([window.call("look").pid])
+        window.begin_call("wait")
         os.kill(window.extension_host, signal.SIGKILL)
-        survivors = list_survivors(liveness)
+        with situation("Nothing is left when a host is killed while a hostile server works"):
+            promise(not company.list_survivors(), "the server and everything it started live on")
 
-    promise(not survivors, "the server and everything it started live on")
+
+def check_chats(workspace: Workspace, situation: Situations, window: VsCode, project: str) -> None:
+    """Check two calls of a chat, one of another, and one by an extension."""
+    chats = [window.chat("look", is_new=is_new) for is_new in (True, False, True)]
+    outside = window.call("look")
+    assert chats[0].chat == chats[1].chat != chats[2].chat
+    assert {sight.pid for _, sight in chats} == {outside.pid}
+    with situation("A server works in the project of its session"):
+        assert {sight.cwd for _, sight in chats} == {outside.cwd} == {project}
+    with situation("A server of 2025 learns the session of a call"):
+        for chat, sight in chats:
+            called = sight.context.get("sessionId") or sight.meta.get(vscode.META)
+            promise(called == chat, "no call carries its session id")
+    with situation("No session is made up where a host shows none"):
+        assert "sessionId" not in outside.context
+        assert vscode.META not in outside.meta
+    if workspace.launcher:
+        assert outside.env["MCP_LAUNCH_HOST"] == outside.context["host"] == "vscode"
 
 
-def test_a_server_may_finish_when_its_host_ends(
-    workspace: Workspace, liveness: LivenessSocket
-) -> None:
+def check_trouble(situation: Situations, window: VsCode) -> None:
+    """Check noise, a server's death, and what a user sees of one that does not start."""
+    with situation("A server that prints noise still works"):
+        before = window.chat("shout").sight
+    os.kill(before.pid, signal.SIGKILL)
+    wait_until_gone(before.pid)
+    with situation("A server that dies between two calls is replaced"):
+        after = window.chat("look").sight
+        assert (before.pid != after.pid, after.calls) == (True, 1)
+    with situation("A command that does not exist is explained"):
+        shown = window.show_output("gone", "Error")
+        ours = "was not found on PATH (" in shown and "fix: install it, or give its" in shown
+        promise(ours, "the error suggests no fix")
+
+
+def test_the_end_of_a_window(workspace: Workspace, situation: Situations, company: Company) -> None:
     project = workspace.make_project("project")
-    slow = [*SERVER, "--liveness", liveness.path, "slow"]
-    vscode.configure(workspace, project, workspace.wrap(slow))
+    command = workspace.wrap([*SERVER, "--liveness", company.path, "slow"])
+    vscode.configure_all(workspace, project, {"probe": command})
 
     with vscode.open_window(workspace, project) as window:
-        assert window.start_servers()
-        liveness.wait_for(*ROLES)
+        window.start_servers()
+        server = window.call("look").pid
+        company.wait_for([server])
         window.process.terminate()
-        survivors = list_survivors(liveness)
-
-    assert "server" not in survivors
-    promise(
-        liveness.read_until_end("server") == b"finished", "the server is killed before it finished"
-    )
-    promise(not survivors, "what the server started lives on")
+        with situation("A server may finish when its host ends"):
+            survivors = company.list_survivors()
+            assert "server" not in survivors
+            finished = company.read_last_words(server) == b"finished"
+            promise(finished, "the server is killed before it finished")
+            promise(not survivors, "what the server started lives on")

@@ -15,9 +15,12 @@ from hosts.fake_models import LIMIT, Answer
 from hosts.workspace import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hosts.workspace import Workspace
+
+# The member of `_meta` in which VS Code itself names a chat.
+META = "vscode.conversationId"
 
 # In seconds: between two looks at a port or a page, which nothing announces.
 _INTERVAL = 0.05
@@ -33,10 +36,15 @@ _SETTINGS = {
 }
 
 
-def configure(workspace: Workspace, project: str, command: Sequence[str]) -> None:
-    """Write the settings, and a project's configuration with one server."""
-    entry = {"type": "stdio", "command": command[0], "args": list(command[1:])}
-    _write_json(Path(project) / ".vscode" / "mcp.json", {"servers": {"probe": entry}})
+def configure_all(
+    workspace: Workspace, project: str, commands: Mapping[str, Sequence[str]]
+) -> None:
+    """Write the settings, and a project's configuration with several servers."""
+    entries = {
+        name: {"type": "stdio", "command": command[0], "args": list(command[1:])}
+        for name, command in commands.items()
+    }
+    _write_json(Path(project) / ".vscode" / "mcp.json", {"servers": entries})
     data = workspace.home / ".local" / "share" / "code-server"
     _write_json(data / "User" / "settings.json", _SETTINGS)
     shutil.copytree(_EXTENSION, data / "extensions" / f"{_ID}-1.0.0")
@@ -88,31 +96,26 @@ class VsCode:
         self._count = 0
         self.extension_host: int = json.loads(self._lines.readline())[1]
 
-    def start_servers(self, patience: float = LIMIT) -> bool:
-        """Start all servers; return whether the probe's tools are there in time."""
-        is_ready: bool = self._do("start", "look", 1000 * patience)
-        return is_ready
+    def start_servers(self) -> None:
+        """Start all servers, and wait until the probe's tools are there."""
+        self._do("start", "look")
 
-    def begin_to_start_servers(self) -> None:
-        """Start all servers without waiting for them."""
-        self._send("startServers")
-
-    def keep_busy(self) -> None:
-        """Call a tool that never answers."""
-        self._send("call", "wait")
-
-    def look(self) -> Observation:
+    def call(self, tool: str) -> Observation:
         """Return what the server sees when an extension calls it outside any chat."""
-        return _observe("", self._do("call", "look"))
+        return _observe("", self._do("call", tool))
 
-    def look_in_chat(self, *, is_new: bool = False) -> Chatted:
+    def begin_call(self, tool: str) -> None:
+        """Call a tool that never answers."""
+        self._send("call", tool)
+
+    def chat(self, tool: str, *, is_new: bool = False) -> Chatted:
         """Return what the server sees when it is called in a chat, the last one or a new one."""
-        chat, text = self._do("chat", "look", is_new, self._count)
+        chat, text = self._do("chat", tool, is_new, self._count)
         return Chatted(chat, _observe(chat, text))
 
-    def read_output(self, wanted: str) -> str:
-        """Show the output of the server, and return the page once it has these words."""
-        self._send("execute", "workbench.mcp.showOutput", "mcp.config.ws0.probe")
+    def show_output(self, server: str, wanted: str) -> str:
+        """Show the output of a server, and return the page once it has these words."""
+        self._send("execute", "workbench.mcp.showOutput", f"mcp.config.ws0.{server}")
         _wait(lambda: wanted in self.read_page(), f"VS Code does not show: {wanted}")
         return self.read_page()
 

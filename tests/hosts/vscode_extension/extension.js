@@ -29,29 +29,28 @@ const MODELS = {
 // In milliseconds: between two looks at what VS Code has no event for.
 const INTERVAL = 50;
 
+// After so many looks servers are started again: VS Code may not have read its files before.
+const ROUNDS = 10;
+
 // By prompt: what to do with the answer to a chat.
 const chats = new Map();
 
 const DEEDS = {
-  // Start all servers; return whether one of them offers this tool within some milliseconds.
-  async start(tool, patience) {
-    const deadline = Date.now() + patience;
-    while (!find(tool) && Date.now() < deadline) {
-      await Promise.race([startServers(), sleep(patience)]);
-      await sleep(INTERVAL);
+  // Start all servers, and wait until one of them offers this tool.
+  async start(tool) {
+    for (let round = 0; !find(tool); round++) {
+      // Not awaited: it waits until the user closes the message about one that cannot be started.
+      if (round % ROUNDS === 0) startServers();
+      await sleep();
     }
-    return find(tool) !== undefined;
   },
-
-  // Start all servers; this may wait for the user to close a message.
-  startServers,
 
   // Call a tool as an extension does that has no chat.
   call: (tool) => invoke(tool, undefined),
 
   // Ask for a tool in a chat, the last one or a new one; return the chat's id and the answer.
   async chat(tool, isNew, number) {
-    while ((await vscode.lm.selectChatModels({ vendor: "tests" })).length === 0) await sleep(INTERVAL);
+    while ((await vscode.lm.selectChatModels({ vendor: "tests" })).length === 0) await sleep();
     if (isNew) await vscode.commands.executeCommand("workbench.action.chat.newChat");
     const prompt = `${tool} ${number}`;
     const answer = new Promise((resolve) => chats.set(prompt, resolve));
@@ -103,6 +102,6 @@ function find(tool) {
   return vscode.lm.tools.find(({ name }) => name.endsWith(`_${tool}`));
 }
 
-function sleep(milliseconds) {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+function sleep() {
+  return new Promise((resolve) => setTimeout(resolve, INTERVAL));
 }
