@@ -278,8 +278,11 @@ IDENTITY_VARIABLES = {
     "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
     "claude": ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
     "goose": ("AGENT_SESSION_ID",),
-    "copilot": ("COPILOT_AGENT_SESSION_ID",),
-    "qwen": ("QWEN_CODE_SESSION_ID", "QWEN_CODE_PROJECT_DIR", "QWEN_CODE_PROMPT_ID"),
+    "copilot": ("COPILOT_AGENT_SESSION_ID", "COPILOT_LOADER_PID"),
+    "qwen": (
+        *("QWEN_CODE_SESSION_ID", "QWEN_CODE_PROJECT_DIR"),
+        *("QWEN_CODE_PROMPT_ID", "QWEN_CODE_LAUNCHER_PID"),
+    ),
     "opencode": ("OPENCODE_PID",),
     "kilo": ("KILO_RUN_ID", "KILO_PID", "KILO_PARENT_PID"),
 }

@@ -143,22 +143,32 @@ def decide(
     plan = Plan(profile.command, cwd, dict(environ))
     _keep_back(plan, profile, context)
     plan.place_note = environment.note_home(profile.cwd, cwd, context)
-    _drop_foreign_variables(plan, context)
+    told = _forget_shared_session(profile, context)
+    _drop_foreign_variables(plan, told)
     named = any(variable.source == "dotenv" for variable in profile.env.values())
     if profile.dotenv and not named:
         for name, text in dotenv.values.items():
             if text is not None:  # a bare NAME without "=" sets nothing
                 _set(plan, name, Found(text, dotenv.searched))
     # After a whole file, which must not set the identity; before what is requested by name.
-    for name, found in list_defaults(context).items():
+    for name, found in list_defaults(told).items():
         if isinstance(found, Found):
             _set(plan, name, found)
     _set_requested(plan, profile, context, environ, dotenv)
-    _record_identity(plan, profile, context)
+    _record_identity(plan, profile, told)
     # As a shell does: the inherited PWD names another directory, and some servers trust it.
     if cwd.value:
         _set(plan, "PWD", cwd)
     return plan
+
+
+def _forget_shared_session(profile: Profile, context: Context) -> Context:
+    """Return the context without the session of a call, if others will use the same server."""
+    is_shared = context.facts.carries == "many sessions" and profile.on_change in {"", "follow"}
+    if not is_shared or context.session is context.identity.session:
+        return context
+    shared = Missing(["the host has several sessions for this server"])
+    return context.for_session(shared, context.thread)
 
 
 def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
