@@ -18,6 +18,7 @@ from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing
 from mcp_launch.launch import environment
 from mcp_launch.launch.options import is_own_variable
+from mcp_launch.state import OUTCOME
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
+    from mcp_launch.hosts import HostIdentity, Sighting
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
     from mcp_launch.launch.runners.installing import Install
@@ -364,3 +366,18 @@ def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> None
         name = os.path.basename(profile.command[0])
         for variable, text in plan.runner.variables.items():
             _set(plan, variable, Found(text, f"as {name} sets it"))
+
+
+def choose_answer(
+    wanted: str, host: HostIdentity, sighting: Sighting, environ: Mapping[str, str]
+) -> str:
+    """Return what a host gets if its server cannot be started: "error", "tool" or "call".
+
+    A host that only looks always gets the error: with a tool, it would list the server as one
+    that works. So does a program of ours that reads the outcome. A host that keeps lists of tools
+    would keep this one, too: only calls of tools that it knows get the reason.
+    """
+    if environ.get(OUTCOME) or host.only_looks(sighting):
+        return "error"
+    chosen = wanted or ("tool" if host.swallows_errors else "error")
+    return "call" if chosen == "tool" and host.keeps_tool_lists else chosen
