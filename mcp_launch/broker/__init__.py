@@ -45,6 +45,7 @@ class Broker(Restart):
     def __init__(self, settings: Settings, served: Served) -> None:
         super().__init__(settings, served)
         self._is_strict = settings.stdout == "strict"
+        self._may_stay = settings.on_failure != "error"
 
     def connect(self, name: str) -> None:
         """Add a host."""
@@ -115,7 +116,7 @@ class Broker(Restart):
         for backend in self.backends.values():
             if all(self.connections[host].reader_is_lost for host in backend.connections):
                 self.out.append(do.CloseOutput(backend.name))
-        if connection.input_is_lost:
+        if connection.input_is_lost or self.is_shown_as_tool:
             self._end_input(connection)
         self._leave_if_absent()
 
@@ -142,6 +143,8 @@ class Broker(Restart):
             self.signalled = number
             self.enter("ending")
             self.out.append(do.SetTimer("leave", LEAVE_AFTER))
+        if self.is_shown_as_tool:
+            self.finish()
         self._leave_if_absent()
 
     def _end_input(self, connection: HostConnection) -> None:
@@ -189,7 +192,8 @@ class Broker(Restart):
         if self._grace_limit and not self.host_is_lost:
             self._extend_grace()
         self._is_reading = True
-        if self._is_strict or self.failure is not None:
+        may_be_refused = self._may_stay and not self._first(backend).handshake.is_over
+        if self._is_strict or may_be_refused or self.failure is not None:
             passed = self._sort(backend, data)
         else:
             passed = backend.lines.feed(data)
@@ -199,6 +203,7 @@ class Broker(Restart):
         if self._has_unsent:
             self._send_unsent(backend)
         if backend.state == "ready":
+            self.fail_if_refused(backend)
             return
         if backend.greeting_was_answered:
             backend.greeting_was_answered = False
@@ -223,6 +228,7 @@ class Broker(Restart):
         if backend.lines.end_line() or (rest and not rest.endswith(b"\n")):
             backend.owes_newline = True
         self._send_unsent(backend)
+        self.fail_if_refused(backend)
         if connection.handshake.is_over:
             self.out.append(do.SetTimer(f"output {name}", _DYING))
 
@@ -256,7 +262,8 @@ class Broker(Restart):
         what_happened = self.explain_end(backend, stderr_end)
         backend.note_gone()
         if self.phase in {"failed", "finished"}:
-            self.finish()
+            if not self.is_shown_as_tool:
+                self.finish()
         elif self.phase == "serving" and (backend.is_waking or backend.is_resting):
             self._stay_absent(backend, unread, stderr_end)
         elif self.phase == "ending" or not self._follow_up(backend, state, what_happened, unread):

@@ -279,6 +279,8 @@ class Settings:
         explain_early_end: Callable[[int, bytes], LaunchError],
         read_outer: Callable[[], Json] | None = None,
         on_change: str = "",
+        on_failure: str = "error",
+        mask: Callable[[str], str] = str,
         restart: str = "on",
         stdout: str = "auto",
         cwd: str = "session",
@@ -304,6 +306,10 @@ class Settings:
         self.explain_early_end = explain_early_end
         self.read_outer = read_outer
         self.on_change = on_change
+        # What a host gets that has no server yet: an "error", a server with one "tool", or one
+        # that only answers each "call".
+        self.on_failure = on_failure
+        self.mask = mask  # hides secrets in a text
         self.restart = restart
         self.stdout = stdout
         self.cwd = cwd

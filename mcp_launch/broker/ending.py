@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker.backend import LINE_LIMIT
-from mcp_launch.broker.commands import Fail, Finish, SetTimer
+from mcp_launch.broker.commands import EndServer, Fail, Finish, SetTimer, WriteLease
 from mcp_launch.broker.host_requests import HostRequests
+from mcp_launch.errors import ServerFailed
 from mcp_launch.protocol import json_edit
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.json_text import Message
+    from mcp_launch.protocol.requests import Ticket
 
     Phase = Literal["serving", "ending", "failed", "finished"]
 
@@ -56,6 +58,7 @@ class Endings(HostRequests):
         self.unanswered: set[str] = set()  # methods of requests that a server's end left open
         self.phase: Phase = "serving"
         self.host_is_lost = False
+        self.is_shown_as_tool = False  # the failure: the launch stays until the host leaves it
         self._failure_was_sent = False  # as an answer to the host
 
     def remember(self, connection: HostConnection) -> None:
@@ -75,6 +78,10 @@ class Endings(HostRequests):
             self.unanswered.add(ticket.method)
             connection = self.connections[ticket.connection]
             self.answer(connection, ticket.key, protocol.make_refusal(ticket.line, text))
+        self._cancel_server_requests(backend)
+        backend.wait_as_needed()
+
+    def _cancel_server_requests(self, backend: Backend) -> None:
         for connection in self.connections.values():
             for request_id in connection.take_server_requests(backend.name):
                 gone: Message = {"reason": "the server that asked is gone"}
@@ -82,7 +89,6 @@ class Endings(HostRequests):
                 self.send_own(
                     connection, json_edit.put(cancelled, request_id, "params", "requestId")
                 )
-        backend.wait_as_needed()
 
     def _answer_everything(self, backend: Backend, what_happened: str) -> None:
         """Answer all open and waiting requests: there will be no other server."""
@@ -107,16 +113,33 @@ class Endings(HostRequests):
         request, error = protocol.read_request(line), self.failure
         if request is None or error is None:
             return
+        from mcp_launch.broker import failure  # few launches need it
+
+        key = protocol.spell(request[0])
+        if self.is_shown_as_tool:
+            self._answer_as_server(connection, key, line, error)
+            return
         if request[1] == "server/discover":
-            # With any other error, the host would take us for a server of the new era.
-            raw_id = json_edit.read_raw(line, "id")
-            answer = protocol.make_error(raw_id, protocol.METHOD_NOT_FOUND, "Method not found")
+            answer = failure.refuse_discovery(line)
         else:
-            text = f"[mcp-launch] {error.problem} — fix: {error.fix}"
-            answer = protocol.make_refusal(line, text)
+            answer = failure.make_error(line, error)
             self._failure_was_sent = True
             self.out.append(SetTimer("linger", _HANG_UP_GRACE))
-        self.send_to_host(connection, connection.collect(protocol.spell(request[0]), answer))
+        self.send_to_host(connection, connection.collect(key, answer))
+
+    def _answer_as_server(
+        self, connection: HostConnection, key: bytes, line: bytes, error: LaunchError
+    ) -> None:
+        from mcp_launch.broker import failure
+
+        said = protocol.look_message(line)
+        answer = b""
+        if said["method"] == "subscriptions/listen":  # it stays open, and is never answered
+            self.send_to_host(connection, failure.acknowledge(said))
+        else:
+            server, is_listed = self.settings.server, self.settings.on_failure == "tool"
+            answer = failure.answer_as_server(line, server, error, is_listed=is_listed)
+        self.send_to_host(connection, connection.collect(key, answer))
 
     def end_if_drained(self, backend: Backend) -> None:
         """End a server that will be replaced, if it has finished its requests."""
@@ -188,24 +211,66 @@ class Endings(HostRequests):
             self._answer_everything(backend, self.explain_end(backend, stderr_end))
         self.finish()
 
-    def fail(self, error: LaunchError) -> None:
-        """Answer all open requests and all that follow with an error, then leave."""
+    def fail(self, error: LaunchError, *, is_refused: bool = False) -> None:
+        """Answer all open requests and all that follow with the reason, then leave.
+
+        A host gets the tool only if there will be no server: an installation may go on.
+        """
         self.failure = error
         self.enter("failed")
+        has_server = any(one.state not in {"absent", "failed"} for one in self.backends.values())
+        self.is_shown_as_tool = self._may_show_tool() and (is_refused or not has_server)
         self.out.append(Fail(error))
         for backend in self.backends.values():
             self._end_unfinished_line(backend)
+            if self.is_shown_as_tool:
+                self._cancel_server_requests(backend)
             for ticket in backend.requests.take_unfinished():
                 self.answer_with_failure(self.connections[ticket.connection], ticket.line)
             for name, line in backend.queue:
                 self.answer_with_failure(self.connections[name], line)
             backend.queue.clear()
+            if self.is_shown_as_tool:
+                self.resume_hosts(backend)  # one may wait because too much was kept
         for connection in self.connections.values():
             self._send_unsent_to(connection)
         if self.input_has_ended or self.host_is_lost:
             self.finish()
+        elif self.is_shown_as_tool:
+            self.note("stays until the host leaves, with a tool that gives the reason")
+            self.out.append(WriteLease(is_urgent=True))
         elif not self._failure_was_sent:
             self.out.append(SetTimer("linger", _FIRST_REQUEST_GRACE))
+
+    def _may_show_tool(self) -> bool:
+        """Return whether the host gets a tool instead of an error: it has no other tools yet."""
+        has_left = self.input_has_ended or self.host_is_lost or bool(self.signalled)
+        hosts = self.connections.values()
+        is_over = any(one.handshake.is_over or one.reader_is_lost for one in hosts)
+        return self.settings.on_failure != "error" and not has_left and not is_over
+
+    def note_refusal(self, backend: Backend, ticket: Ticket, said: Message) -> bool:
+        """Return whether a server has refused the greeting of a host that would not say so.
+
+        The rest of its output is not read, and we answer in its place.
+        """
+        is_refusal = ticket.method == "initialize" and "error" in said
+        if not is_refusal or self.phase != "serving" or not self._may_show_tool():
+            return False
+        why = protocol.get_member(said, "error", "message")
+        self.failure = ServerFailed(
+            f"{self.settings.server} refused the handshake: {self.settings.mask(str(why))}",
+            fix=self.settings.explain_early_end(1, b"").fix,
+            exit_code=1,
+        )
+        backend.requests.open[ticket.key] = ticket  # it was not answered yet
+        return True
+
+    def fail_if_refused(self, backend: Backend) -> None:
+        """Fail, if a refusal was noted."""
+        if self.failure is not None and self.phase == "serving":
+            self.fail(self.failure, is_refused=True)
+            self.out.append(EndServer(backend.name, "input ended"))
 
     def finish(self) -> None:
         """Leave, once, with the exit code of the failure, or else of the server."""

@@ -41,7 +41,7 @@ class ServerMessages(Endings):
         """Return the part of the data that the host gets: after a failure, nothing."""
         passed = b""
         for line in data.splitlines(keepends=True):
-            # After the first noise, answers are not read, so we answer the requests ourselves.
+            # After a failure, answers are not read, so we answer the requests ourselves.
             passed += b"" if self.failure else backend.lines.feed(line)
         return passed
 
@@ -120,6 +120,8 @@ class ServerMessages(Endings):
             if backend.is_ready:
                 self._first(backend).handshake.note_answer(said)
             return line if backend.is_ready else b""
+        if self.note_refusal(backend, ticket, said):
+            return b""
         connection = self.connections[ticket.connection]
         handshake = connection.handshake
         if ticket.id:

@@ -102,6 +102,7 @@ IDLE_BROKER = (
     "_is_reading",
     "failure",
     "is_out_of_time",
+    "is_shown_as_tool",
     "out",
     "signalled",
 )

@@ -238,6 +238,8 @@ def _list_notes(server: Server, ids: dict[str, str]) -> Iterator[str]:
     launch = server.launch
     if launch is None:
         return
+    if launch.failure:
+        yield launch.failure["problem"]
     if server.earlier:
         # Its host has moved on to another session, whatever the evidence was.
         did = "last called" if launch.calls else "started"
@@ -272,6 +274,8 @@ def _list_details(server: Server, home: str) -> Iterator[str]:
 def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
     evidence = f" ({launch.evidence})" if launch.evidence else ""
     yield f"launch {launch.id}, {launch.state}{evidence}"
+    if launch.failure:
+        yield f"fix: {launch.failure['fix']}"
     if launch.wire == "direct":
         yield "its host is connected to it directly, so its calls are not counted"
     if launch.noise:

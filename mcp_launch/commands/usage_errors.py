@@ -85,7 +85,9 @@ def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int
 def answer_host(error: LaunchError) -> int:
     """Return an error's exit code, after answering the host that started a faulty entry."""
     if not os.isatty(0) and hasattr(select, "poll"):
-        from mcp_launch import runtime
+        from mcp_launch.launch import context, failing
+        from mcp_launch.runtime import failed
 
-        runtime.answer_failure(error)
+        found = failing.trace([], context.make_launch_id())
+        failed.answer_failure(error, found=found)
     return error.exit_code

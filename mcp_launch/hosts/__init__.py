@@ -6,6 +6,8 @@ entry in a table.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mcp_launch.values import SHELLS, Found, Missing
 
 TYPE_CHECKING = False
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 
     # The session, thread and directory that a request comes from, if the host names them.
     Caller = tuple[str | None, str | None, str | None]
+
+
+# Hosts that show a user only that a server is not connected: neither an error answer to
+# `initialize`, nor stderr (measured: Gemini CLI 0.61, Qwen Code 0.24, Cline 3.0, Vibe 3.0).
+_SILENT = {"cline", "gemini", "qwen", "vibe"}
 
 
 class Sighting:
@@ -129,6 +136,9 @@ class HostIdentity:
     # Whether it ignores a server's notification that one of its lists has changed.
     ignores_changed_lists = False
 
+    # Its commands that start servers only to see whether they work.
+    looking_commands: tuple[tuple[str, str], ...] = (("mcp", "list"),)
+
     def __init__(
         self,
         name: str,
@@ -141,6 +151,8 @@ class HostIdentity:
         self.name = name
         self.title = title
         self.carries = carries
+        self.swallows_errors = name in _SILENT
+        self.keeps_tool_lists = name == "vibe"  # for a day, even if the server has others then
         # Whether it adds variables that its process was not started with: from the user's
         # shell, or from a file that we do not know.
         self.adds_variables = adds_variables
@@ -197,9 +209,12 @@ class HostIdentity:
         callers: Callers = _import("callers").NamedCallers(self._session_key)
         return callers
 
-    def only_looks(self, sighting: Sighting) -> bool:  # noqa: ARG002  # for others to use
+    def only_looks(self, sighting: Sighting) -> bool:
         """Return whether the host starts us to see whether we work, not to call us."""
-        return False
+        if sighting.process is None:
+            return False
+        words = sighting.table.read_argv(sighting.process.identity.pid)
+        return any(two in self.looking_commands for two in pairwise(words))
 
     def find_patience(
         self,
@@ -278,8 +293,11 @@ IDENTITY_VARIABLES = {
     "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
     "claude": ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
     "goose": ("AGENT_SESSION_ID",),
-    "copilot": ("COPILOT_AGENT_SESSION_ID",),
-    "qwen": ("QWEN_CODE_SESSION_ID", "QWEN_CODE_PROJECT_DIR", "QWEN_CODE_PROMPT_ID"),
+    "copilot": ("COPILOT_AGENT_SESSION_ID", "COPILOT_LOADER_PID"),
+    "qwen": (
+        *("QWEN_CODE_SESSION_ID", "QWEN_CODE_PROJECT_DIR"),
+        *("QWEN_CODE_PROMPT_ID", "QWEN_CODE_LAUNCHER_PID"),
+    ),
     "opencode": ("OPENCODE_PID",),
     "kilo": ("KILO_RUN_ID", "KILO_PID", "KILO_PARENT_PID"),
 }

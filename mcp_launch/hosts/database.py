@@ -57,6 +57,8 @@ def _read_whole(path: str) -> bytes | None:
     """Return the database with the committed pages of its log; None if it cannot be read now."""
     for _ in range(_TRIES):
         before = _look(path)
+        if any(seen and seen[1] > _SIZE_LIMIT for seen in before):
+            return None
         log, data = _read(f"{path}-wal"), _read(path)
         is_written = _read(f"{path}-journal").startswith(_JOURNAL_MAGIC)
         if data and not is_written and _look(path) == before:
@@ -77,13 +79,11 @@ def _look_at(path: str) -> tuple[int, int, int] | None:
 
 
 def _read(path: str) -> bytes:
-    """Return a file's contents; empty if there is none, or too much of it."""
     try:
         with open(path, "rb") as file:
-            data = file.read(_SIZE_LIMIT + 1)
+            return file.read()
     except OSError:
-        return b""
-    return data if len(data) <= _SIZE_LIMIT else b""
+        return b""  # there is no such file now
 
 
 def _merge(data: bytes, log: bytes) -> bytes:

@@ -62,7 +62,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  # the one boundary: hosts must not get a traceback
         if resumed is not None:
             state.remove(state.name_lease(os.environ, launch))
-        return _fail(error, arguments, launch)
+        return _fail(error, arguments, launch, may_stay=resumed is None)
     kernel.ignore_ending()
     return code
 
@@ -105,7 +105,7 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
     # server might have read the host's request by then, and nobody could answer it.
     kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
     lease = state.name_lease(os.environ, found.launch.value)
-    starter = Starter(table, _list_hosts(line, parent), lease, _tidy, _note_killed)
+    starter = Starter(table, line.list_hosts(parent), lease, _tidy, _note_killed)
     guardian = pipes = None
     is_deferred = resumed is not None or (
         _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
@@ -134,6 +134,7 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
         note_runner=_note_runner,
         report=_report,
         resumed=resumed,
+        on_failure=plan.choose_answer(wanted.on_failure, line.host, sighting, os.environ),
     )
     return runtime.carry(running, pipes, wake)
 
@@ -216,16 +217,6 @@ def _note_killed(lease: str, code: int | None) -> None:
         pass
 
 
-def _list_hosts(line: Lineage, parent: int) -> list[int]:
-    """Return the processes whose end means that the host is gone.
-
-    The parent may not be the host but a wrapper between the two (`uvx`, a shell). To the host
-    that wrapper is the server, so the launch ends when either of them ends.
-    """
-    host = line.process.identity.pid if line.process else parent
-    return [parent] if host == parent else [parent, host]
-
-
 def refuse_guess(wanted: Profile, found: Context) -> None:
     """Refuse a thread that is only a guess, if the profile is strict."""
     if wanted.strict and found.identity.is_guess:
@@ -273,13 +264,16 @@ def _make_room() -> None:
         kernel.close_all(state.list_trace_descriptors())
 
 
-def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
+def _fail(failure: Exception, arguments: list[str], launch: str, *, may_stay: bool) -> int:
     kernel.stop_listening()
     _make_room()
-    from mcp_launch import runtime
+    from mcp_launch.launch import failing
+    from mcp_launch.runtime import failed
 
+    found = None
     if isinstance(failure, LaunchError):
         error = failure
+        found = failing.trace(arguments, launch) if may_stay else None
     else:
         from mcp_launch.state import crash
 
@@ -287,9 +281,9 @@ def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
     if isinstance(failure, UsageError) and _is_typed():
         state.keep_no_trace()
     if state.needs_log():
-        _log_failure(arguments, launch)
+        _log_failure(launch, *failing.name_server(arguments))
     _report(error)
-    runtime.answer_failure(error)
+    failed.answer_failure(error, found=found)
     return error.exit_code
 
 
@@ -314,15 +308,10 @@ def _report(error: LaunchError) -> None:
         pass  # nobody reads our stderr; the host still gets the answer
 
 
-def _log_failure(arguments: list[str], launch: str) -> None:
+def _log_failure(launch: str, server: str, words: list[str]) -> None:
     """Write the log of a launch that started no server, and prune old logs for the guardian."""
     from mcp_launch.state import launch_log, leases
 
-    try:
-        given, words = options.split(arguments)
-    except UsageError:
-        given, words = {}, []  # the failure being reported is this one
-    server = profile.name_server(given, os.environ) or os.path.basename("".join(words[:1]))
     facts: dict[str, object] = {
         "server": server or "(no command)",
         "mark": leases.mark_command(words),

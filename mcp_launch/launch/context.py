@@ -67,6 +67,15 @@ class Lineage:
             self.holder is None and bool(self.ancestors) and self.ancestors[0].identity.pid == pid
         )
 
+    def list_hosts(self, parent: int) -> list[int]:
+        """Return the processes whose end means that the host is gone.
+
+        The parent may not be the host but a wrapper between the two (`uvx`, a shell). To the host
+        that wrapper is the server, so the launch ends when either of them ends.
+        """
+        host = self.process.identity.pid if self.process else parent
+        return [parent] if host == parent else [parent, host]
+
 
 class Context:
     """Host, session, thread, project root, place and launch, each with its origin."""

@@ -6,6 +6,8 @@ it must not touch what belongs to the server (everything from its command on).
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mcp_launch.errors import UsageError, suggest
 
 TYPE_CHECKING = False
@@ -38,6 +40,9 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       follow (the server gets it), restart (a new server gets
                       it), refuse (it gets an error); the default depends on the
                       host
+  --on-failure WHAT   what the host gets if the server cannot be started: error
+                      (an error answer), tool (a server with one tool that gives
+                      the reason); the default depends on the host
   --when-unknown WHAT the value of a requested session or thread that is not yet
                       known: placeholder (default: the launch's own id, until a
                       call names it), or fail
@@ -82,6 +87,7 @@ SPELLINGS = {"thread_id": "thread", "session_id": "session"}
 CHOICES = {
     "--stdout": ("auto", "strict", "off"),
     "--on-change": ("", "follow", "restart", "refuse"),
+    "--on-failure": ("", "error", "tool"),
     "--when-unknown": ("placeholder", "fail"),
     "--start": ("known", "now", "called"),
     "--restart": ("on", "off"),
@@ -120,6 +126,18 @@ def is_on(switch: str, arguments: list[str], environ: Mapping[str, str]) -> bool
     """Return whether a switch is given, even if the other arguments are invalid."""
     is_given = environ.get(name_variable(switch), "").lower() in _YES
     return is_given or switch in list_own_words(arguments)
+
+
+def peek(option: str, arguments: list[str], environ: Mapping[str, str]) -> str:
+    """Return the word that is given for an option, even if the other arguments are invalid.
+
+    Empty if there is none, or one that the option does not take.
+    """
+    own = list_own_words(arguments)
+    given = [word[len(option) + 1 :] for word in own if word.startswith(f"{option}=")]
+    given += [word for before, word in pairwise(own) if before == option]
+    word = given[0] if given else environ.get(name_variable(option), "")
+    return word if word in CHOICES[option] else ""
 
 
 def is_own_variable(name: str) -> bool:

@@ -18,6 +18,7 @@ from mcp_launch import hosts
 from mcp_launch.errors import SourceMissing
 from mcp_launch.launch import environment
 from mcp_launch.launch.options import is_own_variable
+from mcp_launch.state import OUTCOME
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
+    from mcp_launch.hosts import HostIdentity, Sighting
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
     from mcp_launch.launch.runners.installing import Install
@@ -143,22 +145,32 @@ def decide(
     plan = Plan(profile.command, cwd, dict(environ))
     _keep_back(plan, profile, context)
     plan.place_note = environment.note_home(profile.cwd, cwd, context)
-    _drop_foreign_variables(plan, context)
+    told = _forget_shared_session(profile, context)
+    _drop_foreign_variables(plan, told)
     named = any(variable.source == "dotenv" for variable in profile.env.values())
     if profile.dotenv and not named:
         for name, text in dotenv.values.items():
             if text is not None:  # a bare NAME without "=" sets nothing
                 _set(plan, name, Found(text, dotenv.searched))
     # After a whole file, which must not set the identity; before what is requested by name.
-    for name, found in list_defaults(context).items():
+    for name, found in list_defaults(told).items():
         if isinstance(found, Found):
             _set(plan, name, found)
     _set_requested(plan, profile, context, environ, dotenv)
-    _record_identity(plan, profile, context)
+    _record_identity(plan, profile, told)
     # As a shell does: the inherited PWD names another directory, and some servers trust it.
     if cwd.value:
         _set(plan, "PWD", cwd)
     return plan
+
+
+def _forget_shared_session(profile: Profile, context: Context) -> Context:
+    """Return the context without the session of a call, if others will use the same server."""
+    is_shared = context.facts.carries == "many sessions" and profile.on_change in {"", "follow"}
+    if not is_shared or context.session is context.identity.session:
+        return context
+    shared = Missing(["the host has several sessions for this server"])
+    return context.for_session(shared, context.thread)
 
 
 def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
@@ -354,3 +366,18 @@ def leave_out_runner(plan: Plan, profile: Profile, state_directory: str) -> None
         name = os.path.basename(profile.command[0])
         for variable, text in plan.runner.variables.items():
             _set(plan, variable, Found(text, f"as {name} sets it"))
+
+
+def choose_answer(
+    wanted: str, host: HostIdentity, sighting: Sighting, environ: Mapping[str, str]
+) -> str:
+    """Return what a host gets if its server cannot be started: "error", "tool" or "call".
+
+    A host that only looks always gets the error: with a tool, it would list the server as one
+    that works. So does a program of ours that reads the outcome. A host that keeps lists of tools
+    would keep this one, too: only calls of tools that it knows get the reason.
+    """
+    if environ.get(OUTCOME) or host.only_looks(sighting):
+        return "error"
+    chosen = wanted or ("tool" if host.swallows_errors else "error")
+    return "call" if chosen == "tool" and host.keeps_tool_lists else chosen

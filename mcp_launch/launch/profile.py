@@ -45,6 +45,7 @@ class Profile:
         "no_log",
         "no_meta",
         "on_change",
+        "on_failure",
         "pass_env",
         "passed_over",
         "rest",
@@ -85,6 +86,7 @@ class Profile:
         self.cwd_origin = "--cwd"  # where the user named the directory
         self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
+        self.on_failure = _choose(values, "--on-failure")
         self.when_unknown = _choose(values, "--when-unknown")
         self.start = _choose(values, "--start")
         self.rest = options.read_rest(_last(values, "--rest") or "off")  # in seconds; 0: never

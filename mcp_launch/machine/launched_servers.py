@@ -108,7 +108,15 @@ def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
         starts=_number(record.get("starts")) if "starts" in record else None,
         wire=_text(record.get("wire")),
         installs=_find_installation(record),
+        failure=_read_failure(record),
     )
+
+
+def _read_failure(record: dict[str, Json]) -> dict[str, str] | None:
+    """Return why a server could not be started; None if it could, or this is not recorded."""
+    if record.get("state") != leases.FAILED or not isinstance(record.get("failure"), dict):
+        return None
+    return {name: _text(get_member(record, "failure", name)) for name in ("problem", "fix")}
 
 
 def _read_state(record: dict[str, Json]) -> str:

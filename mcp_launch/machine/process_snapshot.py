@@ -53,12 +53,13 @@ class LeasedLaunch(NamedTuple):
     place_note: str  # which home it runs in, unless that was asked for
     outer: str  # the launch that its host runs under
     runner: dict[str, Json] | None  # was npx left out, what was started, and why; None: no runner
-    server_state: str = "running"  # or "starting", "not started", "resting", "installing"
+    server_state: str = "running"  # or "starting", "installing", or one of `leases.ABSENT`
     since: float | None = None  # when that began, since 1970
     saved: int | None = None  # the bytes of memory that the server had when it was last measured
     starts: int | None = None  # how many servers it has started
     wire: str = ""  # "direct": no byte passes through us, so calls are not counted
     installs: str = ""  # the package whose installation goes on without a host
+    failure: dict[str, str] | None = None  # problem and fix, if the server could not be started
 
 
 @dataclass(frozen=True)

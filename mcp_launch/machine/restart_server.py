@@ -71,14 +71,22 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
     if record.get("state") in {leases.NOT_STARTED, leases.RESTING, leases.ENDED}:
         return Restarted("not running")
     if record.get("restarts_on") != "SIGUSR1":
-        why = "its host ignores SIGUSR1" if "restarts_on" in record else "of an earlier version"
-        return _fail(f"its launcher cannot be asked to: {why}", _RECONNECT)
+        return _explain_deaf(record)
     count = _read_count(record)
     asked = time.time()
     if not _send(table, record):
         return _fail("its launcher has ended, or is out of reach", _RECONNECT)
     launcher = get_member(record, "processes", "launcher")
     return AskedLauncher(path, launch, before, count, asked, launcher)
+
+
+def _explain_deaf(record: dict[str, Json]) -> Restarted:
+    """Return why a launcher cannot be asked to replace its server."""
+    if record.get("state") == leases.FAILED:
+        why = get_member(record, "failure", "problem")
+        return _fail(f"it could not be started: {why}", f"fix that, then {_RECONNECT}")
+    why = "its host ignores SIGUSR1" if "restarts_on" in record else "of an earlier version"
+    return _fail(f"its launcher cannot be asked to: {why}", _RECONNECT)
 
 
 def wait(

@@ -270,9 +270,14 @@ def make_refusal(line: bytes, text: str) -> bytes:
     if get_member(look(line), "method") != "tools/call":
         return make_error(request_id, NOT_SERVED, text)
     result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
-    if _MODERN in line:
+    if is_modern(line):
         result["resultType"] = "complete"
     return make_result(request_id, result)
+
+
+def is_modern(line: bytes) -> bool:
+    """Return whether a request is of the 2026 era."""
+    return _MODERN in line
 
 
 def make_result(request_id: bytes, result: Message) -> bytes:

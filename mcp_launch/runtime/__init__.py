@@ -10,8 +10,7 @@ import os
 from mcp_launch import state
 from mcp_launch.broker import Broker
 from mcp_launch.broker.commands import Settings
-from mcp_launch.broker.routing import Binding, Served, bind_at_start
-from mcp_launch.hosts import Callers
+from mcp_launch.broker.routing import Served, bind_at_start
 from mcp_launch.launch.context import is_inside
 from mcp_launch.launch.plan import drop_session_variables
 from mcp_launch.runtime.absent import AbsentServers
@@ -28,11 +27,7 @@ from mcp_launch.values import REST, compare
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    from mcp_launch.errors import LaunchError
-    from mcp_launch.launch.context import Context
-    from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.runtime.outer_launch import Outer
     from mcp_launch.runtime.running import Running
@@ -57,7 +52,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     supervisor = None
     try:
         if pipes is None and running.guardian is not None:
-            from mcp_launch.runtime import direct
+            from mcp_launch.runtime import direct, failed
 
             broker.connect(HOST)
             broker.open_backend(SERVER, served).state = "ready"
@@ -75,7 +70,10 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             _write_outcome(watch.describe_outcome())
             if watch.failure is not None:
                 running.report(watch.failure)
-                answer_failure(watch.failure, watch.unread)
+                # Mid-session, its host would not ask for another list of tools.
+                may_stay = not watch.unread or direct.begins_handshake(watch.unread)
+                found = direct.describe_failed(running) if may_stay else None
+                failed.answer_failure(watch.failure, watch.unread, found)
             return watch.exit_code
         supervisor = Supervisor(
             broker,
@@ -177,47 +175,6 @@ def _describe_outcome(supervisor: Supervisor) -> dict[str, object]:
     }
 
 
-def answer_failure(error: LaunchError, unread: bytes = b"") -> None:
-    """Answer the host's first request with the reason why there is no server.
-
-    Hosts do not show a launcher's stderr, but Codex and Claude Code show an error answer to
-    `initialize` word for word.
-    """
-    try:
-        os.fstat(0)
-        if os.isatty(0):
-            return
-    except OSError:
-        return  # our stdin is closed: there is no request to answer
-    absent: Any = None
-    broker = Broker(
-        Settings(
-            server="",
-            launch="",
-            carries="one session at a time",
-            callers=Callers(),
-            plan_for=_refuse,
-            is_inside=is_inside,
-            describe=describe_context,
-            explain_end=explain_end,
-            explain_early_end=lambda code, words: explain_early_end("", code, words),
-        ),
-        Served(absent, Binding("unbound", None, None, ""), absent),
-    )
-    supervisor = Supervisor(
-        broker,
-        Loop(is_frugal=True),
-        wake=-1,
-        log=launch_log.open_log("", {}),
-        report=_do_nothing,
-        write_lease=_do_nothing,
-        note_server=_do_nothing,
-        starter=None,
-    )
-    supervisor.fail(error, unread)
-    supervisor.run()
-
-
 def _make_settings(
     running: Running, outer: Outer | None, handshakes: Handshakes | None
 ) -> Settings:
@@ -235,6 +192,8 @@ def _make_settings(
         explain_early_end=lambda code, words: explain_early_end(wanted.server, code, words),
         read_outer=outer.read if outer else None,
         on_change=wanted.on_change,
+        on_failure=running.on_failure,
+        mask=_mask,
         restart=wanted.restart,
         stdout=wanted.stdout,
         cwd=wanted.cwd,
@@ -247,6 +206,12 @@ def _make_settings(
         rests_after=wanted.rest,
         rest_anyway=wanted.rest_anyway,
     )
+
+
+def _mask(text: str) -> str:
+    from mcp_launch import masking
+
+    return masking.mask_text(text)
 
 
 def describe_context(served: Served, place: Found | None) -> dict[str, Json]:
@@ -292,11 +257,3 @@ def _open_log(running: Running) -> Log:
     log = launch_log.open_log("" if running.wanted.no_log else found.launch.value, facts)
     state.keep_trace_in(log)
     return log
-
-
-def _do_nothing(*_: object) -> None:
-    """Ignore an event of a launch without a server."""
-
-
-def _refuse(context: Context, place: Found | None) -> tuple[Context, Plan]:
-    raise NotImplementedError

@@ -13,6 +13,7 @@ import time
 from mcp_launch import protocol, state
 from mcp_launch.broker import LEAVE_AFTER
 from mcp_launch.broker.replacement import INPUT_ENDED_GRACE
+from mcp_launch.protocol.memory import GREETINGS
 from mcp_launch.runtime.lease import name_signal
 from mcp_launch.runtime.loop import ServerProcess, has_input, read
 from mcp_launch.runtime.streams import explain_early_end
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.errors import LaunchError
+    from mcp_launch.launch.failing import FailedLaunch
     from mcp_launch.launch.plan import Plan
     from mcp_launch.runtime.loop import Loop
+    from mcp_launch.runtime.running import Running
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.kernel import HostWatch
 
@@ -35,6 +38,27 @@ _HANG_UP = getattr(select, "POLLRDHUP", 0)
 _EARLY_END = 2.0
 # … so we wait this long for that request.
 _FIRST_REQUEST_MS = 500
+
+
+def begins_handshake(data: bytes) -> bool:
+    """Return whether the first request in what a host sent opens the connection."""
+    requests = filter(None, map(protocol.read_request, data.split(b"\n")))
+    return next((method in GREETINGS for _, method in requests), False)
+
+
+def describe_failed(running: Running) -> FailedLaunch:
+    """Return what is known of a launch that fails on this wire."""
+    from mcp_launch.launch.failing import FailedLaunch
+
+    return FailedLaunch(
+        launch=running.found.launch.value,
+        server=running.wanted.server,
+        command=running.wanted.command,
+        table=running.table,
+        lineage=running.line,
+        hosts=running.starter.hosts,
+        answer=running.on_failure,
+    )
 
 
 class DirectWatch:

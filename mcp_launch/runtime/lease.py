@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.broker import Broker
     from mcp_launch.broker.backend import Backend
+    from mcp_launch.errors import LaunchError
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json
@@ -102,14 +103,23 @@ class LeaseWriter:
             since=self._since,
             saved=self._find_saved() or None,
             starts=backend.starts,
+            failure=leases.describe_failure(self._find_failure()),
+            # A launch that failed does not start its server again.
+            restarts_on=None if broker.phase == "failed" else self._lease.record["restarts_on"],
         )
+
+    def _find_failure(self) -> LaunchError | None:
+        """Return why there is no server, if it could not be started."""
+        error = self._broker.failure or self._broker.backends[SERVER].wake_error
+        return error if self._state == leases.FAILED else None
 
     def _note_state(self) -> None:
         """Note whether a server runs, and since when."""
         backend = self._broker.backends[SERVER]
         state = "running"
-        if backend.state == "absent":
-            state = _name_absence(backend)
+        if backend.state == "absent" or self._broker.is_shown_as_tool:
+            has_failed = self._broker.is_shown_as_tool
+            state = leases.FAILED if has_failed else _name_absence(backend)
             self._running.guardian = None  # it has ended with its server
             self._lease.record["processes"] = _describe_processes(self._running)
         elif self._running.guardian is None or not self._running.guardian.server:
@@ -153,7 +163,7 @@ class LeaseWriter:
             )
             calls = "after "
         seconds = time.time() - float(self._lease.record["started"])  # type: ignore[arg-type]
-        parts = (why or _explain_end(self._broker), how, calls + _tell_time(seconds))
+        parts = (why or explain_end(self._broker), how, calls + tell_time(seconds))
         state.note(f"ended: {'; '.join(filter(None, parts))}", END)
 
     def remove(self) -> None:
@@ -205,8 +215,14 @@ _SIGNALS = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def _explain_end(broker: Broker) -> str:
+def explain_end(broker: Broker) -> str:
     """Return why a launch ended; empty if its server ended first."""
+    if broker.is_shown_as_tool:
+        return f"it had failed; {_explain_end(broker)}"
+    return _explain_end(broker)
+
+
+def _explain_end(broker: Broker) -> str:
     if broker.signalled:
         return f"{name_signal(broker.signalled)} was received"
     if broker.host_is_lost:
@@ -229,7 +245,7 @@ def _tell_server(backend: Backend) -> str:
     return "no server was running" if backend.has_run else "no server was started"
 
 
-def _tell_time(seconds: float) -> str:
+def tell_time(seconds: float) -> str:
     """Return a duration in its two largest units."""
     whole, parts = int(seconds), []
     for size, unit in _UNITS:

@@ -27,6 +27,7 @@ class Running:
         "guardian",
         "line",
         "note_runner",
+        "on_failure",
         "report",
         "resumed",
         "starter",
@@ -47,6 +48,7 @@ class Running:
         note_runner: Callable[[Plan], None],
         report: Callable[[LaunchError], None],
         resumed: Suspended | None = None,
+        on_failure: str = "error",
     ) -> None:
         self.wanted = wanted
         self.starter = starter
@@ -59,6 +61,7 @@ class Running:
         self.decided = decided
         self.guardian = guardian  # None: no server was started yet
         self.resumed = resumed  # of a launch that was on standby
+        self.on_failure = on_failure  # what the host gets if there is never a server
 
     def plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
         """Return the plan of a server, and its context: in another directory, if one is given.

@@ -28,7 +28,9 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     restarts     how often the server was replaced
     restarts_on  the signal on which the launcher replaces its server; null: it would not understand
     restart_requests  how many of these signals were acted on
-    state        "running", "starting", "not started", "resting" or "installing"; missing: running
+    state        "running", "starting", "not started", "resting", "failed", "ended" or "installing";
+                 missing: running
+    failure      problem and fix, if the state is "failed"
     since        when that state began, in seconds since 1970
     saved        the bytes of memory that the server had when it was last measured
     starts       how many servers this launch has started
@@ -55,6 +57,7 @@ from mcp_launch.values import Found, ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Missing, Verdict
@@ -64,7 +67,7 @@ VERSION = 1
 # The states of a launch without a server that nobody is waiting for.
 NOT_STARTED = "not started"
 RESTING = "resting"
-FAILED = "failed"  # it could not be started; a later call tries again
+FAILED = "failed"  # it could not be started; a later call tries again, if `restarts_on` is set
 ENDED = "ended"  # it died, and the next call starts another
 ABSENT = (NOT_STARTED, RESTING, FAILED, ENDED)
 
@@ -99,6 +102,11 @@ class Lease:
     def remove(self) -> None:
         """Remove the file."""
         state.remove(self.path)
+
+
+def describe_failure(error: LaunchError | None) -> dict[str, object] | None:
+    """Return why a server could not be started."""
+    return {"problem": error.problem, "fix": error.fix} if error is not None else None
 
 
 def mark_command(argv: list[str]) -> str:

@@ -93,6 +93,26 @@ def test_the_host_is_told_about(
     assert launch.finish()[0] == code
 
 
+@pytest.mark.parametrize(("words", "text", "code"), FAILURES.values(), ids=list(FAILURES))
+def test_a_tool_tells_about(
+    words: list[str], text: str, code: int, wire: list[str], runner: LaunchRunner
+) -> None:
+    fill(runner.project)
+    env = {**os.environ, "PATH": f"{runner.project}/bin:{os.environ['PATH']}"}
+    launch = runner.launch("--on-failure", "tool", *wire, *words, env=env)
+
+    assert launch.initialize()["result"]["protocolVersion"] == "2025-11-25"
+    (tool,) = launch.ask("tools/list")["tools"]
+    said = launch.call("mcp_launch_error")
+
+    assert tool["name"] == "mcp_launch_error"
+    assert said["isError"] is True
+    for told in (tool["description"], said["content"][0]["text"]):
+        assert text.format(d=runner.project) in told
+        assert "Fix: " in told
+    assert launch.finish()[0] == code
+
+
 def fill(project: Path) -> None:
     (project / "bin").mkdir()
     make_script(project / "bin" / "python3-near", "#!/bin/sh\n")

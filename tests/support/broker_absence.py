@@ -266,7 +266,7 @@ class AbsenceRules:
         if not isinstance(said, dict) or "method" in said or said.get("id") is None:
             return None
         request = self.books.requests.get(said["id"])
-        if request is None or b"[mcp-launch]" in line or self._is_of_server(line):
+        if request is None or b"[mcp-launch]" in line or self.is_of_server(line):
             return None
         if request.method in _EMPTY_ANSWERS and said.get("result") == {}:
             assert self.world.setup.may_be_absent
@@ -280,7 +280,8 @@ class AbsenceRules:
         self._check_recalled(request, said, line)
         return request
 
-    def _is_of_server(self, line: bytes) -> bool:
+    def is_of_server(self, line: bytes) -> bool:
+        """Return whether a server has written a line."""
         text = line.strip()
         return any(text in one.line for one in self.books.said.values())
 

@@ -250,6 +250,8 @@ class Books:
             said = None
         if isinstance(said, list) and line.rstrip(b"\n") + b"\n" not in self._lines_of_servers():
             self._check_answers_to_batch(said, line)
+        elif request := self._find_answered_by_failure(said, line):
+            self._note_answer(request, "failure")
         elif request := self.absence.take_line(said, line):
             self._note_answer(request, "memory")
         elif found is None and said is not None:
@@ -270,7 +272,9 @@ class Books:
         self._is_in_array = True
         for one, part in zip(said, json_edit.list_elements(line), strict=True):
             found = _NUMBER.search(part)
-            if request := self.absence.take_line(one, part):
+            if request := self._find_answered_by_failure(one, part):
+                self._note_answer(request, "failure")
+            elif request := self.absence.take_line(one, part):
                 self._note_answer(request, "memory")
             elif found is None:
                 self._check_own_line(one, part)
@@ -280,6 +284,19 @@ class Books:
                 self._check_server_line(self.said[number], number, one, part)
                 self._last_number = last
         self._is_in_array = False
+
+    def _find_answered_by_failure(self, said: Any, line: bytes) -> Request | None:
+        """Return the request that a launch which failed answers in place of a server."""
+        if not self.world.broker.is_shown_as_tool or not isinstance(said, dict):
+            return None
+        request = self.requests.get(said.get("id")) if "result" in said else None
+        if request is None or request.method == "tools/call" or self.absence.is_of_server(line):
+            return None
+        assert self.world.setup.on_failure != "error"
+        assert not any(one.handshake.is_over for one in self.world.broker.connections.values())
+        is_listed = self.world.setup.on_failure == "tool"
+        assert is_listed or request.method != "tools/list", "a tool was listed"
+        return request
 
     def _is_broken_off(self, line: bytes) -> bool:
         start = line.rstrip(b"\n").removesuffix(b" [cut off]")

@@ -77,6 +77,7 @@ class Claude(HostIdentity):
     told_later = ("session",)
     session_variable = "CLAUDE_CODE_SESSION_ID"
     moves_unannounced = True
+    looking_commands = (("mcp", "list"), ("mcp", "get"))
 
     def __init__(self) -> None:
         super().__init__("claude", "Claude Code", "one session at a time")
@@ -92,15 +93,6 @@ class Claude(HostIdentity):
             return Identity(found, self._no_thread(), "tentative", found.origin)
         searched = [*record.searched, "CLAUDE_CODE_SESSION_ID is not set"]
         return Identity(Missing(searched), self._no_thread())
-
-    def only_looks(self, sighting: Sighting) -> bool:
-        """Return whether the command above us is `claude mcp list` or `claude mcp get`."""
-        if sighting.process is None:
-            return False
-        words = sighting.table.read_argv(sighting.process.identity.pid)
-        return any(
-            words[at : at + 2] in (["mcp", "list"], ["mcp", "get"]) for at in range(len(words))
-        )
 
     def find_place(self, sighting: Sighting) -> Found:
         """Return the project's directory: the inherited one may be a parent or a worktree."""

@@ -28,6 +28,7 @@ def make_world_before_handshake(**changes: Any) -> World:
     plain: dict[str, Any] = {
         "style": "codex",
         "on_change": "",
+        "on_failure": "error",
         "restart": "on",
         "stdout": "auto",
         "no_meta": True,

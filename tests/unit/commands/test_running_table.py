@@ -84,6 +84,15 @@ def test_each_server_has_one_row_below_its_session_and_host(census: Census) -> N
     ]
 
 
+def test_a_server_that_could_not_be_started_shows_why() -> None:
+    failure = {"problem": "npx was not found on PATH", "fix": "install Node"}
+    launch = make_launch(server_state="failed", failure=failure)
+    census = make_census(make_host(make_session(make_server("docs", 5, launch=launch))))
+
+    assert show(census)[3].endswith("  failed, npx was not found on PATH")
+    assert "      fix: install Node" in show(census, is_verbose=True)
+
+
 def test_a_pipe_gets_everything_whole(census: Census) -> None:
     lines = show(census, None)
 

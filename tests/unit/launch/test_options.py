@@ -150,6 +150,27 @@ def test_the_servers_own_trace_is_not_ours() -> None:
     assert not options.is_on("--trace", ["cat", "--trace"], {"MCP_LAUNCH_TRACE": "0"})
 
 
+@pytest.mark.parametrize(
+    ("words", "variable", "found"),
+    [
+        (["--strickt", "--on-failure", "tool", "cat"], "", "tool"),
+        (["--on-failure=error", "--cwd", "--", "cat"], "tool", "error"),
+        (["--nonsense", "cat"], "tool", "tool"),
+        (["cat", "--on-failure", "tool"], "", ""),
+        (["--", "--on-failure=tool"], "", ""),
+        (["--on-failure", "nothing", "cat"], "", ""),
+        (["--on-failure"], "", ""),
+    ],
+    ids=["beside an error", "the option first", "variable", "server's", "after", "wrong", "none"],
+)
+def test_an_option_can_be_read_although_others_are_invalid(
+    words: list[str], variable: str, found: str
+) -> None:
+    environ = {"MCP_LAUNCH_ON_FAILURE": variable}
+
+    assert options.peek("--on-failure", words, environ) == found
+
+
 def test_every_option_has_an_environment_variable() -> None:
     environ = {
         "MCP_LAUNCH_SERVER": "docs",
@@ -160,6 +181,7 @@ def test_every_option_has_an_environment_variable() -> None:
         "MCP_LAUNCH_CWD": "keep",
         "MCP_LAUNCH_STDOUT": "off",
         "MCP_LAUNCH_ON_CHANGE": "restart",
+        "MCP_LAUNCH_ON_FAILURE": "tool",
         "MCP_LAUNCH_WHEN_UNKNOWN": "fail",
         "MCP_LAUNCH_RESTART": "off",
         "MCP_LAUNCH_RUNNER": "keep",
@@ -195,6 +217,7 @@ def test_every_option_has_an_environment_variable() -> None:
         "cwd_origin": "MCP_LAUNCH_CWD",
         "stdout": "off",
         "on_change": "restart",
+        "on_failure": "tool",
         "when_unknown": "fail",
         "restart": "off",
         "runner": "keep",

@@ -115,6 +115,18 @@ def test_a_launch_whose_server_could_not_be_started_is_asked(signals: list[int])
     assert signals
 
 
+def test_a_launch_that_failed_for_good_says_why(signals: list[int]) -> None:
+    failure = {"problem": "npx was not found", "fix": "install it"}
+    write_lease(state=leases.FAILED, restarts_on=None, failure=failure)
+
+    told = ask()
+
+    assert isinstance(told, Restarted)
+    assert told.problem == "it could not be started: npx was not found"
+    assert "reconnect" in told.fix
+    assert not signals
+
+
 def test_a_launch_that_has_just_ended_is_no_crash() -> None:
     told = ask()
 

@@ -15,6 +15,7 @@ from started_launch import HOST_PID, StartedLaunch
 
 from mcp_launch import runtime, state
 from mcp_launch.errors import LaunchError, NotExecutable
+from mcp_launch.runtime import failed
 from mcp_launch.system import kernel
 from mcp_launch.system.spawn import Pipes
 from mcp_launch.values import Found
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from loop_rig import StandardStreams
 
+    from mcp_launch.launch.failing import FailedLaunch
     from mcp_launch.launch.plan import Plan
 
 
@@ -248,20 +250,25 @@ def test_the_servers_last_words_are_logged_though_their_line_has_no_end(
     assert b" e last words\n" in log
 
 
+@pytest.mark.parametrize(
+    ("unread", "may_stay"), [(GREETING, True), (ask(7), False)], ids=["at first", "later"]
+)
 def test_a_failure_on_the_direct_wire_is_reported_and_answered(
-    carried: Carried, monkeypatch: pytest.MonkeyPatch
+    unread: bytes, may_stay: bool, carried: Carried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answered: list[tuple[LaunchError, bytes]] = []
-    monkeypatch.setattr(runtime, "answer_failure", lambda *given: answered.append(given))
+    answered: list[tuple[LaunchError, bytes, FailedLaunch | None]] = []
+    monkeypatch.setattr(failed, "answer_failure", lambda *given: answered.append(given))
     carried.prepare(direct=True)
-    carried.streams.say(GREETING)
+    carried.streams.say(unread)
     carried.guardian.start()
     carried.guardian.say("exited 3\n")
     carried.guardian.end()
 
     assert carried.carry() == 3
     assert [error.exit_code for error in carried.launch.reported] == [3]
-    assert answered == [(carried.launch.reported[0], GREETING)]
+    ((error, left, found),) = answered
+    assert (error, left) == (carried.launch.reported[0], unread)
+    assert (found is not None) == may_stay
 
 
 def test_the_log_of_a_launch_begins_with_its_facts(carried: Carried, tmp_path: Path) -> None:
