@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts import programs
+from hosts.company import Company
 from hosts.isolation import adopt_and_end_orphans, leave_only_loopback
+from hosts.programs import Programs, read_pins
+from hosts.situations import Situations
 from hosts.workspace import LAUNCHER, Workspace
 from launches import LivenessSocket
 
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def installed() -> dict[str, Path]:
-    """Return the paths of the real programs."""
-    cache = programs.locate_cache()
-    pins = programs.read_pins()
-    return {name: programs.install(program, cache) for name, program in pins.items()}
+def installed() -> Iterator[Programs]:
+    """Return the paths of the real programs, which are installed when they are asked for."""
+    programs = Programs()
+    yield programs
+    programs.close()
 
 
 @pytest.fixture(params=["launched", "control"])
@@ -31,8 +33,14 @@ def launcher(request: pytest.FixtureRequest) -> list[str]:
 
 
 @pytest.fixture
+def situation(request: pytest.FixtureRequest, launcher: list[str]) -> Situations:
+    """Return what makes a part of a test a row of the table."""
+    return Situations(request.node, is_control=not launcher)
+
+
+@pytest.fixture
 def workspace(
-    request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
+    request: pytest.FixtureRequest, installed: Programs, launcher: list[str]
 ) -> Iterator[Workspace]:
     """Return a workspace, once with the launcher before every server and once without."""
     yield from set_up(request, installed, launcher)
@@ -40,14 +48,14 @@ def workspace(
 
 @pytest.fixture
 def workspace_without_launcher(
-    request: pytest.FixtureRequest, installed: dict[str, Path]
+    request: pytest.FixtureRequest, installed: Programs
 ) -> Iterator[Workspace]:
     """Return a workspace without the launcher."""
     yield from set_up(request, installed, [])
 
 
 def set_up(
-    request: pytest.FixtureRequest, installed: dict[str, Path], launcher: list[str]
+    request: pytest.FixtureRequest, installed: Programs, launcher: list[str]
 ) -> Iterator[Workspace]:
     # A short path, because hosts put sockets below it.
     with (
@@ -61,10 +69,18 @@ def set_up(
             left = workspace.end_all()
         finally:
             workspace.close()
-        pins = programs.read_pins()
-        used = [pins[name].title for name in pins if name in workspace.used]
+        pins = read_pins()
+        used = [pins[name].full_title for name in pins if name in workspace.used]
         request.node.user_properties.append(("used", used))
         assert not (launcher and left), left
+
+
+@pytest.fixture
+def company(workspace: Workspace) -> Iterator[Company]:
+    """Return all processes of all servers that are started with its path."""
+    company = Company(workspace.place)
+    yield company
+    company.close()
 
 
 @pytest.fixture

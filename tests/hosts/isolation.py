@@ -66,11 +66,11 @@ def list_below() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
-def terminate(name: str) -> None:
-    """Terminate all our descendants with this name."""
+def terminate(*names: str) -> None:
+    """Terminate all our descendants with these names."""
     for process in list_below():
         with contextlib.suppress(psutil.NoSuchProcess):
-            if process.name() == name:
+            if process.name() in names:
                 process.terminate()
 
 

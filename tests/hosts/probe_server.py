@@ -3,11 +3,12 @@
     probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
               [--notes PATH] [--liveness PATH MANNER]
 
-Tools: `look` returns pid, cwd, environment, the number of calls so far and `_meta`; `wait` never
-answers. With a liveness socket it starts descendants that tend to be left behind; its manner is
-hostile (all of them ignore signals) or slow (it takes a while to finish, and then writes so).
-A touchy one exits on an unknown request. With notes it records its start, fails and offers tools
-as the notes say (all of them `look`), and announces that the tools may change.
+Tools: `look` returns pid, cwd, environment, the number of calls so far and `_meta`; `shout` prints
+a line to stdout first; `wait` never answers. With a liveness socket it starts descendants that
+tend to be left behind; its manner is hostile (all of them ignore signals) or slow (it takes a while
+to finish, and then writes so). A touchy one exits on an unknown request. With notes it records its
+start, fails and offers tools as the notes say (all of them `look`), and announces that the tools
+may change.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ INFO = {"name": "probe", "version": "1"}
 # launcher does.
 FAREWELL = 0.25
 
-TOOLS = ["look", "wait"]
+TOOLS = ["look", "shout", "wait"]
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
@@ -113,6 +114,8 @@ class Server:
             return {"content": [{"type": "text", "text": f"no tool {tool}"}], "isError": True}
         if tool == "wait":
             signal.pause()
+        if tool == "shout":
+            os.write(1, b"DEBUG: a request\n")
         return {"content": [{"type": "text", "text": look(self.calls, meta)}]}
 
 

@@ -1,53 +1,74 @@
-"""The real programs: pinned, installed from npm on first use, kept outside the repository."""
+"""The real programs: pinned, installed on first use, kept outside the repository."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import platform
 import shutil
 import subprocess
-import tempfile
+import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 HERE = Path(__file__).parent
 
-# Where each package keeps its executable; we bypass npm's wrappers around it.
-_EXECUTABLES = {
-    "@openai/codex": "@openai/codex-*/vendor/*/*/codex",
-    "@anthropic-ai/claude-code": "@anthropic-ai/claude-code-*/claude",
-    "@modelcontextprotocol/server-everything": "@modelcontextprotocol/*/dist/index.js",
-}
+# Why a test was skipped because of a program; the report looks for it.
+NOT_INSTALLED = "could not be installed"
 
-_TITLES = {
-    "@openai/codex": "Codex",
-    "@anthropic-ai/claude-code": "Claude Code",
-    "@modelcontextprotocol/server-everything": "server-everything",
-}
+# In characters: npm and uv begin with what went wrong, and then add advice.
+_LONGEST_REASON = 300
 
-
-_INSTALLING = "installing-"
+# npm's names for processors.
+_PROCESSORS = {"x86_64": "x64", "aarch64": "arm64"}
 
 # Settings by an administrator or a vendor's cloud, which hosts read whatever their home is.
-_READ_BY_HOSTS = ("/etc/claude-code", "/etc/codex", "/home/claude/.claude")
+_READ_BY_HOSTS = (
+    "/etc/claude-code",
+    "/etc/codex",
+    "/etc/gemini-cli",
+    "/etc/opencode",
+    "/etc/qwen-code",
+    "/home/claude/.claude",
+)
+
+
+class InstallFailed(Exception):
+    """A program is not available on this machine."""
 
 
 class Program(NamedTuple):
     """One release of one program."""
 
+    title: str
     package: str
     version: str
+    executable: str
+    python: str = ""  # which Python it needs; empty: it comes from npm
+    inside: str = ""  # where it has packages of its own to install; empty: it has none
+    finish: str = ""  # a program for Node that finishes the installation
 
     @property
-    def title(self) -> str:
-        return f"{_TITLES[self.package]} {self.version}"
+    def full_title(self) -> str:
+        return f"{self.title} {self.version}"
 
 
 def read_pins() -> dict[str, Program]:
     """Return every program that the tests may use, by name."""
+    cpu = _PROCESSORS.get(platform.machine(), platform.machine())
     with (HERE / "versions.toml").open("rb") as file:
-        return {name: Program(**pin) for name, pin in tomllib.load(file).items()}
+        pins = {name: Program(**pin) for name, pin in tomllib.load(file).items()}
+    return {
+        name: pin._replace(package=pin.package.replace("{cpu}", cpu)) for name, pin in pins.items()
+    }
 
 
 def locate_cache() -> Path:
@@ -68,46 +89,111 @@ def tell_what_is_missing() -> str:
     return f"{missing[0]} is not installed" if missing else ""
 
 
-def install(program: Program, cache: Path) -> Path:
+class Programs:
+    """The programs by name, each installed when a test asks for it.
+
+    Make it while the network, HOME and the environment are still the developer's.
+    """
+
+    def __init__(self) -> None:
+        self._cache = locate_cache()
+        self._env = dict(os.environ)
+        self._pins = read_pins()
+        self._found: dict[str, Path | InstallFailed] = {}
+        # A test has no network but loopback, and a thread has that of the thread that starts it.
+        self._networked = ThreadPoolExecutor(1)
+        self._networked.submit(int).result()
+
+    def __getitem__(self, name: str) -> Path:
+        """Return the executable; skip the test if it cannot be installed."""
+        if name not in self._found:
+            self._found[name] = self._networked.submit(self._find, self._pins[name]).result()
+        found = self._found[name]
+        if isinstance(found, InstallFailed):
+            pytest.skip(f"{self._pins[name].full_title} {NOT_INSTALLED}: {found}")
+        return found
+
+    def close(self) -> None:
+        """End the thread."""
+        self._networked.shutdown()
+
+    def _find(self, program: Program) -> Path | InstallFailed:
+        try:
+            return install(program, self._cache, self._env)
+        except InstallFailed as failure:
+            return failure
+
+
+def install(program: Program, cache: Path, env: Mapping[str, str]) -> Path:
     """Return the executable, installing it if needed; safe with several processes."""
     place = cache / f"{program.package.replace('/', '+')}@{program.version}"
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not place.exists():
-            for left in cache.glob(f"{_INSTALLING}*"):
-                shutil.rmtree(left)
-            _install_into(place, program)
+    unfinished = Path(f"{place}.unfinished")
+    with _lock(Path(f"{place}.lock")):
+        if unfinished.exists() or not place.exists():
+            shutil.rmtree(place, ignore_errors=True)
+            unfinished.touch()
+            place.mkdir()
+            # Scripts name the Python beside them, so nothing may be moved afterwards.
+            (_install_from_pypi if program.python else _install_from_npm)(place, program, env)
+            _find_executable(place, program)
+            unfinished.unlink()
     return _find_executable(place, program)
 
 
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    # One for each program, so that several are installed at the same time.
+    with path.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _find_executable(place: Path, program: Program) -> Path:
-    found = sorted(place.glob(f"node_modules/{_EXECUTABLES[program.package]}"))
-    assert found, f"npm installed {program.title} without anything to run on this machine"
+    directory = "bin" if program.python else "node_modules"
+    found = sorted(place.glob(f"{directory}/{program.executable}"))
+    if not found:
+        raise InstallFailed(f"{program.package} has nothing to run on this machine")
     return found[0]
 
 
-def _install_into(place: Path, program: Program) -> None:
-    # Installed beside its place and then renamed, so that its place is never incomplete.
-    with tempfile.TemporaryDirectory(prefix=_INSTALLING, dir=place.parent) as directory:
-        npm = shutil.which("npm")
-        assert npm
-        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        options += ["--cache", f"{directory}/npm-cache"]  # do not fill the user's cache
-        wanted = f"{program.package}@{program.version}"
-        done = subprocess.run(
-            [npm, "install", "--prefix", directory, *options, wanted],
-            cwd=directory,
-            check=False,
-            capture_output=True,
-            encoding="utf-8",
-            stdin=subprocess.DEVNULL,
-        )
-        assert done.returncode == 0, (
-            f"npm could not install {wanted}; pytest -m 'not hosts' leaves these tests out\n"
-            + done.stderr
-        )
-        _find_executable(Path(directory), program)
-        shutil.rmtree(f"{directory}/npm-cache")
-        os.rename(directory, place)
-        os.mkdir(directory)  # for TemporaryDirectory to remove
+def _install_from_npm(place: Path, program: Program, env: Mapping[str, str]) -> None:
+    npm_cache = f"{place}/npm-cache"  # do not fill the user's cache
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--omit=dev"]
+
+    def run_npm(where: Path, *wanted: str) -> None:
+        command = ["npm", "install", "--prefix", str(where), "--cache", npm_cache, *options]
+        _run([*command, *wanted], where, env)
+
+    run_npm(place, f"{program.package}@{program.version}")
+    if program.inside:
+        run_npm(place / "node_modules" / program.inside)
+    if program.finish:
+        _run(["node", "--input-type=module", "--eval", program.finish], place, env)
+    shutil.rmtree(npm_cache)
+
+
+def _install_from_pypi(place: Path, program: Program, env: Mapping[str, str]) -> None:
+    uv = [str(Path(sys.executable).parent / "uv"), "--no-cache", "--quiet"]
+    # pyenv keeps its interpreters off PATH; a shim without a version set only complains.
+    pyenv = Path(env.get("PYENV_ROOT") or Path(env.get("HOME", "/")) / ".pyenv")
+    searched = [env.get("PATH", ""), *map(str, sorted(pyenv.glob("versions/*/bin")))]
+    known = {**env, "PATH": os.pathsep.join(searched)}
+    made = [*uv, "venv", "--clear", "--no-python-downloads", "--python", program.python]
+    _run([*made, str(place)], place.parent, known)
+    wanted = f"{program.package}=={program.version}"
+    _run([*uv, "pip", "install", "--python", str(place), wanted], place, known)
+
+
+def _run(command: list[str], cwd: Path, env: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode != 0:
+        raise InstallFailed(" ".join(done.stderr.split())[:_LONGEST_REASON])

@@ -54,6 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _tell_situation(test: pytest.Function) -> str:
     """Return the sentence for a test in the table; empty: it has none."""
+    if "situation" in test.fixturenames:
+        return ""  # it has several
     if {"launcher", "workspace_without_launcher"} & set(test.fixturenames):
         words = test.originalname.removeprefix("test_").replace("_", " ").capitalize()
         return re.sub(

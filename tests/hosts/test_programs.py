@@ -12,11 +12,11 @@ from hosts import isolation, programs
 from launches import LIMIT
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from hosts.programs import Programs
 
 
 @pytest.mark.parametrize("name", ["codex", "old-codex", "claude"])
-def test_a_program_is_the_pinned_one(name: str, installed: dict[str, Path]) -> None:
+def test_a_program_is_the_pinned_one(name: str, installed: Programs) -> None:
     with isolation.leave_only_loopback():
         done = subprocess.run(
             [installed[name], "--version"],

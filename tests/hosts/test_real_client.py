@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hosts.client import Transcript
+    from hosts.programs import Programs
 
 SDK_SERVER = [sys.executable, str(Path(__file__).parent / "sdk_server.py")]
 
@@ -34,12 +35,12 @@ STATIC = "demo://resource/static/document/features.md"
 def used(request: pytest.FixtureRequest) -> None:
     """Record what this test is run against."""
     client = f"the mcp SDK {importlib.metadata.version('mcp')}"
-    titles = [client, programs.read_pins()["everything"].title]
+    titles = [client, programs.read_pins()["everything"].full_title]
     request.node.user_properties.append(("used", titles))
 
 
 @pytest.fixture(scope="session")
-def everything(installed: dict[str, Path]) -> list[str]:
+def everything(installed: Programs) -> list[str]:
     """Return the command of the official reference server."""
     return ["node", str(installed["everything"]), "stdio"]
 

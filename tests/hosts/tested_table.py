@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from hosts.programs import NOT_INSTALLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,11 +19,14 @@ HEAD = "| what was run | against | without mcp-launch |\n| --- | --- | --- |\n"
 
 SAME = "the same"
 
+# The property of a test that checks several situations.
+SITUATIONS = "situations"
+
 
 class Result(NamedTuple):
     """The result of one test."""
 
-    order: int
+    order: tuple[int, int]  # of the test, and of the situation in it
     situation: str
     used: list[str]  # the programs, or their fakes
     control: str  # what went wrong without the launcher; empty: this was not a control
@@ -89,6 +93,15 @@ def list_changed_controls(known: list[Row], rows: list[Row]) -> Iterator[str]:
             )
 
 
+def _read_results(told: dict[str, Any]) -> Iterator[Result]:
+    """Yield the result of each situation in a test."""
+    found = told.get(SITUATIONS)
+    if found is None:
+        found = [(told["situation"], told.get("control", ""))] if told["situation"] else []
+    for place, (situation, control) in enumerate(found):
+        yield Result((told["order"], place), situation, told["used"], control)
+
+
 class Report:
     """Collects the results; with several workers it lives in the main process."""
 
@@ -99,6 +112,7 @@ class Report:
         self._results: list[Result] = []
         self._ran: set[str] = set()
         self._failed: set[str] = set()
+        self._left_out: dict[str, set[str]] = {}  # the tests of each program, by why
         self._lines: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
@@ -113,15 +127,19 @@ class Report:
             return
         if report.failed:
             self._failed.add(report.nodeid)
+        if isinstance(report.longrepr, tuple) and NOT_INSTALLED in report.longrepr[2]:
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            self._left_out.setdefault(reason, set()).add(report.nodeid)
         if report.when == "teardown":
             self._ran.add(report.nodeid)
-            if told["situation"] and "used" in told:
-                facts: list[Any] = [told.get(name, "") for name in Result._fields]
-                self._results.append(Result(*facts))
+            if "used" in told:
+                self._results += _read_results(told)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Compare the topic's table, or write it; only if all tests were run."""
-        is_whole = bool(self.expected) and len(self._ran - self._failed) == self.expected
+        left_out = set().union(*self._left_out.values())
+        passed = self._ran - self._failed - left_out
+        is_whole = bool(self.expected) and len(passed) == self.expected
         if is_whole:
             self._judge(session)
         elif self._config.getoption("--write-table"):
@@ -149,6 +167,8 @@ class Report:
         """Print the lines of the report."""
         if self._missing and self._would_be_run():
             self._lines.append(f"the tests with real hosts were left out: {self._missing}")
+        for reason, tests in sorted(self._left_out.items()):
+            self._lines.append(f"{len(tests)} tests with real hosts were left out: {reason}")
         for line in self._lines:
             terminalreporter.write_line(line, yellow=True)
 

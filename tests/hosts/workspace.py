@@ -19,6 +19,7 @@ from hosts.fake_models import Answer, FakeModels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hosts.programs import Programs
     from hosts.terminal import Terminal
 
 HERE = Path(__file__).parent
@@ -68,7 +69,7 @@ class Observation:
 class Workspace:
     """Where hosts run: separate from the developer's files, and removed after the test."""
 
-    def __init__(self, place: Path, programs: dict[str, Path], launcher: list[str]) -> None:
+    def __init__(self, place: Path, programs: Programs, launcher: list[str]) -> None:
         self.place = place.resolve()
         self.home = self.place / "home"
         self.home.mkdir()
@@ -97,6 +98,13 @@ class Workspace:
         self.projects.append(str(self.home))
         return str(self.home)
 
+    def write(self, path: str, content: str | dict[str, Any]) -> None:
+        """Write a file below the home directory, as JSON unless it is a text."""
+        file = self.home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str) else json.dumps(content)
+        file.write_text(text, encoding="utf-8")
+
     def wrap(self, command: Sequence[str], *options: str) -> list[str]:
         """Return a server's command, with the launcher before it if there is one."""
         return wrap(self.launcher, command, *options)
@@ -117,6 +125,11 @@ class Workspace:
             "GIT_SSH_COMMAND": "false",  # ssh ignores proxies and HOME
             **more,
         }
+
+    def environment_with_node(self, **more: str) -> dict[str, str]:
+        """Return the whole environment of a host that is a Node script."""
+        own = self.environment()
+        return own | {"PATH": f"{self.programs['node'].parent}:{own['PATH']}"} | more
 
     def start(
         self, name: str, *words: str, before: Sequence[str] = (), **options: Any
@@ -158,9 +171,10 @@ class Workspace:
                 stream.close()
         for terminal in self.terminals:
             terminal.close()
-        # Codex's daemon is meant to outlive its terminals.
-        isolation.terminate("codex")
-        return isolation.wait_until_alone(FAREWELL)
+        # Codex's daemon is meant to outlive its terminals, and Cline's hub every task.
+        isolation.terminate("codex", "cline")
+        # Without the launcher something is left, and nobody asks what.
+        return isolation.wait_until_alone(FAREWELL if self.launcher else 0.0)
 
     def close(self) -> None:
         """Remove everything, including what Codex puts outside its home."""

@@ -14,11 +14,11 @@ from hosts.tested_table import TOPIC, Result
 ROOT = Path(__file__).parents[2]
 
 RESULTS = [
-    Result(3, "A fork is known", ["Codex 2"], ""),
-    Result(0, "It starts", ["Codex 2"], ""),
-    Result(1, "It starts", ["Codex 1"], ""),
-    Result(2, "It starts", ["Codex 2"], "it does not start"),
-    Result(4, "A fork is known", ["Codex 2"], tested_table.SAME),
+    Result((3, 0), "A fork is known", ["Codex 2"], ""),
+    Result((0, 0), "It starts", ["Codex 2"], ""),
+    Result((1, 0), "It starts", ["Codex 1"], ""),
+    Result((2, 0), "It starts", ["Codex 2"], "it does not start"),
+    Result((4, 0), "A fork is known", ["Codex 2"], tested_table.SAME),
 ]
 
 TEXT = f"before\n{tested_table.BEGIN}{tested_table.HEAD}| old | x | y |\n{tested_table.END}after\n"
@@ -32,7 +32,7 @@ def test_a_row_lists_everything_that_a_test_was_run_against() -> None:
 
 
 def test_hosts_that_differ_without_the_launcher_are_listed_separately() -> None:
-    results = [*RESULTS, Result(5, "It starts", ["Codex 1"], "it starts twice")]
+    results = [*RESULTS, Result((5, 0), "It starts", ["Codex 1"], "it starts twice")]
 
     assert tested_table.make_rows(results)[0].without == (
         "Codex 2: it does not start; Codex 1: it starts twice"
@@ -147,6 +147,38 @@ def test_a_table_that_is_right_says_nothing(workers: str, suite: Path) -> None:
     assert "control" not in said
 
 
+SEVERAL = """
+from hosts.situations import Situations
+
+@pytest.fixture
+def situation(request, launcher):
+    return Situations(request.node, is_control=launcher == "control")
+
+@pytest.mark.usefixtures("used")
+def test_several(launcher, situation):
+    with situation("Second, though first in the alphabet"):
+        promise(launcher == "launched", "it is not second")
+    with situation("And then another one"):
+        promise(True, "it is never wrong")
+"""
+
+
+@needs_programs
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_test_with_several_situations_has_a_row_for_each(workers: str, suite: Path) -> None:
+    add_test(suite, SEVERAL)
+
+    assert run(suite, "-n", workers, "--write-table")[0] == 0
+
+    table = (suite / TOPIC).read_text(encoding="utf-8")
+    assert table.endswith(
+        f"{TABLE}"
+        "| Second, though first in the alphabet | Host 1 | it is not second |\n"
+        "| And then another one | Host 1 | the same |\n"
+        f"{tested_table.END}after\n"
+    )
+
+
 @needs_programs
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_table_that_is_stale_fails(workers: str, suite: Path) -> None:
@@ -207,6 +239,38 @@ def test_a_promise_that_is_broken_with_the_launcher_fails(suite: Path) -> None:
 
     assert code == 1
     assert "1 failed, 5 passed" in said
+    assert "not all tests with real hosts were run, and all were demanded" in said
+
+
+LEFT_OUT = """
+from hosts import programs
+
+def test_of_another_host(launcher):
+    pytest.skip(f"Host 2 {programs.NOT_INSTALLED}: no network")
+"""
+
+
+@needs_programs
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_host_that_cannot_be_installed_is_a_line_for_users(workers: str, suite: Path) -> None:
+    add_test(suite, LEFT_OUT)
+
+    code, said = run(suite, "-n", workers, "--write-table")
+
+    assert code == 0
+    line = "2 tests with real hosts were left out: Host 2 could not be installed: no network"
+    assert said.splitlines().count(line) == 1
+    assert f"{TOPIC} was not written: not everything ran and passed" in said
+
+
+@needs_programs
+def test_a_host_that_cannot_be_installed_is_a_failure_where_all_are_demanded(suite: Path) -> None:
+    add_test(suite, LEFT_OUT)
+
+    code, said = run(suite, "--demand-hosts")
+
+    assert code == 1
+    assert "Host 2 could not be installed: no network" in said
     assert "not all tests with real hosts were run, and all were demanded" in said
 
 

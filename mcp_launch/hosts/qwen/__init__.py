@@ -4,7 +4,9 @@
 editor's agent) has the session, if its `procStart` is the host's own start. `qwen -p` writes none.
 
 `QWEN_CODE_SESSION_ID` is the session of the process as a whole. An editor's agent has one server
-for all sessions of a project, and none of them has that id. `QWEN_CODE_PROJECT_DIR` is where it
+for all sessions of a project, and none of them has that id. Nor are its records believed: that of
+a new session may come seconds after its first call (measured with 0.24.4), so the only one there
+may be another's. `QWEN_CODE_PROJECT_DIR` is where it
 keeps its files about the project, not the project.
 """
 
@@ -15,7 +17,7 @@ import os
 from mcp_launch.hosts import HostIdentity, Identity
 from mcp_launch.hosts.callers import RecordCallers
 from mcp_launch.protocol import json_text
-from mcp_launch.values import Found, Missing, Stamp, find_home_directory, is_same_directory
+from mcp_launch.values import Found, Missing, Stamp, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class _QwenCallers(RecordCallers):
         self._sighting = sighting
         self._stamp = Stamp()
         self._caller: Caller | None = None
+        self._sharing = _tell_whether_shared(sighting)
 
     def read_record(self) -> Caller | None:
         """Return the session of the moment; None if it may be one of several."""
@@ -48,7 +51,7 @@ class _QwenCallers(RecordCallers):
         return self._look() if self._stamp.may_have_changed(seen) else self._caller
 
     def _look(self) -> Caller | None:
-        found = _find_session(self._sighting)
+        found = self._sharing or _find_session(self._sighting)
         self._caller = None
         if isinstance(found, Found):
             self._caller = (found.value, None, None)
@@ -68,10 +71,7 @@ class Qwen(HostIdentity):
 
     def identify(self, sighting: Sighting) -> Identity:
         """Return the session, unless others may come to share the server."""
-        if _is_shared(sighting):
-            shared = Missing(["Qwen Code may have one server for several sessions"])
-            return Identity(shared, self._no_thread())
-        found = _find_session(sighting)
+        found = _tell_whether_shared(sighting) or _find_session(sighting)
         if isinstance(found, Missing):
             return Identity(found, self._no_thread())
         return Identity(found, self._no_thread(), "tentative", found.origin)
@@ -93,11 +93,13 @@ class Qwen(HostIdentity):
         return _QwenCallers(sighting)
 
 
-def _is_shared(sighting: Sighting) -> bool:
-    """Return whether the host's process serves several sessions, or may."""
+def _tell_whether_shared(sighting: Sighting) -> Missing | None:
+    """Return why nobody can say whose a call is, if the process serves several sessions or may."""
     process = sighting.process
     words = sighting.table.read_argv(process.identity.pid) if process else []
-    return not words or not _SHARED.isdisjoint(words)
+    if words and _SHARED.isdisjoint(words):
+        return None
+    return Missing(["Qwen Code may have one server for several sessions"])
 
 
 def _name_directory(sighting: Sighting) -> str:
@@ -106,24 +108,18 @@ def _name_directory(sighting: Sighting) -> str:
 
 
 def _find_session(sighting: Sighting) -> Found | Missing:
-    """Return the session in the host's records; without any, the one of the variable."""
+    """Return the session in the host's record; without any, the one of the variable."""
     records = _list_records(sighting)
-    here = [
-        (path, record)
-        for path, record in records.items()
-        if len(records) == 1 or is_same_directory(str(record.get("cwd")), sighting.cwd)
-    ]
-    if len(here) == 1:
-        path, record = here[0]
+    if len(records) == 1:
+        [(path, record)] = records.items()
         return Found(str(record["sessionId"]), path)
     directory = _name_directory(sighting)
     if records:
         return Missing([f"{directory} has {len(records)} sessions of this process"])
     inherited = sighting.environ.get(_VARIABLE)
-    if inherited and not _is_shared(sighting):
+    if inherited:
         return Found(inherited, f"{_VARIABLE} as Qwen Code set it at the start")
-    reason = "is of the process, not of a session" if inherited else "is not set"
-    return Missing([f"{directory} has no record of this process", f"{_VARIABLE} {reason}"])
+    return Missing([f"{directory} has no record of this process", f"{_VARIABLE} is not set"])
 
 
 def _list_records(sighting: Sighting) -> dict[str, dict[str, Json]]:

@@ -58,7 +58,11 @@ CONFIG = HostConfig(
         limits=Limits(
             tools=ToolCount(128, "VS Code refuses a request with more than 128, its own included")
         ),
-        greeting=Greeting(capabilities=("roots", "sampling", "elicitation")),
+        # seen with 1.139.1
+        greeting=Greeting(
+            "initialize",
+            capabilities=("roots", "sampling", "elicitation", "tasks", "extensions"),
+        ),
         cwd="honoured",
     ),
 )

@@ -79,31 +79,29 @@ QWEN_RECORDS: dict[str, tuple[dict[str, dict[str, Any]], list[str], str | None, 
         "from-env",
         "from-env",
     ),
-    "not a record of another process": ({"501": {"session": "s1"}}, AGENT, None, None),
+    "not a record of another process": (
+        {"501": {"session": "s1"}},
+        TERMINAL,
+        "from-env",
+        "from-env",
+    ),
     "not a record that names another pid": (
         {"50": {"session": "s1", "pid": 51}},
-        AGENT,
-        None,
-        None,
+        TERMINAL,
+        "from-env",
+        "from-env",
     ),
     "not the variable of an editor's agent": ({}, AGENT, None, None),
     "not the variable of a process without a command line": ({}, [], None, None),
-    "an agent's only record": ({"50-a1": {"session": "s1"}}, AGENT, None, "s1"),
-    "the agent's only record of this directory": (
-        {"50-a1": {"session": "s1", "cwd": "/work/b"}, "50-b2": {"session": "s2"}},
+    "not an agent's only record: another session's may not be written yet": (
+        {"50-a1": {"session": "s1"}},
         AGENT,
         None,
-        "s2",
+        None,
     ),
-    "nothing where two records are of this directory": (
+    "nothing where there are two records": (
         {"50-a1": {"session": "s1"}, "50-b2": {"session": "s2"}},
-        AGENT,
-        None,
-        None,
-    ),
-    "nothing where several records are of other directories": (
-        {"50-a1": {"session": "s1", "cwd": "/b"}, "50-b2": {"session": "s2", "cwd": "/c"}},
-        AGENT,
+        TERMINAL,
         None,
         None,
     ),
@@ -129,7 +127,8 @@ def test_qwen_code_is_believed_by(
 def test_a_record_is_not_believed_where_starts_are_not_in_ticks(tmp_path: Path) -> None:
     record(tmp_path, "50", "s1", procStart=None)
 
-    assert ask_qwen(see_qwen(tmp_path, AGENT, start="time:777.00")) == (None, None)
+    sighting = see_qwen(tmp_path, TERMINAL, told=None, start="time:777.00")
+    assert ask_qwen(sighting) == (None, None)
 
 
 @pytest.mark.parametrize("text", ['{"pid": 50, "proc', "[]", "[" * 100_000])
@@ -152,10 +151,10 @@ def test_a_cleared_session_of_qwen_code_is_noticed_at_the_next_call(tmp_path: Pa
 
 def test_a_moved_home_of_qwen_code_is_used(tmp_path: Path) -> None:
     record(tmp_path, "50", "s1")
-    sighting = see_qwen(tmp_path / "nowhere", AGENT)
+    sighting = see_qwen(tmp_path / "nowhere", TERMINAL)
     sighting.environ = {**sighting.environ, "QWEN_HOME": str(tmp_path / ".qwen")}
 
-    assert ask_qwen(sighting) == (None, "s1")
+    assert ask_qwen(sighting) == ("s1", "s1")
 
 
 def test_a_call_of_qwen_code_may_name_its_session(tmp_path: Path) -> None:
@@ -165,8 +164,7 @@ def test_a_call_of_qwen_code_may_name_its_session(tmp_path: Path) -> None:
 
     assert callers.read({"qwen-code/invocation": invocation}) == ("s9", None, None)
     assert callers.origins[0] == 'the call\'s _meta["qwen-code/invocation"]'
-    assert callers.read({"progressToken": 1}) == ("s1", None, None)
-    assert callers.origins[0].endswith("/50.json")
+    assert callers.read({"progressToken": 1}) is None
 
 
 def test_a_server_of_qwen_code_gets_the_right_variable_or_none() -> None:
