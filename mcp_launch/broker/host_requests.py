@@ -49,8 +49,8 @@ class HostRequests(Roots):
         self.refusals = 0
         self._rests = bool(settings.rests_after)
         self.last_call: float | None = None
-        is_shared = settings.carries == "many sessions"
-        stamp = StampIdentity(settings.describe, served, settings.read_outer, is_shared=is_shared)
+        shared = served.forget_session() if settings.carries == "many sessions" else None
+        stamp = StampIdentity(settings.describe, shared, settings.read_outer)
         own: tuple[Policy, ...] = () if settings.no_meta else (stamp,)
         self._policies = own + settings.policies
         self._binding_has_changed = False  # since the lease was written

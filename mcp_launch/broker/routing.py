@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     # Returns the context and the plan of a server, which may be in another directory.
     PlanFor = Callable[[Context, Found | None], tuple[Context, Plan]]
     IsInside = Callable[[str, list[str]], bool]
+    Describe = Callable[["Served", Found | None], Message]
+    ReadOuter = Callable[[], Json]
 
     class Candidate(Protocol):
         """A server that may get a request."""
@@ -154,6 +156,12 @@ class Served:
         self.bound = bound
         self.plan = plan
 
+    def forget_session(self) -> Served:
+        """Return the same for a call that may be any session's."""
+        nobody = Missing(["the host has several sessions, and the call names none"])
+        context = self.context.for_session(nobody, nobody) if self.bound.session else self.context
+        return Served(context, Binding("unbound", None, None, ""), self.plan)
+
 
 def bind_at_start(identity: Identity) -> Binding:
     """Return the binding that the evidence at the start allows."""
@@ -221,18 +229,10 @@ class Call:
 class StampIdentity:
     """Writes the caller's session into every call, with what else is known of it."""
 
-    def __init__(
-        self,
-        describe: Callable[[Served, Found | None], Message],
-        at_start: Served,
-        read_outer: Callable[[], Json] | None,
-        *,
-        is_shared: bool,
-    ) -> None:
+    def __init__(self, describe: Describe, shared: Served | None, outer: ReadOuter | None) -> None:
         self._describe = describe
-        self._read_outer = read_outer
-        self._is_shared = is_shared
-        self._at_start = at_start
+        self._read_outer = outer
+        self._shared = shared  # for a call that may be any session's; None: there is only one
         self._served: Served | None = None
         self._place: Found | None = None
         self._context = self._member = b""  # describe these two
@@ -240,8 +240,8 @@ class StampIdentity:
     def review(self, call: Call) -> bytes:
         """Return the call's line with the context in it."""
         served, place = call.served, call.place
-        if call.caller is None and self._is_shared:
-            served, place = self._at_start, None  # it may be any session's
+        if call.caller is None and self._shared is not None:
+            served, place = self._shared, None
         if served is not self._served or place is not self._place:
             self._served, self._place = served, place
             self._context = json_text.encode(self._describe(served, place)).encode()

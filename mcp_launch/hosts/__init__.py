@@ -6,13 +6,12 @@ entry in a table.
 
 from __future__ import annotations
 
-import os
-
 from mcp_launch.values import SHELLS, Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
     from typing import Literal
 
     from mcp_launch.protocol.json_text import Json
@@ -79,7 +78,7 @@ class Identity:
 
 
 class Callers:
-    """Finds the session that a request comes from; this one is for hosts that do not name it."""
+    """Finds the session that a request comes from; this one finds none."""
 
     # Where the session, thread and directory of a request come from.
     origins: tuple[str, str, str] = ("", "", "")
@@ -137,7 +136,7 @@ class HostIdentity:
         carries: Carries,
         *,
         adds_variables: bool = False,
-        session_variable: str = "",
+        session_key: str = "",
     ) -> None:
         self.name = name
         self.title = title
@@ -145,7 +144,8 @@ class HostIdentity:
         # Whether it adds variables that its process was not started with: from the user's
         # shell, or from a file that we do not know.
         self.adds_variables = adds_variables
-        self.session_variable = session_variable or self.session_variable
+        # The member of a call's `_meta` that names the session, if only this host uses it so.
+        self._session_key = session_key
 
     def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # for others to use
         """Return the session and thread at the start."""
@@ -185,9 +185,17 @@ class HostIdentity:
         """Return the variables that every server of this host gets by default."""
         return {}
 
+    def list_untrue_variables(
+        self,
+        session: Found | Missing,  # noqa: ARG002  # for others to use
+    ) -> tuple[str, ...]:
+        """Return the host's variables that name another session than the server's, or may."""
+        return ()
+
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # for others to use
         """Return an object that finds the caller of each request."""
-        return Callers()
+        callers: Callers = _import("callers").NamedCallers(self._session_key)
+        return callers
 
     def only_looks(self, sighting: Sighting) -> bool:  # noqa: ARG002  # for others to use
         """Return whether the host starts us to see whether we work, not to call us."""
@@ -252,30 +260,16 @@ _PROGRAMS = {
     "qwen": "qwen",
     "kilo": "kilo",
     ".kilo": "kilo",
+    "cline": "cline",
+    "kimi": "kimi",
+    "kimi-code": "kimi",
+    "vibe": "vibe",
+    "vibe-acp": "vibe",
+    "vibe-app-server": "vibe",
+    "droid": "droid",
+    "openhands": "openhands",
     "Claude": "claude-desktop",
     "claude-desktop": "claude-desktop",
-}
-
-# Hosts written for these run as `node /…/gemini`: the script is the program.
-_INTERPRETERS = {"node", "nodejs", "bun", "deno", "MainThread"}
-
-# Scripts that are not named after their host.
-_PACKAGES = {
-    "/@anthropic-ai/claude-code/": "claude",
-    "/@google/gemini-cli/": "gemini",
-    "/opencode-ai/": "opencode",
-    "/@github/copilot/": "copilot",
-    "/@qwen-code/qwen-code/": "qwen",
-    "/@kilocode/cli/": "kilo",
-}
-
-# VS Code as a server (Remote-SSH, WSL, containers, code-server) runs all its helpers with one
-# script. Its forks run the same one, and are recognised by the directories they install it in.
-_VSCODE_SCRIPT = "/out/bootstrap-fork"
-_VSCODE_MCP_HOST = "--type=extensionHost"  # not its terminals (`ptyHost`), nor its watchers
-_VSCODE_FORKS = {
-    "/.cursor-server/": "cursor",
-    "/.windsurf-server/": "windsurf",
 }
 
 # The variables in which a host gives its servers their session. Everything that is started
@@ -284,9 +278,13 @@ IDENTITY_VARIABLES = {
     "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
     "claude": ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
     "goose": ("AGENT_SESSION_ID",),
-    "copilot": ("COPILOT_AGENT_SESSION_ID",),
-    "qwen": ("QWEN_CODE_SESSION_ID", "QWEN_CODE_PROJECT_DIR"),
-    "kilo": ("KILO_RUN_ID",),
+    "copilot": ("COPILOT_AGENT_SESSION_ID", "COPILOT_LOADER_PID"),
+    "qwen": (
+        *("QWEN_CODE_SESSION_ID", "QWEN_CODE_PROJECT_DIR"),
+        *("QWEN_CODE_PROMPT_ID", "QWEN_CODE_LAUNCHER_PID"),
+    ),
+    "opencode": ("OPENCODE_PID",),
+    "kilo": ("KILO_RUN_ID", "KILO_PID", "KILO_PARENT_PID"),
 }
 
 # Hosts that may not be recognised: the parent may be one of them if it is unknown, and then
@@ -305,25 +303,26 @@ class _Unknown(HostIdentity):
         return {} if is_shell else super().read_environ(sighting)
 
 
-# Hosts about which we know only how many sessions one server serves.
+# Hosts about which we know only how many sessions one server serves, and by what name a call
+# may name its session.
 _PLAIN = {
     "cursor": HostIdentity("cursor", "Cursor", "many sessions"),
     "gemini": HostIdentity("gemini", "Gemini CLI", "one session at a time"),
-    "opencode": HostIdentity("opencode", "opencode", "many sessions"),
+    # Its first version names no session.
+    "opencode": HostIdentity("opencode", "opencode", "many sessions", session_key="sessionID"),
     "zed": HostIdentity("zed", "Zed", "many sessions", adds_variables=True),
     "windsurf": HostIdentity("windsurf", "Windsurf", "many sessions"),
-    "copilot": HostIdentity(
-        "copilot",
-        "Copilot CLI",
-        "one session at a time",
-        session_variable="COPILOT_AGENT_SESSION_ID",
-    ),
-    "qwen": HostIdentity("qwen", "Qwen Code", "many sessions", adds_variables=True),
-    "kilo": HostIdentity("kilo", "Kilo Code", "many sessions"),
+    "kilo": HostIdentity("kilo", "Kilo Code", "many sessions", session_key="sessionID"),
+    "droid": HostIdentity("droid", "Factory Droid", "many sessions"),
+    "continue": HostIdentity("continue", "Continue", "one session at a time"),
+    "openhands": HostIdentity("openhands", "OpenHands", "one session at a time"),
     "claude-desktop": HostIdentity("claude-desktop", "Claude Desktop", "many sessions"),
 }
 # Hosts with an identity of their own, each in a package of its name.
-_OWN_PACKAGE = {"codex", "claude", "goose", "vscode"}
+_OWN_PACKAGE = {
+    *("codex", "claude", "goose", "vscode"),
+    *("cline", "copilot", "kimi", "qwen", "vibe"),
+}
 
 UNKNOWN = _Unknown("unknown", "this host", "many sessions")
 
@@ -341,59 +340,26 @@ def list_foreign_variables(host: str) -> list[str]:
 
 def recognise(table: ProcessTable, process: Process) -> HostIdentity | None:
     """Return the host that a process is; None if it is not a known host."""
-    name = _find_program(process.name) or _recognise_closer(table, process)
+    name = _PROGRAMS.get(process.name)
+    if name is None:
+        from mcp_launch.hosts import named, recognition
+
+        programs = {**named.PROGRAMS, **_PROGRAMS}
+        name = programs.get(process.name) or recognition.look_closer(table, process, programs)
     return load(name) if name else None
 
 
 def load(name: str) -> HostIdentity:
     """Return one host by name; `UNKNOWN` for an unknown name."""
     if name in _OWN_PACKAGE:
-        # By name: the package imports this module, which must not depend on it in turn.
-        host: HostIdentity = __import__(f"{__name__}.{name}", fromlist=["HOST"]).HOST
+        host: HostIdentity = _import(name).HOST
         return host
     if name in _PLAIN:
         return _PLAIN[name]
-    from mcp_launch.hosts import named
-
-    title = named.TITLES.get(name)
+    title = _import("named").TITLES.get(name)
     return HostIdentity(name, title, "many sessions") if title else UNKNOWN
 
 
-def _find_program(name: str) -> str | None:
-    if name in _PROGRAMS:
-        return _PROGRAMS[name]
-    from mcp_launch.hosts import named
-
-    return named.PROGRAMS.get(name)
-
-
-def _recognise_closer(table: ProcessTable, process: Process) -> str | None:
-    # Release archives of Codex contain `codex-<architecture>-<system>`.
-    if process.name.startswith(("codex-x86_64", "codex-aarch64")):
-        return "codex"
-    pid = process.identity.pid
-    executable = table.read_executable(pid)
-    program = os.path.basename(executable)
-    if known := _find_program(program):
-        return known
-    # A natively installed claude is a file named after its version.
-    if "/claude/versions/" in executable:
-        return "claude"
-    if program in _INTERPRETERS or process.name in _INTERPRETERS:
-        return _recognise_script(table.read_argv(pid))
-    return None
-
-
-def _recognise_script(argv: list[str]) -> str | None:
-    script = next((word for word in argv[1:] if not word.startswith("-")), "")
-    if script.removesuffix(".js").endswith(_VSCODE_SCRIPT):
-        return _recognise_vscode(script) if _VSCODE_MCP_HOST in argv else None
-    for part, name in _PACKAGES.items():
-        if part in script:
-            return name
-    return _find_program(os.path.basename(script).removesuffix(".js"))
-
-
-def _recognise_vscode(script: str) -> str:
-    forks = (name for part, name in _VSCODE_FORKS.items() if part in script)
-    return next(forks, "vscode")
+def _import(name: str) -> ModuleType:
+    # By name: these modules import this one, which must not depend on them in turn.
+    return __import__(f"{__name__}.{name}", fromlist=["HOST"])

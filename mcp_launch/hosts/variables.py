@@ -15,6 +15,8 @@ _PROCESS_VARIABLES = (
     "CLAUDE_CODE_MESSAGING_SOCKET",
     "CLAUDE_CODE_MESSAGING_TOKEN",
     "CLAUDE_CODE_SSE_PORT",
+    "QWEN_CODE_MESSAGING_SOCKET",
+    "QWEN_CODE_MESSAGING_TOKEN",
 )
 
 # Parts of directories on PATH that a host makes for each of its processes, or fnm for each shell.

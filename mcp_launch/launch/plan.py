@@ -143,22 +143,32 @@ def decide(
     plan = Plan(profile.command, cwd, dict(environ))
     _keep_back(plan, profile, context)
     plan.place_note = environment.note_home(profile.cwd, cwd, context)
-    _drop_foreign_variables(plan, context)
+    told = _forget_shared_session(profile, context)
+    _drop_foreign_variables(plan, told)
     named = any(variable.source == "dotenv" for variable in profile.env.values())
     if profile.dotenv and not named:
         for name, text in dotenv.values.items():
             if text is not None:  # a bare NAME without "=" sets nothing
                 _set(plan, name, Found(text, dotenv.searched))
     # After a whole file, which must not set the identity; before what is requested by name.
-    for name, found in list_defaults(context).items():
+    for name, found in list_defaults(told).items():
         if isinstance(found, Found):
             _set(plan, name, found)
     _set_requested(plan, profile, context, environ, dotenv)
-    _record_identity(plan, profile, context)
+    _record_identity(plan, profile, told)
     # As a shell does: the inherited PWD names another directory, and some servers trust it.
     if cwd.value:
         _set(plan, "PWD", cwd)
     return plan
+
+
+def _forget_shared_session(profile: Profile, context: Context) -> Context:
+    """Return the context without the session of a call, if others will use the same server."""
+    is_shared = context.facts.carries == "many sessions" and profile.on_change in {"", "follow"}
+    if not is_shared or context.session is context.identity.session:
+        return context
+    shared = Missing(["the host has several sessions for this server"])
+    return context.for_session(shared, context.thread)
 
 
 def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
@@ -171,12 +181,16 @@ def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
 
 
 def _drop_foreign_variables(plan: Plan, context: Context) -> None:
-    """Remove variables that another host, or an outer launch, set for its own server."""
+    """Remove variables that another host, or an outer launch, set for its own server.
+
+    With them go those that this host set for another session.
+    """
     for name in list(plan.environ):
         # Some shells export a variable with an empty name, which exec refuses.
         if not name or is_own_variable(name):
             del plan.environ[name]
-    for name in hosts.list_foreign_variables(context.host.value):
+    foreign = hosts.list_foreign_variables(context.host.value)
+    for name in (*foreign, *context.facts.list_untrue_variables(context.session)):
         if plan.environ.pop(name, None) is not None:
             plan.unset_variables.append(name)
 

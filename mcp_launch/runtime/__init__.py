@@ -251,7 +251,8 @@ def _make_settings(
 
 def describe_context(served: Served, place: Found | None) -> dict[str, Json]:
     """Return the context that is written into a call; `place` is its directory, if elsewhere."""
-    found, bound = served.context, served.bound
+    bound = served.bound
+    found = served.context.at(place) if place else served.context
     facts = describe_facts(found, place or served.plan.cwd)
     return leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
 

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts import Callers, HostIdentity, Identity, pick_text
+from mcp_launch.hosts import HostIdentity, Identity
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.hosts import Caller, Sighting
-    from mcp_launch.protocol.json_text import Json
-
-
-class _GooseCallers(Callers):
-    identifying = ("agent-session-id", "agent-working-dir")
-    origins = (
-        'the call\'s _meta["agent-session-id"]',
-        "",
-        'the call\'s _meta["agent-working-dir"]',
-    )
-
-    def read(self, meta: dict[str, Json]) -> Caller | None:
-        session = pick_text(meta, "agent-session-id")
-        return (session, None, pick_text(meta, "agent-working-dir")) if session else None
+    from mcp_launch.hosts import Sighting
 
 
 class Goose(HostIdentity):
@@ -48,10 +34,6 @@ class Goose(HostIdentity):
     ) -> dict[str, Found]:
         """Return the session of the call for which a server was started again."""
         return {"AGENT_SESSION_ID": session} if isinstance(session, Found) else {}
-
-    def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each request has it
-        """Return a reader of the session and directory in each request."""
-        return _GooseCallers()
 
 
 HOST = Goose()

@@ -13,6 +13,7 @@ from mcp_launch import hosts
 from mcp_launch.broker import Broker
 from mcp_launch.broker.commands import SendToHost, SendToServer, Settings
 from mcp_launch.broker.routing import KEY, Served, bind_at_start
+from mcp_launch.hosts import Identity
 from mcp_launch.launch.context import is_inside
 from mcp_launch.launch.plan import Plan
 from mcp_launch.runtime import describe_context
@@ -302,6 +303,35 @@ def test_a_call_that_names_no_caller_on_a_shared_connection_gets_no_session() ->
     assert (first["sessionId"], second["sessionId"]) == ("c-1", "c-2")
     assert "sessionId" not in unknown
     assert unknown["binding"] == "unbound"
+
+
+@pytest.mark.parametrize("host", ["cline", "goose", "kimi", "opencode", "qwen", "unknown", "vibe"])
+def test_one_sessions_id_is_not_told_to_all_that_share_a_connection(host: str) -> None:
+    identity = Identity(Found("s-1", "as it was at the start"), Missing(["none"]), "tentative")
+    context = below(host, identity=identity)
+
+    unnamed = context_of(admit(make_broker(context), {}))
+
+    assert "sessionId" not in unnamed
+    assert (unnamed["launchId"], unnamed["binding"]) == ("launch-1", "unbound")
+
+
+@pytest.mark.parametrize("host", ["copilot", "gemini", "claude"])
+def test_a_server_of_its_own_is_told_its_session_with_every_call(host: str) -> None:
+    identity = Identity(Found("s-1", "as it was at the start"), Missing(["none"]), "tentative")
+    context = below(host, identity=identity)
+
+    assert context_of(admit(make_broker(context), {}))["sessionId"] == "s-1"
+
+
+def test_the_project_of_a_call_from_another_directory_is_that_directorys(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "deep").mkdir()
+    meta: Json = {"agent-session-id": "g-1", "agent-working-dir": str(tmp_path / "deep")}
+
+    context = context_of(admit(make_broker(below("goose")), meta))
+
+    assert (context["cwd"], context["projectRoot"]) == (str(tmp_path / "deep"), str(tmp_path))
 
 
 def test_every_call_is_counted_and_the_same_caller_gets_the_same_context() -> None:

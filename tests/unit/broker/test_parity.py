@@ -33,6 +33,10 @@ INTENDED = {
         {"host"},
         "a request that is open when we end its server gets an error, not just the end",
     ),
+    "test_the_host_is_asked_where_it_works": (
+        {"progress", "server-1"},
+        "the project of a session that works elsewhere is not that of its server",
+    ),
     "test_a_server_that_no_longer_reads_ends_the_launch_when_it_ends": ({"host"}, LAST),
     "test_a_dead_server_stays_dead_if_asked": ({"host"}, LAST),
     "test_a_host_that_hung_up_is_told_how_the_server_died": ({"host"}, LAST),

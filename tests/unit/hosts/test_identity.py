@@ -363,6 +363,50 @@ def test_a_variable_for_such_a_session_holds_the_launchs_id_and_says_so(wire: li
     )
 
 
+@pytest.mark.parametrize(
+    ("host", "words", "claimed"),
+    [
+        ("vscode", [], None),
+        ("vscode", ["--on-change", "follow"], None),
+        ("vscode", ["--on-change", "refuse"], "c-1"),
+        ("vscode", ["--on-change", "restart"], "c-1"),
+        ("qwen", [], None),
+        ("copilot", [], "c-1"),
+        ("codex", [], "c-1"),
+    ],
+)
+def test_a_server_that_others_will_use_does_not_get_the_session_of_a_call(
+    host: str, words: list[str], claimed: str | None
+) -> None:
+    context = make_context(host=Found(host, "above us"), facts=hosts.load(host))
+    context = context.for_session(Found("c-1", "the call"), Missing(["none"]))
+    wanted = profile.load([*words, "--env", "X=session", "--", "server"], {"HOME": "/nowhere"})
+
+    decided = plan.decide(wanted, context, {}, plan.Dotenv({}, ""), lambda _: True)
+
+    assert decided.environ.get("MCP_LAUNCH_SESSION_ID") == claimed
+    assert decided.environ["X"] == "c-1"  # it was asked for
+
+
+def test_a_server_gets_the_session_that_its_host_started_it_for() -> None:
+    facts = {"host": Found("goose", "above us"), "facts": hosts.load("goose")}
+
+    decided = decide([], session=Found("g-1", "AGENT_SESSION_ID"), **facts)
+
+    assert decided.environ["MCP_LAUNCH_SESSION_ID"] == "g-1"
+
+
+def test_a_variable_that_is_not_true_for_the_server_is_removed_and_said_to_be() -> None:
+    context = make_context(host=Found("qwen", "above us"), facts=hosts.load("qwen"))
+    inherited = {"QWEN_CODE_SESSION_ID": "of the process", "QWEN_CODE_PROJECT_DIR": "/h/.qwen/p"}
+    wanted = profile.load(["--", "server"], {"HOME": "/nowhere"})
+
+    decided = plan.decide(wanted, context, inherited, plan.Dotenv({}, ""), lambda _: True)
+
+    assert decided.unset_variables == list(inherited)
+    assert decided.environ.keys().isdisjoint(inherited)
+
+
 def test_such_a_session_is_missing_if_a_placeholder_will_not_do() -> None:
     with pytest.raises(SourceMissing, match="it was not looked for"):
         ask_of_nobody("--when-unknown", "fail", "--env", "X=session")
@@ -389,10 +433,19 @@ def test_a_thread_of_a_host_without_threads_is_missing() -> None:
         ("goose", "KILO_RUN_ID", False),
         ("copilot", "COPILOT_AGENT_SESSION_ID", True),
         ("copilot", "QWEN_CODE_SESSION_ID", False),
-        ("qwen", "QWEN_CODE_SESSION_ID", True),
-        ("qwen", "QWEN_CODE_PROJECT_DIR", True),
+        ("qwen", "QWEN_CODE_PROMPT_ID", True),
         ("qwen", "KILO_RUN_ID", False),
+        ("qwen", "OPENCODE_PID", False),
+        ("opencode", "OPENCODE_PID", True),
+        ("kilo", "OPENCODE_PID", False),
         ("kilo", "KILO_RUN_ID", True),
+        ("kilo", "KILO_PID", True),
+        ("opencode", "KILO_PID", False),
+        ("goose", "KILO_PARENT_PID", False),
+        ("copilot", "QWEN_CODE_PROMPT_ID", False),
+        ("copilot", "QWEN_CODE_LAUNCHER_PID", False),
+        ("qwen", "COPILOT_LOADER_PID", False),
+        ("unknown", "OPENCODE_PID", False),
         ("kilo", "COPILOT_AGENT_SESSION_ID", False),
         # It may be one of these, by a name that we do not know.
         ("unknown", "COPILOT_AGENT_SESSION_ID", True),

@@ -21,5 +21,23 @@ def test_what_a_host_makes_for_one_process_is_dropped() -> None:
     assert variables.drop_private_variables(environ) == {"PATH": "/usr/bin:"}
 
 
+def test_two_processes_of_the_same_host_look_the_same() -> None:
+    # As Copilot CLI 1.0.102, Qwen Code 0.24.4, opencode 1.18 and Kilo Code 7.7 start theirs.
+    environ = {
+        "COPILOT_AGENT_SESSION_ID": "0889001d-f10b-4a29-9aee-3933945c5f53",
+        "COPILOT_LOADER_PID": "22059",
+        "QWEN_CODE_SESSION_ID": "50688199-0082-4acb-b057-56f8ae2daa5f",
+        "QWEN_CODE_LAUNCHER_PID": "21862",
+        "QWEN_CODE_MESSAGING_SOCKET": "/tmp/qwen-socks-a94494730fe67eb2/21882.sock",  # noqa: S108  # not used
+        "QWEN_CODE_MESSAGING_TOKEN": "1ca3a108dd69c1d1abb1038d0e91b719",
+        "OPENCODE_PID": "16501",
+        "KILO_PID": "8682",
+        "KILO_RUN_ID": "5f1c",
+        "QWEN_CODE_MODEL": "mock",
+    }
+
+    assert variables.drop_private_variables(environ) == {"QWEN_CODE_MODEL": "mock"}
+
+
 def test_an_environment_without_a_path_stays_without_one() -> None:
     assert variables.drop_private_variables({"A": "1"}) == {"A": "1"}

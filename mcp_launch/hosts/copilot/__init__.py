@@ -1,0 +1,116 @@
+"""Copilot CLI: one server process per session, whose id is in the server's environment.
+
+Its process holds `session-state/<id>/inuse.<pid>.hold` open for every session that it runs. With
+several (the Agent Client Protocol) the variable decides which of them is ours. If there is one
+and the variable names another, the file is right. A variable that Copilot's own process was
+started with is an outer session's: everything that is started from Copilot's shell inherits it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch.hosts import HostIdentity, Identity
+from mcp_launch.hosts.callers import RecordCallers
+from mcp_launch.values import Found, Missing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.hosts import Caller, Callers, Sighting
+
+_VARIABLE = "COPILOT_AGENT_SESSION_ID"
+
+
+class _CopilotCallers(RecordCallers):
+    """Looks at the open files again only if the session's own one is gone."""
+
+    def __init__(self, sighting: Sighting) -> None:
+        super().__init__()
+        self._sighting = sighting
+        self._hold = ""
+        self._caller: Caller | None = None
+
+    def read_record(self) -> Caller | None:
+        """Return the session of the process that started us."""
+        if not self._hold or not os.path.exists(self._hold):
+            found = _find_session(self._sighting, is_start=False)
+            session = found.value if isinstance(found, Found) else ""
+            self._hold = _list_holds(self._sighting).get(session, "")
+            self._caller = (session, None, None) if session else None
+            if isinstance(found, Found):
+                self.origins = (found.origin, "", "")
+        return self._caller
+
+
+class Copilot(HostIdentity):
+    """How Copilot CLI identifies sessions."""
+
+    told_later = ("session",)
+    session_variable = _VARIABLE
+
+    def __init__(self) -> None:
+        super().__init__("copilot", "Copilot CLI", "one session at a time")
+
+    def identify(self, sighting: Sighting) -> Identity:
+        """Return the session that the host's process and our environment agree on."""
+        found = _find_session(sighting, is_start=True)
+        if isinstance(found, Missing):
+            return Identity(found, self._no_thread())
+        return Identity(found, self._no_thread(), "tentative", found.origin)
+
+    def default_variables(
+        self,
+        session: Found | Missing,
+        thread: Found | Missing,  # noqa: ARG002  # it has none
+    ) -> dict[str, Found]:
+        """Return the session, which the variable as we inherited it may not be."""
+        return {_VARIABLE: session} if isinstance(session, Found) else {}
+
+    def list_untrue_variables(self, session: Found | Missing) -> tuple[str, ...]:
+        """Return the variable, if the host's process does not run that session."""
+        return (_VARIABLE,) if isinstance(session, Missing) else ()
+
+    def follow_callers(self, sighting: Sighting) -> Callers:
+        """Return a reader of the session that the host's process holds open."""
+        return _CopilotCallers(sighting)
+
+
+def _find_session(sighting: Sighting, *, is_start: bool) -> Found | Missing:
+    """Return the session that is proven by what the host holds open, or by what it set for us."""
+    told = _read_variable(sighting)
+    holds = _list_holds(sighting)
+    set_at_start = Found(told, f"{_VARIABLE} as Copilot CLI set it at the start")
+    if told and (not holds or told in holds):
+        return set_at_start
+    if told and is_start:
+        return set_at_start  # its file is about to be opened, and the one is of another session
+    if len(holds) == 1:
+        session, path = holds.popitem()
+        return Found(session, f"{path}, which Copilot CLI holds open")
+    unset = f"{_VARIABLE} names none of them" if told else f"{_VARIABLE} is not set by Copilot CLI"
+    return Missing([f"Copilot CLI holds {len(holds)} sessions open", unset])
+
+
+def _read_variable(sighting: Sighting) -> str:
+    """Return the session that the host has set for us; empty if it only passed a variable on."""
+    told = sighting.environ.get(_VARIABLE, "")
+    process = sighting.process
+    above = sighting.table.read_variable(process.identity.pid, _VARIABLE) if process else None
+    return "" if told == above else told
+
+
+def _list_holds(sighting: Sighting) -> dict[str, str]:
+    """Return the sessions that the host's process holds open, with the files that show it."""
+    if sighting.process is None:
+        return {}
+    pid = sighting.process.identity.pid
+    found = {}
+    for path in sighting.table.list_open_files(pid):
+        directory, _, name = path.rpartition("/")
+        parent, _, session = directory.rpartition("/")
+        if name == f"inuse.{pid}.hold" and parent.endswith("/session-state"):
+            found[session] = path
+    return found
+
+
+HOST = Copilot()

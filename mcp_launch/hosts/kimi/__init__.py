@@ -1,0 +1,122 @@
+"""Kimi Code: the only session of the project that was written to since its process started.
+
+It shows nothing that belongs to one call: it opens `wire.jsonl` of a session for a moment
+whenever it appends to it, so at a call another session's may be open, or none. But every session
+that it runs is written to before it can call anything, in a directory of its project. If that
+was only one since the host's process started, it is the caller.
+
+One server serves all sessions of a project in an editor's agent, and `/new` in a terminal keeps
+it. From the second session on nobody can say whose a call is. Its command line is erased, so at
+the start nobody can say whether there will be a second.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcp_launch.hosts import HostIdentity, Identity
+from mcp_launch.hosts.callers import RecordCallers
+from mcp_launch.values import Missing, find_home_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_launch.hosts import Caller, Callers, Sighting
+
+# What a session's record is called, below the session's directory.
+_RECORD = "agents/main/wire.jsonl"
+
+# How many seconds before the host's start a record may have been written and still count: the
+# clocks of processes and files differ. One too many costs an answer, one too few a wrong one.
+_MARGIN = 1.0
+
+# How much of a directory's SHA-256 is in the name of the directory with its sessions.
+_HASH_LENGTH = 12
+
+
+class _KimiCallers(RecordCallers):
+    """Lists the sessions that were written to, until there are several."""
+
+    def __init__(self, sighting: Sighting) -> None:
+        super().__init__()
+        self._sighting = sighting
+        self._start = _find_start(sighting)
+        self._is_shared = False
+        self._buckets: list[str] = []
+
+    def read_record(self) -> Caller | None:
+        """Return the only session since the host's start; None if there were several."""
+        if self._is_shared or self._start is None:
+            return None
+        self._buckets = self._buckets or _find_buckets(self._sighting)
+        written = [path for path in self._buckets for path in _list_written(path, self._start)]
+        self._is_shared = len(written) > 1
+        if len(written) != 1:
+            return None
+        self.origins = (f"{written[0]}, the only one since Kimi Code's start", "", "")
+        return (os.path.basename(written[0]), None, None)
+
+
+class Kimi(HostIdentity):
+    """How Kimi Code identifies sessions."""
+
+    told_later = ("session",)
+
+    def __init__(self) -> None:
+        super().__init__("kimi", "Kimi Code", "many sessions")
+
+    def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # nothing tells at the start
+        """Return that the session is not known yet."""
+        shared = Missing(["Kimi Code may have one server for several sessions"])
+        return Identity(shared, self._no_thread())
+
+    def follow_callers(self, sighting: Sighting) -> Callers:
+        """Return a reader of the sessions that were written to."""
+        return _KimiCallers(sighting)
+
+
+def _find_start(sighting: Sighting) -> float | None:
+    """Return the time of day at which the host's process started; None if that is unknown."""
+    if sighting.process is None:
+        return None
+    age = sighting.table.started_seconds_ago(sighting.process.identity.pid)
+    return None if age is None else time.time() - age
+
+
+def _find_buckets(sighting: Sighting) -> list[str]:
+    """Return the directories with the sessions of the server's directory."""
+    if not sighting.cwd:
+        return []  # it is not known
+    import hashlib  # below Kimi Code only, and not at the start
+
+    moved = sighting.environ.get("KIMI_CODE_HOME")
+    sessions = f"{moved or find_home_directory(sighting.environ) + '/.kimi-code'}/sessions"
+    endings = tuple(
+        "_" + hashlib.sha256(os.fsencode(path.rstrip("/"))).hexdigest()[:_HASH_LENGTH]
+        for path in {sighting.cwd, os.path.realpath(sighting.cwd)}
+    )
+    try:
+        names = sorted(os.listdir(sessions))
+    except OSError:
+        return []  # it has no sessions yet
+    return [f"{sessions}/{one}" for one in names if one.startswith("wd_") and one.endswith(endings)]
+
+
+def _list_written(bucket: str, start: float) -> Iterator[str]:
+    """Yield the sessions that were written to since then."""
+    try:
+        names = os.listdir(bucket)
+    except OSError:
+        return  # removed since
+    for name in names:
+        try:
+            seen = os.stat(f"{bucket}/{name}/{_RECORD}")
+        except OSError:
+            continue  # not a session, or one without a record
+        if seen.st_mtime >= start - _MARGIN:
+            yield f"{bucket}/{name}"
+
+
+HOST = Kimi()

@@ -1,0 +1,111 @@
+"""Mistral Vibe: its process holds the lock of every session that it runs open.
+
+Beside `active/<id>.lock` is `<id>.lock.json` with the pid of the process that holds it. An
+editor's agent (`vibe-acp`) has one server for all its sessions, so with several locks nobody can
+say whose a call is, and at the start it may be any that is still to come.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mcp_launch.hosts import HostIdentity, Identity
+from mcp_launch.hosts.callers import RecordCallers
+from mcp_launch.protocol import json_text
+from mcp_launch.values import Found, Missing, Stamp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.hosts import Caller, Callers, Sighting
+
+# What an editor starts; its servers are for all its sessions.
+_AGENT = "vibe-acp"
+
+_ENDING = ".lock"
+
+
+class _VibeCallers(RecordCallers):
+    """Looks for locks again if one was made or removed since."""
+
+    def __init__(self, sighting: Sighting) -> None:
+        super().__init__()
+        self._sighting = sighting
+        self._directory = ""
+        self._stamp = Stamp()
+        self._caller: Caller | None = None
+
+    def read_record(self) -> Caller | None:
+        """Return the only session that is open; None if there are several."""
+        if self._directory:
+            try:
+                seen = os.stat(self._directory)
+            except OSError:
+                pass  # it was moved away: look again
+            else:
+                if not self._stamp.may_have_changed(seen):
+                    return self._caller
+        locks = _list_locks(self._sighting)
+        self._directory = os.path.dirname(locks[0]) if locks else ""
+        found = _find_session(self._sighting, locks)
+        self._caller = None
+        if isinstance(found, Found):
+            self._caller = (found.value, None, None)
+            self.origins = (found.origin, "", "")
+        return self._caller
+
+
+class Vibe(HostIdentity):
+    """How Mistral Vibe identifies sessions."""
+
+    told_later = ("session",)
+
+    def __init__(self) -> None:
+        super().__init__("vibe", "Mistral Vibe", "many sessions")
+
+    def identify(self, sighting: Sighting) -> Identity:
+        """Return the only session that is open, unless others may come to share the server."""
+        if _is_agent(sighting):
+            shared = Missing([f"{_AGENT} has one server for all its sessions"])
+            return Identity(shared, self._no_thread())
+        found = _find_session(sighting, _list_locks(sighting))
+        if isinstance(found, Missing):
+            return Identity(found, self._no_thread())
+        return Identity(found, self._no_thread(), "tentative", found.origin)
+
+    def follow_callers(self, sighting: Sighting) -> Callers:
+        """Return a reader of the locks that the host's process holds open."""
+        return _VibeCallers(sighting)
+
+
+def _is_agent(sighting: Sighting) -> bool:
+    if sighting.process is None:
+        return False
+    words = sighting.table.read_argv(sighting.process.identity.pid)[:2]
+    return _AGENT in {sighting.process.name, *map(os.path.basename, words)}
+
+
+def _list_locks(sighting: Sighting) -> list[str]:
+    """Return the locks of sessions that the host's process holds open."""
+    if sighting.process is None:
+        return []
+    opened = set(sighting.table.list_open_files(sighting.process.identity.pid))
+    return sorted(path for path in opened if path.endswith(_ENDING) and "/active/" in path)
+
+
+def _find_session(sighting: Sighting, locks: list[str]) -> Found | Missing:
+    if len(locks) != 1 or sighting.process is None:
+        return Missing([f"Mistral Vibe holds the locks of {len(locks)} sessions open"])
+    session = os.path.basename(locks[0]).removesuffix(_ENDING)
+    record = f"{locks[0]}.json"
+    try:
+        with open(record, "rb") as file:
+            said = json_text.parse(file.read())
+    except (OSError, ValueError, RecursionError):
+        return Missing([f"{record} does not exist or cannot be read"])
+    expected = {"session_id": session, "process_id": sighting.process.identity.pid}
+    if not isinstance(said, dict) or {name: said.get(name) for name in expected} != expected:
+        return Missing([f"{record} is not of this session and process"])
+    return Found(session, f"{locks[0]}, which Mistral Vibe holds open")
+
+
+HOST = Vibe()

@@ -1,0 +1,236 @@
+"""Cline's sessions, read from its database without disturbing it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakes import FakeProcessTable, make_sighting
+
+from mcp_launch.hosts import database
+from mcp_launch.hosts.cline import HOST as CLINE
+from mcp_launch.values import Missing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_launch.hosts import Caller, Sighting
+
+# The columns that matter, as Cline 3.0.65 has them.
+TABLE = (
+    "CREATE TABLE sessions (session_id TEXT PRIMARY KEY, pid INTEGER NOT NULL, "
+    "started_at TEXT NOT NULL, status TEXT NOT NULL, cwd TEXT NOT NULL, "
+    "workspace_root TEXT NOT NULL, parent_session_id TEXT, is_subagent INTEGER DEFAULT 0)"
+)
+
+QUERY = "SELECT * FROM sessions"
+
+
+def open_database(directory: Path, mode: str = "wal") -> sqlite3.Connection:
+    path = directory / ".cline" / "data" / "db" / "sessions.db"
+    path.parent.mkdir(parents=True)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+    connection.execute(TABLE)
+    return connection
+
+
+def add(connection: sqlite3.Connection, session: str, **more: Any) -> None:
+    age = more.pop("age", 10.0)
+    row = {
+        "session_id": session,
+        "pid": 70,
+        "started_at": datetime.fromtimestamp(time.time() - age, UTC).isoformat(),
+        "status": "running",
+        "cwd": "/work/b",
+        "workspace_root": "/work",
+        **more,
+    }
+    names, marks = ", ".join(row), ", ".join("?" * len(row))
+    connection.execute(f"INSERT INTO sessions ({names}) VALUES ({marks})", list(row.values()))  # noqa: S608  # our own names
+
+
+def see(home: Path, age: float | None = 60.0, **environ: str) -> Sighting:
+    table = FakeProcessTable()
+    table.add(70, "cline")
+    table.age = age
+    return make_sighting(table, 70, environ={"HOME": str(home), **environ})
+
+
+def ask(home: Path, **more: Any) -> Caller | None:
+    sighting = see(home, **more)
+    assert isinstance(CLINE.identify(sighting).session, Missing)
+    return CLINE.follow_callers(sighting).read({})
+
+
+# the rows, the session and the directory of the call
+ROWS: dict[str, tuple[list[dict[str, Any]], tuple[str | None, str | None]]] = {
+    "its only running session": ([{"session": "s1"}], ("s1", "/work/b")),
+    "the only one that is running": (
+        [{"session": "s1"}, {"session": "s2", "status": "completed"}],
+        ("s1", "/work/b"),
+    ),
+    "the only one of its process": (
+        [{"session": "s1"}, {"session": "s2", "pid": 71}],
+        ("s1", "/work/b"),
+    ),
+    "not one that began before its process": ([{"session": "s1", "age": 3600}], (None, None)),
+    "the one that did not begin before its process": (
+        [{"session": "s1", "age": 3600}, {"session": "s2"}],
+        ("s2", "/work/b"),
+    ),
+    "not one without a time": ([{"session": "s1", "started_at": "yesterday"}], (None, None)),
+    "not one without a time zone": (
+        [{"session": "s1", "started_at": "2126-01-01T00:00:00"}],
+        (None, None),
+    ),
+    "none of several": ([{"session": "s1"}, {"session": "s2"}], (None, None)),
+    "the session of which another is a part": (
+        [
+            {"session": "s1"},
+            {"session": "s2", "is_subagent": 1},
+            {"session": "s3", "parent_session_id": "s1"},
+        ],
+        ("s1", "/work/b"),
+    ),
+    "its workspace without a directory": ([{"session": "s1", "cwd": ""}], ("s1", "/work")),
+    "no directory that is relative": ([{"session": "s1", "cwd": "b"}], ("s1", None)),
+    "nothing where there is nothing": ([], (None, None)),
+}
+
+
+@pytest.mark.parametrize(("rows", "expected"), ROWS.values(), ids=list(ROWS))
+def test_cline_is_believed_by(
+    rows: list[dict[str, Any]], expected: tuple[str | None, str | None], tmp_path: Path
+) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        for row in rows:
+            add(connection, **row)
+
+        caller = ask(tmp_path)
+
+    assert (caller[0], caller[2]) == expected if caller else expected == (None, None)
+
+
+def test_cline_is_not_believed_if_the_age_of_its_process_is_unknown(tmp_path: Path) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        add(connection, "s1")
+
+        assert ask(tmp_path, age=None) is None
+
+
+def test_cline_without_a_database_is_unknown(tmp_path: Path) -> None:
+    assert ask(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "inside"),
+    [
+        ("CLINE_DIR", ".cline"),
+        ("CLINE_DATA_DIR", ".cline/data"),
+        ("CLINE_DB_DATA_DIR", ".cline/data/db"),
+    ],
+)
+def test_a_moved_database_is_found(name: str, inside: str, tmp_path: Path) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        add(connection, "s1")
+
+        caller = ask(tmp_path / "nowhere", **{name: str(tmp_path / inside)})
+
+    assert caller == ("s1", None, "/work/b")
+
+
+def test_a_session_that_begins_later_is_noticed_at_its_call(tmp_path: Path) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        callers = CLINE.follow_callers(see(tmp_path))
+        assert callers.read({}) is None
+
+        add(connection, "s1")
+        assert callers.read({}) == ("s1", None, "/work/b")
+        connection.execute("UPDATE sessions SET status = 'completed'")
+        add(connection, "s2", cwd="/work/c")
+
+        assert callers.read({}) == ("s2", None, "/work/c")
+
+
+def test_an_unchanged_database_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        add(connection, "s1")
+        callers = CLINE.follow_callers(see(tmp_path))
+        clock = [100.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+        callers.read({})
+        clock[0] += 60
+        callers.read({})
+        monkeypatch.setattr(database, "read_rows", lambda *_: pytest.fail("it was read again"))
+
+        assert callers.read({}) == ("s1", None, "/work/b")
+
+
+def list_ids(path: Path) -> list[object] | None:
+    rows = database.read_rows(str(path), QUERY)
+    return None if rows is None else [row["session_id"] for row in rows]
+
+
+def test_a_log_that_was_begun_again_does_not_bring_back_old_pages(tmp_path: Path) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        for number in range(200):
+            add(connection, f"old-{number}")
+        connection.execute("PRAGMA wal_checkpoint(RESTART)")
+        connection.execute("DELETE FROM sessions")
+        add(connection, "new")
+
+        assert list_ids(tmp_path / ".cline" / "data" / "db" / "sessions.db") == ["new"]
+
+
+def test_a_log_that_ends_in_the_middle_counts_up_to_its_last_transaction(tmp_path: Path) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        add(connection, "s1")
+        source = tmp_path / ".cline" / "data" / "db" / "sessions.db"
+        whole = (source.parent / "sessions.db-wal").stat().st_size
+        add(connection, "s2")
+        log = (source.parent / "sessions.db-wal").read_bytes()
+        (tmp_path / "copy.db").write_bytes(source.read_bytes())
+
+        # All of the frame that ends the second transaction, but with other bytes in its page.
+        (tmp_path / "copy.db-wal").write_bytes(log[:-8] + b"\xff" * 8)
+        assert list_ids(tmp_path / "copy.db") == ["s1"]
+        (tmp_path / "copy.db-wal").write_bytes(log[: whole + 100])
+        assert list_ids(tmp_path / "copy.db") == ["s1"]
+        (tmp_path / "copy.db-wal").write_bytes(log)
+        assert list_ids(tmp_path / "copy.db") == ["s1", "s2"]
+
+
+def test_a_transaction_that_may_be_half_written_is_not_read(tmp_path: Path) -> None:
+    with closing(open_database(tmp_path, "delete")) as connection:
+        add(connection, "s1")
+    callers = CLINE.follow_callers(see(tmp_path))
+    # SQLite writes this before it changes the database, and removes it afterwards.
+    journal = tmp_path / ".cline" / "data" / "db" / "sessions.db-journal"
+    journal.write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(504))
+    assert callers.read({}) is None
+
+    journal.unlink()
+
+    assert callers.read({}) == ("s1", None, "/work/b")
+
+
+@pytest.mark.parametrize("data", [b"", b"not a database" * 100])
+def test_what_is_not_a_database_has_no_rows(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "sessions.db").write_bytes(data)
+
+    assert list_ids(tmp_path / "sessions.db") is None
+
+
+def test_a_database_without_the_table_has_no_rows(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
+        connection.execute("CREATE TABLE others (a)")
+        connection.commit()
+
+    assert list_ids(tmp_path / "sessions.db") is None

@@ -1,0 +1,188 @@
+"""Sessions that a host shows by what it holds open: Copilot CLI and Mistral Vibe."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakes import FakeProcessTable, make_sighting
+
+from mcp_launch.hosts.copilot import HOST as COPILOT
+from mcp_launch.hosts.vibe import HOST as VIBE
+from mcp_launch.values import Found, Missing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_launch.hosts import Sighting
+
+VARIABLE = "COPILOT_AGENT_SESSION_ID"
+
+
+def value(fact: Found | Missing) -> str | None:
+    return fact.value if isinstance(fact, Found) else None
+
+
+def hold(session: str, pid: int = 30, above: str = "/h/.copilot/session-state") -> str:
+    return f"{above}/{session}/inuse.{pid}.hold"
+
+
+def see_copilot(files: list[str], told: str | None, above: str | None = None) -> Sighting:
+    table = FakeProcessTable()
+    table.add(30, "copilot")
+    table.files[30] = files
+    table.variables[30] = {VARIABLE: above} if above else {}
+    environ = {"HOME": "/h", **({VARIABLE: told} if told else {})}
+    return make_sighting(table, 30, environ=environ)
+
+
+ELSEWHERE = hold("1.0.102", above="/h/.cache/copilot/pkg/linux-x64")
+
+# the files that are open, our variable, the host's own, the session at the start and at a call
+COPILOT_SESSIONS: dict[str, tuple[list[str], str | None, str | None, str | None, str | None]] = {
+    "the variable and the file": ([hold("s1")], "s1", None, "s1", "s1"),
+    "the file alone": ([hold("s1")], None, None, "s1", "s1"),
+    "the variable alone": ([], "s1", None, "s1", "s1"),
+    "the variable among several files": ([hold("s1"), hold("s2")], "s2", None, "s2", "s2"),
+    "the file that the variable contradicts": ([hold("s2")], "s1", None, "s1", "s2"),
+    "the file, not an outer Copilot's variable": ([hold("s2")], "s1", "s1", "s2", "s2"),
+    "not an outer Copilot's variable alone": ([], "s1", "s1", None, None),
+    "nothing where several files are open": ([hold("s1"), hold("s2")], None, None, None, None),
+    "not a variable that is none of several files": (
+        [hold("s1"), hold("s2")],
+        "s3",
+        None,
+        "s3",
+        None,
+    ),
+    "not another process's file": ([hold("s1", 31)], None, None, None, None),
+    "not a file about something else": ([ELSEWHERE], None, None, None, None),
+    "nothing where there is nothing": ([], None, None, None, None),
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "told", "above", "at_start", "at_call"),
+    COPILOT_SESSIONS.values(),
+    ids=list(COPILOT_SESSIONS),
+)
+def test_copilot_is_believed_by(
+    files: list[str],
+    told: str | None,
+    above: str | None,
+    at_start: str | None,
+    at_call: str | None,
+) -> None:
+    sighting = see_copilot(files, told, above)
+
+    found = COPILOT.identify(sighting)
+    caller = COPILOT.follow_callers(sighting).read({})
+
+    assert (value(found.session), caller[0] if caller else None) == (at_start, at_call)
+    assert (found.state == "tentative") == (at_start is not None)
+
+
+def test_copilots_files_are_listed_again_only_when_the_sessions_own_is_gone(tmp_path: Path) -> None:
+    own, other = (tmp_path / "session-state" / name / "inuse.30.hold" for name in ("s1", "s2"))
+    for path in (own, other):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    sighting = see_copilot([str(own)], None)
+    callers = COPILOT.follow_callers(sighting)
+    assert callers.read({}) == ("s1", None, None)
+    table: Any = sighting.table
+
+    table.files[30] = [str(other)]
+    assert callers.read({}) == ("s1", None, None)
+    own.unlink()
+
+    assert callers.read({}) == ("s2", None, None)
+    assert str(other) in callers.origins[0]
+
+
+def test_a_server_of_copilot_gets_the_right_variable_or_none() -> None:
+    session, nothing = Found("s1", "a file"), Missing(["several"])
+
+    assert COPILOT.default_variables(session, nothing) == {VARIABLE: session}
+    assert COPILOT.list_untrue_variables(session) == ()
+    assert COPILOT.default_variables(nothing, nothing) == {}
+    assert COPILOT.list_untrue_variables(nothing) == (VARIABLE,)
+
+
+def lock(home: Path, session: str, **record: Any) -> str:
+    directory = home / "logs" / "session" / "active"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{session}.lock"
+    path.touch()
+    record = {"process_id": 40, "session_id": session, **record}
+    (directory / f"{session}.lock.json").write_text(json.dumps(record), encoding="utf-8")
+    return str(path)
+
+
+def see_vibe(files: list[str], name: str = "vibe-app-server") -> Sighting:
+    table = FakeProcessTable()
+    table.add(40, name)
+    table.files[40] = files
+    return make_sighting(table, 40)
+
+
+def identify_vibe(sighting: Sighting) -> tuple[str | None, str | None]:
+    caller = VIBE.follow_callers(sighting).read({})
+    return value(VIBE.identify(sighting).session), caller[0] if caller else None
+
+
+def test_vibe_is_believed_by_its_only_lock(tmp_path: Path) -> None:
+    assert identify_vibe(see_vibe([lock(tmp_path, "v1"), "/h/x.lock"])) == ("v1", "v1")
+
+
+def test_an_editors_vibe_may_get_more_sessions_after_the_start(tmp_path: Path) -> None:
+    by_name = see_vibe([lock(tmp_path, "v1")], "vibe-acp")
+    by_script = see_vibe([lock(tmp_path, "v1")], "python3.12")
+    table: Any = by_script.table
+    table.argv[40] = ["python3.12", "/v/bin/vibe-acp"]
+
+    assert identify_vibe(by_name) == identify_vibe(by_script) == (None, "v1")
+
+
+def test_vibe_with_several_locks_is_not_believed(tmp_path: Path) -> None:
+    files = [lock(tmp_path, "v1"), lock(tmp_path, "v2")]
+
+    assert identify_vibe(see_vibe(files)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"process_id": 41}, {"process_id": None}, {"session_id": "v2"}],
+    ids=["another process", "no process", "another session"],
+)
+def test_vibes_lock_is_not_believed_if_its_record_names(
+    record: dict[str, Any], tmp_path: Path
+) -> None:
+    assert identify_vibe(see_vibe([lock(tmp_path, "v1", **record)])) == (None, None)
+
+
+@pytest.mark.parametrize("text", [None, '{"process_id": 4', "[]"], ids=["missing", "torn", "other"])
+def test_vibes_lock_is_not_believed_if_its_record_is(text: str | None, tmp_path: Path) -> None:
+    path = lock(tmp_path, "v1")
+    record = tmp_path / "logs" / "session" / "active" / "v1.lock.json"
+    record.unlink()
+    if text is not None:
+        record.write_text(text, encoding="utf-8")
+
+    assert identify_vibe(see_vibe([path])) == (None, None)
+
+
+def test_vibe_without_a_lock_is_unknown() -> None:
+    assert identify_vibe(see_vibe([])) == (None, None)
+
+
+def test_a_second_session_of_vibe_is_noticed_at_the_next_call(tmp_path: Path) -> None:
+    sighting = see_vibe([lock(tmp_path, "v1")])
+    callers = VIBE.follow_callers(sighting)
+    assert callers.read({}) == ("v1", None, None)
+    table: Any = sighting.table
+
+    table.files[40].append(lock(tmp_path, "v2"))
+
+    assert callers.read({}) is None

@@ -1,0 +1,197 @@
+"""Which host a process is, by its name, program and script, and what only looks like one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fakes import FakeProcessTable
+
+from mcp_launch import hosts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NODE = "/usr/bin/node"
+PYTHON = "/usr/bin/python3.12"
+
+# the kernel's name, the program, the command line, the host
+HOSTS = {
+    "Copilot's own program": (
+        "MainThread",
+        "/u/node_modules/@github/copilot-linux-x64/copilot",
+        ["/u/node_modules/@github/copilot-linux-x64/copilot", "-p", "x"],
+        "copilot",
+    ),
+    "Copilot's loader": (
+        "MainThread",
+        NODE,
+        ["node", "/u/node_modules/@github/copilot/npm-loader.js"],
+        "copilot",
+    ),
+    "Qwen Code": (
+        "MainThread",
+        NODE,
+        [NODE, "--expose-gc", "/u/node_modules/@qwen-code/qwen-code/cli.js", "--acp"],
+        "qwen",
+    ),
+    "Qwen Code from pnpm": (
+        "node",
+        NODE,
+        ["node", "/u/node_modules/.pnpm/q@1/node_modules/@qwen-code/qwen-code/cli.js"],
+        "qwen",
+    ),
+    "Kimi Code, which erases its command line": ("kimi-code", NODE, ["kimi-code"], "kimi"),
+    "Kimi Code before that": (
+        "node",
+        NODE,
+        ["node", "/u/node_modules/@moonshot-ai/kimi-code/dist/main.mjs"],
+        "kimi",
+    ),
+    "Cline": (
+        "cline",
+        "/u/node_modules/@cline/cli-linux-x64/bin/cline",
+        ["/u/node_modules/.bin/cline"],
+        "cline",
+    ),
+    "Cline's script": ("node", NODE, ["node", "/u/node_modules/cline/bin/cline"], "cline"),
+    "Vibe's servers": ("vibe-app-server", PYTHON, ["vibe-app-server"], "vibe"),
+    "Vibe for editors": ("vibe-acp", PYTHON, ["/v/bin/python", "/v/bin/vibe-acp"], "vibe"),
+    "Vibe's script": ("python3.12", PYTHON, ["python3.12", "/v/bin/vibe"], "vibe"),
+    "Kilo Code": (".kilo", "/u/node_modules/@kilocode/cli/bin/.kilo", [".kilo"], "kilo"),
+    "opencode": (
+        "opencode",
+        "/u/node_modules/opencode-ai/bin/opencode.exe",
+        ["/u/node_modules/.bin/opencode"],
+        "opencode",
+    ),
+    "Factory Droid's script": ("node", NODE, ["node", "/u/node_modules/droid/bin/droid"], "droid"),
+    "Factory Droid": ("droid", "/h/.local/bin/droid", ["droid"], "droid"),
+    "Continue": ("node", NODE, ["node", "/u/node_modules/@continuedev/cli/dist/cn.js"], "continue"),
+    "OpenHands": ("openhands", PYTHON, ["/v/bin/python", "/v/bin/openhands"], "openhands"),
+    "a link that leads nowhere": ("node", NODE, ["node", "/u/node_modules/.bin/qwen"], "qwen"),
+}
+
+LOOK_ALIKES = {
+    "a program whose name begins like a host's": (
+        "cline-notes",
+        "/home/me/bin/cline-notes",
+        ["cline-notes"],
+    ),
+    "somebody's script with the name of a host": ("node", NODE, ["node", "/srv/qwen.js"]),
+    "a script in Python": ("python3", PYTHON, ["python3", "/srv/vibe.py"]),
+    "a script in Python with the name of a host that is not": (
+        "python3",
+        PYTHON,
+        ["python3", "/home/me/bin/code"],
+    ),
+    "a script whose name begins like a host's": ("node", NODE, ["node", "/srv/copilot-something"]),
+    "a package whose name begins like a host's": (
+        "node",
+        NODE,
+        ["node", "/u/node_modules/@github/copilot-language-server/dist/server.js"],
+    ),
+    "a package whose name ends like a host's": (
+        "node",
+        NODE,
+        ["node", "/u/node_modules/my-opencode-ai/index.js"],
+    ),
+    "a package of another maker": (
+        "node",
+        NODE,
+        ["node", "/u/node_modules/@somebody/cline/index.js"],
+    ),
+    "a script of another package with the name of a host": (
+        "node",
+        NODE,
+        ["node", "/u/node_modules/qwen-chat/bin/qwen"],
+    ),
+    "a server inside a host's own package": (
+        "node",
+        NODE,
+        ["node", "/u/node_modules/@github/copilot/node_modules/a-server/index.js"],
+    ),
+    "a project that is called like a package": (
+        "node",
+        NODE,
+        ["node", "/home/me/@google/gemini-cli/scripts/notes.js"],
+    ),
+    "VS Code's watcher": (
+        "node",
+        NODE,
+        ["node", "/h/.vscode-server/bin/1/out/bootstrap-fork", "--type=fileWatcher"],
+    ),
+    "a script that begins like VS Code's": (
+        "node",
+        NODE,
+        ["node", "/srv/out/bootstrap-forklift.js", "--type=extensionHost"],
+    ),
+    "an argument that is a host's script": (
+        "node",
+        NODE,
+        ["node", "/srv/lint.js", "/u/node_modules/@qwen-code/qwen-code/cli.js"],
+    ),
+    "somebody's own cn": ("cn", "/home/me/bin/cn", ["cn"]),
+}
+
+
+def recognise(name: str, executable: str, argv: list[str]) -> str | None:
+    table = FakeProcessTable()
+    process = table.add(5, name)
+    table.executables[5] = executable
+    table.argv[5] = argv
+    host = hosts.recognise(table, process)
+    return host.name if host else None
+
+
+@pytest.mark.parametrize(
+    ("name", "executable", "argv", "expected"), HOSTS.values(), ids=list(HOSTS)
+)
+def test_a_host_is_recognised(name: str, executable: str, argv: list[str], expected: str) -> None:
+    assert recognise(name, executable, argv) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "executable", "argv"), LOOK_ALIKES.values(), ids=list(LOOK_ALIKES)
+)
+def test_no_host_is(name: str, executable: str, argv: list[str]) -> None:
+    assert recognise(name, executable, argv) is None
+
+
+@pytest.mark.parametrize(
+    ("link", "script", "expected"),
+    [
+        ("cn", "@continuedev/cli/dist/cn.js", "continue"),
+        ("kimi", "@moonshot-ai/kimi-code/dist/main.mjs", "kimi"),
+        ("qwen", "qwen-chat/cli.js", None),
+    ],
+)
+def test_a_link_is_what_it_leads_to(
+    link: str, script: str, expected: str | None, tmp_path: Path
+) -> None:
+    target = tmp_path / "node_modules" / script
+    target.parent.mkdir(parents=True)
+    target.touch()
+    (tmp_path / "node_modules" / ".bin").mkdir()
+    path = tmp_path / "node_modules" / ".bin" / link
+    path.symlink_to(target)
+
+    assert recognise("node", NODE, ["node", str(path)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("cline", "Cline"),
+        ("continue", "Continue"),
+        ("copilot", "Copilot CLI"),
+        ("droid", "Factory Droid"),
+        ("kilo", "Kilo Code"),
+        ("kimi", "Kimi Code"),
+        ("openhands", "OpenHands"),
+        ("qwen", "Qwen Code"),
+        ("vibe", "Mistral Vibe"),
+    ],
+)
+def test_a_host_has_the_name_that_its_maker_gave_it(name: str, title: str) -> None:
+    assert (hosts.load(name).name, hosts.load(name).title) == (name, title)
