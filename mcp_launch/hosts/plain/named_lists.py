@@ -96,7 +96,9 @@ NAMED_LISTS = (
         _list_vibe_files,
         (Shape(), Shape(is_one_list=True)),
         _explain_vibe_skip,
-        knowledge=measure("3.0.2", "the process's; for an editor the agent's", "yes", "no"),
+        knowledge=measure(
+            "3.0.2", "the process's; for an editor the agent's", "yes", "in a terminal"
+        ),
         quirks=HostQuirks(
             program=HostProgram("vibe", tells_version=True),
             home_variable="VIBE_HOME",

@@ -96,7 +96,7 @@ TERMINALS = (
         "qwen",
         "Qwen Code",
         list_at(*in_both(".qwen", "settings.json", variable="QWEN_HOME")),
-        knowledge=measure("0.24.4", "the session's", "yes", "yes"),
+        knowledge=measure("0.24.4", "the session's", "yes", "in a terminal"),
         quirks=HostQuirks(
             program=HostProgram("qwen", tells_version=True, package="@qwen-code/qwen-code"),
             home_variable="QWEN_HOME",
@@ -131,7 +131,7 @@ TERMINALS = (
             Place(".copilot", ("mcp-config.json",), variable="COPILOT_HOME"),
             Place(".github", ("mcp.json",), "repository"),
         ),
-        knowledge=measure("1.0.102", "the session's", "yes", "as at the start"),
+        knowledge=measure("1.0.102", "the session's", "yes", "yes"),
         quirks=HostQuirks(
             program=HostProgram("copilot", tells_version=True, package="@github/copilot"),
             home_variable="COPILOT_HOME",
@@ -148,7 +148,7 @@ TERMINALS = (
             *in_both(".kimi-code", "mcp.json", variable="KIMI_CODE_HOME"),
             Place(".kimi", ("mcp.json",)),  # of its predecessor
         ),
-        knowledge=measure("2.1.0", "the session's", "yes, except in a terminal", "no"),
+        knowledge=measure("2.1.0", "the session's", "yes", "in a terminal"),
         quirks=HostQuirks(
             program=HostProgram("kimi", tells_version=True, package="@moonshot-ai/kimi-code"),
             home_variable="KIMI_CODE_HOME",

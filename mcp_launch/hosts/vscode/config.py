@@ -44,7 +44,7 @@ CONFIG = HostConfig(
     "vscode",
     "VS Code",
     _list_files,
-    knowledge=measure("code-server 4.139.1", "the workspace folder", "no", "yes"),
+    knowledge=measure("4.139.1", "the workspace folder", "no", "yes"),
     quirks=HostQuirks(
         program=HostProgram("code", bundle="Visual Studio Code"),
         environment=Environment(hands_all_on=True, asks_the_shell=True, extends_path=True),
