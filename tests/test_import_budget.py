@@ -111,6 +111,36 @@ def test_launching_does_not_import(module: str, imported: set[str]) -> None:
     assert module not in imported
 
 
+FIND_CALLERS = """
+import sys
+from mcp_launch import hosts
+from mcp_launch.hosts import Sighting
+from mcp_launch.system import linux as table
+host = hosts.load(sys.argv[1])
+assert host.is_known
+seen = Sighting(
+    table=table, process=table.look(1), environ={"HOME": "/"}, cwd="/", is_starter=True
+)
+host.identify(seen)
+host.follow_callers(seen)
+print(*sys.modules)
+"""
+
+
+@pytest.mark.parametrize("host", ["cline", "copilot", "kimi", "opencode", "qwen", "vibe"])
+def test_what_a_host_needs_only_at_a_call_is_not_imported_before(host: str) -> None:
+    path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n"
+
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", path + FIND_CALLERS, host],
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+    assert set(done.stdout.split()).isdisjoint({*TOO_HEAVY, "datetime", "glob", "sqlite3"})
+
+
 def test_launching_imports_the_launch_path(imported: set[str]) -> None:
     """The list above proves something only if a launch took place."""
     assert {"mcp_launch.launch", "mcp_launch.system.guardian"} <= imported
@@ -126,7 +156,6 @@ READ_BELOW_CODEX = {
     "mcp_launch.broker.ending",
     "mcp_launch.broker.replacement",
     "mcp_launch.broker.rest",
-    "mcp_launch.broker.roots",
     "mcp_launch.hosts.variables",
     "mcp_launch.protocol.memory",
     "mcp_launch.runtime.absent",
@@ -135,6 +164,7 @@ READ_BELOW_CODEX = {
     "mcp_launch.state.handshake_files",
     "mcp_launch.state.handshakes",
     "mcp_launch.state.profile_cache",
+    "mcp_launch.broker.admission",
     "mcp_launch.broker.backend",
     "mcp_launch.broker.commands",
     "mcp_launch.broker.connection",

@@ -88,7 +88,7 @@ def name_package(module: str) -> str:
     """Return what a module belongs to, in the table's words."""
     package, *rest = module.split(".")
     # Below a host's own package, which is its identity.
-    if module in {"hosts.simple", "hosts.configured"} or (package == "hosts" and len(rest) > 1):
+    if module == "hosts.configured" or (package == "hosts" and len(rest) > 1):
         return "hosts.configuration"
     return package
 

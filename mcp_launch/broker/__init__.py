@@ -4,7 +4,7 @@ A request takes one path: line → message → backend → caller → admission 
 requests. Its answer takes one path back. The runtime sets `now` before each event.
 
 `Broker` is one class in several modules, each on top of the one before: `connection` has the
-parties and what we send ourselves, `roots` the hosts' directories, `host_requests` the way to a
+parties and what we send ourselves, `admission` which requests pass, `host_requests` the way to a
 server, `ending` what no server answers, `server_messages` the way back, `absence` what is done
 while there is no server, `rest` when one is ended for a while, `replacement` what follows a
 server that is gone or to be replaced, this one the events. It holds any number of hosts and
@@ -42,8 +42,8 @@ LEAVE_AFTER = 0.45
 class Broker(Restart):
     """The connections, the backends, and the events of both."""
 
-    def __init__(self, settings: Settings, served: Served) -> None:
-        super().__init__(settings, served)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._is_strict = settings.stdout == "strict"
         self._may_stay = settings.on_failure != "error"
 

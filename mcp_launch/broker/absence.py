@@ -8,9 +8,10 @@ turns out to have other lists, memory is corrected and the host is notified.
 from __future__ import annotations
 
 from mcp_launch import protocol
+from mcp_launch.broker.admission import NotAdmitted
 from mcp_launch.broker.commands import Forget, Remember, SetTimer
 from mcp_launch.broker.host_requests import CALL
-from mcp_launch.broker.routing import NotAdmitted, Served
+from mcp_launch.broker.routing import Served
 from mcp_launch.broker.server_messages import ServerMessages
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
-    from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.json_text import Message
     from mcp_launch.protocol.requests import Ticket
@@ -50,8 +49,8 @@ _HANG_UP_GRACE = 1.0
 class Endings(HostRequests):
     """Answers what servers leave open, and ends the launch."""
 
-    def __init__(self, settings: Settings, served: Served) -> None:
-        super().__init__(settings, served)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self.failure: LaunchError | None = None  # why there is no server, or will be none
         self.signalled = 0
         self.is_out_of_time = False  # the server did not end after its input had
@@ -113,16 +112,17 @@ class Endings(HostRequests):
         request, error = protocol.read_request(line), self.failure
         if request is None or error is None:
             return
-        from mcp_launch.broker import failure  # few launches need it
-
         key = protocol.spell(request[0])
         if self.is_shown_as_tool:
             self._answer_as_server(connection, key, line, error)
             return
         if request[1] == "server/discover":
-            answer = failure.refuse_discovery(line)
+            # With any other error, the host would take us for a server of the new era.
+            raw_id = json_edit.read_raw(line, "id")
+            answer = protocol.make_error(raw_id, protocol.METHOD_NOT_FOUND, "Method not found")
         else:
-            answer = failure.make_error(line, error)
+            text = f"[mcp-launch] {error.problem} — fix: {error.fix}"
+            answer = protocol.make_refusal(line, text)
             self._failure_was_sent = True
             self.out.append(SetTimer("linger", _HANG_UP_GRACE))
         self.send_to_host(connection, connection.collect(key, answer))
@@ -130,7 +130,7 @@ class Endings(HostRequests):
     def _answer_as_server(
         self, connection: HostConnection, key: bytes, line: bytes, error: LaunchError
     ) -> None:
-        from mcp_launch.broker import failure
+        from mcp_launch.broker import failure  # few launches need it
 
         said = protocol.look_message(line)
         answer = b""

@@ -1,8 +1,8 @@
-"""What a host is answered by a launch that failed: an error, or a server with one tool.
+"""What a launch that failed answers in place of a server, with one tool that says why.
 
-Most hosts show an error answer to `initialize`. Some show only that the server is not connected,
-and swallow the reason. They get a server whose only tool has the reason as its description and
-as its result: so the model knows it, and the host lists it among its tools.
+Most hosts show an error answer to `initialize`, and get one (`ending`). Some show only that the
+server is not connected, and swallow the reason. They get a server whose only tool has the reason
+as its description and as its result: so the model knows it, and the host lists the tool.
 """
 
 from __future__ import annotations
@@ -33,18 +33,6 @@ _SAME = "Calling this tool returns the same text."
 
 # What hosts may do with an answer of the newer era: keep it for no time, for nobody else.
 _NOT_TO_BE_KEPT: Message = {"ttlMs": 0, "cacheScope": "private"}
-
-
-def make_error(line: bytes, error: LaunchError) -> bytes:
-    """Return an answer to a request that says why there is no server."""
-    return protocol.make_refusal(line, f"[mcp-launch] {error.problem} — fix: {error.fix}")
-
-
-def refuse_discovery(line: bytes) -> bytes:
-    """Return the answer to `server/discover` of a server that does not know it."""
-    # With any other error, the host would take us for a server of the new era.
-    raw_id = json_edit.read_raw(line, "id")
-    return protocol.make_error(raw_id, protocol.METHOD_NOT_FOUND, "Method not found")
 
 
 def answer_as_server(line: bytes, server: str, error: LaunchError, *, is_listed: bool) -> bytes:

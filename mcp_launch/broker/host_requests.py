@@ -7,10 +7,10 @@ that is not a message passes unchanged, unless another reader may find a message
 from __future__ import annotations
 
 from mcp_launch import protocol
+from mcp_launch.broker.admission import NotAdmitted, Roots
 from mcp_launch.broker.commands import SendToServer, WriteLease
 from mcp_launch.broker.connection import is_unreadable, must_be_judged
-from mcp_launch.broker.roots import Roots
-from mcp_launch.broker.routing import KEY, Call, NotAdmitted, StampIdentity
+from mcp_launch.broker.routing import KEY, Call, StampIdentity
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket, rename_cancelled
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
-    from mcp_launch.broker.routing import Binding, Policy, Served
+    from mcp_launch.broker.routing import Binding, Policy
     from mcp_launch.hosts import Caller
     from mcp_launch.protocol.json_text import Json, Message
 
@@ -44,13 +44,13 @@ CALL: Message = {"method": "tools/call"}
 class HostRequests(Roots):
     """Checks what hosts send, and delivers it to their servers."""
 
-    def __init__(self, settings: Settings, served: Served) -> None:
+    def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.refusals = 0
         self._rests = bool(settings.rests_after)
         self.last_call: float | None = None
-        shared = served.forget_session() if settings.carries == "many sessions" else None
-        stamp = StampIdentity(settings.describe, shared, settings.read_outer)
+        is_shared = settings.carries == "many sessions"
+        stamp = StampIdentity(settings.describe, settings.read_outer, is_shared=is_shared)
         own: tuple[Policy, ...] = () if settings.no_meta else (stamp,)
         self._policies = own + settings.policies
         self._binding_has_changed = False  # since the lease was written

@@ -16,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
-    from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
 
 # How long a server may take to exit after the end of its input, counted from its last sign of
@@ -40,8 +39,8 @@ DEATHS_SPAN = 60.0
 class Replacement(Rest):
     """Starts another server in the place of one that is gone, and gives it what waits."""
 
-    def __init__(self, settings: Settings, served: Served) -> None:
-        super().__init__(settings, served)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._deaths: list[float] = []
         self._grace_limit = 0.0
 
@@ -247,8 +246,8 @@ class Restart(Replacement):
     starts, or that has not answered its host yet, is replaced as soon as it has.
     """
 
-    def __init__(self, settings: Settings, served: Served) -> None:
-        super().__init__(settings, served)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._restart_until = 0.0  # the end of a wait
 
     def restart_requested(self) -> None:

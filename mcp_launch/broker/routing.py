@@ -7,7 +7,6 @@ policies that every call passes through.
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit, json_text
 from mcp_launch.values import Found, Missing
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Literal, Protocol, TypeVar
 
-    from mcp_launch.hosts import Caller, Callers, Carries, Identity, State
+    from mcp_launch.hosts import Caller, Carries, Identity, State
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json, Message
@@ -52,12 +51,22 @@ if TYPE_CHECKING:
 class Rule:
     """What decides about a request if every server serves another session."""
 
-    __slots__ = ("carries", "on_change", "server_limit")
+    __slots__ = ("carries", "on_change", "place_action", "server_limit")
 
-    def __init__(self, carries: Carries, on_change: str, server_limit: int = 1) -> None:
+    def __init__(
+        self,
+        carries: Carries,
+        on_change: str,
+        server_limit: int = 1,
+        *,
+        is_agents_place: bool = False,
+    ) -> None:
         self.carries = carries
         self.on_change = on_change  # empty: decided by what the host's connections carry
         self.server_limit = server_limit
+        # For a request whose session works in another directory. Where the host starts servers
+        # in its own, the server's directory says nothing about any session.
+        self.place_action = on_change or ("restart" if is_agents_place else "follow")
 
 
 def route(
@@ -100,9 +109,9 @@ def route(
     return ("refuse" if is_refused else _judge_environment(backend, claimed)), backend
 
 
-def route_place(*, is_elsewhere: bool, on_change: str) -> Action:
+def route_place(*, is_elsewhere: bool, rule: Rule) -> Action:
     """Return what to do with a request whose session may work in another directory."""
-    return _ACTIONS[on_change or "follow"] if is_elsewhere else "deliver"
+    return _ACTIONS[rule.place_action] if is_elsewhere else "deliver"
 
 
 _ACTIONS: dict[str, Action] = {"follow": "deliver", "refuse": "refuse"}
@@ -155,6 +164,10 @@ class Served:
         self.context = context
         self.bound = bound
         self.plan = plan
+
+    def at(self, place: Found) -> Served:
+        """Return the same, now that the host has named the directory."""
+        return Served(self.context.at(place), self.bound, self.plan)
 
     def forget_session(self) -> Served:
         """Return the same for a call that may be any session's."""
@@ -229,10 +242,11 @@ class Call:
 class StampIdentity:
     """Writes the caller's session into every call, with what else is known of it."""
 
-    def __init__(self, describe: Describe, shared: Served | None, outer: ReadOuter | None) -> None:
+    def __init__(self, describe: Describe, outer: ReadOuter | None, *, is_shared: bool) -> None:
         self._describe = describe
         self._read_outer = outer
-        self._shared = shared  # for a call that may be any session's; None: there is only one
+        self._is_shared = is_shared  # a call that names no session may be any session's
+        self._unnamed: tuple[Served, Served] | None = None  # the last one, and without a session
         self._served: Served | None = None
         self._place: Found | None = None
         self._context = self._member = b""  # describe these two
@@ -240,8 +254,8 @@ class StampIdentity:
     def review(self, call: Call) -> bytes:
         """Return the call's line with the context in it."""
         served, place = call.served, call.place
-        if call.caller is None and self._shared is not None:
-            served, place = self._shared, None
+        if call.caller is None and self._is_shared:
+            served, place = self._forget_session(served), None
         if served is not self._served or place is not self._place:
             self._served, self._place = served, place
             self._context = json_text.encode(self._describe(served, place)).encode()
@@ -262,6 +276,11 @@ class StampIdentity:
         params = call.parse().get("params")
         return json_edit.put_meta(line, params, KEY, context) if isinstance(params, dict) else line
 
+    def _forget_session(self, served: Served) -> Served:
+        if self._unnamed is None or self._unnamed[0] is not served:
+            self._unnamed = (served, served.forget_session())
+        return self._unnamed[1]
+
 
 # Requests made for a session. Lists and settings concern the host as a whole, unless the
 # request itself names a session.
@@ -273,128 +292,3 @@ ACTING = {
     "prompts/get",
     "completion/complete",
 }
-
-
-class NotAdmitted:
-    """A request that must not reach a server, with the reason."""
-
-    __slots__ = ("is_counted", "problem", "reason")
-
-    def __init__(self, problem: str, fix: str, *, is_counted: bool) -> None:
-        self.problem = problem
-        self.reason = f"{problem} — fix: {fix}"
-        self.is_counted = is_counted  # as a refusal; else no server can be started for it
-
-
-class Admitted:
-    """A request that may reach a server: the current one, or a fresh one for its session."""
-
-    __slots__ = ("needs_restart", "served")
-
-    def __init__(self, served: Served, *, needs_restart: bool) -> None:
-        self.served = served
-        self.needs_restart = needs_restart
-
-
-class Admission:
-    """Decides whether a server may get a request, by its session and that session's directory."""
-
-    def __init__(
-        self, rule: Rule, callers: Callers, plan_for: PlanFor, is_inside: IsInside
-    ) -> None:
-        self._rule = rule
-        self._callers = callers
-        self._plan_for = plan_for
-        self._is_inside = is_inside
-        self.identifying = callers.identifying
-        self.known: Caller | None = None  # the caller whose calls have been checked
-        self.root: Found | None = None  # a directory that contradicts the server's own
-        self.place: Found | None = None  # the directory that the last call named, if elsewhere
-
-    def read_caller(self, method: Json, meta: Json) -> Caller | None:
-        """Return the caller that a request or the host's record names, if any."""
-        callers = self._callers
-        if method in ACTING or (callers.is_in_request and isinstance(meta, dict)):
-            return callers.read(meta if isinstance(meta, dict) else {})
-        return None
-
-    def choose_backend(self, backends: Sequence[SomeCandidate], said: Message) -> SomeCandidate:
-        """Return which of several backends a message is for."""
-        caller = self.read_caller(said["method"], protocol.get_member(said, "params", "_meta"))
-        if caller is None:
-            return backends[0]
-        return route(bind_by_call(backends[0].served.bound, caller, ""), backends, self._rule)[1]
-
-    def contradict(self, root: Found | None) -> None:
-        """Note the directory the host works in, if it is not the server's."""
-        self.root = root
-        self.place = None
-        self.known = None  # the next call must be checked again
-
-    def judge(self, backend: Candidate, caller: Caller | None) -> Admitted | NotAdmitted:
-        """Decide about a request whose caller was not checked yet."""
-        served, origins = backend.served, self._callers.origins
-        claimed = served.bound
-        if caller is not None:
-            claimed = bind_by_call(claimed, caller, origins[1] if caller[1] else origins[0])
-        action, _ = route(claimed, [backend], self._rule)
-        place = self._find_place(served, caller)
-        where = route_place(is_elsewhere=place is not None, on_change=self._rule.on_change)
-        if action == "refuse":
-            return _refuse(f"this call belongs to {claimed}, but this server serves {served.bound}")
-        if where == "refuse" and place is not None:
-            return _refuse(
-                f"this call belongs to {claimed} in {place.value} ({place.origin}), "
-                f"but this server works in {served.plan.cwd.value}"
-            )
-        context = rebind_context(served.context, served.bound, claimed, origins)
-        if {"restart", "open"} & {action, where}:
-            return self._restart(context, claimed, place if where == "restart" else None)
-        if caller is not None:
-            self.known = caller
-        self.place = place
-        return Admitted(Served(context, claimed, served.plan), needs_restart=False)
-
-    def _restart(
-        self, context: Context, claimed: Binding, place: Found | None
-    ) -> Admitted | NotAdmitted:
-        try:
-            context, plan = self._plan_for(context, place)
-        except LaunchError as error:
-            return NotAdmitted(error.problem, error.fix, is_counted=False)
-        self.known = None  # the next call must be checked
-        if place is not None:
-            self.root = None
-        return Admitted(Served(context, claimed, plan), needs_restart=True)
-
-    def _find_place(self, served: Served, caller: Caller | None) -> Found | None:
-        """Return the directory of a call's session, if it is not the server's."""
-        place = caller[2] if caller else None
-        if place is not None and not self._is_inside(served.context.place.value, [place]):
-            return Found(place, self._callers.origins[2])
-        return self.root
-
-    def plan_again(self, served: Served) -> tuple[Served, str]:
-        """Return what a server like the last one would serve now, or the last with a problem."""
-        callers, bound, context = self._callers, served.bound, served.context
-        caller = None if callers.is_in_request else callers.read({})
-        if caller is not None and caller[0] != bound.session:
-            # Only tentative: no call has confirmed it.
-            claimed = Binding("tentative", caller[0], bound.thread, callers.origins[0])
-            context, bound = rebind_context(context, bound, claimed, callers.origins), claimed
-        try:
-            context, plan = self._plan_for(context, None)
-        except LaunchError as error:
-            return served, error.problem
-        if bound is not served.bound:
-            self.known = None
-        return Served(context, bound, plan), ""
-
-
-def _refuse(problem: str) -> NotAdmitted:
-    return NotAdmitted(
-        f"{problem}: it was not delivered",
-        "call from the session that this server was started for, or allow calls from other "
-        "sessions with --on-change follow or --on-change restart",
-        is_counted=True,
-    )

@@ -96,7 +96,7 @@ def choose(request: RestartRequest, census: Census) -> list[Chosen]:
 
     """
     # Some hosts are extensions of another, whose process starts their servers.
-    of_hosts = {HOSTS[name].running_as for name in request.hosts}
+    of_hosts = {one for name in request.hosts for one in HOSTS[name].processes}
     candidates = [
         Chosen(host, session.session, session.thread, server)
         for host in census.hosts

@@ -20,8 +20,8 @@ from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import ProfileRefused, UsageError, printable
 from mcp_launch.launch import profile_reader
-from mcp_launch.launch.context import find_current_project
 from mcp_launch.launch.profile import PROJECT_FILE, refuse_foreign
+from mcp_launch.machine.current_project import find_current_project
 from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:

@@ -176,7 +176,7 @@ def _find_file(
             return host, file
     kind = _KINDS.get(os.path.splitext(path)[1], "json")
     host = WRITTEN_IN.get(kind, ANY_HOST)
-    return host, File(path, "file", kind, _ANY_SERVERS)  # type: ignore[arg-type]
+    return host, File(path, "file", kind, _ANY_SERVERS, has_lists=True)  # type: ignore[arg-type]
 
 
 def _check_names(

@@ -51,7 +51,7 @@ def _insert(document: Document, where: Path, at: int, words: list[str]) -> Edit:
     place = document.spots[(*where, at - 1)].value[1] if is_last else 0
     if document.text[begin] == "-":
         # YAML with one element per line: each is indented like the first.
-        indent = "\n" + " " * (begin - document.text.rfind("\n", 0, begin) - 1)
+        indent = list_style.find_indent(document, begin)
         if is_last:
             return (place, place, "".join(f"{indent}- {word}" for word in spelled))
         place = document.text.rindex("-", 0, document.spots[(*where, at)].value[0])

@@ -92,7 +92,7 @@ def _make_scrubber(change: Change, *documents: Document) -> masking.Scrubber:
 def _list_paths(change: Change, document: Document) -> Iterable[Path]:
     names = change.wish.names
     paths = list_entries(document, change.file)
-    return [path for path in paths if not names or str(path[-1]) in names]
+    return [path for path in paths if not names or wrap.show_name(document, path) in names]
 
 
 def _list_lines(
@@ -106,7 +106,7 @@ def _list_lines(
     command, args = entry + shape.command, entry + shape.args
     lines: dict[str, WrittenKey] = {}
     if shape.is_one_list:
-        lines["command"] = _make_list(document, command, words, clean)
+        lines["command"] = _make_list(document, command, words[: len(document.get(command))], clean)
     else:
         [first] = _spell(document, [command], words[:1], clean)
         lines["command"] = WrittenKey(_begin(document, command), (first,))

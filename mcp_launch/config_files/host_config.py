@@ -12,7 +12,7 @@ from mcp_launch.errors import FileRefused
 from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Literal
 
     from mcp_launch.config_files.site import Site
@@ -44,6 +44,8 @@ class File(NamedTuple):
     why_not: str = ""  # why it is never changed
     lock: str = ""  # the directory that the host creates while it writes
     is_outside: bool = False  # above the project's repository, so not part of this project
+    has_lists: bool = False  # the servers may be a list, each with its `name`
+    lives_in: str = ""  # the host in whose process its servers run; empty: the file's own host
 
 
 class Source(Protocol):
@@ -112,9 +114,11 @@ class HostConfig(NamedTuple):
     sessions: SessionRecords = SessionRecords()
 
     @property
-    def running_as(self) -> str:
-        """Return the name of the host whose process starts its servers."""
-        return self.quirks.lives_in or self.name
+    def processes(self) -> tuple[str, ...]:
+        """Return the names of the hosts whose processes start its servers."""
+        known = self.quirks
+        has_own = bool(known.program.command) or not known.lives_in
+        return (*([self.name] if has_own else []), *([known.lives_in] if known.lives_in else []))
 
 
 # For a file of an unknown host: every way to write a server's command.
@@ -130,10 +134,15 @@ def list_entries(document: Document, file: File) -> Iterator[Path]:
     """Return the paths of a file's entries."""
     for pattern in file.servers:
         for table in _follow(document, (), pattern):
-            found = document.get(table)
-            for name in found if isinstance(found, dict) else ():
-                if (*table, name) not in file.servers:
-                    yield (*table, name)
+            for key in _list_keys(document.get(table), file):
+                if (*table, key) not in file.servers:
+                    yield (*table, key)
+
+
+def _list_keys(servers: object, file: File) -> Iterable[str | int]:
+    if isinstance(servers, list) and file.has_lists:
+        return range(len(servers))
+    return servers if isinstance(servers, dict) else ()
 
 
 def _follow(document: Document, path: Path, pattern: Path) -> Iterator[Path]:
@@ -164,6 +173,7 @@ OFF = "it is disabled"
 MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
+SCRIPT = "its file is a shell script, which is never changed"
 
 # How deep to search for a plugin's file: below a marketplace, a plugin, a version.
 _PLUGIN_DEPTH = 5

@@ -179,12 +179,14 @@ class HostQuirks(NamedTuple):
 
     program: HostProgram = HostProgram()
     home_variable: str = ""  # moves the directory of its own files
-    lives_in: str = ""  # the host in whose process this one runs
+    lives_in: str = ""  # the host in whose process it runs, unless it is its own program
     environment: Environment = Environment()
+    own_environment: Environment | None = None  # of its program, if it also lives in a host
     texts: Texts = Texts()
     limits: Limits = Limits()
     greeting: Greeting = Greeting()
     cwd: Cwd = "unknown"
+    cwd_key: str = "cwd"  # the key of an entry
     same_name: SameName = "unknown"
     processes: Processes = "unknown"
     # It needs a `#!` in a script; the launcher, and hosts written for Node, give a script without

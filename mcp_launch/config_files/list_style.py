@@ -53,6 +53,17 @@ def _has_tight_colons(document: Document, entry: Path) -> bool:
     return bool(inner) and all(document.text[one.key[1] : one.value[0]] == ":" for one in inner)
 
 
+def find_indent(document: Document, at: int) -> str:
+    """Return a line end, and blanks up to the column of an element that begins a line."""
+    line = document.text.rfind("\n", 0, at) + 1
+    return find_line_end(document, line) + " " * (at - line)
+
+
+def find_line_end(document: Document, line: int) -> str:
+    """Return how the line before the one that begins here is ended."""
+    return "\r\n" if document.text[line - 2 : line] == "\r\n" else "\n"
+
+
 def is_tight(document: Document, where: Path) -> bool:
     """Return whether a list is written without any spaces."""
     return _cut(document, where) == f"[{_join(document, where, TIGHT)}]"

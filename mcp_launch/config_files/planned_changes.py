@@ -120,7 +120,7 @@ def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
     paths = [
         path
         for path in list_entries(document, file)
-        if not wish.names or str(path[-1]) in wish.names
+        if not wish.names or wrap.show_name(document, path) in wish.names
     ]
     proposals, reasons = _propose_all(document, host, file, paths, wish)
     entries = []
@@ -129,7 +129,7 @@ def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
         words = wrap.list_words(document, path, shape) if shape else []
         # Claude Code nests the local servers of a project one level deeper.
         scope = file.scope if path[0] != "projects" else f"local: {path[1]}"
-        entries.append(Entry(str(path[-1]), scope, words, reasons.get(path, "")))
+        entries.append(Entry(wrap.show_name(document, path), scope, words, reasons.get(path, "")))
     warnings = [
         warning for one in proposals if wish.launcher for warning in _warn(host, document, one.path)
     ]
@@ -146,7 +146,9 @@ def change_some(host: HostConfig, file: File, paths: Iterable[Path], wish: Wish,
     document = Document(file.kind, text, file.path)
     proposals, reasons = _propose_all(document, host, file, paths, wish)
     if not proposals:
-        why = "; ".join(f"{path[-1]}: {why_not}" for path, why_not in reasons.items())
+        why = "; ".join(
+            f"{wrap.show_name(document, path)}: {why_not}" for path, why_not in reasons.items()
+        )
         raise FileRefused(f"{file.path} was not changed: {why}", fix="change it by hand")
     return _apply(document, proposals)
 
@@ -245,7 +247,7 @@ def _propose_shared(
     Wrapping it would also wrap the others, which nobody asked for. Unwrapping it unwraps them
     all, so it is done only if that is wanted for each.
     """
-    names = [str(path[-1]) for path in others]
+    names = [wrap.show_name(document, path) for path in others]
     is_wanted = not wish.names or set(names) <= set(wish.names)
     if isinstance(proposal, str) or wish.launcher or not is_wanted:
         return f"{SHARES} {', '.join(names)}"
@@ -320,10 +322,9 @@ def find_shape(document: Document, host: HostConfig, path: Path) -> Shape | None
 def _warn(host: HostConfig, document: Document, path: Path) -> list[str]:
     cwd = document.get((*path, "cwd"))
     if host.quirks.cwd == "absolute" and isinstance(cwd, str) and not os.path.isabs(cwd):
+        name = wrap.show_name(document, path)
         place = "against the directory in which its daemon happens to run"
-        return [
-            f"{path[-1]}: {host.title} resolves the relative cwd {cwd} {place}; make it absolute"
-        ]
+        return [f"{name}: {host.title} resolves the relative cwd {cwd} {place}; make it absolute"]
     return []
 
 

@@ -27,7 +27,7 @@ def shorten(host: HostConfig, file: File, entry: Path, name: str, text: str) -> 
         after = ""
     if not after:
         raise FileRefused(
-            f"{file.path} was not changed: the entry of {entry[-1]} is written in a way that "
+            f"{file.path} was not changed: the entry of {name} is written in a way that "
             "cannot be changed safely",
             fix=f"write its command by hand: mcp-launch run --server {name}",
         )

@@ -55,7 +55,8 @@ def list_words(document: Document, entry: Path, shape: Shape) -> list[str]:
     """Return the whole command of an entry; empty if it is missing or malformed."""
     command, args = document.get(entry + shape.command), document.get(entry + shape.args)
     if shape.is_one_list:
-        words = command
+        # Mistral Vibe appends `args` to it; others have none.
+        words = [*command, *(args or [])] if isinstance(command, list) else []
     else:
         has_args = entry + shape.args in document.spots
         words = [command, *args] if isinstance(args, list) else [] if has_args else [command]
@@ -138,7 +139,21 @@ def name_entry(document: Document, entry: Path) -> list[str]:
     inner = [one for one in table.values() if isinstance(one, dict)]
     if any(options.name_variable("--server") in one for one in inner):
         return []
-    return run_options.name_server(str(entry[-1]))
+    return run_options.name_server(find_name(document, entry) or "")
+
+
+def find_name(document: Document, entry: Path) -> str | None:
+    """Return the name of an entry; None if it is in a list and has none."""
+    if isinstance(entry[-1], str):
+        return entry[-1]
+    name = document.get((*entry, "name"))
+    return name if isinstance(name, str) and name else None
+
+
+def show_name(document: Document, entry: Path) -> str:
+    """Return how an entry is called in messages."""
+    name = find_name(document, entry)
+    return f"number {int(entry[-1]) + 1}" if name is None else name
 
 
 def unwrap(document: Document, entry: Path, shape: Shape) -> list[Edit]:
@@ -178,7 +193,7 @@ def _put_first(document: Document, where: Path, words: list[str], raw: str = "")
         return (begin + 1, begin + 1, list_style.SPACED.join(spelled))
     if document.text[begin] == "-":
         # YAML with one element per line: each is indented like the first.
-        indent = "\n" + " " * (begin - document.text.rfind("\n", 0, begin) - 1)
+        indent = list_style.find_indent(document, begin)
         return (begin, begin, "".join(f"- {word}{indent}" for word in spelled))
     separator = list_style.find_separator(document, where)
     at = document.spots[(*where, 0)].value[0]
@@ -211,7 +226,7 @@ def _add_args(document: Document, entry: Path, shape: Shape, words: list[str]) -
     name = f"{before_name}{shape.args[-1]}{after_name}"
     line = document.text.rfind("\n", 0, key[0]) + 1
     before = document.text[line : key[0]]
-    line_end = "\r\n" if document.text[line - 2 : line] == "\r\n" else "\n"
+    line_end = list_style.find_line_end(document, line)
     assign = document.text[key[1] : command[0]]
     if assign.strip(" ") not in {":", "="}:  # a line end or a comment
         assign = " = " if document.kind == "toml" else ": "

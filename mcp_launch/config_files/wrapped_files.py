@@ -102,6 +102,7 @@ def note(directory: str, host: HostConfig, file: File) -> None:
         "kind": file.kind,
         "servers": [list(servers) for servers in file.servers],
         "lock": file.lock,
+        "has_lists": file.has_lists,
     }
     is_back = entry.pop(_FORGOTTEN, None) is not None
     if entry.items() >= facts.items() and not is_back:
@@ -258,7 +259,8 @@ def _make_file(path: str, entry: object) -> File | None:
     # A link that points elsewhere now is another file.
     shown = named if os.path.realpath(named) == path else path
     tables = tuple(tuple(steps) for steps in servers)
-    return File(shown, scope, cast("Kind", kind), tables, lock=lock)
+    has_lists = entry.get("has_lists") is True
+    return File(shown, scope, cast("Kind", kind), tables, lock=lock, has_lists=has_lists)
 
 
 def _is_step(step: object) -> bool:

@@ -91,6 +91,7 @@ CHECKS: dict[str, Check] = {
     "ML407": Check("note", "a lease is stale"),
     "ML408": Check("note", "a server runs in a home or in /"),
     "ML409": Check("note", "servers that nobody calls take much memory"),
+    "ML410": Check("warning", "a server runs in its host's directory, not in its session's"),
 }
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_launch.documents import jsonc, toml, yaml_text
+from mcp_launch.documents import jsonc, shell_text, toml, yaml_text
 from mcp_launch.documents.positions import Repeated, Unreadable, locate
 from mcp_launch.errors import FileRefused
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.documents.positions import Path, Spot
 
-Kind = Literal["toml", "json", "yaml"]
+Kind = Literal["toml", "json", "yaml", "shell"]
 Edit = tuple[int, int, str]  # begin, end, replacement
 
 # JSON allows these characters in a string as they are. TOML refuses the first; YAML refuses the
@@ -26,6 +26,7 @@ _READERS: dict[str, Callable[[str], tuple[Any, list[Spot]]]] = {
     "toml": toml.read,
     "json": jsonc.read,
     "yaml": yaml_text.read,
+    "shell": shell_text.read,
 }
 
 

@@ -28,10 +28,16 @@ def copy_without(value: Any, paths: Iterable[Path]) -> Any:  # noqa: ANN401  # a
     for path in paths:
         table = copied
         for step in path[:-1]:
-            table = table[step] if isinstance(table, dict) and step in table else None
+            table = table[step] if _has(table, step) else None
         if isinstance(table, dict):
             table.pop(path[-1], None)
     return copied
+
+
+def _has(table: Any, step: str | int) -> bool:  # noqa: ANN401
+    if isinstance(table, list):
+        return isinstance(step, int) and step < len(table)
+    return isinstance(table, dict) and step in table
 
 
 def _copy(value: Any, left: list[int]) -> Any:  # noqa: ANN401

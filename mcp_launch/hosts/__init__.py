@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     Caller = tuple[str | None, str | None, str | None]
 
 
-# Hosts that show a user only that a server is not connected: neither an error answer to
-# `initialize`, nor stderr (measured: Gemini CLI 0.61, Qwen Code 0.24, Cline 3.0, Vibe 3.0).
-_SILENT = {"cline", "gemini", "qwen", "vibe"}
-
-
 class Sighting:
     """The host's process and our own environment: all that a host's methods may use."""
 
@@ -133,8 +128,20 @@ class HostIdentity:
     # inherited them from an outer session.
     keeps_variables_from_servers = False
 
+    # The words of its command line, any of which makes it start servers where it runs itself,
+    # wherever its sessions work: an editor has started it, as an agent for all its projects.
+    agent_words: tuple[str, ...] = ()
+
+    # Whether it names its session's directory when it is asked for its roots.
+    answers_roots = False
+
     # Whether it ignores a server's notification that one of its lists has changed.
     ignores_changed_lists = False
+
+    # Whether it shows a user only that a server is not connected: neither an error answer to
+    # `initialize`, nor stderr. And whether it keeps a server's list of tools for the next session.
+    swallows_errors = False
+    keeps_tool_lists = False
 
     # Its commands that start servers only to see whether they work.
     looking_commands: tuple[tuple[str, str], ...] = (("mcp", "list"),)
@@ -151,8 +158,6 @@ class HostIdentity:
         self.name = name
         self.title = title
         self.carries = carries
-        self.swallows_errors = name in _SILENT
-        self.keeps_tool_lists = name == "vibe"  # for a day, even if the server has others then
         # Whether it adds variables that its process was not started with: from the user's
         # shell, or from a file that we do not know.
         self.adds_variables = adds_variables
@@ -231,6 +236,13 @@ class HostIdentity:
     def is_daemon(self, table: ProcessTable, pid: int) -> bool:  # noqa: ARG002  # for others to use
         """Return whether a process of the host serves sessions in all directories."""
         return False
+
+    def starts_in_own_directory(self, table: ProcessTable, pid: int) -> bool:
+        """Return whether a process of the host starts servers where it runs, not its sessions."""
+        if not self.agent_words:
+            return False
+        words = {word.rpartition("/")[2] for word in table.read_argv(pid)}
+        return not words.isdisjoint(self.agent_words)
 
     def list_open_threads(
         self,
@@ -322,7 +334,6 @@ class _Unknown(HostIdentity):
 # may name its session.
 _PLAIN = {
     "cursor": HostIdentity("cursor", "Cursor", "many sessions"),
-    "gemini": HostIdentity("gemini", "Gemini CLI", "one session at a time"),
     # Its first version names no session.
     "opencode": HostIdentity("opencode", "opencode", "many sessions", session_key="sessionID"),
     "zed": HostIdentity("zed", "Zed", "many sessions", adds_variables=True),
@@ -336,7 +347,7 @@ _PLAIN = {
 # Hosts with an identity of their own, each in a package of its name.
 _OWN_PACKAGE = {
     *("codex", "claude", "goose", "vscode"),
-    *("cline", "copilot", "kimi", "qwen", "vibe"),
+    *("cline", "copilot", "gemini", "kimi", "qwen", "vibe"),
 }
 
 UNKNOWN = _Unknown("unknown", "this host", "many sessions")
@@ -368,7 +379,12 @@ def load(name: str) -> HostIdentity:
     if name in _OWN_PACKAGE:
         host: HostIdentity = _import(name).HOST
         return host
-    return _PLAIN.get(name, UNKNOWN)
+    if name in _PLAIN:
+        return _PLAIN[name]
+    from mcp_launch.hosts import named
+
+    title = named.TITLES.get(name)
+    return HostIdentity(name, title, "many sessions") if title else UNKNOWN
 
 
 def _import(name: str) -> ModuleType:

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from mcp_launch.config_files.host_config import ANY_HOST
 from mcp_launch.hosts.claude.config import CONFIG as CLAUDE
 from mcp_launch.hosts.codex.config import CONFIG as CODEX
 from mcp_launch.hosts.goose.config import CONFIG as GOOSE
-from mcp_launch.hosts.simple import SIMPLE
+from mcp_launch.hosts.plain.editors import EDITORS
+from mcp_launch.hosts.plain.named_lists import NAMED_LISTS
+from mcp_launch.hosts.plain.opencode_shape import OPENCODE_SHAPE
+from mcp_launch.hosts.plain.terminals import TERMINALS
 from mcp_launch.hosts.vscode.config import CONFIG as VSCODE
 
+if TYPE_CHECKING:
+    from mcp_launch.config_files.host_config import HostConfig
+
+# The others follow, by name.
 _ORDER = (
     *("codex", "claude", "claude-desktop", "cursor", "vscode", "gemini", "opencode"),
     *("zed", "windsurf", "cline", "copilot", "goose"),
 )
 
-_KNOWN = {config.name: config for config in (CLAUDE, CODEX, GOOSE, VSCODE, *SIMPLE)}
+_PLAIN = (*EDITORS, *TERMINALS, *OPENCODE_SHAPE, *NAMED_LISTS)
+_KNOWN = {config.name: config for config in (CLAUDE, CODEX, GOOSE, VSCODE, *_PLAIN)}
 
 HOSTS = {name: _KNOWN[name] for name in (*_ORDER, *sorted(_KNOWN.keys() - set(_ORDER)))}
 
-# The host whose entries an unknown file probably has, by its format.
-WRITTEN_IN = {"yaml": GOOSE}
+
+def _explain_skip(entry: dict[str, Any]) -> str:
+    return "" if "command" in entry else GOOSE.why_not(entry)
+
+
+# The host whose entries an unknown file probably has, by its format. In YAML they may be Goose's,
+# or Continue's, which have a `command`.
+WRITTEN_IN: dict[str, HostConfig] = {
+    "yaml": GOOSE._replace(shapes=(*GOOSE.shapes, *ANY_HOST.shapes), why_not=_explain_skip)
+}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from mcp_launch.hosts import named
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
     from mcp_launch.values import Process
 
 # Hosts written for these run as `node /…/gemini`: the script is the program.
-_INTERPRETERS = {"node", "nodejs", "bun", "deno", "MainThread", "python", "pypy"}
+_INTERPRETERS = {"node", "nodejs", "bun", "deno", "MainThread"}
+
+# Hosts written in Python, of the same names as their scripts.
+_IN_PYTHON = {"openhands", "vibe", "vibe-acp"}
 
 # npm packages whose scripts are hosts.
 _PACKAGES = {
@@ -29,6 +34,7 @@ _PACKAGES = {
     "@moonshot-ai/kimi-code": "kimi",
     "@qwen-code/qwen-code": "qwen",
     "cline": "cline",
+    "droid": "droid",
     "opencode-ai": "opencode",
 }
 
@@ -44,32 +50,41 @@ _VSCODE_FORKS = {
 
 def look_closer(table: ProcessTable, process: Process, programs: Mapping[str, str]) -> str | None:
     """Return the name of the host that a process is, by its program and script; None if none."""
+    programs = {**programs, **named.PROGRAMS}
     # Release archives of Codex contain `codex-<architecture>-<system>`.
     if process.name.startswith(("codex-x86_64", "codex-aarch64")):
         return "codex"
     pid = process.identity.pid
     executable = table.read_executable(pid)
     program = os.path.basename(executable)
-    if program in programs:
-        return programs[program]
+    if known := programs.get(process.name) or programs.get(program):
+        return known
     # A natively installed claude is a file named after its version.
     if "/claude/versions/" in executable:
         return "claude"
-    names = {process.name, program, program.rstrip("0123456789.")}
-    argv = table.read_argv(pid) if names & _INTERPRETERS else []
-    return _recognise_script(argv, programs)
+    if program in _INTERPRETERS or process.name in _INTERPRETERS:
+        return _recognise_script(table.read_argv(pid), programs)
+    if program.startswith("python"):
+        name = os.path.basename(_find_script(table.read_argv(pid)))
+        return programs.get(name) if name in _IN_PYTHON else None
+    return None
 
 
 def _recognise_script(argv: list[str], programs: Mapping[str, str]) -> str | None:
-    script = next((word for word in argv[1:] if not word.startswith("-")), "")
+    script = _find_script(argv)
     if script.removesuffix(".js").endswith(_VSCODE_SCRIPT):
         return _recognise_vscode(script) if _VSCODE_MCP_HOST in argv else None
     # npm's `.bin` has links to the scripts.
-    _, in_packages, path = os.path.realpath(script).rpartition("/node_modules/")
+    file = os.path.realpath(script) if os.path.isabs(script) else script
+    _, in_packages, path = file.rpartition("/node_modules/")
     if in_packages and not path.startswith(".bin/"):
         parts = path.split("/")
         return _PACKAGES.get("/".join(parts[: 2 if path.startswith("@") else 1]))
     return programs.get(os.path.basename(script))
+
+
+def _find_script(argv: list[str]) -> str:
+    return next((word for word in argv[1:] if not word.startswith("-")), "")
 
 
 def _recognise_vscode(script: str) -> str:

@@ -16,7 +16,7 @@ import stat
 import time
 
 from mcp_launch import hosts
-from mcp_launch.errors import LineageContradicted, UsageError
+from mcp_launch.errors import LineageContradicted
 from mcp_launch.hosts import Sighting
 from mcp_launch.system import kernel, list_ancestors, name_program
 from mcp_launch.values import Found, Missing, find_home_directory, name_home, walk_upward
@@ -92,6 +92,7 @@ class Context:
         "host_title",
         "identity",
         "inherited_cwd",
+        "is_agents_place",
         "launch",
         "place",
         "project_root",
@@ -114,6 +115,7 @@ class Context:
         home: str,
         host_homes: list[str],
         contradiction: Found | None = None,
+        is_agents_place: bool = False,
         host_environ: Mapping[str, str] | None = None,
     ) -> None:
         self.launch = launch
@@ -131,6 +133,8 @@ class Context:
         self.host_homes = host_homes
         # The directory of the session in the host's own record, if that differs from `place`.
         self.contradiction = contradiction
+        # Whether `place` is where the host itself runs, wherever its session works.
+        self.is_agents_place = is_agents_place
         self._sighting = sighting
         self._host_environ = host_environ  # None: not read yet
 
@@ -145,7 +149,8 @@ class Context:
     @property
     def is_certain(self) -> bool:
         """Whether the session we are started for is certain, or no call will ever tell."""
-        return self.identity.is_certain or not self.facts.told_later
+        is_known = self.identity.is_certain or not self.facts.told_later
+        return is_known and not self.is_agents_place
 
     def find_patience(self, server: str) -> float | None:
         """Return how many seconds the host waits for a server; None if that is not certain."""
@@ -169,9 +174,11 @@ class Context:
         return self._change(session=session, thread=thread)
 
     def at(self, place: Found) -> Context:
-        """Return the same in another directory, which the host has named."""
+        """Return the same in the directory that the host has named."""
         root = find_project_root(place.value)
-        return self._change(place=place, project_root=root, contradiction=None)
+        return self._change(
+            place=place, project_root=root, contradiction=None, is_agents_place=False
+        )
 
     def _change(self, **fields: object) -> Context:
         changed = Context.__new__(Context)
@@ -307,6 +314,9 @@ def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Cont
     pid = str(lineage.process.identity.pid) if lineage.process else None
     identity = host.identify(sighting)
     place = host.find_place(sighting)
+    is_agents_place = _is_agents_place(sighting, lineage)
+    if is_agents_place:
+        place = Found(place.value, f"where {host.title} runs, wherever its session works")
     found = Context(
         launch=Found(launch or make_launch_id(), "made for this launch"),
         host=above,
@@ -319,10 +329,18 @@ def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Cont
         project_root=find_project_root(place.value),
         home=find_home_directory(sighting.environ),
         host_homes=host.find_homes(sighting),
+        is_agents_place=is_agents_place,
     )
     if found.name_home(place.value):
         found.contradiction = host.find_contradiction(sighting, place)
     return found
+
+
+def _is_agents_place(sighting: Sighting, lineage: Lineage) -> bool:
+    process = lineage.process
+    return process is not None and lineage.host.starts_in_own_directory(
+        sighting.table, process.identity.pid
+    )
 
 
 def _origin_of_host(table: ProcessTable, lineage: Lineage) -> str:
@@ -361,23 +379,6 @@ def find_project_root(start: str) -> Found | Missing:
             if os.path.lexists(f"{directory.rstrip('/')}/{marker}"):
                 return Found(directory, f"{marker} in it")
     return Missing([f"no {', '.join(ROOT_MARKERS)} in {start} or above"])
-
-
-def find_current_project(environ: Mapping[str, str]) -> str:
-    """Return the root of the current project; outside of projects, the current directory.
-
-    Raises:
-        UsageError: The directory was deleted.
-
-    """
-    here = read_cwd(environ)
-    if not here:
-        raise UsageError(
-            "the current directory was deleted",
-            fix="change to an existing directory (cd ~) and run the command again",
-        )
-    root = find_project_root(here)
-    return root.value if isinstance(root, Found) else here
 
 
 def is_inside(directory: str, roots: list[str]) -> bool:

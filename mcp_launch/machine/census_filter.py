@@ -24,7 +24,7 @@ def select(census: Census, names: Collection[str], hosts: Collection[str]) -> Ce
     if not names and not hosts:
         return census
     # Some hosts are extensions of another, whose process starts their servers.
-    of_hosts = {HOSTS[name].running_as for name in hosts if name in HOSTS}
+    of_hosts = {one for name in hosts if name in HOSTS for one in HOSTS[name].processes}
     chosen = [
         _narrow(host, names) for host in census.hosts if not of_hosts or host.name in of_hosts
     ]

@@ -71,7 +71,7 @@ def find_project(survey: Survey, item: Item) -> str:
 
 def _list_added(item: Item, cwd: str) -> dict[str, str]:
     """Return the variables that a host sets for every server it starts in a directory."""
-    known = item.host.quirks.environment
+    known = item.environment
     return {
         **dict(known.added),
         **({known.project_variable: cwd} if known.project_variable else {}),
@@ -80,7 +80,7 @@ def _list_added(item: Item, cwd: str) -> dict[str, str]:
 
 def passes(item: Item, name: str, inherited: Mapping[str, str]) -> bool:
     """Return whether a host passes one of its own variables on to a server."""
-    known = item.host.quirks.environment
+    known = item.environment
     if name in list_named(item):
         return True
     passed = known.list_passed(inherited)
@@ -90,7 +90,7 @@ def passes(item: Item, name: str, inherited: Mapping[str, str]) -> bool:
 
 
 def _is_kept(item: Item, name: str) -> bool:
-    known = item.host.quirks.environment
+    known = item.environment
     if known.keeps and known.keeps.match(name):
         return True
     allowed = item.document.get(known.kept_in) if known.kept_in else None
@@ -136,10 +136,9 @@ def read_host(survey: Survey, host: HostConfig) -> Mapping[str, str]:
 
 def find_processes(survey: Survey, host: HostConfig) -> list[int]:
     """Return the processes of a host that may start a server here, the most likely first."""
-    found = [pid for pid, name in survey.near_hosts.items() if name == host.running_as]
+    near = {pid: name for pid, name in survey.near_hosts.items() if name in host.processes}
     # A terminal may let a daemon start its servers, and the daemon may run elsewhere.
-    facts = hosts.load(host.running_as)
-    return sorted(found, key=lambda pid: not facts.is_daemon(survey.table, pid))
+    return sorted(near, key=lambda pid: not hosts.load(near[pid]).is_daemon(survey.table, pid))
 
 
 def _read_of_project(survey: Survey, item: Item) -> dict[str, str]:

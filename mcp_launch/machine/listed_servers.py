@@ -60,7 +60,7 @@ def _find_running(survey: Survey, item: Item) -> Iterator[tuple[Session, Server]
     project = item.scope.partition(": ")[2]
     same = [one for one in survey.items if (one.host, one.name) == (item.host, item.name)]
     for host in survey.census.hosts:
-        if host.name != item.host.running_as:
+        if host.name != item.running_as:
             continue
         for session in host.sessions:
             for server in session.servers:

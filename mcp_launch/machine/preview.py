@@ -131,7 +131,7 @@ class Preview:
         item, wanted = self.situation.item, self.profile
         if item is None or wanted is None or wanted.cwd not in {"session", "project_root"}:
             return []
-        is_known = item.host.starts_anywhere or self._is_of_project()
+        is_known = item.starts_anywhere or self._is_of_project()
         return [one for one in self.situation.places if is_known and self.found.name_home(one)]
 
     def _is_of_project(self) -> bool:

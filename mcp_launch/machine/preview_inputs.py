@@ -179,7 +179,7 @@ def list_places(survey: Survey, item: Item) -> list[str]:
     """Return the directories where a host may start an entry's command."""
     site = survey.site
     project = host_environment.find_project(survey, item)
-    cwd = item.entry.get("cwd")
+    cwd = item.cwd
     if has_cwd(item) and isinstance(cwd, str) and cwd:
         cwd = host_environment.expand(survey, item, cwd)
         if item.host.quirks.cwd == "absolute" and not os.path.isabs(cwd):
@@ -188,21 +188,22 @@ def list_places(survey: Survey, item: Item) -> list[str]:
             cwd = expand_home(cwd, site.home)
         return [os.path.join(project, cwd)]
     # Some hosts start all servers in one directory, but do not document which.
-    return ["/", site.home, project] if item.host.starts_anywhere else [project]
+    return ["/", site.home, project] if item.starts_anywhere else [project]
 
 
 def _choose_place(survey: Survey, item: Item, places: list[str]) -> str:
     """Return where the host starts it; a host that starts servers where it runs is run here."""
-    if item.host.starts_anywhere and survey.site.home in places:
+    if item.starts_anywhere and survey.site.home in places:
         return survey.site.home  # as ML208 warns; the home is what users report most
     *_, place = (survey.here, *places)
     return survey.here if place == survey.site.project else place
 
 
 def _imagine_lineage(survey: Survey, item: Item) -> Lineage:
-    pids = host_environment.find_processes(survey, item.host)
+    near = host_environment.find_processes(survey, item.host)
+    pids = [pid for pid in near if survey.near_hosts[pid] == item.running_as]
     process = survey.table.look(pids[0]) if pids else None
-    line = Lineage([process] if process else [], hosts.load(item.host.running_as), process)
+    line = Lineage([process] if process else [], hosts.load(item.running_as), process)
     line.evidence = "nothing is started, so there is no stdin to check"
     return line
 

@@ -116,7 +116,7 @@ class _Maker:
             self._variables.pop(name, None)
 
     def take_cwd(self) -> None:
-        cwd, item = self._item.entry.get("cwd"), self._item
+        cwd, item = self._item.cwd, self._item
         if not isinstance(cwd, str) or not cwd or "cwd" in self._keys:
             return
         if not preview_inputs.has_cwd(item) or not preview_inputs.list_places(self._survey, item):

@@ -16,8 +16,8 @@ from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
-from mcp_launch.launch.context import find_current_project
 from mcp_launch.machine import installation, installed_hosts, nearby_session, running
+from mcp_launch.machine.current_project import find_current_project
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
 from mcp_launch.values import find_home_directory
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mcp_launch.config_files.host_config import File, HostConfig
+    from mcp_launch.config_files.host_quirks import Environment
     from mcp_launch.documents.positions import Path
     from mcp_launch.machine.installed_hosts import Program
     from mcp_launch.machine.running import Census
@@ -63,6 +64,29 @@ class Item(NamedTuple):
             if isinstance(table, dict):
                 found |= {str(name): str(text) for name, text in table.items() if text is not None}
         return found
+
+    @property
+    def cwd(self) -> object:
+        """Return the directory that the entry names, whatever its host makes of it."""
+        return self.entry.get(self.host.quirks.cwd_key)
+
+    @property
+    def starts_anywhere(self) -> bool:
+        """Return whether its host starts it in `/` or the home, whatever the project."""
+        is_program = not self.file.lives_in and self.host.quirks.lives_in
+        return self.host.starts_anywhere and not is_program
+
+    @property
+    def environment(self) -> Environment:
+        """Return what it gets of its host's environment."""
+        known = self.host.quirks
+        own = None if self.file.lives_in else known.own_environment
+        return known.environment if own is None else own
+
+    @property
+    def running_as(self) -> str:
+        """Return the name of the host whose process starts it."""
+        return self.file.lives_in or self.host.name
 
     @property
     def is_of_project(self) -> bool:
@@ -150,7 +174,8 @@ class Survey:
                     item = _describe(host, file, document, path)
                     found.append(item._replace(why_not=self._tell_why_not(item, found)))
                 except Exception as error:  # noqa: BLE001  # one bad entry must not hide the others
-                    subject = Subject(host.name, str(path[-1]), file.scope, file.path)
+                    name = wrap.show_name(document, path)
+                    subject = Subject(host.name, name, file.scope, file.path)
                     self.failures.append((subject, error))
         return found
 
@@ -174,7 +199,7 @@ class Survey:
 
     def covers(self, host: str) -> bool:
         """Return whether a host, by the name of its process, is among those to look at."""
-        return not self.is_narrowed or any(host == one.running_as for one in self.hosts)
+        return not self.is_narrowed or any(host in one.processes for one in self.hosts)
 
     @cached_property
     def launcher(self) -> str:
@@ -309,7 +334,7 @@ def _describe(host: HostConfig, file: File, document: Document, path: Path) -> I
         file,
         document,
         path,
-        str(path[-1]),
+        wrap.show_name(document, path),
         # Claude Code's local servers of one project are under `projects`.
         file.scope if path[0] != "projects" else f"local: {path[1]}",
         entry if isinstance(entry, dict) else {},

@@ -85,7 +85,8 @@ def _warn_of_sources(change: Change) -> Iterator[str]:
         refused = wrap.list_refused_sources(after, path)
         if refused and not wrap.list_refused_sources(before, path):
             yield (
-                f"{path[-1]}: its env_vars again have the source {', '.join(refused)}, with which "
+                f"{wrap.show_name(after, path)}: its env_vars again have the source "
+                f"{', '.join(refused)}, with which "
                 f"{change.host.title} does not start. Remove it from {change.file.path}"
             )
 

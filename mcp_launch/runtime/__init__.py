@@ -45,7 +45,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     served = Served(running.found, bind_at_start(running.found.identity), running.decided)
     handshakes = None if running.wanted.direct else _open_handshakes(running)
     settings = _make_settings(running, outer, handshakes)
-    broker = Broker(settings, served)
+    broker = Broker(settings)
     lease = LeaseWriter(running, broker, outer)
     loop = Loop()
     hosts = watch_hosts(running, running.starter.hosts)
@@ -198,6 +198,7 @@ def _make_settings(
         stdout=wanted.stdout,
         cwd=wanted.cwd,
         moves_unannounced=found.facts.moves_unannounced,
+        is_agents_place=found.is_agents_place,
         no_meta=wanted.no_meta,
         handshakes=handshakes,
         answers_from_memory=is_free,
@@ -219,7 +220,10 @@ def describe_context(served: Served, place: Found | None) -> dict[str, Json]:
     bound = served.bound
     found = served.context.at(place) if place else served.context
     facts = describe_facts(found, place or served.plan.cwd)
-    return leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
+    context = leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
+    if found.is_agents_place:
+        context["placeOf"] = "agent"
+    return context
 
 
 def watch_hosts(running: Running, pids: list[int]) -> HostWatch:

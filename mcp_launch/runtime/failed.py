@@ -13,7 +13,6 @@ import time
 from mcp_launch import state
 from mcp_launch.broker import Broker
 from mcp_launch.broker.commands import Settings
-from mcp_launch.broker.routing import Binding, Served
 from mcp_launch.hosts import Callers
 from mcp_launch.launch.context import is_inside, read_cwd
 from mcp_launch.runtime.lease import explain_end as explain_launch_end
@@ -29,8 +28,8 @@ from mcp_launch.values import END, Found
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.failing import FailedLaunch
@@ -110,7 +109,6 @@ def _describe(found: FailedLaunch, error: LaunchError) -> dict[str, object]:
 def _make_supervisor(
     server: str, on_failure: str, wake: int, write_lease: Callable[[], None]
 ) -> Supervisor:
-    absent: Any = None
     broker = Broker(
         Settings(
             server=server,
@@ -123,8 +121,7 @@ def _make_supervisor(
             explain_end=explain_end,
             explain_early_end=lambda code, words: explain_early_end(server, code, words),
             on_failure=on_failure,
-        ),
-        Served(absent, Binding("unbound", None, None, ""), absent),
+        )
     )
     return Supervisor(
         broker,

@@ -381,6 +381,52 @@ def test_a_server_that_does_not_run_is_not_noted(
     assert share.server.endswith(" (not started)")  # its launcher's process is not the server's
 
 
+# ML410
+
+
+def test_a_server_that_an_editors_agent_starts_where_it_runs_is_reported(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
+    fake_host = fake_hosts.start("gemini", "--acp", command=SERVER)
+
+    (finding,) = check(real)
+
+    assert (finding.code, finding.level) == ("ML410", "warning")
+    assert finding.subject.pid == fake_host.server
+    assert "runs where Gemini CLI was started, wherever its sessions work" in finding.message
+    assert finding.fix.endswith(": then it gets its session's directory")
+
+
+@pytest.mark.parametrize(("is_agents_place", "codes"), [(True, ["ML410"]), (False, [])])
+def test_a_wrapped_server_of_an_agent_is_reported_while_its_directory_is_not_known(
+    is_agents_place: bool,
+    codes: list[str],
+    fake_hosts: FakeHosts,
+    real: FakeMachine,
+    state: Path,
+) -> None:
+    fake_host = fake_hosts.start("gemini", "--acp", command=STAYS)
+    write_lease(
+        state,
+        processes={"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid},
+        context={"host": {"value": "gemini"}},
+        is_agents_place=is_agents_place,
+    )
+
+    found = check(real)
+
+    assert list_codes(found) == codes
+    assert all(one.fix.startswith("name its directory: --cwd DIR") for one in found)
+
+
+def test_a_server_of_a_host_in_a_terminal_is_where_its_session_is(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
+    fake_hosts.start("gemini", command=SERVER)
+
+    assert check(real) == []
+
+
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])
 def test_a_thread_that_codex_does_not_have_is_found(
     told: str, codes: list[str], fake_hosts: FakeHosts, real: FakeMachine, tmp_path: Path

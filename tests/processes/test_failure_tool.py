@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
+from fake_hosts import limit_to_subtree
+from json_formats import check_format
 from launches import RUN, SCRIPTED_SERVER, python, request, wait_for_lease, wait_until_gone
 from shown_servers import read_row, show_running
+
+from mcp_launch.commands import ps
+from mcp_launch.commands.ps import PsRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,12 +175,15 @@ def test_it_is_listed_as_failed_with_the_reason(
     assert "fix: " in details
 
 
-def test_programs_get_the_reason(runner: LaunchRunner, state: Path) -> None:
+def test_programs_get_the_reason(
+    runner: LaunchRunner, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     launch = runner.launch_below_host("gemini", command=[*RUN, *MISSING])
     list_tools(launch)
     wait_for_lease(state, is_failed)
 
-    (host,) = json.loads(run_command("ps", "--json", "docs").stdout)["hosts"]
+    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
+    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
     (server,) = host["sessions"][0]["servers"]
 
     assert server["launch"]["server_state"] == "failed"

@@ -94,7 +94,7 @@ class Playbook:
             "read_outer": lambda: None,
             "no_meta": True,
         }
-        self.broker = Broker(Settings(**(values | settings)), self.first)
+        self.broker = Broker(Settings(**(values | settings)))
         for name in connections:
             self.broker.connect(name)
         for name in backends:

@@ -64,6 +64,8 @@ class Setup:
         self.is_slow = choose([False, False, True])  # to answer the greeting
         self.standbys = choose([0.0, 0.3, 1.0])  # how often it is on standby, if it can be
         self.failing_starts = choose([0.0, 0.0, 0.3])  # of servers that are started for a call
+        # The host starts servers in its own directory.
+        self.is_agents_place = self.moves_unannounced and choose([False, True])
         self.on_failure = choose(["error", "error", "tool", "call"])
 
     @property

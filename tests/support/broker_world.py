@@ -157,6 +157,7 @@ class World:
             restart=setup.restart,
             stdout=setup.stdout,
             moves_unannounced=setup.moves_unannounced,
+            is_agents_place=setup.is_agents_place,
             no_meta=setup.no_meta,
             handshakes=Store(setup) if setup.remembers else None,
             answers_from_memory=setup.answers_from_memory,
@@ -166,7 +167,7 @@ class World:
             rest_anyway=setup.rest_anyway,
             find_state=self._find_sign,
         )
-        return Broker(settings, self._first)
+        return Broker(settings)
 
     def _open(self, broker: Broker) -> Backend:
         broker.now = self.clock
@@ -180,7 +181,7 @@ class World:
             return
         self.log.append(f"{self.clock:8.2f} > standby")
         described = json.loads(json.dumps(described))
-        broker = Broker(self.broker.settings, self._first)
+        broker = Broker(self.broker.settings)
         self._open(broker)
         self.is_planning = True
         snapshot.restore(broker, described, self._plan_for)

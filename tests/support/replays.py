@@ -64,7 +64,7 @@ class Replay:
         self._last_step = _find_last_step(playbook.steps)
         self._until_break = 0  # how often something is sent to a server before its input breaks
         served = make_served(self._head)
-        self._broker = Broker(make_settings(playbook, self._plan_for, self._read_caller), served)
+        self._broker = Broker(make_settings(playbook, self._plan_for, self._read_caller))
         self._broker.connect(_HOST)
         self._broker.open_backend(_SERVER, served).state = "starting"
         self._note_start(served.plan)

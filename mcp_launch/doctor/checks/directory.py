@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def check_ignored_cwd(survey: Survey, item: Item) -> Iterator[Finding]:
     """Find a `cwd` that the host ignores (ML104)."""
     del survey
-    cwd = item.entry.get("cwd")
+    cwd = item.cwd
     if item.host.quirks.cwd != "ignored" or not isinstance(cwd, str) or not cwd:
         return
     if "--cwd" in item.options:
@@ -34,7 +34,7 @@ def check_ignored_cwd(survey: Survey, item: Item) -> Iterator[Finding]:
 def check_relative(survey: Survey, item: Item) -> Iterator[Finding]:
     """Find a `cwd` that depends on where the host's daemon was started (ML105)."""
     del survey
-    cwd = item.entry.get("cwd")
+    cwd = item.cwd
     if item.host.quirks.cwd != "absolute" or not isinstance(cwd, str) or not cwd:
         return
     # ML106 reports references that are not expanded.

@@ -33,11 +33,11 @@ def check_directory(survey: Survey, item: Item) -> Iterator[Finding]:
     if wanted not in {"session", "project_root", "keep"}:
         absolute = [place for place in launch.places if wanted[0] in "/~"]
         yield from _report(item, "--cwd", absolute)
-    cwd = item.entry.get("cwd")
+    cwd, key = item.cwd, item.host.quirks.cwd_key
     if preview_inputs.has_cwd(item) and isinstance(cwd, str):
         places = [*launch.situation.places]
         is_certain = cwd[:1] in {"/", "~"} and host_environment.is_solved(item, cwd)
-        yield from _report(item, "cwd", places if is_certain else [])
+        yield from _report(item, key, places if is_certain else [])
     yield from _report(item, "uv --directory", _find_uv(launch.command))
 
 
@@ -60,7 +60,7 @@ def _report(item: Item, setting: str, places: list[str]) -> Iterator[Finding]:
     for place in places[:1]:
         if not os.path.isdir(place):
             what = "is not a directory" if os.path.exists(place) else "does not exist"
-            subject = item.point("cwd" if setting == "cwd" else "args")
+            subject = item.point(setting if setting in item.entry else "args")
             yield Finding(
                 "ML207",
                 subject,

@@ -100,7 +100,7 @@ def _was_called(server: Server) -> bool:
 
 def _find_entry(survey: Survey, host: str, server: Server) -> Item | None:
     for item in survey.servers:
-        if item.is_wrapped and (item.host.running_as, item.name) == (host, server.name):
+        if item.is_wrapped and (item.running_as, item.name) == (host, server.name):
             return item
     return None
 

@@ -219,7 +219,7 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
     """Find wrapped files outside this project, or that are gone (ML017)."""
     here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
     found = list_elsewhere(here, survey.state)
-    found = [(host, file) for host, file in found if survey.covers(host.running_as)]
+    found = [(host, file) for host, file in found if any(map(survey.covers, host.processes))]
     paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]
     if paths:
         yield Finding(

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch import hosts
 from mcp_launch.doctor.checks import identity_of_processes, idle_servers, shared_servers
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import printable
@@ -44,6 +45,7 @@ def check(survey: Survey) -> Iterator[Finding]:
         yield from _check_writers(survey, host)
         yield from identity_of_processes.check(survey, host)
         yield from _check_places(host)
+        yield from _check_agent(survey, host)
     yield from _check_readers(survey)
     yield from shared_servers.check(survey)
     yield from idle_servers.check(survey)
@@ -173,6 +175,27 @@ def _check_places(host: HostProcess) -> Iterator[Finding]:
                 f"if the server works on files, start {host.title} in a project, or name a "
                 "directory with --cwd DIR",
             )
+
+
+def _check_agent(survey: Survey, host: HostProcess) -> Iterator[Finding]:
+    """Find servers that an editor's agent has started in its own directory (ML410)."""
+    facts = hosts.load(host.name)
+    if not facts.starts_in_own_directory(survey.table, host.pid):
+        return
+    for server in host.servers:
+        if server.is_absent or (server.launch and not server.launch.is_agents_place):
+            continue  # its session's directory is known
+        wrap = f"mcp-launch wrap {printable(server.name)}, then "
+        name_it = f"name its directory: --cwd DIR, or start {host.title} in the project"
+        learns = facts.answers_roots and not server.launch
+        yield Finding(
+            "ML410",
+            Subject(host.name, server.name, pid=server.pid),
+            f"{server} of {host} runs where {host.title} was started, wherever its sessions work",
+            f"mcp-launch wrap {printable(server.name)}: then it gets its session's directory"
+            if learns
+            else ("" if server.launch else wrap) + name_it,
+        )
 
 
 def _check_readers(survey: Survey) -> Iterator[Finding]:

@@ -161,7 +161,7 @@ class _Search:
     def _blame_daemon(self) -> str:
         """Return what else helps if a daemon of the host was started with another PATH."""
         host, table = self.item.host, self.survey.table
-        facts = hosts.load(host.running_as)
+        facts = hosts.load(self.item.running_as)
         for pid in host_environment.find_processes(self.survey, host)[:1]:
             if facts.is_daemon(table, pid):
                 daemon = f"{host.title}'s daemon (process {pid})"

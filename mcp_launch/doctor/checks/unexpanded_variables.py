@@ -58,10 +58,10 @@ def check_literal(survey: Survey, item: Item) -> Iterator[Finding]:
     if pattern is None:
         return
     found: dict[str, Path] = {}
-    cwd = item.entry.get("cwd")
+    cwd = item.cwd
     texts = [*_list_arguments(item), *_list_variables(item)]
     if preview_inputs.has_cwd(item) and isinstance(cwd, str):
-        texts.append((("cwd",), cwd))
+        texts.append(((item.host.quirks.cwd_key,), cwd))
     for keys, text in texts:
         for written in pattern.findall(text):
             if written != "~/" or not _knows_tilde(item) or keys[0] != "args":

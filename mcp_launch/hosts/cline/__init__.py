@@ -67,6 +67,8 @@ class Cline(HostIdentity):
     """How Cline CLI identifies sessions."""
 
     told_later = ("session",)
+    agent_words = ("--cline-hub-daemon",)
+    swallows_errors = True
 
     def __init__(self) -> None:
         super().__init__("cline", "Cline", "many sessions")

@@ -30,6 +30,7 @@ CONFIG = HostConfig(
     _explain_skip,
     quirks=HostQuirks(
         program=HostProgram("goose", tells_version=True),
+        home_variable="XDG_CONFIG_HOME",
         environment=Environment(hands_all_on=True),
         texts=Texts(table="envs", keyring="env_keys"),
     ),

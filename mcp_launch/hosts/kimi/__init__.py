@@ -87,6 +87,8 @@ def _find_start(sighting: Sighting) -> float | None:
 
 def _find_buckets(sighting: Sighting) -> list[str]:
     """Return the directories with the sessions of the server's directory."""
+    if not sighting.cwd:
+        return []  # it is not known
     import hashlib  # below Kimi Code only, and not at the start
 
     moved = sighting.environ.get("KIMI_CODE_HOME")

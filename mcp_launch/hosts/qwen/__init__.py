@@ -64,6 +64,7 @@ class Qwen(HostIdentity):
 
     told_later = ("session",)
     session_variable = _VARIABLE
+    swallows_errors = True
 
     def __init__(self) -> None:
         super().__init__("qwen", "Qwen Code", "many sessions", adds_variables=True)

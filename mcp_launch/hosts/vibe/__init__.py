@@ -58,13 +58,16 @@ class Vibe(HostIdentity):
     """How Mistral Vibe identifies sessions."""
 
     told_later = ("session",)
+    agent_words = (_AGENT,)
+    swallows_errors = True
+    keeps_tool_lists = True  # for a day
 
     def __init__(self) -> None:
         super().__init__("vibe", "Mistral Vibe", "many sessions")
 
     def identify(self, sighting: Sighting) -> Identity:
         """Return the only session that is open, unless others may come to share the server."""
-        if sighting.process is not None and sighting.process.name == _AGENT:
+        if _is_agent(sighting):
             shared = Missing([f"{_AGENT} has one server for all its sessions"])
             return Identity(shared, self._no_thread())
         found = _find_session(sighting, _list_locks(sighting))
@@ -75,6 +78,13 @@ class Vibe(HostIdentity):
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Return a reader of the locks that the host's process holds open."""
         return _VibeCallers(sighting)
+
+
+def _is_agent(sighting: Sighting) -> bool:
+    if sighting.process is None:
+        return False
+    words = sighting.table.read_argv(sighting.process.identity.pid)[:2]
+    return _AGENT in {sighting.process.name, *map(os.path.basename, words)}
 
 
 def _list_locks(sighting: Sighting) -> list[str]:

@@ -6,6 +6,7 @@ import itertools
 import json
 from typing import Any
 
+import pytest
 from broker_playbooks import Playbook, open_playbook, write
 from hypothesis import given
 from hypothesis import strategies as st
@@ -1374,7 +1375,7 @@ def test_a_batch_of_answers_that_we_have_given_ourselves_does_not_reach_the_host
 
 def open_moving(**settings: Any) -> Playbook:
     """Return a playbook of a host that may change its directory unannounced."""
-    playbook = Playbook(moves_unannounced=True, **settings)
+    playbook = Playbook(**({"moves_unannounced": True} | settings))
     playbook.play("""
         >> started server
         >> host: 0 initialize {"capabilities":{"roots":{}}}
@@ -1512,4 +1513,85 @@ def test_the_host_is_not_asked_for_roots_if_the_directory_is_configured() -> Non
         << host: 0 = {}
         >> host: notifications/initialized
         << server: notifications/initialized
+    """)
+
+
+# A host that starts servers in its own directory
+
+
+def open_agent(**settings: Any) -> Playbook:
+    """Return a playbook of a host that starts servers where it runs itself."""
+    return open_moving(moves_unannounced=False, is_agents_place=True, **settings)
+
+
+def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_root_directory() -> None:
+    playbook = open_agent()
+    playbook.play(f"""
+        {HELD_CALL}
+        >> host: "mcp-launch/L/1" = {ELSEWHERE}
+        << timer drain server: 10
+        << close input of server
+        << end server: replaced
+        >> gone server
+        << start server in /else where
+        {GREETING.replace("L/1", "L/2").rstrip()}
+        << server: 1 tools/call {{"name":"x"}}
+        << server: 2 ping
+    """)
+
+    assert not playbook.broker.backends["server"].served.context.is_agents_place
+
+
+def test_a_server_in_its_hosts_directory_stays_if_the_root_is_the_same() -> None:
+    playbook = open_agent()
+    backend = playbook.broker.backends["server"]
+    backend.served.context.is_agents_place = True
+    playbook.play(f"""
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: "mcp-launch/L/1" = {HERE}
+        >> host: 1 tools/call {{"name":"x"}}
+        << server: 1 tools/call {{"name":"x"}}
+    """)
+
+    place = backend.served.context.place
+    assert (place.value, place.origin) == ("/work/app", "the host's roots/list")
+    assert not backend.served.context.is_agents_place
+
+
+def test_a_server_in_its_hosts_directory_stays_if_the_host_names_no_root() -> None:
+    playbook = open_agent()
+    backend = playbook.broker.backends["server"]
+    backend.served.context.is_agents_place = True
+    playbook.play("""
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: "mcp-launch/L/1" = {"roots":[]}
+        >> host: 1 tools/call {"name":"x"}
+        << server: 1 tools/call {"name":"x"}
+    """)
+
+    assert backend.served.context.is_agents_place
+
+
+@pytest.mark.parametrize("root", ["/work", "/work/app/part"], ids=["above", "inside"])
+def test_only_the_root_itself_is_right_for_a_server_in_its_hosts_directory(root: str) -> None:
+    open_agent().play(f"""
+        {HELD_CALL}
+        >> host: "mcp-launch/L/1" = {{"roots":[{{"uri":"file://{root}"}}]}}
+        << timer drain server: 10
+        << close input of server
+        << end server: replaced
+        >> gone server
+        << start server in {root}
+    """)
+
+
+def test_a_call_from_its_hosts_directory_follows_if_the_user_says_so() -> None:
+    open_agent(on_change="follow").play(f"""
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: "mcp-launch/L/1" = {ELSEWHERE}
+        >> host: 1 tools/call {{"name":"x"}}
+        << server: 1 tools/call {{"name":"x"}}
     """)

@@ -52,8 +52,7 @@ def make_broker(context: Context, *, outer: Json = None, **settings: Any) -> Bro
             explain_early_end=lambda code, words: explain_early_end("srv", code, words),
             read_outer=lambda: outer,
             **settings,
-        ),
-        served,
+        )
     )
     broker.connect("host")
     broker.open_backend("server", served).state = "starting"

@@ -167,8 +167,23 @@ def test_a_call_that_names_only_its_thread_keeps_the_session() -> None:
     [("", "deliver"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
 )
 def test_on_change_decides_about_a_call_from_another_directory(on_change: str, action: str) -> None:
-    assert routing.route_place(is_elsewhere=True, on_change=on_change) == action
-    assert routing.route_place(is_elsewhere=False, on_change=on_change) == "deliver"
+    for carries in ALL:
+        rule = Rule(carries, on_change)
+        assert routing.route_place(is_elsewhere=True, rule=rule) == action
+        assert routing.route_place(is_elsewhere=False, rule=rule) == "deliver"
+
+
+@pytest.mark.parametrize(
+    ("on_change", "action"),
+    [("", "restart"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
+)
+def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_sessions(
+    on_change: str, action: str
+) -> None:
+    rule = Rule(ONE_AT_A_TIME, on_change, is_agents_place=True)
+
+    assert routing.route_place(is_elsewhere=True, rule=rule) == action
+    assert routing.route_place(is_elsewhere=False, rule=rule) == "deliver"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def replace(playbook: Playbook) -> None:
     """Let another broker go on."""
     described = json.loads(json.dumps(snapshot.describe(playbook.broker)))
     before = playbook.broker
-    playbook.broker = Broker(before.settings, playbook.first)
+    playbook.broker = Broker(before.settings)
     playbook.broker.now = before.now
     playbook.broker.connect("host")
     playbook.broker.open_backend("server", playbook.first)

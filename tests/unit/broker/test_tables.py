@@ -189,7 +189,7 @@ def test_of_several_servers_the_callers_own_gets_the_request_then_an_unclaimed_o
 
 @pytest.mark.parametrize("on_change", ON_CHANGE)
 def test_a_call_from_another_directory_is_routed_for_every_on_change(on_change: str) -> None:
-    action = routing.route_place(is_elsewhere=True, on_change=on_change)
+    action = routing.route_place(is_elsewhere=True, rule=Rule("many sessions", on_change))
 
     assert action in {"deliver", "restart", "refuse"}
 

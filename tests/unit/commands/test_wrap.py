@@ -65,6 +65,27 @@ FILES = {
         ".config/goose/config.yaml",
         "extensions:\n  it:\n    type: stdio\n    cmd: x\n  own:\n    type: builtin\n",
     ),
+    "amp": (".config/amp/settings.json", '{"amp.mcpServers": {"it": {"command": "x"}}} // c\n'),
+    "antigravity": (".gemini/config/mcp_config.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "continue": (".continue/config.yaml", "mcpServers:\n- name: it\n  command: x\n"),
+    "crush": (".config/crush/crush.json", '{"mcp": {"it": {"type": "stdio", "command": "x"}}}'),
+    "droid": (".factory/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "grok": (".grok/config.toml", '[mcp_servers.it]\ncommand = "x"\n'),
+    "junie": (".junie/mcp/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "kilo": (
+        ".config/kilo/kilo.jsonc",
+        '{"mcp": {"it": {"type": "local", "command": ["x", "y"]}}} // c\n',
+    ),
+    "kimi": (".kimi-code/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "kiro": (".kiro/settings/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "lmstudio": (".lmstudio/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "openhands": (".openhands/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "qwen": (".qwen/settings.json", '{"mcpServers": {"it": {"command": "x"}}}'),
+    "vibe": (
+        ".vibe/config.toml",
+        '[[mcp_servers]]\nname = "it"\ntransport = "stdio"\ncommand = "x"\n',
+    ),
+    "warp": (".warp/.mcp.json", '{"mcp_servers": {"it": {"command": "x"}}}'),
 }
 
 

@@ -41,6 +41,21 @@ EXAMPLES: dict[str, tuple[str, dict[str, tuple[str, dict[str, str]]]]] = {
     "cline.json": ("cline", {"docs": ("/home/me/work", {})}),
     "copilot.json": ("copilot", {"docs": ("/work/app", {})}),
     "goose.yaml": ("goose", {"audit": ("/work/app", {"AUDIT_SESSION": "s-1"})}),
+    "amp.jsonc": ("amp", {"docs": ("/work/app", {})}),
+    "antigravity.json": ("antigravity", {"docs": ("/work/app", {})}),
+    "continue.yaml": ("continue", {"docs": ("/work/app", {})}),
+    "crush.json": ("crush", {"docs": ("/work/app", {})}),
+    "droid.json": ("droid", {"docs": ("/work/app", {})}),
+    "grok.toml": ("grok", {"docs": ("/work/app", {})}),
+    "junie.json": ("junie", {"docs": ("/work/app", {})}),
+    "kilo.jsonc": ("kilo", {"docs": ("/work/app", {})}),
+    "kimi.json": ("kimi", {"docs": ("/work/app", {})}),
+    "kiro.json": ("kiro", {"docs": ("/work/app", {})}),
+    "lmstudio.json": ("lmstudio", {"docs": ("/home/me/work", {})}),
+    "openhands.json": ("openhands", {"docs": ("/work/app", {"AUDIT_KEY": "key"})}),
+    "qwen.json": ("qwen", {"docs": ("/work/app", {})}),
+    "warp.json": ("warp", {"docs": ("/work", {})}),
+    "vibe.toml": ("vibe", {"audit": ("/work/app", {"AUDIT_KEY": "key"})}),
 }
 
 ENVIRON = {"PATH": "/bin", "OTHER": "o", "ANTHROPIC_API_KEY": "secret", "HOME": "/nowhere"}

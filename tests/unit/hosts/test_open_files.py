@@ -137,7 +137,12 @@ def test_vibe_is_believed_by_its_only_lock(tmp_path: Path) -> None:
 
 
 def test_an_editors_vibe_may_get_more_sessions_after_the_start(tmp_path: Path) -> None:
-    assert identify_vibe(see_vibe([lock(tmp_path, "v1")], "vibe-acp")) == (None, "v1")
+    by_name = see_vibe([lock(tmp_path, "v1")], "vibe-acp")
+    by_script = see_vibe([lock(tmp_path, "v1")], "python3.12")
+    table: Any = by_script.table
+    table.argv[40] = ["python3.12", "/v/bin/vibe-acp"]
+
+    assert identify_vibe(by_name) == identify_vibe(by_script) == (None, "v1")
 
 
 def test_vibe_with_several_locks_is_not_believed(tmp_path: Path) -> None:

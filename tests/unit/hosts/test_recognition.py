@@ -65,6 +65,7 @@ HOSTS = {
         ["/u/node_modules/.bin/opencode"],
         "opencode",
     ),
+    "Factory Droid's script": ("node", NODE, ["node", "/u/node_modules/droid/bin/droid"], "droid"),
     "Factory Droid": ("droid", "/h/.local/bin/droid", ["droid"], "droid"),
     "Continue": ("node", NODE, ["node", "/u/node_modules/@continuedev/cli/dist/cn.js"], "continue"),
     "OpenHands": ("openhands", PYTHON, ["/v/bin/python", "/v/bin/openhands"], "openhands"),
@@ -79,6 +80,11 @@ LOOK_ALIKES = {
     ),
     "somebody's script with the name of a host": ("node", NODE, ["node", "/srv/qwen.js"]),
     "a script in Python": ("python3", PYTHON, ["python3", "/srv/vibe.py"]),
+    "a script in Python with the name of a host that is not": (
+        "python3",
+        PYTHON,
+        ["python3", "/home/me/bin/code"],
+    ),
     "a script whose name begins like a host's": ("node", NODE, ["node", "/srv/copilot-something"]),
     "a package whose name begins like a host's": (
         "node",

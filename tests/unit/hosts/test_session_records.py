@@ -240,6 +240,17 @@ def test_kimi_code_is_unknown_with(
     assert ask_kimi(see_kimi(tmp_path, age)) is None
 
 
+def test_kimi_code_is_unknown_without_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_wire(tmp_path, "session_1", cwd=str(tmp_path))
+    sighting = see_kimi(tmp_path)
+    sighting.cwd = ""
+
+    assert ask_kimi(sighting) is None
+
+
 def test_a_second_session_of_kimi_code_makes_the_caller_unknown(tmp_path: Path) -> None:
     write_wire(tmp_path, "session_1")
     callers = KIMI.follow_callers(see_kimi(tmp_path))

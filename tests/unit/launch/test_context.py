@@ -113,3 +113,29 @@ def test_a_worktrees_own_root_is_its_root(tmp_path: Path) -> None:
 
     assert isinstance(found, Found)
     assert found.value == str(worktree)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_agents"),
+    [
+        (["gemini", "--acp"], True),
+        (["node", "/opt/gemini", "--experimental-acp", "-m", "x"], True),
+        (["gemini", "-p", "what is --acp?"], False),
+    ],
+    ids=["an agent", "an agent's script", "a terminal"],
+)
+def test_the_place_of_a_launch_may_be_only_its_hosts_own(
+    words: list[str], is_agents: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(p10="same")
+    table.add(10, "gemini", parent=0)
+    table.argv[10] = words
+    line = trace(table, monkeypatch)
+
+    found = context.find_context(context.look(table, line, {"HOME": "/nowhere"}), line)
+
+    assert found.is_agents_place == is_agents
+    assert found.is_certain != is_agents
+    assert found.place.origin.startswith("where Gemini CLI runs") == is_agents
+    at_root = found.at(Found("/work", "the host's roots/list"))
+    assert (at_root.place.value, at_root.is_certain) == ("/work", True)

@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeProcessTable, make_sighting
 
 from mcp_launch import state
-from mcp_launch.hosts import HostIdentity, load
+from mcp_launch.hosts import load
 from mcp_launch.launch import failing
 from mcp_launch.launch.context import Lineage
 from mcp_launch.launch.plan import choose_answer
@@ -39,7 +39,7 @@ def test_the_user_decides_and_else_the_host(host: str, default: str, wanted: str
 
 @pytest.mark.parametrize("name", ["cline", "gemini", "qwen", "vibe"])
 def test_hosts_that_show_no_error_are_known(name: str) -> None:
-    assert HostIdentity(name, name, "many sessions").swallows_errors
+    assert load(name).swallows_errors
 
 
 @pytest.mark.parametrize("name", ["codex", "claude", "copilot", "goose", "opencode", "nobody"])
@@ -49,7 +49,7 @@ def test_hosts_that_show_errors_are_not_among_them(name: str) -> None:
 
 def test_a_host_that_keeps_lists_of_tools_is_not_given_one() -> None:
     """Vibe would list it for a day, and not start the server that works by then."""
-    vibe = HostIdentity("vibe", "Mistral Vibe", "many sessions")
+    vibe = load("vibe")
 
     assert choose_answer("", vibe, look("vibe"), {}) == "call"
     assert choose_answer("tool", vibe, look("vibe"), {}) == "call"

@@ -46,7 +46,7 @@ PROGRAMS = {
     "bun": ("bun", "/x/bun", ["bun", "run", "/x/agent.ts"], "agent"),
     "a shell's script": ("bash", "/bin/bash", ["/bin/bash", "/x/start-agent.sh"], "start-agent"),
     "a shell": ("bash", "/bin/bash", ["-bash"], "bash"),
-    "a binary": ("crush", "/usr/bin/crush", ["crush"], "crush"),
+    "a binary": ("aider", "/usr/bin/aider", ["aider"], "aider"),
     "a binary named for its version": ("1.2.3", "/x/agent/1.2.3", ["/x/bin/agent"], "agent"),
     "a binary that cannot be read": ("agent", "", [], "agent"),
     "a thread's name on a binary": ("main-thread", "/usr/bin/agent", ["agent"], "agent"),

@@ -246,7 +246,7 @@ def test_a_lease_describes_the_next_server_while_one_is_replaced(launch: Started
     running, lease = launch.running, Path(launch.starter.lease)
     running.decided.place_note = "a home"
     first = Served(running.found, Binding("confirmed", "s1", "t1", "a call"), running.decided)
-    broker = Broker(runtime._make_settings(running, None, None), first)  # noqa: SLF001
+    broker = Broker(runtime._make_settings(running, None, None))  # noqa: SLF001
     broker.connect(HOST)
     backend = broker.open_backend(SERVER, first)
     backend.calls, backend.generation, broker.refusals = 3, 2, 1
@@ -286,3 +286,16 @@ def test_the_context_of_a_call_has_its_own_directory(launch: StartedLaunch) -> N
     assert (described["binding"], described["origin"]["binding"]) == ("confirmed", "a call")
     elsewhere: Any = runtime.describe_context(served, Found("/elsewhere", "the call"))
     assert (elsewhere["cwd"], elsewhere["origin"]["cwd"]) == ("/elsewhere", "the call")
+
+
+def test_the_context_of_a_call_says_if_the_directory_is_only_the_hosts_own(
+    launch: StartedLaunch,
+) -> None:
+    running = launch.running
+    running.found.is_agents_place = True
+    served = Served(running.found, Binding("unbound", None, None, ""), running.decided)
+    its_own = Found("/work/app", "the host's roots/list")
+
+    assert runtime.describe_context(served, None)["placeOf"] == "agent"
+    assert "placeOf" not in runtime.describe_context(served, Found("/elsewhere", "the call"))
+    assert "placeOf" not in runtime.describe_context(served.at(its_own), None)

@@ -1,0 +1,248 @@
+"""Whether a server may get a request, by its session and the directory in which that works.
+
+Roots are the directories in which a host says that it works. A host whose sessions move without
+notice is asked for them, and so is one that starts servers in its own directory. If they
+contradict the directory of a server, its calls are routed by `--on-change`; by default a server
+in the host's own directory is replaced by one in the session's.
+"""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker.commands import CancelTimer, SetTimer
+from mcp_launch.broker.connection import Parties
+from mcp_launch.broker.routing import (
+    ACTING,
+    Binding,
+    Rule,
+    Served,
+    bind_by_call,
+    rebind_context,
+    route,
+    route_place,
+)
+from mcp_launch.errors import LaunchError
+from mcp_launch.values import Found
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.commands import Settings
+    from mcp_launch.broker.connection import HostConnection
+    from mcp_launch.broker.routing import Candidate, IsInside, PlanFor, SomeCandidate
+    from mcp_launch.hosts import Caller, Callers
+    from mcp_launch.launch.context import Context
+    from mcp_launch.protocol.json_text import Json, Message
+
+# How long to wait for the server to ask for the host's roots, or for a call, before we ask …
+_ASK_AFTER = 0.1
+# … and how long a call waits for the answer, if its routing depends on it.
+_ANSWER_LIMIT = 2.0
+
+_ORIGIN = "the host's roots/list"
+
+
+class NotAdmitted:
+    """A request that must not reach a server, with the reason."""
+
+    __slots__ = ("is_counted", "problem", "reason")
+
+    def __init__(self, problem: str, fix: str, *, is_counted: bool) -> None:
+        self.problem = problem
+        self.reason = f"{problem} — fix: {fix}"
+        self.is_counted = is_counted  # as a refusal; else no server can be started for it
+
+
+class Admitted:
+    """A request that may reach a server: the current one, or a fresh one for its session."""
+
+    __slots__ = ("needs_restart", "served")
+
+    def __init__(self, served: Served, *, needs_restart: bool) -> None:
+        self.served = served
+        self.needs_restart = needs_restart
+
+
+class Admission:
+    """Decides whether a server may get a request, by its session and that session's directory."""
+
+    def __init__(
+        self, rule: Rule, callers: Callers, plan_for: PlanFor, is_inside: IsInside
+    ) -> None:
+        self._rule = rule
+        self._callers = callers
+        self._plan_for = plan_for
+        self._is_inside = is_inside
+        self.identifying = callers.identifying
+        self.known: Caller | None = None  # the caller whose calls have been checked
+        self.root: Found | None = None  # a directory that contradicts the server's own
+        self.place: Found | None = None  # the directory that the last call named, if elsewhere
+
+    def read_caller(self, method: Json, meta: Json) -> Caller | None:
+        """Return the caller that a request or the host's record names, if any."""
+        callers = self._callers
+        if method in ACTING or (callers.is_in_request and isinstance(meta, dict)):
+            return callers.read(meta if isinstance(meta, dict) else {})
+        return None
+
+    def choose_backend(self, backends: Sequence[SomeCandidate], said: Message) -> SomeCandidate:
+        """Return which of several backends a message is for."""
+        caller = self.read_caller(said["method"], protocol.get_member(said, "params", "_meta"))
+        if caller is None:
+            return backends[0]
+        return route(bind_by_call(backends[0].served.bound, caller, ""), backends, self._rule)[1]
+
+    def contradict(self, root: Found | None) -> None:
+        """Note the directory the host works in, if it is not the server's."""
+        self.root = root
+        self.place = None
+        self.known = None  # the next call must be checked again
+
+    def judge(self, backend: Candidate, caller: Caller | None) -> Admitted | NotAdmitted:
+        """Decide about a request whose caller was not checked yet."""
+        served, origins = backend.served, self._callers.origins
+        claimed = served.bound
+        if caller is not None:
+            claimed = bind_by_call(claimed, caller, origins[1] if caller[1] else origins[0])
+        action, _ = route(claimed, [backend], self._rule)
+        place = self._find_place(served, caller)
+        where = route_place(is_elsewhere=place is not None, rule=self._rule)
+        if action == "refuse":
+            return _refuse(f"this call belongs to {claimed}, but this server serves {served.bound}")
+        if where == "refuse" and place is not None:
+            return _refuse(
+                f"this call belongs to {claimed} in {place.value} ({place.origin}), "
+                f"but this server works in {served.plan.cwd.value}"
+            )
+        context = rebind_context(served.context, served.bound, claimed, origins)
+        if {"restart", "open"} & {action, where}:
+            return self._restart(context, claimed, place if where == "restart" else None)
+        if caller is not None:
+            self.known = caller
+        self.place = place
+        return Admitted(Served(context, claimed, served.plan), needs_restart=False)
+
+    def _restart(
+        self, context: Context, claimed: Binding, place: Found | None
+    ) -> Admitted | NotAdmitted:
+        try:
+            context, plan = self._plan_for(context, place)
+        except LaunchError as error:
+            return NotAdmitted(error.problem, error.fix, is_counted=False)
+        self.known = None  # the next call must be checked
+        if place is not None:
+            self.root = None
+        return Admitted(Served(context, claimed, plan), needs_restart=True)
+
+    def _find_place(self, served: Served, caller: Caller | None) -> Found | None:
+        """Return the directory of a call's session, if it is not the server's."""
+        place = caller[2] if caller else None
+        if place is not None and not self._is_inside(served.context.place.value, [place]):
+            return Found(place, self._callers.origins[2])
+        return self.root
+
+    def plan_again(self, served: Served) -> tuple[Served, str]:
+        """Return what a server like the last one would serve now, or the last with a problem."""
+        callers, bound, context = self._callers, served.bound, served.context
+        caller = None if callers.is_in_request else callers.read({})
+        if caller is not None and caller[0] != bound.session:
+            # Only tentative: no call has confirmed it.
+            claimed = Binding("tentative", caller[0], bound.thread, callers.origins[0])
+            context, bound = rebind_context(context, bound, claimed, callers.origins), claimed
+        try:
+            context, plan = self._plan_for(context, None)
+        except LaunchError as error:
+            return served, error.problem
+        if bound is not served.bound:
+            self.known = None
+        return Served(context, bound, plan), ""
+
+
+def _refuse(problem: str) -> NotAdmitted:
+    return NotAdmitted(
+        f"{problem}: it was not delivered",
+        "call from the session that this server was started for, or allow calls from other "
+        "sessions with --on-change follow or --on-change restart",
+        is_counted=True,
+    )
+
+
+class Roots(Parties):
+    """Asks hosts for their directories, and compares them with those of the servers."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        rule = Rule(settings.carries, settings.on_change, is_agents_place=settings.is_agents_place)
+        self._decides_by_place = rule.place_action in {"restart", "refuse"}
+        self._admission = Admission(rule, settings.callers, settings.plan_for, settings.is_inside)
+
+    def release(self, backend: Backend) -> None:
+        """Deliver the messages that were held back."""
+        raise NotImplementedError
+
+    def _expect_roots(self, connection: HostConnection) -> None:
+        """Have the roots asked for soon: the host is ready, or its roots have changed."""
+        settings = self.settings
+        may_be_elsewhere = settings.moves_unannounced or settings.is_agents_place
+        is_relevant = may_be_elsewhere and settings.cwd in {"session", "project_root"}
+        if is_relevant and connection.supports_roots:
+            connection.roots_are_due = True
+            connection.roots_were_asked = False
+            self.out.append(SetTimer(f"roots {connection.name}", _ASK_AFTER))
+
+    def _ask_for_roots(self, connection: HostConnection) -> None:
+        if not connection.roots_were_asked:
+            connection.roots_were_asked = True
+            request_id = self.make_id()
+            connection.roots_key = protocol.spell(request_id)
+            self.send_own(connection, protocol.make_request(request_id, "roots/list"))
+
+    def _hold_call(self, connection: HostConnection, backend: Backend, line: bytes) -> bool:
+        """Return whether a call has to wait for the roots; if so, keep it."""
+        self._ask_for_roots(connection)
+        connection.roots_are_due = bool(connection.roots_key)
+        if not connection.roots_are_due or not self._decides_by_place:
+            return False
+        backend.queue.insert(0, (connection.name, line))
+        backend.state = "holding"
+        self.out.append(SetTimer(f"roots {connection.name}", _ANSWER_LIMIT))
+        return True
+
+    def handle_roots_timer(self, connection: HostConnection) -> None:
+        """Ask for the roots or, if a call waits for them already, go on without them."""
+        if any(backend.state == "holding" for backend in self.backends.values()):
+            self._stop_waiting_for_roots(connection)
+        else:
+            self._ask_for_roots(connection)
+
+    def _note_roots(self, connection: HostConnection, answer: Message) -> None:
+        connection.read_roots(answer)
+        backend = self._find_backend(connection)
+        place, roots = backend.served.context.place, connection.roots
+        is_elsewhere = bool(roots) and not self._is_at(place.value, roots)
+        root = Found(roots[0], _ORIGIN) if is_elsewhere else None
+        self._admission.contradict(root)
+        if backend.served.context.is_agents_place and roots and not is_elsewhere:
+            backend.served = backend.served.at(Found(place.value, _ORIGIN))
+        if is_elsewhere:
+            self.note(f"the host works in {roots[0]}, the server in {place.value}")
+        self.schedule_lease_write()
+        self._stop_waiting_for_roots(connection)
+
+    def _is_at(self, place: str, roots: list[str]) -> bool:
+        """Return whether a server's directory is that of a session with these roots.
+
+        A session may move within its roots. A host that starts servers in its own directory did
+        not choose it for the session, so there only the root itself is right.
+        """
+        is_inside = self.settings.is_inside
+        if not self.settings.is_agents_place:
+            return is_inside(place, roots)
+        return any(is_inside(place, [root]) and is_inside(root, [place]) for root in roots)
+
+    def _stop_waiting_for_roots(self, connection: HostConnection) -> None:
+        connection.roots_are_due = False
+        self.out.append(CancelTimer(f"roots {connection.name}"))
+        self.release(self._find_backend(connection))
