@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import sqlite3
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,8 +42,10 @@ def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -
 
 
 def make_environment(workspace: Workspace) -> dict[str, str]:
-    """Return the environment of cline."""
-    return workspace.environment()
+    """Return the environment of cline, whose hub has the same port for everyone otherwise."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return workspace.environment(CLINE_HUB_PORT=str(port))
 
 
 def run(
@@ -52,6 +57,19 @@ def run(
     return workspace.start("cline", *options, cwd=project, env=env)
 
 
+def hand_over(workspace: Workspace, project: str, words: str) -> subprocess.Popen[bytes]:
+    """Start `cline --zen`, which hands a prompt over to its hub and exits."""
+    options = ["--zen", "-P", "openai", "-m", "stand-in", words]
+    return workspace.start("cline", *options, cwd=project, env=make_environment(workspace))
+
+
 def list_sessions(workspace: Workspace) -> list[str]:
     """Return the ids of all sessions, as cline recorded them."""
-    return [path.name for path in (workspace.home / ".cline/data/sessions").iterdir()]
+    return list(map_sessions(workspace))
+
+
+def map_sessions(workspace: Workspace) -> dict[str, str]:
+    """Return the directory of each session, as cline recorded them."""
+    path = workspace.home / ".cline/data/db/sessions.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return dict(database.execute("select session_id, cwd from sessions"))

@@ -19,6 +19,9 @@ HEAD = "| what was run | against | without mcp-launch |\n| --- | --- | --- |\n"
 
 SAME = "the same"
 
+# How many programs with one fault are named where others have another.
+_MOST_NAMED = 2
+
 # The property of a test that checks several situations.
 SITUATIONS = "situations"
 
@@ -53,12 +56,16 @@ def make_rows(results: list[Result]) -> list[Row]:
 
 def _make_row(situation: str, found: list[Result]) -> Row:
     against = ", ".join(dict.fromkeys(title for one in found for title in one.used))
-    faults: dict[str, list[str]] = {}
+    faults: dict[str, dict[str, None]] = {}
     for one in found:
         if one.control:
-            faults.setdefault(one.control, []).extend(one.used)
+            faults.setdefault(one.control, {}).update(dict.fromkeys(one.used))
     if len(faults) <= 1:
         return Row(situation, against, "".join(faults))
+    most = max(faults, key=lambda fault: len(faults[fault]))
+    if len(faults[most]) > _MOST_NAMED:
+        del faults[most]
+        faults[most] = {"the others": None}
     told = [f"{', '.join(titles)}: {fault}" for fault, titles in faults.items()]
     return Row(situation, against, "; ".join(told))
 

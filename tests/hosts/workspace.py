@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from hosts import isolation
 from hosts.fake_models import Answer, FakeModels
 
@@ -184,6 +185,15 @@ class Workspace:
             socket = link.readlink()
             socket.unlink(missing_ok=True)
             Path(f"{socket}.lock").unlink(missing_ok=True)
+
+
+def kill(host: int, server: int) -> None:
+    """Kill a host: the process with this pid, and those between it and one of its servers."""
+    above = [one for one in psutil.Process(server).parents() if LAUNCHER[0] not in one.cmdline()]
+    pids = [one.pid for one in above]
+    for one in above[: pids.index(host) + 1]:
+        one.kill()
+        one.wait(FAREWELL)
 
 
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:

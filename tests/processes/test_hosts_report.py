@@ -39,6 +39,13 @@ def test_hosts_that_differ_without_the_launcher_are_listed_separately() -> None:
     )
 
 
+def test_most_hosts_are_not_named_again_where_some_differ() -> None:
+    results = [Result((0, 0), "It starts", [f"Host {name}"], "no") for name in "ABC"]
+    results.append(Result((0, 0), "It starts", ["Host D"], tested_table.SAME))
+
+    assert tested_table.make_rows(results)[0].without == "Host D: the same; the others: no"
+
+
 def test_what_is_written_into_the_topic_is_read_from_it() -> None:
     rows = [*tested_table.make_rows(RESULTS), tested_table.Row("no control", "Codex 2", "")]
 

@@ -1,0 +1,44 @@
+"""Cline's hub: one process for the prompts of all projects, in the directory of the first."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from hosts import cline
+from hosts.fake_models import LIMIT
+from hosts.isolation import find_above
+from hosts.workspace import SERVER, Workspace, kill, promise
+
+if TYPE_CHECKING:
+    from hosts.company import Company
+    from hosts.situations import Situations
+
+
+def test_a_hub(workspace: Workspace, situation: Situations, company: Company) -> None:
+    projects = {name: workspace.make_project(name) for name in ("one", "two")}
+    command = [*SERVER, "--liveness", company.path, "hostile"]
+    cline.configure_all(workspace, {"probe": workspace.wrap(command)})
+    called = threading.Semaphore(0)
+    workspace.models.before_call = called.release
+    words = " ".join(cline.say(tool) for tool in ("look", "look", "wait"))
+
+    for count, (name, project) in enumerate(projects.items(), 1):
+        # It exits with 1 if the hub needs five seconds, which then goes on all the same.
+        cline.hand_over(workspace, project, f"I am {name}. {words}").wait(LIMIT)
+        sights = workspace.wait_for_observations(2 * count)
+
+    sessions = {project: session for session, project in cline.map_sessions(workspace).items()}
+    with situation("No session of an agent is told the id of another"):
+        for sight in sights:
+            asker = sessions[projects[sight.asker]]
+            assert sight.context.get("sessionId") in {None, asker}
+            assert "MCP_LAUNCH_SESSION_ID" not in sight.env
+
+    for _ in range(6):
+        assert called.acquire(timeout=LIMIT)
+    company.wait_for({sight.pid for sight in sights})
+    hub = find_above(sights[0].pid, "cline")
+    kill(hub, sights[0].pid)
+    with situation("Nothing is left when a host is killed while a hostile server works"):
+        promise(not company.list_survivors(), "the server and everything it started live on")
