@@ -50,8 +50,9 @@ def test_an_agent(workspace: Workspace, situation: Situations, company: Company,
     agent.send_prompts({one: mark(one, HOSTS[host].say("wait")) for one in sessions})
     for _ in sessions:
         assert called.acquire(timeout=LIMIT)
-    company.wait_for({sight.pid for sight in sights})
-    kill(agent.process.pid, sights[0].pid)
+    servers = {sight.pid for sight in sights}
+    company.wait_for(servers)
+    kill(agent.process.pid, servers)
     with situation("Nothing is left when a host is killed while a hostile server works"):
         promise(not company.list_survivors(), "the server and everything it started live on")
 

@@ -37,8 +37,8 @@ def test_a_hub(workspace: Workspace, situation: Situations, company: Company) ->
 
     for _ in range(6):
         assert called.acquire(timeout=LIMIT)
-    company.wait_for({sight.pid for sight in sights})
-    hub = find_above(sights[0].pid, "cline")
-    kill(hub, sights[0].pid)
+    servers = {sight.pid for sight in sights}
+    company.wait_for(servers)
+    kill(find_above(sights[0].pid, "cline"), servers)
     with situation("Nothing is left when a host is killed while a hostile server works"):
         promise(not company.list_survivors(), "the server and everything it started live on")

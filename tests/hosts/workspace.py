@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -187,13 +188,16 @@ class Workspace:
             Path(f"{socket}.lock").unlink(missing_ok=True)
 
 
-def kill(host: int, server: int) -> None:
-    """Kill a host: the process with this pid, and those between it and one of its servers."""
-    above = [one for one in psutil.Process(server).parents() if LAUNCHER[0] not in one.cmdline()]
+def kill(host: int, servers: set[int]) -> None:
+    """Kill a host: the process with this pid, and those between it and its servers."""
+    # Some of the servers may be gone: opencode may start two for a project, and end one.
+    running = [psutil.Process(server) for server in servers if psutil.pid_exists(server)]
+    above = [one for one in running[0].parents() if LAUNCHER[0] not in one.cmdline()]
     pids = [one.pid for one in above]
     for one in above[: pids.index(host) + 1]:
-        one.kill()
-        one.wait(FAREWELL)
+        with contextlib.suppress(psutil.NoSuchProcess):  # the first may end with the others
+            one.kill()
+            one.wait(FAREWELL)
 
 
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
