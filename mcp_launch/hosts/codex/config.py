@@ -34,12 +34,7 @@ from mcp_launch.config_files.host_quirks import (
 from mcp_launch.config_files.knowledge import measure
 from mcp_launch.hosts.codex.keys import list_ignored, list_refusing, list_remote_variables
 from mcp_launch.hosts.codex.sessions import SESSIONS
-from mcp_launch.hosts.codex.settings import (
-    SERVERS,
-    ProjectTrust,
-    explain_unnoticed_tools,
-    find_own,
-)
+from mcp_launch.hosts.codex.settings import SERVERS, ProjectTrust, explain_unnoticed_tools, find_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
