@@ -60,7 +60,9 @@ OPENCODE_SHAPE = (
         _ONE_LIST,
         knowledge=measure("1.18.33", "the instance's", "no", "no"),
         quirks=HostQuirks(
-            program=HostProgram("opencode", tells_version=True, package="opencode-ai"),
+            program=HostProgram(
+                "opencode", tells_version=True, package="opencode-ai", tried=("1.18.33",)
+            ),
             home_variable="XDG_CONFIG_HOME",
             environment=Environment(hands_all_on=True),
             texts=_TEXTS,

@@ -109,11 +109,12 @@ def test_the_version_of_a_bundle_is_read_from_it(own_home: Path) -> None:
 
 
 def test_what_our_tests_run_against_is_what_they_install() -> None:
-    packages = {host.quirks.program.package: name for name, host in HOSTS.items()}
     pinned: dict[str, set[str]] = {}
-    for pin in read_pins().values():
-        if pin.package in packages:
-            pinned.setdefault(packages[pin.package], set()).add(pin.version)
+    for pin, program in read_pins().items():
+        name = pin.removeprefix("old-")
+        # VS Code is installed as a server, which counts its releases in its own way.
+        if name in HOSTS and name != "vscode":
+            pinned.setdefault(name, set()).add(program.version)
     tried = {name: set(host.quirks.program.tried) for name, host in HOSTS.items()}
     assert {name: versions for name, versions in tried.items() if versions} == pinned
 
