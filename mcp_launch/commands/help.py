@@ -22,7 +22,7 @@ SECTIONS = {
     "Options": ("options", "sources", "deferred", "runners"),
     "Commands": ("doctor", "list", "ps", "logs", "env", "restart", "reap", "json"),
     "How it works": ("sessions", "calls", "ending", "files"),
-    "What to expect": ("limits", "tested", "figures", "changes", "layout"),
+    "What to expect": ("limits", "hosts", "tested", "figures", "changes", "layout"),
 }
 TOPICS = [topic for topics in SECTIONS.values() for topic in topics]
 

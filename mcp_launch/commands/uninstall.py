@@ -33,7 +33,7 @@ from mcp_launch.machine import wrap_warnings
 from mcp_launch.machine.survey import make_site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.planned_changes import Change, Entry
@@ -319,13 +319,17 @@ def _conclude(report: WrapReport, environ: Mapping[str, str], outcome: _Outcome)
         report.say(f"To remove the program: {choose_removal_command()}")
 
 
-def choose_removal_command(prefix: str = sys.prefix, executable: str = sys.executable) -> str:
+def choose_removal_command(
+    prefix: str = sys.prefix,
+    executable: str = sys.executable,
+    find_module: Callable[[str], object] = find_spec,
+) -> str:
     """Return the command that removes the program, depending on how it was installed."""
     if os.path.exists(os.path.join(prefix, "uv-receipt.toml")):
         return "uv tool uninstall mcp-launch"
     if os.path.exists(os.path.join(prefix, "pipx_metadata.json")):
         return "pipx uninstall mcp-launch"
     python = shlex.quote(executable)
-    if find_spec("pip") is None:
+    if find_module("pip") is None:
         return f"uv pip uninstall --python {python} mcp-launch"
     return f"{python} -m pip uninstall mcp-launch"

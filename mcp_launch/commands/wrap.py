@@ -7,7 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import state
+from mcp_launch import state, system
 from mcp_launch.commands import confirm
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.wrap_report import WrapReport
@@ -25,7 +25,7 @@ from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.config_files.site import Site
 from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS, WRITTEN_IN
-from mcp_launch.machine import installation, wrap_warnings
+from mcp_launch.machine import installation, known_files, wrap_warnings
 from mcp_launch.machine.survey import check_hosts, list_elsewhere, make_site
 
 if TYPE_CHECKING:
@@ -140,12 +140,8 @@ def list_files(request: WrapRequest, site: Site, directory: str) -> list[tuple[H
 
     """
     check_hosts(request.hosts)
-    known = [
-        (host, file)
-        for host in HOSTS.values()
-        if not request.hosts or host.name in request.hosts
-        for file in host.list_files(site)
-    ]
+    wanted = [host for host in HOSTS.values() if not request.hosts or host.name in request.hosts]
+    known = known_files.list_all(wanted, site, system.open_table())
     if request.files and request.is_everywhere:
         raise UsageError("--all and --file cannot be combined", fix="leave out one of them")
     if request.files:

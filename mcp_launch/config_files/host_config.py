@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_launch.config_files.host_quirks import HostQuirks
+from mcp_launch.config_files.knowledge import Knowledge
 from mcp_launch.config_files.session_records import SessionRecords
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.errors import FileRefused
@@ -46,6 +47,7 @@ class File(NamedTuple):
     is_outside: bool = False  # above the project's repository, so not part of this project
     has_lists: bool = False  # the servers may be a list, each with its `name`
     lives_in: str = ""  # the host in whose process its servers run; empty: the file's own host
+    is_of_profile: bool = False  # in a directory that only some processes of the host use
 
 
 class Source(Protocol):
@@ -112,6 +114,7 @@ class HostConfig(NamedTuple):
     explain_unnoticed_tools: Callable[[Source], tuple[str, str] | None] = lambda _: None
     quirks: HostQuirks = HostQuirks()
     sessions: SessionRecords = SessionRecords()
+    knowledge: Knowledge = Knowledge()
 
     @property
     def processes(self) -> tuple[str, ...]:
@@ -174,6 +177,7 @@ MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
 SCRIPT = "its file is a shell script, which is never changed"
+ONE_TEXT = "its command is a text of several words, not a list"
 
 # How deep to search for a plugin's file: below a marketplace, a plugin, a version.
 _PLUGIN_DEPTH = 5

@@ -9,8 +9,10 @@ from mcp_launch.config_files.host_config import (
     MANAGED,
     NOT_A_TABLE,
     OFF,
+    ONE_TEXT,
     PLUGIN,
     REMOTE,
+    SCRIPT,
     TRACKED,
 )
 
@@ -42,13 +44,15 @@ _LABELS = {
     PLUGIN: "from plugins",
     MANAGED: "managed by your organisation",
     TRACKED: "in files that Git tracks",
+    SCRIPT: "in shell scripts",
     NOT_UNDERSTOOD: "not understood",
     SHARES: _UNSAFE,
     UNSAFE: _UNSAFE,
+    ONE_TEXT: _UNSAFE,
     NOT_A_TABLE: _INVALID,
     MALFORMED: _INVALID,
 }
-_ATTENTION = (NOT_UNDERSTOOD, SHARES, UNSAFE, NOT_A_TABLE, MALFORMED)
+_ATTENTION = (NOT_UNDERSTOOD, SHARES, UNSAFE, ONE_TEXT, NOT_A_TABLE, MALFORMED)
 
 
 def name(reason: str) -> str:

@@ -368,9 +368,10 @@ def recognise(table: ProcessTable, process: Process) -> HostIdentity | None:
     """Return the host that a process is; None if it is not a known host."""
     name = _PROGRAMS.get(process.name)
     if name is None:
-        from mcp_launch.hosts import recognition
+        from mcp_launch.hosts import named, recognition
 
-        name = recognition.look_closer(table, process, _PROGRAMS)
+        programs = {**named.PROGRAMS, **_PROGRAMS}
+        name = programs.get(process.name) or recognition.look_closer(table, process, programs)
     return load(name) if name else None
 
 
@@ -381,9 +382,7 @@ def load(name: str) -> HostIdentity:
         return host
     if name in _PLAIN:
         return _PLAIN[name]
-    from mcp_launch.hosts import named
-
-    title = named.TITLES.get(name)
+    title = _import("named").TITLES.get(name)
     return HostIdentity(name, title, "many sessions") if title else UNKNOWN
 
 

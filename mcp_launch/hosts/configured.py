@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.host_config import ANY_HOST
 from mcp_launch.hosts.claude.config import CONFIG as CLAUDE
+from mcp_launch.hosts.cline.config import CONFIG as CLINE
 from mcp_launch.hosts.codex.config import CONFIG as CODEX
+from mcp_launch.hosts.copilot.config import CONFIG as COPILOT
+from mcp_launch.hosts.gemini.config import CONFIG as GEMINI
 from mcp_launch.hosts.goose.config import CONFIG as GOOSE
+from mcp_launch.hosts.kimi.config import CONFIG as KIMI
 from mcp_launch.hosts.plain.editors import EDITORS
 from mcp_launch.hosts.plain.named_lists import NAMED_LISTS
 from mcp_launch.hosts.plain.opencode_shape import OPENCODE_SHAPE
 from mcp_launch.hosts.plain.terminals import TERMINALS
+from mcp_launch.hosts.qwen.config import CONFIG as QWEN
+from mcp_launch.hosts.vibe.config import CONFIG as VIBE
 from mcp_launch.hosts.vscode.config import CONFIG as VSCODE
 
 if TYPE_CHECKING:
@@ -24,7 +30,11 @@ _ORDER = (
 )
 
 _PLAIN = (*EDITORS, *TERMINALS, *OPENCODE_SHAPE, *NAMED_LISTS)
-_KNOWN = {config.name: config for config in (CLAUDE, CODEX, GOOSE, VSCODE, *_PLAIN)}
+_OWN_PACKAGE = (
+    *(CLAUDE, CLINE, CODEX, COPILOT, GEMINI, GOOSE),
+    *(KIMI, QWEN, VIBE, VSCODE),
+)
+_KNOWN = {config.name: config for config in (*_OWN_PACKAGE, *_PLAIN)}
 
 HOSTS = {name: _KNOWN[name] for name in (*_ORDER, *sorted(_KNOWN.keys() - set(_ORDER)))}
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts import named
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +31,7 @@ _PACKAGES = {
     "@kilocode/cli": "kilo",
     "@moonshot-ai/kimi-code": "kimi",
     "@qwen-code/qwen-code": "qwen",
+    "@sourcegraph/amp": "amp",
     "cline": "cline",
     "droid": "droid",
     "opencode-ai": "opencode",
@@ -50,15 +49,14 @@ _VSCODE_FORKS = {
 
 def look_closer(table: ProcessTable, process: Process, programs: Mapping[str, str]) -> str | None:
     """Return the name of the host that a process is, by its program and script; None if none."""
-    programs = {**programs, **named.PROGRAMS}
     # Release archives of Codex contain `codex-<architecture>-<system>`.
     if process.name.startswith(("codex-x86_64", "codex-aarch64")):
         return "codex"
     pid = process.identity.pid
     executable = table.read_executable(pid)
     program = os.path.basename(executable)
-    if known := programs.get(process.name) or programs.get(program):
-        return known
+    if program in programs:
+        return programs[program]
     # A natively installed claude is a file named after its version.
     if "/claude/versions/" in executable:
         return "claude"

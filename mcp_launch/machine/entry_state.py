@@ -9,9 +9,11 @@ from mcp_launch.config_files.host_config import (
     MANAGED,
     NOT_A_TABLE,
     OFF,
+    ONE_TEXT,
     PLUGIN,
     REMOTE,
     REMOTE_KEYS,
+    SCRIPT,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ _BY_REASON: dict[str, Kind] = {
     MANAGED: "managed",
     PLUGIN: "plugin",
     NOT_A_TABLE: "invalid",
+    SCRIPT: "not wrapped",
+    ONE_TEXT: "not wrapped",
 }
 
 _NO_COMMAND = "its command is missing or malformed"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Lineage
     from mcp_launch.system import ProcessTable
 
-# A host with another value in one of these reads other files, not the ones we see.
-_MOVING = [host.quirks.home_variable for host in HOSTS.values() if host.quirks.home_variable]
+# A host with another value in one of these reads other files than it would if started here.
+_MOVING = {name: host.quirks.home_variable for name, host in HOSTS.items()}
 
 
 def find_hosts(table: ProcessTable, site: Site, here: str) -> dict[int, str]:
@@ -32,7 +32,7 @@ def find_hosts(table: ProcessTable, site: Site, here: str) -> dict[int, str]:
     A host above us comes first.
     """
     above = _list_above(table)
-    own = {pid: name for pid, name in _list_running(table) if _is_own(table, site, pid)}
+    own = {pid: name for pid, name in list_running(table) if _is_own(table, site, pid, name)}
     near = [pid for pid in own if pid in above]
     near += [
         pid
@@ -42,7 +42,8 @@ def find_hosts(table: ProcessTable, site: Site, here: str) -> dict[int, str]:
     return {pid: own[pid] for pid in near}
 
 
-def _list_running(table: ProcessTable) -> Iterator[tuple[int, str]]:
+def list_running(table: ProcessTable) -> Iterator[tuple[int, str]]:
+    """Return the pids of all running hosts, with their names."""
     for pid in table.list_pids():
         process = table.look(pid)
         host = hosts.recognise(table, process) if process else None
@@ -50,11 +51,17 @@ def _list_running(table: ProcessTable) -> Iterator[tuple[int, str]]:
             yield pid, host.name
 
 
-def _is_own(table: ProcessTable, site: Site, pid: int) -> bool:
-    environ = table.read_environ(pid)
-    is_same_home = environ.get("HOME", site.home) == site.home
-    is_unmoved = all(environ.get(name) == site.environ.get(name) for name in _MOVING)
-    return table.read_owner(pid) == os.getuid() and is_same_home and is_unmoved
+def is_of_user(table: ProcessTable, site: Site, pid: int) -> bool:
+    """Return whether a process is this user's, and uses this home."""
+    if not hasattr(os, "getuid") or table.read_owner(pid) != os.getuid():
+        return False
+    return table.read_environ(pid).get("HOME", site.home) == site.home
+
+
+def _is_own(table: ProcessTable, site: Site, pid: int, name: str) -> bool:
+    moving = _MOVING.get(name, "")
+    is_unmoved = table.read_environ(pid).get(moving) == site.environ.get(moving)
+    return is_of_user(table, site, pid) and is_unmoved
 
 
 def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:

@@ -16,7 +16,13 @@ from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
-from mcp_launch.machine import installation, installed_hosts, nearby_session, running
+from mcp_launch.machine import (
+    installation,
+    installed_hosts,
+    known_files,
+    nearby_session,
+    running,
+)
 from mcp_launch.machine.current_project import find_current_project
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
@@ -153,10 +159,9 @@ class Survey:
     def files(self) -> list[tuple[HostConfig, File]]:
         """Return every existing file, once: the project may be the home."""
         found: dict[tuple[str, str], tuple[HostConfig, File]] = {}
-        for host in self.hosts:
-            for file in host.list_files(self.site):
-                if os.path.lexists(file.path):
-                    found.setdefault((host.name, os.path.realpath(file.path)), (host, file))
+        for host, file in known_files.list_all(self.hosts, self.site, self.table):
+            if os.path.lexists(file.path):
+                found.setdefault((host.name, os.path.realpath(file.path)), (host, file))
         return list(found.values())
 
     @cached_property
@@ -188,7 +193,10 @@ class Survey:
             return item.skipped
         if any(_hides(one, item) for one in before):
             return item.hidden
-        return tell_why_not(item.host, entry) or item.host.approval.tell_why_off(
+        why_not = tell_why_not(item.host, entry)
+        if why_not or item.file.is_of_profile:
+            return why_not  # the settings that we know are those of the usual directory
+        return item.host.approval.tell_why_off(
             self, item.path, item.words, is_of_project=item.is_of_project
         )
 

@@ -53,6 +53,8 @@ class Program(NamedTuple):
     version: str
     executable: str
     python: str = ""  # which Python it needs; empty: it comes from npm
+    inside: str = ""  # where it has packages of its own to install; empty: it has none
+    finish: str = ""  # a program for Node that finishes the installation
 
     @property
     def full_title(self) -> str:
@@ -157,10 +159,17 @@ def _find_executable(place: Path, program: Program) -> Path:
 
 def _install_from_npm(place: Path, program: Program, env: Mapping[str, str]) -> None:
     npm_cache = f"{place}/npm-cache"  # do not fill the user's cache
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    where = ["--prefix", str(place), "--cache", npm_cache]
-    wanted = f"{program.package}@{program.version}"
-    _run(["npm", "install", *where, *options, wanted], place, env)
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--omit=dev"]
+
+    def run_npm(where: Path, *wanted: str) -> None:
+        command = ["npm", "install", "--prefix", str(where), "--cache", npm_cache, *options]
+        _run([*command, *wanted], where, env)
+
+    run_npm(place, f"{program.package}@{program.version}")
+    if program.inside:
+        run_npm(place / "node_modules" / program.inside)
+    if program.finish:
+        _run(["node", "--input-type=module", "--eval", program.finish], place, env)
     shutil.rmtree(npm_cache)
 
 

@@ -756,7 +756,7 @@ def test_what_runs_is_shown_as_it_is_after_the_servers_were_started(
 
 
 @pytest.mark.parametrize(
-    ("host", "offered"), [("codex", 1), ("claude", 2), ("cursor", 2), ("vscode", 3)]
+    ("host", "offered"), [("codex", 1), ("claude", 2), ("cursor", 2), ("vscode", 5)]
 )
 @pytest.mark.parametrize("era", ["legacy", "both"])
 def test_a_server_is_offered_what_its_host_offers(

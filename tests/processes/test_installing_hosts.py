@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,21 @@ def test_a_program_is_installed_once(tmp_path: Path, env: dict[str, str]) -> Non
     [line] = read_log(env)
     assert line.endswith("@makers/host@1.2.3")
     assert "--ignore-scripts" in line
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_packages_inside_a_package_are_installed_and_its_last_step_is_run(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    finish = 'import { writeFileSync } from "node:fs"; writeFileSync("node_modules/.bin/late", "");'
+    program = HOST._replace(executable=".bin/late", inside=".bin", finish=finish)
+
+    found = install(program, tmp_path / "cache", env)
+
+    assert found.exists()
+    first, second = read_log(env)
+    assert "/.bin " not in first
+    assert f"--prefix {found.parent} " in second
 
 
 def test_an_installation_that_failed_says_why_and_is_tried_again(

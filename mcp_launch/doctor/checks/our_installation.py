@@ -13,7 +13,7 @@ from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import profile, profile_reader
-from mcp_launch.machine import installation
+from mcp_launch.machine import installation, known_files
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.survey import list_elsewhere
 from mcp_launch.state import profile_cache
@@ -217,7 +217,7 @@ def check_project_profile(survey: Survey) -> Iterator[Finding]:
 
 def check_elsewhere(survey: Survey) -> Iterator[Finding]:
     """Find wrapped files outside this project, or that are gone (ML017)."""
-    here = [(host, file) for host in HOSTS.values() for file in host.list_files(survey.site)]
+    here = known_files.list_all(HOSTS.values(), survey.site, survey.table)
     found = list_elsewhere(here, survey.state)
     found = [(host, file) for host, file in found if any(map(survey.covers, host.processes))]
     paths = [file.path for host, file in found if leftovers.is_wrapped_now(host, file)]

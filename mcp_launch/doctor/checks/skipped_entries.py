@@ -87,15 +87,25 @@ def _look_at_table(survey: Survey, host: HostConfig, file: File) -> Iterator[Fin
         return  # ML101 reports it
     for table in file.servers[:1]:
         found = document.get(table)
-        if table and table in document.spots and not isinstance(found, dict | None):
-            key = ".".join(map(str, table))
-            kind = "a list" if isinstance(found, list) else "no table of servers"
-            yield Finding(
-                "ML124",
-                point(host, file, document, table),
-                f"{host.title} finds no servers: {key} is {kind}",
-                f'make it a table with the servers\' names: "{key}": {{"NAME": {{...}}}}',
-            )
+        is_right = isinstance(found, list if file.has_lists else dict)
+        if found is None or is_right or not table:
+            continue
+        key = ".".join(map(str, table))
+        kind = "a list" if isinstance(found, list) else "a table"
+        kind = kind if isinstance(found, list | dict) else "neither a table nor a list"
+        yield Finding(
+            "ML124",
+            point(host, file, document, table),
+            f"{host.title} finds no servers: {key} is {kind}",
+            _tell_form(file, key),
+        )
+
+
+def _tell_form(file: File, key: str) -> str:
+    if not file.has_lists:
+        return f'make it a table with the servers\' names: "{key}": {{"NAME": {{...}}}}'
+    form = f"[[{key}]]" if file.kind == "toml" else f"{key}: [{{...}}]"
+    return f"make it a list of servers, each with its name in it: {form}"
 
 
 def _look_at_file(survey: Survey, host: HostConfig, file: File) -> Iterator[Finding]:

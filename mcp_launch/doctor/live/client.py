@@ -45,11 +45,17 @@ _PAGES = 100
 # The version that Claude Code and Codex send with `initialize`, by the host's first request.
 _VERSIONS: dict[str, Json] = {DISCOVER: "2025-11-25", INITIALIZE: "2025-06-18"}
 
-# How hosts spell their capabilities (Claude Code 2.1.325, Codex 0.166).
+# How hosts spell their capabilities (Claude Code 2.1.325, Codex 0.166, VS Code 1.139.1).
 _CAPABILITIES: Message = {
     "roots": {"listChanged": True},
     "elicitation": {"form": {}, "url": {}},
     "sampling": {},
+    "tasks": {
+        "list": {},
+        "cancel": {},
+        "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+    },
+    "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}},
 }
 
 # The members that an answer to `initialize` must have.

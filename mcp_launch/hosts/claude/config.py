@@ -32,6 +32,7 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     Wait,
 )
+from mcp_launch.config_files.knowledge import measure
 from mcp_launch.hosts.claude import settings
 from mcp_launch.hosts.claude.keys import is_skipped, list_faults, list_remote_variables
 from mcp_launch.hosts.claude.sessions import SESSIONS
@@ -121,6 +122,7 @@ CONFIG = HostConfig(
     _list_files,
     sessions=SESSIONS,
     approval=settings.ServerApproval(),
+    knowledge=measure("2.1.325", "the session's", "yes", "yes"),
     quirks=HostQuirks(
         program=HostProgram(
             "claude",

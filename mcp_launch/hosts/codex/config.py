@@ -31,14 +31,10 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     Wait,
 )
+from mcp_launch.config_files.knowledge import measure
 from mcp_launch.hosts.codex.keys import list_ignored, list_refusing, list_remote_variables
 from mcp_launch.hosts.codex.sessions import SESSIONS
-from mcp_launch.hosts.codex.settings import (
-    SERVERS,
-    ProjectTrust,
-    explain_unnoticed_tools,
-    find_own,
-)
+from mcp_launch.hosts.codex.settings import SERVERS, ProjectTrust, explain_unnoticed_tools, find_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +109,7 @@ CONFIG = HostConfig(
     sessions=SESSIONS,
     approval=ProjectTrust(),
     explain_unnoticed_tools=explain_unnoticed_tools,
+    knowledge=measure("0.166.0", "the thread's", "yes", "yes"),
     quirks=HostQuirks(
         program=HostProgram(
             "codex",

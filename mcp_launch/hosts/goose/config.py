@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_launch.config_files.host_config import File, HostConfig
 from mcp_launch.config_files.host_quirks import Environment, HostProgram, HostQuirks, Texts
+from mcp_launch.config_files.knowledge import measure
 from mcp_launch.config_files.wrap import Shape
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ CONFIG = HostConfig(
     _list_files,
     (Shape(("cmd",), ("args",)),),
     _explain_skip,
+    knowledge=measure("1.52.0", "the session's", "yes", "yes"),
     quirks=HostQuirks(
         program=HostProgram("goose", tells_version=True),
         home_variable="XDG_CONFIG_HOME",

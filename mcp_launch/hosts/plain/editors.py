@@ -19,6 +19,7 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     ToolCount,
 )
+from mcp_launch.config_files.knowledge import report
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.hosts.plain.antigravity import list_faults
 from mcp_launch.hosts.plain.places import MCP_SERVERS, Place, in_both, list_at
@@ -59,6 +60,7 @@ EDITORS = (
             File(os.path.join(site.applications, "Claude", "claude_desktop_config.json"), "user")
         ],
         starts_anywhere=True,
+        knowledge=report("`/` or the home"),
         quirks=HostQuirks(
             program=HostProgram("claude-desktop", bundle="Claude"),
             environment=Environment(
@@ -72,6 +74,7 @@ EDITORS = (
         "Cursor",
         list_at(*in_both(".cursor", "mcp.json")),
         starts_anywhere=True,
+        knowledge=report("`/` or the home"),
         quirks=HostQuirks(
             program=HostProgram("cursor", bundle="Cursor"),
             environment=Environment(asks_the_shell=True),
@@ -98,6 +101,7 @@ EDITORS = (
         ),
         # Before 2025 the command was a separate table.
         (Shape(), Shape(("command", "path"), ("command", "args"))),
+        knowledge=report("the project"),
         quirks=HostQuirks(
             program=HostProgram("zed", bundle="Zed"),
             home_variable="XDG_CONFIG_HOME",
@@ -109,6 +113,7 @@ EDITORS = (
         "Windsurf",
         list_at(Place(".codeium/windsurf", ("mcp_config.json",))),
         starts_anywhere=True,
+        knowledge=report("`/` or the home"),
         quirks=HostQuirks(
             program=HostProgram("windsurf", bundle="Windsurf"),
             environment=Environment(asks_the_shell=True),

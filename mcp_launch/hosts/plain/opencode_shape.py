@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.config_files.host_config import MANAGED, File, HostConfig
 from mcp_launch.config_files.host_quirks import Environment, HostProgram, HostQuirks, Texts
+from mcp_launch.config_files.knowledge import measure
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.hosts.plain.places import Place, list_at, wait
 
@@ -57,6 +58,7 @@ OPENCODE_SHAPE = (
         "opencode",
         _list_opencode_files,
         _ONE_LIST,
+        knowledge=measure("1.18.33", "the instance's", "no", "no"),
         quirks=HostQuirks(
             program=HostProgram("opencode", tells_version=True, package="opencode-ai"),
             home_variable="XDG_CONFIG_HOME",
@@ -84,6 +86,7 @@ OPENCODE_SHAPE = (
             Place("/etc/kilo", _KILO, "managed", servers=_SERVERS, why_not=MANAGED),
         ),
         _ONE_LIST,
+        knowledge=measure("7.7.7", "the instance's", "no", "no"),
         quirks=HostQuirks(
             program=HostProgram("kilo", tells_version=True, package="@kilocode/cli"),
             home_variable="XDG_CONFIG_HOME",

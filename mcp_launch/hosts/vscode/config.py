@@ -20,6 +20,7 @@ from mcp_launch.config_files.host_quirks import (
     Texts,
     ToolCount,
 )
+from mcp_launch.config_files.knowledge import measure
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.site import Site
@@ -43,6 +44,7 @@ CONFIG = HostConfig(
     "vscode",
     "VS Code",
     _list_files,
+    knowledge=measure("4.139.1", "the workspace folder", "no", "yes"),
     quirks=HostQuirks(
         program=HostProgram("code", bundle="Visual Studio Code"),
         environment=Environment(hands_all_on=True, asks_the_shell=True, extends_path=True),
@@ -56,7 +58,11 @@ CONFIG = HostConfig(
         limits=Limits(
             tools=ToolCount(128, "VS Code refuses a request with more than 128, its own included")
         ),
-        greeting=Greeting(capabilities=("roots", "sampling", "elicitation")),
+        # seen with 1.139.1
+        greeting=Greeting(
+            "initialize",
+            capabilities=("roots", "sampling", "elicitation", "tasks", "extensions"),
+        ),
         cwd="honoured",
     ),
 )

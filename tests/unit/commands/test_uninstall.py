@@ -316,16 +316,21 @@ def test_nothing_is_said_to_be_removed_where_nothing_was(
 
 
 @pytest.mark.parametrize(
-    ("mark", "how"),
+    ("mark", "has_pip", "how"),
     [
-        ("uv-receipt.toml", "uv tool uninstall mcp-launch"),
-        ("pipx_metadata.json", "pipx uninstall mcp-launch"),
-        ("pyvenv.cfg", "/x/bin/python -m pip uninstall mcp-launch"),
+        ("uv-receipt.toml", False, "uv tool uninstall mcp-launch"),
+        ("pipx_metadata.json", True, "pipx uninstall mcp-launch"),
+        ("pyvenv.cfg", True, "/x/bin/python -m pip uninstall mcp-launch"),
+        ("pyvenv.cfg", False, "uv pip uninstall --python /x/bin/python mcp-launch"),
     ],
 )
 def test_how_to_remove_the_program_is_said_as_it_was_installed(
-    mark: str, how: str, tmp_path: Path
+    mark: str, has_pip: bool, how: str, tmp_path: Path
 ) -> None:
     write(tmp_path / mark, "")
 
-    assert uninstall_command.choose_removal_command(str(tmp_path), "/x/bin/python") == how
+    found = uninstall_command.choose_removal_command(
+        str(tmp_path), "/x/bin/python", lambda name: name if has_pip else None
+    )
+
+    assert found == how

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from host_files import LAUNCHER
 
-from mcp_launch.config_files.host_config import OFF, REMOTE
+from mcp_launch.config_files.host_config import OFF, ONE_TEXT, REMOTE
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
@@ -267,7 +267,7 @@ url = "https://example.org"
         "vibe",
         ".vibe/config.toml",
         {"a", "b", "list"},
-        {"text": "its command is a text of several words, not a list", "web": REMOTE},
+        {"text": ONE_TEXT, "web": REMOTE},
         """\
 active_model = "devstral" # mine
 
