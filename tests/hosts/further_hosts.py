@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hosts import cline, copilot, gemini, goose, kimi, opencode, qwen, vibe
+
+if TYPE_CHECKING:
+    from hosts.workspace import Observation
 
 HOSTS = {
     "goose": goose,
@@ -33,3 +38,11 @@ VARIABLES = {
     "qwen": "QWEN_CODE_SESSION_ID",
 }
 META = "agent-session-id"
+
+# Where a host does not say where the session of a call works.
+PLACE_OF_AGENT = "A place that may not be the session's is marked as the agent's"
+
+
+def is_agents(sight: Observation) -> bool:
+    """Return whether a call says that its place is the agent's."""
+    return sight.context.get("placeOf") == "agent"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts.fake_models import LIMIT
-from hosts.further_hosts import HOSTS, META, VARIABLES
+from hosts.further_hosts import HOSTS, META, PLACE_OF_AGENT, VARIABLES, is_agents
 from hosts.workspace import SERVER, Observation, Workspace, kill, promise
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 # Every one of their sessions has a server of its own that knows it.
 KNOWN = {"goose", "copilot"}
-
-# They start servers in the directory of the session; the others in their own.
-IN_PROJECTS = {"goose", "copilot", "opencode", "qwen", "kimi"}
 
 AGENTS = [name for name, host in HOSTS.items() if hasattr(host, "open_agent")]
 
@@ -39,10 +36,7 @@ def test_an_agent(workspace: Workspace, situation: Situations, company: Company,
 
     sights = workspace.wait_for_observations(6)
     assert sorted(sight.asker for sight in sights) == sorted(2 * sessions)
-    if host in IN_PROJECTS:
-        with situation("Sessions of one agent are served in their own projects"):
-            places = dict(zip(sessions, projects, strict=True))
-            assert [(one.asker, one.cwd) for one in sights if one.cwd != places[one.asker]] == []
+    check_places(situation, host, sights, dict(zip(sessions, projects, strict=True)))
     check_sessions(situation, host, sights)
 
     called = threading.Semaphore(0)
@@ -73,6 +67,19 @@ def look_twice(workspace: Workspace, agent: Agent, host: str, sessions: list[str
 def mark(session: str, words: str) -> str:
     """Return a prompt that says whose it is, because requests to the model do not."""
     return f"I am {session}. {words}"
+
+
+def check_places(
+    situation: Situations, host: str, sights: list[Observation], projects: dict[str, str]
+) -> None:
+    """Check where servers worked: for their session, or so that they know it."""
+    if host == "vibe":
+        with situation(PLACE_OF_AGENT):
+            promise(all(is_agents(sight) for sight in sights), "nothing shows it")
+        return
+    with situation("Sessions of one agent are served in their own projects"):
+        right = [sight.cwd == projects[sight.asker] for sight in sights]
+        promise(all(right), "servers work where the agent was started")
 
 
 def check_sessions(situation: Situations, host: str, sights: list[Observation]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hosts import cline
 from hosts.fake_models import LIMIT
+from hosts.further_hosts import PLACE_OF_AGENT, is_agents
 from hosts.isolation import find_above
 from hosts.workspace import SERVER, Workspace, kill, promise
 
@@ -28,6 +29,8 @@ def test_a_hub(workspace: Workspace, situation: Situations, company: Company) ->
         cline.hand_over(workspace, project, f"I am {name}. {words}").wait(LIMIT)
         sights = workspace.wait_for_observations(2 * count)
 
+    with situation(PLACE_OF_AGENT):
+        promise(all(is_agents(sight) for sight in sights), "nothing shows it")
     sessions = {project: session for session, project in cline.map_sessions(workspace).items()}
     with situation("No session of an agent is told the id of another"):
         for sight in sights:
