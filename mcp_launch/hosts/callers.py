@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts import Callers, pick_text
+from mcp_launch.hosts import Callers, pick_text, records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ class NamedCallers(Callers):
             value = meta.get(name)
             if isinstance(value, dict):
                 value = value.get("sessionId")
-            if isinstance(value, str) and value:
+            session = records.pick_id(value)
+            if session is not None:
                 place = pick_text(meta, _PLACE) if name == _WITH_PLACE else None
                 where = 'the call\'s _meta["{}"]'
                 self.origins = (where.format(name), "", where.format(_PLACE) if place else "")
-                return (value, None, place)
+                return (session, None, place)
         return None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts import HostIdentity, Identity
+from mcp_launch.hosts import HostIdentity, Identity, records
 from mcp_launch.hosts.callers import RecordCallers
 from mcp_launch.values import Found, Missing
 
@@ -93,7 +93,7 @@ def _find_session(sighting: Sighting, *, is_start: bool) -> Found | Missing:
 
 def _read_variable(sighting: Sighting) -> str:
     """Return the session that the host has set for us; empty if it only passed a variable on."""
-    told = sighting.environ.get(_VARIABLE, "")
+    told = records.pick_id(sighting.environ.get(_VARIABLE)) or ""
     process = sighting.process
     above = sighting.table.read_variable(process.identity.pid, _VARIABLE) if process else None
     return "" if told == above else told
