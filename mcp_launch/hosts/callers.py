@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from mcp_launch.hosts import Callers, pick_text, records
 
 TYPE_CHECKING = False
@@ -22,6 +24,35 @@ _NAMES = (
 # The one with which comes a directory, and the name of that.
 _WITH_PLACE = "agent-session-id"
 _PLACE = "agent-working-dir"
+
+
+# How many times as long as a search took until the next one.
+_PAUSE = 50
+
+
+class Pace:
+    """Spaces out a search that found nothing: the longer it takes, the rarer it is.
+
+    Which files a process holds open shows in no stamp, and a host may have thousands of them.
+    """
+
+    __slots__ = ("_again_at", "_began")
+
+    def __init__(self) -> None:
+        self._began = self._again_at = 0.0
+
+    def is_due(self) -> bool:
+        """Return whether it is time for a search."""
+        return time.monotonic() >= self._again_at
+
+    def begin(self) -> None:
+        """Note that a search begins."""
+        self._began = time.monotonic()
+
+    def end(self) -> None:
+        """Note that it is over."""
+        now = time.monotonic()
+        self._again_at = now + _PAUSE * (now - self._began)
 
 
 class NamedCallers(Callers):

@@ -143,8 +143,8 @@ def _list_records(sighting: Sighting) -> dict[str, dict[str, Json]]:
     # Only Linux has a start in its records, and without one pid may have been reused.
     start = f"{sighting.table.boot_id()}:{moment}" if kind == "ticks" else None
     found = {}
-    for name in _list_names(directory):
-        if name.endswith(".json") and name.removesuffix(".json").partition("-")[0] == str(pid):
+    for name in sorted(_list_names(directory, str(pid))):
+        if name.removesuffix(".json").partition("-")[0] == str(pid):
             record = _read_record(f"{directory}/{name}")
             is_own = record.get("pid") == pid and record.get("procStart") == start
             if start and is_own and records.pick_id(record.get("sessionId")):
@@ -152,11 +152,12 @@ def _list_records(sighting: Sighting) -> dict[str, dict[str, Json]]:
     return found
 
 
-def _list_names(directory: str) -> list[str]:
+def _list_names(directory: str, start: str) -> list[str]:
     try:
-        return sorted(os.listdir(directory))
+        names = os.listdir(directory)
     except OSError:
         return []  # nothing was ever recorded
+    return [name for name in names if name.startswith(start) and name.endswith(".json")]
 
 
 def _read_record(path: str) -> dict[str, Json]:

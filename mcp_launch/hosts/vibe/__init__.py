@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch.hosts import HostIdentity, Identity, records
-from mcp_launch.hosts.callers import RecordCallers
+from mcp_launch.hosts.callers import Pace, RecordCallers
 from mcp_launch.values import Found, Missing, Stamp
 
 TYPE_CHECKING = False
@@ -29,6 +29,7 @@ class _VibeCallers(RecordCallers):
     def __init__(self, sighting: Sighting) -> None:
         super().__init__()
         self._sighting = sighting
+        self._pace = Pace()
         self._directory = ""
         self._stamp = Stamp()
         self._caller: Caller | None = None
@@ -43,7 +44,11 @@ class _VibeCallers(RecordCallers):
             else:
                 if not self._stamp.may_have_changed(seen):
                     return self._caller
+        elif not self._pace.is_due():
+            return None
+        self._pace.begin()
         locks = _list_locks(self._sighting)
+        self._pace.end()
         self._directory = os.path.dirname(locks[0]) if locks else ""
         found = _find_session(self._sighting, locks)
         self._caller = None
