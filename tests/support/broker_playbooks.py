@@ -107,9 +107,8 @@ class Playbook:
     def _plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
         if self.plan_problem:
             raise LaunchError(self.plan_problem, fix="plan again")
-        if place is None:
-            return context, make_plan("/work/app")
-        return context.at(place), make_plan(place.value)
+        context = context.at(place) if place else context
+        return context, make_plan(context.place.value)
 
     def play(self, script: str) -> None:
         """Play the events in order, and check that each has exactly the expected commands."""
