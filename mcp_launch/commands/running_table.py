@@ -252,7 +252,7 @@ def _list_notes(server: Server, ids: dict[str, str]) -> Iterator[str]:
     if launch.place_note:
         yield f"in {launch.place_note}"
     if launch.is_agents_place:
-        yield "where its host runs"
+        yield "in its host's directory"
 
 
 def _list_details(server: Server, home: str) -> Iterator[str]:
@@ -285,7 +285,7 @@ def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
     if launch.place_note:
         yield f"it runs in {launch.place_note}, not in a project"
     if launch.is_agents_place:
-        yield "it runs where its host does, wherever its session works"
+        yield "it runs in its host's directory, regardless of where its session works"
     if launch.runner and launch.runner.get("left_out"):
         yield f"started without its runner: {launch.runner.get('why')}"
     if launch.outer:

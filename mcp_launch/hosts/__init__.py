@@ -129,7 +129,7 @@ class HostIdentity:
     keeps_variables_from_servers = False
 
     # The words of its command line, any of which makes it start servers where it runs itself,
-    # wherever its sessions work: an editor has started it, as an agent for all its projects.
+    # not where its sessions work: an editor has started it, as an agent for all its projects.
     agent_words: tuple[str, ...] = ()
 
     # Whether it names its session's directory when it is asked for its roots.
@@ -143,7 +143,7 @@ class HostIdentity:
     swallows_errors = False
     keeps_tool_lists = False
 
-    # Its commands that start servers only to see whether they work.
+    # Commands of the host that start servers only to see whether they work.
     looking_commands: tuple[tuple[str, str], ...] = (("mcp", "list"),)
 
     def __init__(

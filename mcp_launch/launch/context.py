@@ -133,7 +133,7 @@ class Context:
         self.host_homes = host_homes
         # The directory of the session in the host's own record, if that differs from `place`.
         self.contradiction = contradiction
-        # Whether `place` is where the host itself runs, wherever its session works.
+        # Whether `place` is the host's own directory, regardless of where its session works.
         self.is_agents_place = is_agents_place
         self._sighting = sighting
         self._host_environ = host_environ  # None: not read yet
@@ -316,7 +316,7 @@ def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Cont
     place = host.find_place(sighting)
     is_agents_place = _is_agents_place(sighting, lineage)
     if is_agents_place:
-        place = Found(place.value, f"where {host.title} runs, wherever its session works")
+        place = Found(place.value, f"where {host.title} runs, regardless of its session")
     found = Context(
         launch=Found(launch or make_launch_id(), "made for this launch"),
         host=above,

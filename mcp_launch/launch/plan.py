@@ -145,19 +145,19 @@ def decide(
     plan = Plan(profile.command, cwd, dict(environ))
     _keep_back(plan, profile, context)
     plan.place_note = environment.note_home(profile.cwd, cwd, context)
-    told = _forget_shared_session(profile, context)
-    _drop_foreign_variables(plan, told)
+    shown = _forget_shared_session(profile, context)
+    _drop_foreign_variables(plan, shown)
     named = any(variable.source == "dotenv" for variable in profile.env.values())
     if profile.dotenv and not named:
         for name, text in dotenv.values.items():
             if text is not None:  # a bare NAME without "=" sets nothing
                 _set(plan, name, Found(text, dotenv.searched))
     # After a whole file, which must not set the identity; before what is requested by name.
-    for name, found in list_defaults(told).items():
+    for name, found in list_defaults(shown).items():
         if isinstance(found, Found):
             _set(plan, name, found)
     _set_requested(plan, profile, context, environ, dotenv)
-    _record_identity(plan, profile, told)
+    _record_identity(plan, profile, shown)
     # As a shell does: the inherited PWD names another directory, and some servers trust it.
     if cwd.value:
         _set(plan, "PWD", cwd)
@@ -185,7 +185,7 @@ def _keep_back(plan: Plan, profile: Profile, context: Context) -> None:
 def _drop_foreign_variables(plan: Plan, context: Context) -> None:
     """Remove variables that another host, or an outer launch, set for its own server.
 
-    With them go those that this host set for another session.
+    Variables that this host set for another session are removed as well.
     """
     for name in list(plan.environ):
         # Some shells export a variable with an empty name, which exec refuses.

@@ -71,7 +71,7 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
     if record.get("state") in {leases.NOT_STARTED, leases.RESTING, leases.ENDED}:
         return Restarted("not running")
     if record.get("restarts_on") != "SIGUSR1":
-        return _explain_deaf(record)
+        return _explain_no_restart(record)
     count = _read_count(record)
     asked = time.time()
     if not _send(table, record):
@@ -80,7 +80,7 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
     return AskedLauncher(path, launch, before, count, asked, launcher)
 
 
-def _explain_deaf(record: dict[str, Json]) -> Restarted:
+def _explain_no_restart(record: dict[str, Json]) -> Restarted:
     """Return why a launcher cannot be asked to replace its server."""
     if record.get("state") == leases.FAILED:
         why = get_member(record, "failure", "problem")

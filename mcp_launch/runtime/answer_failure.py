@@ -15,8 +15,8 @@ from mcp_launch.broker import Broker
 from mcp_launch.broker.commands import Settings
 from mcp_launch.hosts import Callers
 from mcp_launch.launch.context import is_inside, read_cwd
+from mcp_launch.runtime.lease import describe_duration
 from mcp_launch.runtime.lease import explain_end as explain_launch_end
-from mcp_launch.runtime.lease import tell_time
 from mcp_launch.runtime.loop import Loop
 from mcp_launch.runtime.streams import explain_early_end, explain_end
 from mcp_launch.runtime.supervisor import Supervisor
@@ -77,7 +77,7 @@ def _stay(error: LaunchError, unread: bytes, found: FailedLaunch, wake: int) -> 
     finally:
         kernel.stop_waking()
         lease.remove()
-    lasted = tell_time(time.monotonic() - began)
+    lasted = describe_duration(time.monotonic() - began)
     why = explain_launch_end(supervisor.broker)
     state.note(f"ended: {why}; no server was started; after {lasted}", END)
 

@@ -164,7 +164,7 @@ class LeaseWriter:
             )
             calls = "after "
         seconds = time.time() - float(self._lease.record["started"])  # type: ignore[arg-type]
-        parts = (why or explain_end(self._broker), how, calls + tell_time(seconds))
+        parts = (why or explain_end(self._broker), how, calls + describe_duration(seconds))
         state.note(f"ended: {'; '.join(filter(None, parts))}", END)
 
     def remove(self) -> None:
@@ -246,7 +246,7 @@ def _tell_server(backend: Backend) -> str:
     return "no server was running" if backend.has_run else "no server was started"
 
 
-def tell_time(seconds: float) -> str:
+def describe_duration(seconds: float) -> str:
     """Return a duration in its two largest units."""
     whole, parts = int(seconds), []
     for size, unit in _UNITS:

@@ -393,7 +393,10 @@ def test_a_server_that_an_editors_agent_starts_where_it_runs_is_reported(
 
     assert (finding.code, finding.level) == ("ML410", "warning")
     assert finding.subject.pid == fake_host.server
-    assert "runs where Gemini CLI was started, wherever its sessions work" in finding.message
+    assert (
+        "runs where Gemini CLI was started, regardless of where its sessions work"
+        in finding.message
+    )
     assert finding.fix.endswith(": then it gets its session's directory")
 
 

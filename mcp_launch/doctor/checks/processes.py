@@ -185,17 +185,25 @@ def _check_agent(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     for server in host.servers:
         if server.is_absent or (server.launch and not server.launch.is_agents_place):
             continue  # its session's directory is known
-        wrap = f"mcp-launch wrap {printable(server.name)}, then "
-        name_it = f"name its directory: --cwd DIR, or start {host.title} in the project"
-        learns = facts.answers_roots and not server.launch
         yield Finding(
             "ML410",
             Subject(host.name, server.name, pid=server.pid),
-            f"{server} of {host} runs where {host.title} was started, wherever its sessions work",
-            f"mcp-launch wrap {printable(server.name)}: then it gets its session's directory"
-            if learns
-            else ("" if server.launch else wrap) + name_it,
+            f"{server} of {host} runs where {host.title} was started, "
+            "regardless of where its sessions work",
+            _choose_fix(host, server, answers_roots=facts.answers_roots),
         )
+
+
+def _choose_fix(host: HostProcess, server: Server, *, answers_roots: bool) -> str:
+    name_it = f"name its directory: --cwd DIR, or start {host.title} in the project"
+    if server.launch:
+        return name_it
+    wrap = f"mcp-launch wrap {printable(server.name)}"
+    return (
+        f"{wrap}: then it gets its session's directory"
+        if answers_roots
+        else f"{wrap}, then {name_it}"
+    )
 
 
 def _check_readers(survey: Survey) -> Iterator[Finding]:

@@ -97,11 +97,11 @@ def _look_at_table(survey: Survey, host: HostConfig, file: File) -> Iterator[Fin
             "ML124",
             point(host, file, document, table),
             f"{host.title} finds no servers: {key} is {kind}",
-            _tell_form(file, key),
+            _describe_form(file, key),
         )
 
 
-def _tell_form(file: File, key: str) -> str:
+def _describe_form(file: File, key: str) -> str:
     if not file.has_lists:
         return f'make it a table with the servers\' names: "{key}": {{"NAME": {{...}}}}'
     form = f"[[{key}]]" if file.kind == "toml" else f"{key}: [{{...}}]"
