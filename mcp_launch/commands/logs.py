@@ -175,6 +175,7 @@ class _Logs:
         if self._request.is_json or reader.launch in self._introduced:
             return lines
         introduction = self._describe_launch(reader.facts)
+        lines = [self._name_failed(line, reader.facts) for line in lines]
         if reader.is_earlier and lines and not self._request.only_failures:
             self._introduced.add(reader.launch)
             first = min(reader.begun, lines[0].moment)
@@ -185,6 +186,14 @@ class _Logs:
                 lines[at] = line._replace(text=f"{line.text}, {introduction}")
                 break
         return lines
+
+    def _name_failed(self, line: Line, facts: dict[str, object]) -> Line:
+        """Return the failure of a launch with its host and directory: no start is above it."""
+        before, failed, reason = line.text.partition(" failed: ")
+        host, place = _name_host(facts), shorten_home(str(facts.get("cwd")), self._home)
+        if line.kind != "failure" or before != "the launch" or not host:
+            return line
+        return line._replace(text=f"{before} for {host} in {place}{failed}{reason}")
 
     def _describe_launch(self, facts: dict[str, object]) -> str:
         """Return for which host and session a launch runs, and where."""

@@ -281,7 +281,8 @@ def _fail(failure: Exception, arguments: list[str], launch: str, *, may_stay: bo
     if isinstance(failure, UsageError) and _is_typed():
         state.keep_no_trace()
     if state.needs_log():
-        _log_failure(launch, *failed_launch.name_server(arguments))
+        host = found.lineage.host.name if found else ""
+        _log_failure(launch, *failed_launch.name_server(arguments), host)
     _report(error)
     answer_failure(error, found=found)
     return error.exit_code
@@ -308,7 +309,7 @@ def _report(error: LaunchError) -> None:
         pass  # nobody reads our stderr; the host still gets the answer
 
 
-def _log_failure(launch: str, server: str, words: list[str]) -> None:
+def _log_failure(launch: str, server: str, words: list[str], host: str) -> None:
     """Write the log of a launch that started no server, and prune old logs for the guardian."""
     from mcp_launch.state import launch_log, leases
 
@@ -317,6 +318,8 @@ def _log_failure(launch: str, server: str, words: list[str]) -> None:
         "mark": leases.mark_command(words),
         "cwd": context.read_cwd({}),
     }
+    if host:
+        facts["host"] = host
     state.keep_trace_in(launch_log.open_log(launch, facts))
     launch_log.prune(launch_log.find_directory(os.environ), state.find_leases(os.environ))
 

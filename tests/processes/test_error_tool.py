@@ -207,6 +207,13 @@ def test_its_log_has_the_failure_and_the_end(
     assert "it had failed; the host has closed the connection" in ends[0]
 
 
+def test_its_log_names_the_host(runner: LaunchRunner) -> None:
+    launch = runner.launch_below_host("gemini", command=[*RUN, *MISSING])
+    list_tools(launch)
+
+    assert "the launch for gemini in " in run_command("logs", "docs", "--failures").stdout
+
+
 def test_it_is_not_restarted_on_request(runner: LaunchRunner, state: Path) -> None:
     launch = runner.launch_below_host("gemini", command=[*RUN, *DIES])
     list_tools(launch)

@@ -97,6 +97,14 @@ def test_failures_can_be_shown_alone() -> None:
     assert list_kinds(run_command("logs", "--failures").stdout) == ["failure"]
 
 
+def test_a_launch_that_failed_is_shown_with_its_host_and_directory() -> None:
+    open_log(host="gemini").note("the launch failed: it is not there — fix: add it", FAILURE)
+
+    for options in ([], ["--failures"]):
+        shown = run_command("logs", *options).stdout
+        assert "the launch for gemini in /work/app failed: it is not there — fix: add it" in shown
+
+
 def test_a_failure_does_not_repeat_the_stderr_above_it() -> None:
     log = open_log()
     log.add_stderr(b"no such vault\n")
