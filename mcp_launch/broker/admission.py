@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
-    from mcp_launch.broker.routing import Candidate, IsInside, PlanFor, SomeCandidate
-    from mcp_launch.hosts import Caller, Callers
+    from mcp_launch.broker.routing import Candidate, SomeCandidate
+    from mcp_launch.hosts import Caller
     from mcp_launch.launch.context import Context
     from mcp_launch.protocol.json_text import Json, Message
 
@@ -68,17 +68,19 @@ class Admitted:
 class Admission:
     """Decides whether a server may get a request, by its session and that session's directory."""
 
-    def __init__(
-        self, rule: Rule, callers: Callers, plan_for: PlanFor, is_inside: IsInside
-    ) -> None:
+    def __init__(self, rule: Rule, settings: Settings) -> None:
         self._rule = rule
-        self._callers = callers
-        self._plan_for = plan_for
-        self._is_inside = is_inside
+        self._callers = callers = settings.callers
+        self._plan_for = settings.plan_for
+        self._is_inside = settings.is_inside
+        self._is_directory = settings.is_directory
         self.identifying = callers.identifying
         self.known: Caller | None = None  # the caller whose calls have been checked
         self.root: Found | None = None  # a directory that contradicts the server's own
         self.place: Found | None = None  # the directory that the last call named, if elsewhere
+        self.is_moving = False  # a server is started in a session's directory for the first time
+        self._at_home: Served | None = None  # what the server in the host's directory has served
+        self._avoided: set[str] = set()  # directories in which the server cannot work
 
     def read_caller(self, method: Json, meta: Json) -> Caller | None:
         """Return the caller that a request or the host's record names, if any."""
@@ -96,7 +98,7 @@ class Admission:
 
     def contradict(self, root: Found | None) -> None:
         """Note the directory the host works in, if it is not the server's."""
-        self.root = root
+        self.root = None if root is not None and root.value in self._avoided else root
         self.place = None
         self.known = None  # the next call must be checked again
 
@@ -117,12 +119,50 @@ class Admission:
                 f"but this server works in {served.plan.cwd.value}"
             )
         context = rebind_context(served.context, served.bound, claimed, origins)
+        if where == "restart" and place is not None and not self._may_work_in(place, served):
+            return self.judge(backend, caller)
         if {"restart", "open"} & {action, where}:
-            return self._restart(context, claimed, place if where == "restart" else None)
+            verdict = self._restart(context, claimed, place if where == "restart" else None)
+            if not isinstance(verdict, NotAdmitted) or place is None or not self.is_moving:
+                return verdict
+            self._avoid(place.value)
+            return self.judge(backend, caller)
         if caller is not None:
             self.known = caller
         self.place = place
         return Admitted(Served(context, claimed, served.plan), needs_restart=False)
+
+    def _may_work_in(self, place: Found, served: Served) -> bool:
+        """Return whether a server is to be started in a session's directory, and note it."""
+        if not self._rule.may_stay:
+            return True
+        if not self._is_directory(place.value):
+            self._avoid(place.value)
+            return False
+        self.is_moving = True
+        if served.context.is_agents_place:
+            self._at_home = served
+        return True
+
+    def _avoid(self, directory: str) -> None:
+        self.is_moving = False
+        self._avoided.add(directory)
+        if self.root is not None and self.root.value == directory:
+            self.root = None
+
+    def return_home(self, served: Served) -> Served | None:
+        """Return what to serve in the host's directory, if the server cannot work elsewhere."""
+        self.known = None  # the next call must be checked
+        self._avoid(served.context.place.value)
+        if self._at_home is None:
+            return None
+        context = self._at_home.context
+        context = context.for_session(served.context.session, served.context.thread)
+        try:
+            context, plan = self._plan_for(context, None)
+        except LaunchError:
+            return None
+        return Served(context, served.bound, plan)
 
     def _restart(
         self, context: Context, claimed: Binding, place: Found | None
@@ -140,7 +180,7 @@ class Admission:
         """Return the directory of a call's session, if it is not the server's."""
         place = caller[2] if caller else None
         if place is not None and not self._is_inside(served.context.place.value, [place]):
-            return Found(place, self._callers.origins[2])
+            return None if place in self._avoided else Found(place, self._callers.origins[2])
         return self.root
 
     def plan_again(self, served: Served) -> tuple[Served, str]:
@@ -176,7 +216,7 @@ class Roots(Parties):
         super().__init__(settings)
         rule = Rule(settings.carries, settings.on_change, is_agents_place=settings.is_agents_place)
         self._decides_by_place = rule.place_action in {"restart", "refuse"}
-        self._admission = Admission(rule, settings.callers, settings.plan_for, settings.is_inside)
+        self._admission = Admission(rule, settings)
 
     def release(self, backend: Backend) -> None:
         """Deliver the messages that were held back."""
@@ -221,6 +261,8 @@ class Roots(Parties):
         connection.read_roots(answer)
         backend = self._find_backend(connection)
         place, roots = backend.served.context.place, connection.roots
+        if self.settings.is_agents_place:
+            roots = list(filter(self.settings.is_directory, roots))
         is_elsewhere = bool(roots) and not self._is_at(place.value, roots)
         root = Found(roots[0], _ORIGIN) if is_elsewhere else None
         self._admission.contradict(root)

@@ -274,6 +274,7 @@ class Settings:
         callers: Callers,
         plan_for: PlanFor,
         is_inside: Callable[[str, list[str]], bool],
+        is_directory: Callable[[str], bool] = bool,
         describe: Callable[[Served, Found | None], Message],
         explain_end: Callable[[int, str, bytes], str],
         explain_early_end: Callable[[int, bytes], LaunchError],
@@ -302,6 +303,7 @@ class Settings:
         self.callers = callers
         self.plan_for = plan_for
         self.is_inside = is_inside
+        self.is_directory = is_directory
         self.describe = describe
         self.explain_end = explain_end
         self.explain_early_end = explain_early_end

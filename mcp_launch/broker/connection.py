@@ -149,11 +149,13 @@ class HostConnection:
         listed = protocol.get_member(answer, "result", "roots")
         roots = listed if isinstance(listed, list) else []
         uris = [protocol.get_member(root, "uri") for root in roots]
-        self.roots = [
-            _decode_path(uri[len(_SCHEME) :])
+        paths = [
+            uri[len(_SCHEME) :].removeprefix("localhost")
             for uri in uris
             if isinstance(uri, str) and uri.startswith(_SCHEME)
         ]
+        # Any other begins with the name of a machine.
+        self.roots = [_decode_path(path) for path in paths if path.startswith("/")]
 
 
 def must_be_judged(said: Json) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
     from mcp_launch.errors import LaunchError
-    from mcp_launch.protocol.json_text import Message
+    from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.protocol.requests import Ticket
 
     Phase = Literal["serving", "ending", "failed", "finished"]
@@ -44,6 +44,9 @@ _FIRST_REQUEST_GRACE = 3.0
 # How long to wait after the answer for the host to close its end: closing a socket that
 # holds unread data would discard our answer.
 _HANG_UP_GRACE = 1.0
+
+# How many characters of a server's own reason are kept.
+_REASON_LIMIT = 2000
 
 
 class Endings(HostRequests):
@@ -259,7 +262,7 @@ class Endings(HostRequests):
             return False
         why = protocol.get_member(said, "error", "message")
         self.failure = ServerFailed(
-            f"{self.settings.server} refused the handshake: {self.settings.mask(str(why))}",
+            f"{self.settings.server} refused the handshake: {self.settings.mask(_cut(why))}",
             fix=self.settings.explain_early_end(1, b"").fix,
             exit_code=1,
         )
@@ -282,3 +285,8 @@ class Endings(HostRequests):
         for connection in self.connections.values():
             self.remember(connection)
         self.out.append(Finish(self.failure.exit_code if self.failure else code))
+
+
+def _cut(reason: Json) -> str:
+    text = str(reason)
+    return text if len(text) <= _REASON_LIMIT else f"{text[:_REASON_LIMIT]}…"

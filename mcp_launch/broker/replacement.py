@@ -150,6 +150,21 @@ class Replacement(Rest):
             self.out.append(do.WriteStderr(text))
         return False
 
+    def _return_home(self, backend: Backend, what_happened: str, unread: bytes = b"") -> bool:
+        """Start a server in its host's directory, if it cannot work in its session's."""
+        is_moving = self._admission.is_moving and backend.next_served is None
+        if not is_moving or self.phase != "serving" or self._first(backend).input_is_lost:
+            return False
+        place = backend.served.context.place.value
+        served = self._admission.return_home(backend.served)
+        if served is None:
+            return False
+        self.note(f"the server {what_happened} in {place}: another starts where its host runs")
+        self.requeue(backend, unread)
+        backend.next_served = served
+        self._start_next(backend)
+        return True
+
     def _start_next(self, backend: Backend) -> None:
         if backend.next_served:
             served, backend.next_served = backend.next_served, None
@@ -195,7 +210,7 @@ class Replacement(Rest):
     def _flush(self, backend: Backend) -> None:
         """Deliver the messages that have waited."""
         backend.state = "ready"
-        backend.is_waking = False
+        backend.is_waking = self._admission.is_moving = False
         backend.failed_wakes, backend.retry_at = 0, 0.0
         is_only_checked, backend.is_checking = backend.is_checking and not backend.queue, False
         while backend.queue and backend.is_ready:
@@ -217,7 +232,8 @@ class Replacement(Rest):
             self._flush(backend)
 
     def _give_up(self, backend: Backend) -> None:
-        if backend.is_waking and self.phase == "serving":
+        goes_on = backend.is_waking or self._admission.is_moving
+        if goes_on and self.phase == "serving":
             backend.why_given_up = (
                 "after it had refused the handshake"
                 if backend.greeting_was_refused

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     # Returns the context and the plan of a server, which may be in another directory.
     PlanFor = Callable[[Context, Found | None], tuple[Context, Plan]]
-    IsInside = Callable[[str, list[str]], bool]
     Describe = Callable[["Served", Found | None], Message]
     ReadOuter = Callable[[], Json]
 
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 class Rule:
     """What decides about a request if every server serves another session."""
 
-    __slots__ = ("carries", "on_change", "place_action", "server_limit")
+    __slots__ = ("carries", "may_stay", "on_change", "place_action", "server_limit")
 
     def __init__(
         self,
@@ -67,6 +66,8 @@ class Rule:
         # For a request whose session works in another directory. Where the host starts servers
         # in its own, the server's directory says nothing about any session.
         self.place_action = on_change or ("restart" if is_agents_place else "follow")
+        # Whether a server in the host's directory is better than none: it is what the host wanted.
+        self.may_stay = is_agents_place and not on_change
 
 
 def route(

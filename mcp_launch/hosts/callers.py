@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mcp_launch.hosts import Callers, pick_text
+import time
+
+from mcp_launch.hosts import Callers, pick_text, records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,35 @@ _WITH_PLACE = "agent-session-id"
 _PLACE = "agent-working-dir"
 
 
+# How many times as long as a search took until the next one.
+_PAUSE = 50
+
+
+class Pace:
+    """Spaces out a search that found nothing: the longer it takes, the rarer it is.
+
+    Which files a process holds open shows in no stamp, and a host may have thousands of them.
+    """
+
+    __slots__ = ("_again_at", "_began")
+
+    def __init__(self) -> None:
+        self._began = self._again_at = 0.0
+
+    def is_due(self) -> bool:
+        """Return whether it is time for a search."""
+        return time.monotonic() >= self._again_at
+
+    def begin(self) -> None:
+        """Note that a search begins."""
+        self._began = time.monotonic()
+
+    def end(self) -> None:
+        """Note that it is over."""
+        now = time.monotonic()
+        self._again_at = now + _PAUSE * (now - self._began)
+
+
 class NamedCallers(Callers):
     """Reads the session that a request names; `own` is what only this host calls it."""
 
@@ -37,11 +68,12 @@ class NamedCallers(Callers):
             value = meta.get(name)
             if isinstance(value, dict):
                 value = value.get("sessionId")
-            if isinstance(value, str) and value:
+            session = records.pick_id(value)
+            if session is not None:
                 place = pick_text(meta, _PLACE) if name == _WITH_PLACE else None
                 where = 'the call\'s _meta["{}"]'
                 self.origins = (where.format(name), "", where.format(_PLACE) if place else "")
-                return (value, None, place)
+                return (session, None, place)
         return None
 
 

@@ -187,6 +187,7 @@ def _make_settings(
         callers=found.follow_callers(),
         plan_for=running.plan_for,
         is_inside=is_inside,
+        is_directory=os.path.isdir,
         describe=describe_context,
         explain_end=explain_end,
         explain_early_end=lambda code, words: explain_early_end(wanted.server, code, words),

@@ -107,7 +107,8 @@ class Playbook:
     def _plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
         if self.plan_problem:
             raise LaunchError(self.plan_problem, fix="plan again")
-        return context, make_plan(place.value if place else "/work/app")
+        context = context.at(place) if place else context
+        return context, make_plan(context.place.value)
 
     def play(self, script: str) -> None:
         """Play the events in order, and check that each has exactly the expected commands."""

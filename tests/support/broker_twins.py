@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 # What decides nothing, or is the same for any broker of one launch: what it was made with, what
 # is looked up again if it is not known, and whether something that was done is scheduled.
 _APART = {
-    *["settings", "_policies", "_rule", "_callers", "_plan_for", "_is_inside", "identifying"],
+    *[
+        "settings",
+        "_policies",
+        "_rule",
+        "_callers",
+        "_plan_for",
+        "_is_inside",
+        "_is_directory",
+        "identifying",
+    ],
     *["_owner", "_divert", "_note_message", "_note_long_message", "_out"],
     *["pattern", "known", "_keys", "_head", "_tail", "plan"],
     *["now", "lease_is_due", "_has_unsent"],

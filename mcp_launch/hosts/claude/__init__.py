@@ -13,8 +13,7 @@ import os
 import sys
 import time
 
-from mcp_launch.hosts import Callers, HostIdentity, Identity
-from mcp_launch.protocol import json_text
+from mcp_launch.hosts import Callers, HostIdentity, Identity, records
 from mcp_launch.values import (
     Found,
     Missing,
@@ -35,6 +34,10 @@ if TYPE_CHECKING:
 # microseconds, so this is generous and still costs a launch next to nothing.
 _TORN_READS = 20
 _TORN_READ_INTERVAL = 0.001
+
+# The limits in bytes for its record, and for its settings, which have the history of all projects.
+_RECORD_LIMIT = 1 << 20
+_SETTINGS_LIMIT = 64 << 20
 
 # How many seconds it waits for a server without MCP_TIMEOUT.
 _PATIENCE = 30.0
@@ -116,7 +119,7 @@ class Claude(HostIdentity):
         """Return the environment that its process was started with, updated from its settings."""
         environ = dict(super().read_environ(sighting))
         for path in _list_settings(sighting) if environ else ():
-            settings = _read_record(path) if os.path.exists(path) else None
+            settings = _read_record(path, _SETTINGS_LIMIT) if os.path.exists(path) else None
             own = settings.get("env") if settings else None
             if isinstance(own, dict):
                 environ |= {name: str(text) for name, text in own.items()}
@@ -180,7 +183,10 @@ def _name_record(sighting: Sighting) -> str:
 
 
 def _find_record(sighting: Sighting) -> Found | Missing:
-    return _find_recorded(sighting, "sessionId", "names no session")
+    found = _find_recorded(sighting, "sessionId", "names no session")
+    if isinstance(found, Found) and records.pick_id(found.value) is None:
+        return Missing([f"{found.origin} names no session"])
+    return found
 
 
 def _find_recorded_directory(sighting: Sighting) -> Found | None:
@@ -207,17 +213,14 @@ def _find_recorded(sighting: Sighting, member: str, otherwise: str) -> Found | M
     return Found(value, path)
 
 
-def _read_record(path: str) -> dict[str, Json] | None:
+def _read_record(path: str, limit: int = _RECORD_LIMIT) -> dict[str, Json] | None:
     for _ in range(_TORN_READS):
         try:
-            with open(path, "rb") as file:
-                record = json_text.parse(file.read())
-        except (OSError, RecursionError):
-            return None  # missing, or nested deeper than anything that Claude Code writes
+            return records.parse(path, limit)
+        except OSError:
+            return None  # missing, or no such file as Claude Code writes
         except ValueError:
             time.sleep(_TORN_READ_INTERVAL)
-            continue
-        return record if isinstance(record, dict) else None
     return None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch.hosts import HostIdentity, Identity
+from mcp_launch.hosts import HostIdentity, Identity, records
 from mcp_launch.hosts.callers import RecordCallers
 from mcp_launch.values import Missing, Stamp, find_home_directory
 
@@ -105,8 +105,8 @@ def _choose(rows: list[dict[str, object]], sighting: Sighting) -> Caller | None:
         # The parts of a session that are sessions of their own share its servers.
         and not (row.get("is_subagent") or row.get("parent_session_id"))
     ]
-    session = own[0].get("session_id") if len(own) == 1 else None
-    if not isinstance(session, str) or not session:
+    session = records.pick_id(own[0].get("session_id")) if len(own) == 1 else None
+    if session is None:
         return None
     place = own[0].get("cwd") or own[0].get("workspace_root")
     return (session, None, place if isinstance(place, str) and os.path.isabs(place) else None)

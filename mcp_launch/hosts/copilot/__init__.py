@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts import HostIdentity, Identity
-from mcp_launch.hosts.callers import RecordCallers
+from mcp_launch.hosts import HostIdentity, Identity, records
+from mcp_launch.hosts.callers import Pace, RecordCallers
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -27,18 +27,24 @@ class _CopilotCallers(RecordCallers):
     def __init__(self, sighting: Sighting) -> None:
         super().__init__()
         self._sighting = sighting
+        self._pace = Pace()
         self._hold = ""
         self._caller: Caller | None = None
 
     def read_record(self) -> Caller | None:
         """Return the session of the process that started us."""
-        if not self._hold or not os.path.exists(self._hold):
-            found = _find_session(self._sighting, is_start=False)
-            session = found.value if isinstance(found, Found) else ""
-            self._hold = _list_holds(self._sighting).get(session, "")
-            self._caller = (session, None, None) if session else None
-            if isinstance(found, Found):
-                self.origins = (found.origin, "", "")
+        if os.path.exists(self._hold) if self._hold else not self._pace.is_due():
+            return self._caller
+        self._pace.begin()
+        told, holds = _read_variable(self._sighting), _list_holds(self._sighting)
+        found = _choose(told, holds, is_start=False)
+        self._caller, self._hold = None, ""
+        if isinstance(found, Found):
+            self._caller = (found.value, None, None)
+            self.origins = (found.origin, "", "")
+            # Of two that disagree, the variable may be right as soon as its file is open.
+            self._hold = holds.get(told or found.value, "")
+        self._pace.end()
         return self._caller
 
 
@@ -53,7 +59,7 @@ class Copilot(HostIdentity):
 
     def identify(self, sighting: Sighting) -> Identity:
         """Return the session that the host's process and our environment agree on."""
-        found = _find_session(sighting, is_start=True)
+        found = _choose(_read_variable(sighting), _list_holds(sighting), is_start=True)
         if isinstance(found, Missing):
             return Identity(found, self._no_thread())
         return Identity(found, self._no_thread(), "tentative", found.origin)
@@ -75,17 +81,15 @@ class Copilot(HostIdentity):
         return _CopilotCallers(sighting)
 
 
-def _find_session(sighting: Sighting, *, is_start: bool) -> Found | Missing:
+def _choose(told: str, holds: dict[str, str], *, is_start: bool) -> Found | Missing:
     """Return the session that is proven by what the host holds open, or by what it set for us."""
-    told = _read_variable(sighting)
-    holds = _list_holds(sighting)
     set_at_start = Found(told, f"{_VARIABLE} as Copilot CLI set it at the start")
     if told and (not holds or told in holds):
         return set_at_start
     if told and is_start:
         return set_at_start  # its file is about to be opened, and the one is of another session
     if len(holds) == 1:
-        session, path = holds.popitem()
+        [(session, path)] = holds.items()
         return Found(session, f"{path}, which Copilot CLI holds open")
     unset = f"{_VARIABLE} names none of them" if told else f"{_VARIABLE} is not set by Copilot CLI"
     return Missing([f"Copilot CLI holds {len(holds)} sessions open", unset])
@@ -93,7 +97,7 @@ def _find_session(sighting: Sighting, *, is_start: bool) -> Found | Missing:
 
 def _read_variable(sighting: Sighting) -> str:
     """Return the session that the host has set for us; empty if it only passed a variable on."""
-    told = sighting.environ.get(_VARIABLE, "")
+    told = records.pick_id(sighting.environ.get(_VARIABLE)) or ""
     process = sighting.process
     above = sighting.table.read_variable(process.identity.pid, _VARIABLE) if process else None
     return "" if told == above else told

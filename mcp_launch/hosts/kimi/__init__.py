@@ -17,12 +17,10 @@ import time
 
 from mcp_launch.hosts import HostIdentity, Identity
 from mcp_launch.hosts.callers import RecordCallers
-from mcp_launch.values import Missing, find_home_directory
+from mcp_launch.values import Missing, Stamp, find_home_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mcp_launch.hosts import Caller, Callers, Sighting
 
 # What a session's record is called, below the session's directory.
@@ -32,8 +30,31 @@ _RECORD = "agents/main/wire.jsonl"
 # clocks of processes and files differ. One too many costs an answer, one too few a wrong one.
 _MARGIN = 1.0
 
+# How many sessions of a project are looked at for each call: resuming any of them changes nothing
+# but its own record.
+_SESSIONS_LIMIT = 500
+
 # How much of a directory's SHA-256 is in the name of the directory with its sessions.
 _HASH_LENGTH = 12
+
+
+class _Bucket:
+    """The directory with the sessions of a project."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stamp = Stamp()
+        self._records: list[str] = []
+
+    def list_records(self) -> list[str]:
+        """Return where the records of its sessions are, or would be."""
+        try:
+            if self._stamp.may_have_changed(os.stat(self._path)):
+                names = os.listdir(self._path)
+                self._records = [f"{self._path}/{name}/{_RECORD}" for name in names]
+        except OSError:
+            return []  # removed since
+        return self._records
 
 
 class _KimiCallers(RecordCallers):
@@ -44,19 +65,23 @@ class _KimiCallers(RecordCallers):
         self._sighting = sighting
         self._start = _find_start(sighting)
         self._is_shared = False
-        self._buckets: list[str] = []
+        self._buckets: list[_Bucket] = []
 
     def read_record(self) -> Caller | None:
         """Return the only session since the host's start; None if there were several."""
         if self._is_shared or self._start is None:
             return None
-        self._buckets = self._buckets or _find_buckets(self._sighting)
-        written = [path for path in self._buckets for path in _list_written(path, self._start)]
+        self._buckets = self._buckets or [_Bucket(one) for one in _find_buckets(self._sighting)]
+        records = [path for bucket in self._buckets for path in bucket.list_records()]
+        if len(records) > _SESSIONS_LIMIT:
+            return None
+        written = [path for path in records if _was_written(path, self._start)]
         self._is_shared = len(written) > 1
         if len(written) != 1:
             return None
-        self.origins = (f"{written[0]}, the only one since Kimi Code's start", "", "")
-        return (os.path.basename(written[0]), None, None)
+        session = written[0].removesuffix(f"/{_RECORD}")
+        self.origins = (f"{session}, the only one since Kimi Code's start", "", "")
+        return (os.path.basename(session), None, None)
 
 
 class Kimi(HostIdentity):
@@ -104,19 +129,12 @@ def _find_buckets(sighting: Sighting) -> list[str]:
     return [f"{sessions}/{one}" for one in names if one.startswith("wd_") and one.endswith(endings)]
 
 
-def _list_written(bucket: str, start: float) -> Iterator[str]:
-    """Yield the sessions that were written to since then."""
+def _was_written(record: str, start: float) -> bool:
+    """Return whether a session's record was written to since then."""
     try:
-        names = os.listdir(bucket)
+        return os.stat(record).st_mtime >= start - _MARGIN
     except OSError:
-        return  # removed since
-    for name in names:
-        try:
-            seen = os.stat(f"{bucket}/{name}/{_RECORD}")
-        except OSError:
-            continue  # not a session, or one without a record
-        if seen.st_mtime >= start - _MARGIN:
-            yield f"{bucket}/{name}"
+        return False  # not of a session, or removed since
 
 
 HOST = Kimi()

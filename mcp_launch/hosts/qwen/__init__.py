@@ -6,17 +6,16 @@ editor's agent) has the session, if its `procStart` is the host's own start. `qw
 `QWEN_CODE_SESSION_ID` is the session of the process as a whole. An editor's agent has one server
 for all sessions of a project, and none of them has that id. Nor are its records believed: that of
 a new session may come seconds after its first call (measured with 0.24.4), so the only one there
-may be another's. `QWEN_CODE_PROJECT_DIR` is where it
-keeps its files about the project, not the project.
+may be another's. `QWEN_CODE_PROJECT_DIR` is where it keeps its files about the project, not the
+project.
 """
 
 from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts import HostIdentity, Identity
+from mcp_launch.hosts import HostIdentity, Identity, records
 from mcp_launch.hosts.callers import RecordCallers
-from mcp_launch.protocol import json_text
 from mcp_launch.values import Found, Missing, Stamp, find_home_directory
 
 TYPE_CHECKING = False
@@ -109,17 +108,26 @@ def _name_directory(sighting: Sighting) -> str:
 
 def _find_session(sighting: Sighting) -> Found | Missing:
     """Return the session in the host's record; without any, the one of the variable."""
-    records = _list_records(sighting)
-    if len(records) == 1:
-        [(path, record)] = records.items()
+    own = _list_records(sighting)
+    if len(own) == 1:
+        [(path, record)] = own.items()
         return Found(str(record["sessionId"]), path)
     directory = _name_directory(sighting)
-    if records:
-        return Missing([f"{directory} has {len(records)} sessions of this process"])
-    inherited = sighting.environ.get(_VARIABLE)
+    if own:
+        return Missing([f"{directory} has {len(own)} sessions of this process"])
+    inherited = _read_variable(sighting)
     if inherited:
         return Found(inherited, f"{_VARIABLE} as Qwen Code set it at the start")
-    return Missing([f"{directory} has no record of this process", f"{_VARIABLE} is not set"])
+    reason = f"{_VARIABLE} is not set by Qwen Code"
+    return Missing([f"{directory} has no record of this process", reason])
+
+
+def _read_variable(sighting: Sighting) -> str | None:
+    """Return the session that the host has set for us; None if it only passed a variable on."""
+    told = records.pick_id(sighting.environ.get(_VARIABLE))
+    process = sighting.process
+    above = sighting.table.read_variable(process.identity.pid, _VARIABLE) if process else None
+    return None if told == above else told
 
 
 def _list_records(sighting: Sighting) -> dict[str, dict[str, Json]]:
@@ -132,29 +140,28 @@ def _list_records(sighting: Sighting) -> dict[str, dict[str, Json]]:
     # Only Linux has a start in its records, and without one pid may have been reused.
     start = f"{sighting.table.boot_id()}:{moment}" if kind == "ticks" else None
     found = {}
-    for name in _list_names(directory):
-        if name.endswith(".json") and name.removesuffix(".json").partition("-")[0] == str(pid):
+    for name in sorted(_list_names(directory, str(pid))):
+        if name.removesuffix(".json").partition("-")[0] == str(pid):
             record = _read_record(f"{directory}/{name}")
             is_own = record.get("pid") == pid and record.get("procStart") == start
-            if start and is_own and record.get("sessionId"):
+            if start and is_own and records.pick_id(record.get("sessionId")):
                 found[f"{directory}/{name}"] = record
     return found
 
 
-def _list_names(directory: str) -> list[str]:
+def _list_names(directory: str, start: str) -> list[str]:
     try:
-        return sorted(os.listdir(directory))
+        names = os.listdir(directory)
     except OSError:
         return []  # nothing was ever recorded
+    return [name for name in names if name.startswith(start) and name.endswith(".json")]
 
 
 def _read_record(path: str) -> dict[str, Json]:
     try:
-        with open(path, "rb") as file:
-            record = json_text.parse(file.read())
-    except (OSError, ValueError, RecursionError):
+        return records.parse(path) or {}
+    except (OSError, ValueError):
         return {}  # removed since, or not written by Qwen Code
-    return record if isinstance(record, dict) else {}
 
 
 HOST = Qwen()

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.hosts import HostIdentity, Identity
-from mcp_launch.hosts.callers import RecordCallers
-from mcp_launch.protocol import json_text
+from mcp_launch.hosts import HostIdentity, Identity, records
+from mcp_launch.hosts.callers import Pace, RecordCallers
 from mcp_launch.values import Found, Missing, Stamp
 
 TYPE_CHECKING = False
@@ -30,6 +29,7 @@ class _VibeCallers(RecordCallers):
     def __init__(self, sighting: Sighting) -> None:
         super().__init__()
         self._sighting = sighting
+        self._pace = Pace()
         self._directory = ""
         self._stamp = Stamp()
         self._caller: Caller | None = None
@@ -44,7 +44,11 @@ class _VibeCallers(RecordCallers):
             else:
                 if not self._stamp.may_have_changed(seen):
                     return self._caller
+        elif not self._pace.is_due():
+            return None
+        self._pace.begin()
         locks = _list_locks(self._sighting)
+        self._pace.end()
         self._directory = os.path.dirname(locks[0]) if locks else ""
         found = _find_session(self._sighting, locks)
         self._caller = None
@@ -92,21 +96,24 @@ def _list_locks(sighting: Sighting) -> list[str]:
     if sighting.process is None:
         return []
     opened = set(sighting.table.list_open_files(sighting.process.identity.pid))
-    return sorted(path for path in opened if path.endswith(_ENDING) and "/active/" in path)
+    return sorted(path for path in opened if path.endswith(_ENDING) and _is_active(path))
+
+
+def _is_active(path: str) -> bool:
+    return os.path.basename(os.path.dirname(path)) == "active"
 
 
 def _find_session(sighting: Sighting, locks: list[str]) -> Found | Missing:
     if len(locks) != 1 or sighting.process is None:
         return Missing([f"Mistral Vibe holds the locks of {len(locks)} sessions open"])
-    session = os.path.basename(locks[0]).removesuffix(_ENDING)
+    session = records.pick_id(os.path.basename(locks[0]).removesuffix(_ENDING))
     record = f"{locks[0]}.json"
     try:
-        with open(record, "rb") as file:
-            said = json_text.parse(file.read())
-    except (OSError, ValueError, RecursionError):
+        said = records.parse(record)
+    except (OSError, ValueError):
         return Missing([f"{record} does not exist or cannot be read"])
     expected = {"session_id": session, "process_id": sighting.process.identity.pid}
-    if not isinstance(said, dict) or {name: said.get(name) for name in expected} != expected:
+    if session is None or said is None or {name: said.get(name) for name in expected} != expected:
         return Missing([f"{record} is not of this session and process"])
     return Found(session, f"{locks[0]}, which Mistral Vibe holds open")
 

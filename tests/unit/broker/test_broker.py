@@ -1595,3 +1595,134 @@ def test_a_call_from_its_hosts_directory_follows_if_the_user_says_so() -> None:
         >> host: 1 tools/call {{"name":"x"}}
         << server: 1 tools/call {{"name":"x"}}
     """)
+
+
+# The call is held, the roots are elsewhere, and a server is started there.
+MOVED = f"""
+    {HELD_CALL}
+    >> host: "mcp-launch/L/1" = {ELSEWHERE}
+    << timer drain server: 10
+    << close input of server
+    << end server: replaced
+    >> gone server
+    << start server in /else where
+"""
+
+FAILED_STARTS = {
+    "start": ">> start failed server",
+    "early end": """
+        >> started server
+        << timer greeting server: 30
+        << server: "mcp-launch/L/2" initialize {"capabilities":{"roots":{}}}
+        >> exited server 3
+        >> gone server
+    """,
+    "no answer": """
+        >> started server
+        << timer greeting server: 30
+        << server: "mcp-launch/L/2" initialize {"capabilities":{"roots":{}}}
+        >> timer greeting server
+        << end server: input ended
+        >> gone server
+    """,
+}
+
+
+@pytest.mark.parametrize("failure", list(FAILED_STARTS.values()), ids=list(FAILED_STARTS))
+def test_a_server_that_cannot_work_in_the_root_directory_works_in_its_hosts(failure: str) -> None:
+    playbook = open_agent()
+    backend = playbook.broker.backends["server"]
+    backend.served.context.is_agents_place = True
+    next_id = 2 if failure.startswith(">>") else 3
+    playbook.play(f"""
+        {MOVED}
+        {failure.rstrip()}
+        << start server
+        {GREETING.replace("L/1", f"L/{next_id}").rstrip()}
+        << server: 1 tools/call {{"name":"x"}}
+        << server: 2 ping
+        >> host: notifications/roots/list_changed
+        << server: notifications/roots/list_changed
+        << timer roots host: 0.1
+        >> timer roots host
+        << host: "mcp-launch/L/{next_id + 1}" roots/list
+        >> host: "mcp-launch/L/{next_id + 1}" = {ELSEWHERE}
+        >> host: 3 tools/call {{"name":"x"}}
+        << server: 3 tools/call {{"name":"x"}}
+    """)
+
+    assert backend.served.context.is_agents_place
+    assert any("another starts where its host runs" in note for note in playbook.notes)
+
+
+def test_a_server_that_cannot_be_planned_in_the_root_directory_stays_in_its_hosts() -> None:
+    playbook = open_agent()
+    playbook.plan_problem = "no such variable there"
+    playbook.play(f"""
+        {HELD_CALL}
+        >> host: "mcp-launch/L/1" = {ELSEWHERE}
+        << server: 1 tools/call {{"name":"x"}}
+        << server: 2 ping
+    """)
+
+
+def test_a_server_that_cannot_work_in_the_root_directory_fails_if_the_user_wants_it_there() -> None:
+    playbook = open_agent(on_change="restart")
+    playbook.plan_problem = "no such variable there"
+    playbook.play(f"""
+        {HELD_CALL}
+        >> host: "mcp-launch/L/1" = {ELSEWHERE}
+        << host: 1 refused [mcp-launch] no such variable there — fix: plan again
+        << server: 2 ping
+    """)
+
+
+ODD_ROOTS = {
+    "another machine": ["file://host/else"],
+    "a relative path": ["file://else"],
+    "no file": ["https://example.com/else"],
+    "missing": ["file:///missing"],
+    "no text": [5, None],
+}
+
+
+@pytest.mark.parametrize("uris", list(ODD_ROOTS.values()), ids=list(ODD_ROOTS))
+def test_a_root_that_no_server_can_work_in_leaves_the_server_in_its_hosts_directory(
+    uris: list[Any],
+) -> None:
+    playbook = open_agent(is_directory=lambda path: path != "/missing")
+    backend = playbook.broker.backends["server"]
+    backend.served.context.is_agents_place = True
+    playbook.play(f"""
+        {HELD_CALL}
+        >> host: "mcp-launch/L/1" = {json.dumps({"roots": [{"uri": uri} for uri in uris]})}
+        << server: 1 tools/call {{"name":"x"}}
+        << server: 2 ping
+    """)
+
+    assert backend.served.context.is_agents_place
+
+
+def test_the_first_root_that_is_a_directory_counts() -> None:
+    uris = ["file://host/a", "file:///missing", "file://localhost/else", "file:///other"]
+    playbook = open_agent(is_directory=lambda path: path != "/missing")
+    playbook.play(f"""
+        {HELD_CALL}
+        >> host: "mcp-launch/L/1" = {json.dumps({"roots": [{"uri": uri} for uri in uris]})}
+        << timer drain server: 10
+        << close input of server
+        << end server: replaced
+        >> gone server
+        << start server in /else
+    """)
+
+
+def test_a_directory_of_a_call_that_is_missing_leaves_the_server_in_its_hosts() -> None:
+    playbook = open_agent(is_directory=lambda path: path != "/missing")
+    playbook.play("""
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: "mcp-launch/L/1" = {"roots":[]}
+        >> host: 1 tools/call {"_meta":{"session":"s-1","place":"/missing"}}
+        << server: 1 tools/call {"_meta":{"session":"s-1","place":"/missing"}}
+    """)

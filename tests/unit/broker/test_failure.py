@@ -340,3 +340,25 @@ def test_a_failure_is_recorded_at_once_and_nothing_is_remembered() -> None:
     assert commands.WriteLease(is_urgent=True) in done
     assert not any(isinstance(one, commands.Remember) for one in done)
     assert not playbook.broker.connections["host"].memories
+
+
+def test_of_a_very_long_refusal_only_the_beginning_is_kept() -> None:
+    masked: list[str] = []
+
+    def mask(text: str) -> str:
+        masked.append(text)
+        return text
+
+    playbook = Playbook(on_failure="tool", mask=mask)
+    playbook.play("""
+        >> started server
+        >> host: 0 initialize
+        << server: 0 initialize
+    """)
+    answer = {"id": 0, "error": {"code": 1, "message": "no " * 1_000_000}}
+
+    playbook.broker.server_said("server", json.dumps(answer).encode() + b"\n")
+
+    assert playbook.broker.failure is not None
+    assert len(playbook.broker.failure.problem) < 3000
+    assert len(masked[0]) < 3000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
 import time
 from contextlib import closing
 from datetime import UTC, datetime
@@ -16,6 +18,7 @@ from mcp_launch.hosts.cline import HOST as CLINE
 from mcp_launch.values import Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from mcp_launch.hosts import Caller, Sighting
@@ -234,3 +237,67 @@ def test_a_database_without_the_table_has_no_rows(tmp_path: Path) -> None:
         connection.commit()
 
     assert list_ids(tmp_path / "sessions.db") is None
+
+
+def make_endless(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE VIEW sessions AS WITH RECURSIVE c(id) AS "
+            "(SELECT 1 UNION ALL SELECT id + 1 FROM c) SELECT id FROM c"
+        )
+        connection.commit()
+
+
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "a named pipe": os.mkfifo,
+    "a directory": lambda path: path.mkdir(),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a huge file": lambda path: path.write_bytes(b"x" * (9 << 20)),
+    "a view without an end": make_endless,
+}
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-journal"], ids=["itself", "its log", "journal"])
+@pytest.mark.parametrize("strange", list(STRANGE.values()), ids=list(STRANGE))
+def test_whatever_lies_in_the_place_of_a_database_is_passed_over(
+    strange: Callable[[Path], object], ending: str, tmp_path: Path
+) -> None:
+    if ending:
+        with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
+            connection.execute(TABLE)
+    strange(tmp_path / f"sessions.db{ending}")
+
+    assert not list_ids(tmp_path / "sessions.db")
+
+
+def test_a_copy_that_a_killed_launch_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "odd? 50%#"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    for name in ("mcp-launch-copy-old", "mcp-launch-copy-new", "other"):
+        (place / name).mkdir()
+        (place / name / "database").touch()
+    for name in ("mcp-launch-copy-old", "other"):
+        os.utime(place / name, (1.0, 1.0))
+    with closing(open_database(tmp_path)) as connection:
+        add(connection, "s1")
+
+        assert ask(tmp_path) == ("s1", None, "/work/b")
+
+    assert sorted(one.name for one in place.iterdir()) == ["mcp-launch-copy-new", "other"]
+
+
+@pytest.mark.parametrize("cause", ["no SQLite", "no place for a copy"])
+def test_without_a_way_to_read_it_the_session_is_unknown(
+    cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_database(tmp_path)) as connection:
+        add(connection, "s1")
+        if cause == "no SQLite":
+            monkeypatch.setitem(sys.modules, "sqlite3", None)
+        else:
+            monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+
+        assert ask(tmp_path) is None

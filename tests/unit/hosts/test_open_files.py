@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakes import FakeProcessTable, make_sighting
 
+from mcp_launch.hosts import load
 from mcp_launch.hosts.copilot import HOST as COPILOT
 from mcp_launch.hosts.vibe import HOST as VIBE
 from mcp_launch.values import Found, Missing
@@ -186,3 +188,56 @@ def test_a_second_session_of_vibe_is_noticed_at_the_next_call(tmp_path: Path) ->
     table.files[40].append(lock(tmp_path, "v2"))
 
     assert callers.read({}) is None
+
+
+class Clock:
+    """A clock that stands still, except while open files are listed."""
+
+    def __init__(self, table: Any) -> None:
+        self.now = 100.0
+        self.looks = 0
+        self._list = table.list_open_files
+        table.list_open_files = self._look
+
+    def _look(self, pid: int) -> list[str]:
+        self.looks += 1
+        self.now += 0.1
+        listed: list[str] = self._list(pid)
+        return listed
+
+
+@pytest.mark.parametrize("host", ["copilot", "vibe"])
+def test_a_host_with_very_many_open_files_and_no_session_is_searched_rarely(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sighting = see_copilot([], None) if host == "copilot" else see_vibe([])
+    table: Any = sighting.table
+    clock = Clock(table)
+    monkeypatch.setattr("time.monotonic", lambda: clock.now)
+    callers = load(host).follow_callers(sighting)
+
+    assert [callers.read({}) for _ in range(100)] == [None] * 100
+    assert clock.looks == 1
+    hold = tmp_path / "session-state" / "s1" / "inuse.30.hold"
+    hold.parent.mkdir(parents=True)
+    hold.touch()
+    table.files = {30: [str(hold)], 40: [lock(tmp_path, "s1")]}
+    clock.now += 5.1
+
+    assert [callers.read({}) for _ in range(100)] == [("s1", None, None)] * 100
+
+
+def test_copilots_variable_counts_again_once_its_file_is_open(tmp_path: Path) -> None:
+    own, other = (tmp_path / "session-state" / name / "inuse.30.hold" for name in ("s1", "s2"))
+    for path in (own, other):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    sighting = see_copilot([str(other)], "s1")
+    table: Any = sighting.table
+    callers = COPILOT.follow_callers(sighting)
+    assert callers.read({}) == ("s2", None, None)
+
+    table.files[30].append(str(own))
+    deadline = time.monotonic() + 30
+    while callers.read({}) != ("s1", None, None):
+        assert time.monotonic() < deadline

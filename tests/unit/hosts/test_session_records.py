@@ -260,3 +260,21 @@ def test_a_second_session_of_kimi_code_makes_the_caller_unknown(tmp_path: Path) 
 
     assert callers.read({}) is None
     assert callers.read({}) is None
+
+
+def test_a_resumed_session_of_kimi_code_makes_the_caller_unknown(tmp_path: Path) -> None:
+    write_wire(tmp_path, "session_0", age=3600)
+    write_wire(tmp_path, "session_1")
+    callers = KIMI.follow_callers(see_kimi(tmp_path))
+    assert callers.read({}) == ("session_1", None, None)
+
+    write_wire(tmp_path, "session_0")
+
+    assert callers.read({}) is None
+
+
+def test_a_project_with_very_many_sessions_of_kimi_code_is_not_searched(tmp_path: Path) -> None:
+    for number in range(501):
+        write_wire(tmp_path, f"session_{number}", age=3600 if number else 0)
+
+    assert ask_kimi(see_kimi(tmp_path)) is None
