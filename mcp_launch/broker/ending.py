@@ -133,15 +133,15 @@ class Endings(HostRequests):
     def _answer_as_server(
         self, connection: HostConnection, key: bytes, line: bytes, error: LaunchError
     ) -> None:
-        from mcp_launch.broker import failure  # few launches need it
+        from mcp_launch.broker import error_tool  # few launches need it
 
         said = protocol.look_message(line)
         answer = b""
         if said["method"] == "subscriptions/listen":  # it stays open, and is never answered
-            self.send_to_host(connection, failure.acknowledge(said))
+            self.send_to_host(connection, error_tool.acknowledge(said))
         else:
             server, is_listed = self.settings.server, self.settings.on_failure == "tool"
-            answer = failure.answer_as_server(line, server, error, is_listed=is_listed)
+            answer = error_tool.answer_as_server(line, server, error, is_listed=is_listed)
         self.send_to_host(connection, connection.collect(key, answer))
 
     def end_if_drained(self, backend: Backend) -> None:

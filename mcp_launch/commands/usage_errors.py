@@ -85,9 +85,9 @@ def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int
 def answer_host(error: LaunchError) -> int:
     """Return an error's exit code, after answering the host that started a faulty entry."""
     if not os.isatty(0) and hasattr(select, "poll"):
-        from mcp_launch.launch import context, failing
-        from mcp_launch.runtime import failed
+        from mcp_launch.launch import context, failed_launch
+        from mcp_launch.runtime.answer_failure import answer_failure
 
-        found = failing.trace([], context.make_launch_id())
-        failed.answer_failure(error, found=found)
+        found = failed_launch.reconstruct([], context.make_launch_id())
+        answer_failure(error, found=found)
     return error.exit_code

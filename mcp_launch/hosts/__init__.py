@@ -195,12 +195,14 @@ class HostIdentity:
         return None
 
     def default_variables(
-        self,
-        session: Found | Missing,  # noqa: ARG002  # for others to use
-        thread: Found | Missing,  # noqa: ARG002
+        self, session: Found | Missing, thread: Found | Missing
     ) -> dict[str, Found]:
-        """Return the variables that every server of this host gets by default."""
-        return {}
+        """Return the variables that every server of this host gets by default.
+
+        They replace those that the host set for its first server, which may be out of date.
+        """
+        known = {self.session_variable: session, self.thread_variable: thread}
+        return {name: found for name, found in known.items() if name and isinstance(found, Found)}
 
     def list_untrue_variables(
         self,
@@ -251,6 +253,12 @@ class HostIdentity:
     ) -> list[Thread]:
         """Return the threads that a process of the host has open."""
         return []
+
+    def _identify_by(self, session: Found | Missing) -> Identity:
+        """Return the identity for a host without threads; a call may still name another session."""
+        if isinstance(session, Missing):
+            return Identity(session, self._no_thread())
+        return Identity(session, self._no_thread(), "tentative", session.origin)
 
     def _no_thread(self) -> Missing:
         return Missing([f"{self.title} has no threads"])

@@ -267,13 +267,13 @@ def _make_room() -> None:
 def _fail(failure: Exception, arguments: list[str], launch: str, *, may_stay: bool) -> int:
     kernel.stop_listening()
     _make_room()
-    from mcp_launch.launch import failing
-    from mcp_launch.runtime import failed
+    from mcp_launch.launch import failed_launch
+    from mcp_launch.runtime.answer_failure import answer_failure
 
     found = None
     if isinstance(failure, LaunchError):
         error = failure
-        found = failing.trace(arguments, launch) if may_stay else None
+        found = failed_launch.reconstruct(arguments, launch) if may_stay else None
     else:
         from mcp_launch.state import crash
 
@@ -281,9 +281,9 @@ def _fail(failure: Exception, arguments: list[str], launch: str, *, may_stay: bo
     if isinstance(failure, UsageError) and _is_typed():
         state.keep_no_trace()
     if state.needs_log():
-        _log_failure(launch, *failing.name_server(arguments))
+        _log_failure(launch, *failed_launch.name_server(arguments))
     _report(error)
-    failed.answer_failure(error, found=found)
+    answer_failure(error, found=found)
     return error.exit_code
 
 

@@ -377,7 +377,8 @@ def choose_answer(
     that works. So does a program of ours that reads the outcome. A host that keeps lists of tools
     would keep this one, too: only calls of tools that it knows get the reason.
     """
-    if environ.get(OUTCOME) or host.only_looks(sighting):
-        return "error"
     chosen = wanted or ("tool" if host.swallows_errors else "error")
-    return "call" if chosen == "tool" and host.keeps_tool_lists else chosen
+    # Last, because it reads the host's command line, and most launches do not need to know.
+    if chosen == "error" or environ.get(OUTCOME) or host.only_looks(sighting):
+        return "error"
+    return "call" if host.keeps_tool_lists else "tool"

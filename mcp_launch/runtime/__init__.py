@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.protocol.json_text import Json
+    from mcp_launch.runtime.direct import DirectWatch
     from mcp_launch.runtime.outer_launch import Outer
     from mcp_launch.runtime.running import Running
     from mcp_launch.runtime.standby import Standby
@@ -52,7 +53,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     supervisor = None
     try:
         if pipes is None and running.guardian is not None:
-            from mcp_launch.runtime import direct, failed
+            from mcp_launch.runtime import direct
 
             broker.connect(HOST)
             broker.open_backend(SERVER, served).state = "ready"
@@ -65,16 +66,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
                 note_server=lease.note_server,
             )
             watch.watch_hosts(hosts)
-            watch.run()
-            lease.note_end(*watch.explain_end())
-            _write_outcome(watch.describe_outcome())
-            if watch.failure is not None:
-                running.report(watch.failure)
-                # Mid-session, its host would not ask for another list of tools.
-                may_stay = not watch.unread or direct.begins_handshake(watch.unread)
-                found = direct.describe_failed(running) if may_stay else None
-                failed.answer_failure(watch.failure, watch.unread, found)
-            return watch.exit_code
+            return _run_directly(running, watch, lease)
         supervisor = Supervisor(
             broker,
             loop,
@@ -105,6 +97,22 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
     finally:
         log.finish_line()
         _leave(running, supervisor, lease)
+
+
+def _run_directly(running: Running, watch: DirectWatch, lease: LeaseWriter) -> int:
+    watch.run()
+    lease.note_end(*watch.explain_end())
+    _write_outcome(watch.describe_outcome())
+    if watch.failure is not None:
+        from mcp_launch.runtime import direct
+        from mcp_launch.runtime.answer_failure import answer_failure
+
+        running.report(watch.failure)
+        # Mid-session, its host would not ask for another list of tools.
+        may_stay = not watch.unread or direct.begins_handshake(watch.unread)
+        found = direct.describe_failed(running) if may_stay else None
+        answer_failure(watch.failure, watch.unread, found)
+    return watch.exit_code
 
 
 def _leave(running: Running, supervisor: Supervisor | None, lease: LeaseWriter) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.errors import LaunchError
-    from mcp_launch.launch.failing import FailedLaunch
+    from mcp_launch.launch.failed_launch import FailedLaunch
     from mcp_launch.launch.plan import Plan
     from mcp_launch.runtime.loop import Loop
     from mcp_launch.runtime.running import Running
@@ -48,7 +48,7 @@ def begins_handshake(data: bytes) -> bool:
 
 def describe_failed(running: Running) -> FailedLaunch:
     """Return what is known of a launch that fails on this wire."""
-    from mcp_launch.launch.failing import FailedLaunch
+    from mcp_launch.launch.failed_launch import FailedLaunch
 
     return FailedLaunch(
         launch=running.found.launch.value,

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hosts.terminal import Terminal
+from hosts.workspace import make_entries
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,10 +28,7 @@ def configure(workspace: Workspace, command: Sequence[str], *, server: str = "pr
 
 def configure_all(workspace: Workspace, commands: dict[str, Sequence[str]]) -> None:
     """Write a configuration with several servers, for the existing projects."""
-    entries = {
-        name: {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
-        for name, command in commands.items()
-    }
+    entries = make_entries(commands, type="stdio", env={})
     trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     settings: dict[str, Any] = {
         "hasCompletedOnboarding": True,

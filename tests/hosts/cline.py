@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import sqlite3
 from typing import TYPE_CHECKING
+
+from hosts.workspace import find_free_port, make_entries
 
 if TYPE_CHECKING:
     import subprocess
@@ -23,11 +24,9 @@ def say(tool: str, server: str = "probe") -> str:
 
 def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -> None:
     """Write a configuration with several servers."""
-    entries = {
-        name: {"command": command[0], "args": list(command[1:])}
-        for name, command in commands.items()
-    }
-    workspace.write(".cline/data/settings/cline_mcp_settings.json", {"mcpServers": entries})
+    workspace.write(
+        ".cline/data/settings/cline_mcp_settings.json", {"mcpServers": make_entries(commands)}
+    )
     model = {
         "provider": _PROVIDER,
         "apiKey": "none",
@@ -43,9 +42,7 @@ def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -
 
 def make_environment(workspace: Workspace) -> dict[str, str]:
     """Return the environment of cline, whose hub has the same port for everyone otherwise."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    return workspace.environment(CLINE_HUB_PORT=str(port))
+    return workspace.environment(CLINE_HUB_PORT=str(find_free_port()))
 
 
 def run(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts.company import Company
 from hosts.isolation import adopt_and_end_orphans, leave_only_loopback
 from hosts.programs import Programs, read_pins
+from hosts.server_processes import ServerProcesses
 from hosts.situations import Situations
 from hosts.workspace import LAUNCHER, Workspace
 from launches import LivenessSocket
@@ -76,11 +76,11 @@ def set_up(
 
 
 @pytest.fixture
-def company(workspace: Workspace) -> Iterator[Company]:
-    """Return all processes of all servers that are started with its path."""
-    company = Company(workspace.place)
-    yield company
-    company.close()
+def processes(workspace: Workspace) -> Iterator[ServerProcesses]:
+    """Return the processes of all servers that are started with its path."""
+    processes = ServerProcesses(workspace.place)
+    yield processes
+    processes.close()
 
 
 @pytest.fixture

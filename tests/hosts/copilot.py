@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hosts.acp import Agent
+from hosts.workspace import make_entries
 
 if TYPE_CHECKING:
     import subprocess
@@ -22,10 +23,7 @@ def say(tool: str, server: str = "probe") -> str:
 
 def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -> None:
     """Write a configuration with several servers."""
-    entries = {
-        name: {"type": "local", "command": command[0], "args": list(command[1:]), "tools": ["*"]}
-        for name, command in commands.items()
-    }
+    entries = make_entries(commands, type="local", tools=["*"])
     workspace.write(".copilot/mcp-config.json", {"mcpServers": entries})
 
 

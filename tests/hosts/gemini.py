@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from hosts.acp import Agent
+from hosts.workspace import make_entries
 
 if TYPE_CHECKING:
     import subprocess
@@ -24,15 +24,11 @@ def say(tool: str, server: str = "probe") -> str:
 
 def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -> None:
     """Write a configuration with several servers."""
-    entries = {
-        name: {"command": command[0], "args": list(command[1:])}
-        for name, command in commands.items()
-    }
     settings: dict[str, Any] = {
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
         "privacy": {"usageStatisticsEnabled": False},
-        "mcpServers": entries,
+        "mcpServers": make_entries(commands),
     }
     workspace.write(".gemini/settings.json", settings)
 
@@ -57,8 +53,7 @@ def run(
 
 def list_sessions(workspace: Workspace) -> list[str]:
     """Return the ids of all sessions, as gemini printed them."""
-    found = re.findall(r'"session_id": ?"([0-9a-f-]{36})"', workspace.read_output())
-    return list(dict.fromkeys(found))
+    return workspace.list_printed(r'"session_id": ?"([0-9a-f-]{36})"')
 
 
 def open_agent(workspace: Workspace, cwd: str) -> Agent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hosts.acp import Agent
+from hosts.workspace import make_entries
 
 if TYPE_CHECKING:
     import subprocess
@@ -22,10 +23,6 @@ def say(tool: str, server: str = "probe") -> str:
 
 def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -> None:
     """Write a configuration with several servers."""
-    entries = {
-        name: {"command": command[0], "args": list(command[1:])}
-        for name, command in commands.items()
-    }
     lines = [
         'default_model = "stand-in"',
         "telemetry = false",
@@ -40,7 +37,7 @@ def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -
         'capabilities = ["tool_use"]',
     ]
     workspace.write(".kimi-code/config.toml", "\n".join(lines) + "\n")
-    workspace.write(".kimi-code/mcp.json", {"mcpServers": entries})
+    workspace.write(".kimi-code/mcp.json", {"mcpServers": make_entries(commands)})
 
 
 def make_environment(workspace: Workspace) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from hosts.acp import Agent
@@ -69,7 +68,7 @@ def run(
 
 def list_sessions(workspace: Workspace) -> list[str]:
     """Return the ids of all sessions, as opencode printed them."""
-    return list(dict.fromkeys(re.findall(r'"sessionID":"(\w+)"', workspace.read_output())))
+    return workspace.list_printed(r'"sessionID":"(\w+)"')
 
 
 def read_trouble(workspace: Workspace, project: str) -> str:

@@ -119,7 +119,7 @@ class Server:
         return {"content": [{"type": "text", "text": look(self.calls, meta)}]}
 
 
-def bring_company(liveness: str, manner: str) -> None:
+def start_descendants(liveness: str, manner: str) -> None:
     forking_server.start("child", liveness, "hostile", forks=1, own_session=False)
     forking_server.start("own-session", liveness, "hostile", forks=1, own_session=True)
     forking_server.start("daemon", liveness, "hostile", forks=2, own_session=True)
@@ -158,7 +158,7 @@ def main(words: list[str]) -> None:
     liveness = option(words, "--liveness")
     manner = option(words, "--liveness", 2)
     if liveness:
-        bring_company(liveness, manner)
+        start_descendants(liveness, manner)
     time.sleep(float(option(words, "--late") or 0))
     Server(words, notes).serve()
     if manner == "hostile":

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import psutil
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from launches import LivenessSocket
 
 ROLES = ["server", "child", "own-session", "daemon"]
@@ -17,8 +19,13 @@ PATIENCE = 7.0
 
 def list_survivors(liveness: LivenessSocket) -> list[str]:
     """Return the roles that are still alive after a generous wait."""
+    return wait_for_ends(liveness.pids.items())
+
+
+def wait_for_ends(known: Iterable[tuple[str, int]]) -> list[str]:
+    """Return which of these, given by role and pid, are still alive after a generous wait."""
     processes = {}
-    for role, pid in liveness.pids.items():
+    for role, pid in known:
         try:
             processes[psutil.Process(pid)] = role
         except psutil.NoSuchProcess:

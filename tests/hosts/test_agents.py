@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.fake_models import LIMIT
 from hosts.further_hosts import HOSTS, META, PLACE_OF_AGENT, VARIABLES, is_agents
+from hosts.promised_ends import check_killed_host
 from hosts.workspace import SERVER, Observation, Workspace, kill, promise
 
 if TYPE_CHECKING:
     from hosts.acp import Agent
-    from hosts.company import Company
+    from hosts.server_processes import ServerProcesses
     from hosts.situations import Situations
 
 # Every one of their sessions has a server of its own that knows it.
@@ -23,10 +24,12 @@ AGENTS = [name for name, host in HOSTS.items() if hasattr(host, "open_agent")]
 
 
 @pytest.mark.parametrize("host", AGENTS)
-def test_an_agent(workspace: Workspace, situation: Situations, company: Company, host: str) -> None:
+def test_an_agent(
+    workspace: Workspace, situation: Situations, processes: ServerProcesses, host: str
+) -> None:
     # Its own directory is not a session's, and two sessions share a project.
     own, one, two = (workspace.make_project(name) for name in ("own", "one", "two"))
-    command = [*SERVER, "--liveness", company.path, "hostile"]
+    command = [*SERVER, "--liveness", processes.path, "hostile"]
     HOSTS[host].configure_all(workspace, {"probe": workspace.wrap(command)})
     agent = HOSTS[host].open_agent(workspace, own)
     projects = [one, two, one]
@@ -45,10 +48,9 @@ def test_an_agent(workspace: Workspace, situation: Situations, company: Company,
     for _ in sessions:
         assert called.acquire(timeout=LIMIT)
     servers = {sight.pid for sight in sights}
-    company.wait_for(servers)
+    processes.wait_for(servers)
     kill(agent.process.pid, servers)
-    with situation("Nothing is left when a host is killed while a hostile server works"):
-        promise(not company.list_survivors(), "the server and everything it started live on")
+    check_killed_host(situation, processes)
 
 
 def look_twice(workspace: Workspace, agent: Agent, host: str, sessions: list[str]) -> None:

@@ -9,16 +9,17 @@ from hosts import cline
 from hosts.fake_models import LIMIT
 from hosts.further_hosts import PLACE_OF_AGENT, is_agents
 from hosts.isolation import find_above
+from hosts.promised_ends import check_killed_host
 from hosts.workspace import SERVER, Workspace, kill, promise
 
 if TYPE_CHECKING:
-    from hosts.company import Company
+    from hosts.server_processes import ServerProcesses
     from hosts.situations import Situations
 
 
-def test_a_hub(workspace: Workspace, situation: Situations, company: Company) -> None:
+def test_a_hub(workspace: Workspace, situation: Situations, processes: ServerProcesses) -> None:
     projects = {name: workspace.make_project(name) for name in ("one", "two")}
-    command = [*SERVER, "--liveness", company.path, "hostile"]
+    command = [*SERVER, "--liveness", processes.path, "hostile"]
     cline.configure_all(workspace, {"probe": workspace.wrap(command)})
     called = threading.Semaphore(0)
     workspace.models.before_call = called.release
@@ -41,7 +42,6 @@ def test_a_hub(workspace: Workspace, situation: Situations, company: Company) ->
     for _ in range(6):
         assert called.acquire(timeout=LIMIT)
     servers = {sight.pid for sight in sights}
-    company.wait_for(servers)
+    processes.wait_for(servers)
     kill(find_above(sights[0].pid, "cline"), servers)
-    with situation("Nothing is left when a host is killed while a hostile server works"):
-        promise(not company.list_survivors(), "the server and everything it started live on")
+    check_killed_host(situation, processes)

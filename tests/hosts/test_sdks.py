@@ -10,7 +10,7 @@ from hosts.sdks import LOOK, PROGRAMS, VARIABLES, SdkProgram
 from hosts.workspace import SERVER, Observation, Workspace, promise
 
 if TYPE_CHECKING:
-    from hosts.company import Company
+    from hosts.server_processes import ServerProcesses
     from hosts.situations import Situations
 
 # As if an agent of another host had started the program, in its own session.
@@ -18,13 +18,12 @@ OF_OTHERS = dict.fromkeys([*VARIABLES.values(), "AGENT_SESSION_ID"], "session-of
 
 
 @pytest.mark.parametrize("sdk", list(PROGRAMS))
-def test_a_program(workspace: Workspace, situation: Situations, company: Company, sdk: str) -> None:
+def test_a_program(
+    workspace: Workspace, situation: Situations, processes: ServerProcesses, sdk: str
+) -> None:
     projects = [workspace.make_project(name) for name in ("one", "two")] * 2
-    command = [*SERVER, "--liveness", company.path, "hostile"]
-    # No second call, and so no end of a turn, before all processes have connected.
-    workspace.models.before_call = lambda: company.wait_for(
-        [Observation(answer).pid for answer in workspace.models.answers]
-    )
+    command = [*SERVER, "--liveness", processes.path, "hostile"]
+    processes.delay_calls(workspace)  # the second one, and so the end of a turn
     prompts = 2 * [2 * f"{LOOK} "]
     program = SdkProgram(workspace, sdk, projects, workspace.wrap(command), prompts, **OF_OTHERS)
 
@@ -36,7 +35,7 @@ def test_a_program(workspace: Workspace, situation: Situations, company: Company
     program.process.kill()
     program.process.wait(LIMIT)
     with situation("Nothing is left when a program is killed while its sessions are idle"):
-        promise(not company.list_survivors(), "the servers and everything they started live on")
+        promise(not processes.list_survivors(), "the servers and everything they started live on")
 
 
 def check_sessions(

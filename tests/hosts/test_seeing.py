@@ -302,7 +302,8 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     liveness = LivenessSocket(workspace.place)
     HOSTS[host].configure(workspace, [*SERVER, "--liveness", liveness.path, "hostile"])
     left, living = (
-        start_with_company(workspace, project, liveness, HOSTS[host], fake_init) for _ in range(2)
+        start_with_descendants(workspace, project, liveness, HOSTS[host], fake_init)
+        for _ in range(2)
     )
     killed = psutil.Process(left["server"]).parent()
     assert killed
@@ -324,7 +325,7 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     liveness.close()
 
 
-def start_with_company(
+def start_with_descendants(
     workspace: Workspace, project: str, liveness: LivenessSocket, host: Any, fake_init: list[str]
 ) -> dict[str, int]:
     """Start a host below its own init, and return the pids of its server's processes."""

@@ -19,11 +19,12 @@ from hosts.further_hosts import (
     SILENT,
     VARIABLES,
 )
+from hosts.promised_ends import check_polite_end
 from hosts.workspace import SERVER, Observation, Workspace, promise
 from launches import wait_until_gone
 
 if TYPE_CHECKING:
-    from hosts.company import Company
+    from hosts.server_processes import ServerProcesses
     from hosts.situations import Situations
 
 # How long a host has to notice a death: we test what it does once it knows.
@@ -119,16 +120,13 @@ def read_trouble(workspace: Workspace, project: str, host: str) -> str:
 
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_the_end_of_a_turn(
-    workspace: Workspace, situation: Situations, company: Company, host: str
+    workspace: Workspace, situation: Situations, processes: ServerProcesses, host: str
 ) -> None:
     project = workspace.make_project("project")
     era = ["--modern"] if host in MODERN else []
-    command = [*SERVER, *era, "--liveness", company.path, "slow"]
+    command = [*SERVER, *era, "--liveness", processes.path, "slow"]
     HOSTS[host].configure_all(workspace, {"probe": workspace.wrap(command)})
-    # No second call, and so no end, before all processes have connected.
-    workspace.models.before_call = lambda: company.wait_for(
-        [Observation(answer).pid for answer in workspace.models.answers]
-    )
+    processes.delay_calls(workspace)  # the second one, and so the end
 
     process = HOSTS[host].run(workspace, project, 2 * f"{HOSTS[host].say('look')} ")
     assert process.wait(LIMIT) == 0
@@ -140,9 +138,4 @@ def test_the_end_of_a_turn(
             called = sight.context.get("sessionId") or sight.meta.get(META)
             [session] = HOSTS[host].list_sessions(workspace)
             promise(called == session, "no call carries its session id")
-    with situation("A server may finish when its host ends"):
-        survivors = company.list_survivors()
-        assert "server" not in survivors
-        finished = company.read_last_words(sight.pid) == b"finished"
-        promise(finished, "the server is killed before it finished")
-        promise(not survivors, "what the server started lives on")
+    check_polite_end(situation, processes, sight.pid)

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts import vscode
+from hosts.promised_ends import check_killed_host, check_polite_end
 from hosts.workspace import SERVER, Workspace, promise
 from launches import wait_until_gone
 
 if TYPE_CHECKING:
-    from hosts.company import Company
+    from hosts.server_processes import ServerProcesses
     from hosts.situations import Situations
     from hosts.vscode import VsCode
 
 pytestmark = pytest.mark.vscode
 
 
-def test_a_window(workspace: Workspace, situation: Situations, company: Company) -> None:
+def test_a_window(workspace: Workspace, situation: Situations, processes: ServerProcesses) -> None:
     project = workspace.make_project("project")
-    servers = {"probe": [*SERVER, "--liveness", company.path, "hostile"], "gone": ["no-such-one"]}
+    servers = {"probe": [*SERVER, "--liveness", processes.path, "hostile"], "gone": ["no-such-one"]}
     wrapped = {name: workspace.wrap(command) for name, command in servers.items()}
     vscode.configure_all(workspace, project, wrapped)
 
@@ -29,11 +30,10 @@ def test_a_window(workspace: Workspace, situation: Situations, company: Company)
         window.start_servers()
         check_chats(workspace, situation, window, project)
         check_trouble(situation, window)
-        company.wait_for([window.call("look").pid])
+        processes.wait_for([window.call("look").pid])
         window.begin_call("wait")
         os.kill(window.extension_host, signal.SIGKILL)
-        with situation("Nothing is left when a host is killed while a hostile server works"):
-            promise(not company.list_survivors(), "the server and everything it started live on")
+        check_killed_host(situation, processes)
 
 
 def check_chats(workspace: Workspace, situation: Situations, window: VsCode, project: str) -> None:
@@ -70,19 +70,16 @@ def check_trouble(situation: Situations, window: VsCode) -> None:
         promise(ours, "the error suggests no fix")
 
 
-def test_the_end_of_a_window(workspace: Workspace, situation: Situations, company: Company) -> None:
+def test_the_end_of_a_window(
+    workspace: Workspace, situation: Situations, processes: ServerProcesses
+) -> None:
     project = workspace.make_project("project")
-    command = workspace.wrap([*SERVER, "--liveness", company.path, "slow"])
+    command = workspace.wrap([*SERVER, "--liveness", processes.path, "slow"])
     vscode.configure_all(workspace, project, {"probe": command})
 
     with vscode.open_window(workspace, project) as window:
         window.start_servers()
         server = window.call("look").pid
-        company.wait_for([server])
+        processes.wait_for([server])
         window.process.terminate()
-        with situation("A server may finish when its host ends"):
-            survivors = company.list_survivors()
-            assert "server" not in survivors
-            finished = company.read_last_words(server) == b"finished"
-            promise(finished, "the server is killed before it finished")
-            promise(not survivors, "what the server started lives on")
+        check_polite_end(situation, processes, server)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hosts.browser import Browser
 from hosts.fake_models import LIMIT, Answer
-from hosts.workspace import Observation
+from hosts.workspace import Observation, find_free_port, make_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,14 +40,11 @@ def configure_all(
     workspace: Workspace, project: str, commands: Mapping[str, Sequence[str]]
 ) -> None:
     """Write the settings, and a project's configuration with several servers."""
-    entries = {
-        name: {"type": "stdio", "command": command[0], "args": list(command[1:])}
-        for name, command in commands.items()
-    }
-    _write_json(Path(project) / ".vscode" / "mcp.json", {"servers": entries})
-    data = workspace.home / ".local" / "share" / "code-server"
-    _write_json(data / "User" / "settings.json", _SETTINGS)
-    shutil.copytree(_EXTENSION, data / "extensions" / f"{_ID}-1.0.0")
+    entries = make_entries(commands, type="stdio")
+    workspace.write(f"{project}/.vscode/mcp.json", {"servers": entries})
+    data = ".local/share/code-server"
+    workspace.write(f"{data}/User/settings.json", _SETTINGS)
+    shutil.copytree(_EXTENSION, workspace.home / data / "extensions" / f"{_ID}-1.0.0")
 
 
 @contextlib.contextmanager
@@ -58,7 +55,7 @@ def open_window(workspace: Workspace, project: str) -> Iterator[VsCode]:
         extensions.bind(path)
         extensions.listen()
         extensions.settimeout(LIMIT)
-        port = _find_port()
+        port = find_free_port()
         process = workspace.start(
             "vscode",
             *("--auth", "none", "--bind-addr", f"127.0.0.1:{port}"),
@@ -145,18 +142,6 @@ class VsCode:
 
 def _observe(asker: str, text: str) -> Observation:
     return Observation(Answer(asker, "look", text))
-
-
-def _write_json(path: Path, value: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")
-
-
-def _find_port() -> int:
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        port: int = any_socket.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from hosts import isolation
 from hosts.fake_models import Answer, FakeModels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hosts.programs import Programs
     from hosts.terminal import Terminal
@@ -50,6 +51,21 @@ def promise(kept: object, fault: str) -> None:
 def wrap(launcher: list[str], command: Sequence[str], *options: str) -> list[str]:
     """Return a server's command, with the launcher before it if there is one."""
     return [*launcher, *options, "--", *command] if launcher else list(command)
+
+
+def make_entries(commands: Mapping[str, Sequence[str]], **more: object) -> dict[str, Any]:
+    """Return the entries of servers, in the form that most hosts have for them."""
+    return {
+        name: {**more, "command": command[0], "args": list(command[1:])}
+        for name, command in commands.items()
+    }
+
+
+def find_free_port() -> int:
+    """Return a port on which nobody listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
 
 
 class Observation:
@@ -101,7 +117,7 @@ class Workspace:
         return str(self.home)
 
     def write(self, path: str, content: str | dict[str, Any]) -> None:
-        """Write a file below the home directory, as JSON unless it is a text."""
+        """Write a file, by default below the home directory; as JSON unless it is a text."""
         file = self.home / path
         file.parent.mkdir(parents=True, exist_ok=True)
         text = content if isinstance(content, str) else json.dumps(content)
@@ -150,6 +166,10 @@ class Workspace:
         """Return everything that hosts have written to stdout and stderr."""
         return (self.place / "output").read_text(encoding="utf-8")
 
+    def list_printed(self, pattern: str) -> list[str]:
+        """Return everything of this form that hosts have written, without repetitions."""
+        return list(dict.fromkeys(re.findall(pattern, self.read_output())))
+
     def wait_for_observations(self, count: int) -> list[Observation]:
         """Return what servers saw, once this many calls were answered."""
         answers = self.models.wait_for(count)
@@ -183,9 +203,9 @@ class Workspace:
         self.models.close()
         link = self.home / ".codex" / "app-server-control" / "app-server-control.sock"
         if link.is_symlink():
-            socket = link.readlink()
-            socket.unlink(missing_ok=True)
-            Path(f"{socket}.lock").unlink(missing_ok=True)
+            target = link.readlink()
+            target.unlink(missing_ok=True)
+            Path(f"{target}.lock").unlink(missing_ok=True)
 
 
 def kill(host: int, servers: set[int]) -> None:

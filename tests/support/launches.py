@@ -240,14 +240,7 @@ class LivenessSocket:
 
     def read_until_end(self, role: str) -> bytes:
         """Return everything that a process writes until it ends, which proves its end."""
-        connection = self.connections[role]
-        words = b""
-        try:
-            while data := connection.recv(100):
-                words += data
-        except ConnectionResetError:
-            pass  # it ended with unread input, but it ended
-        return words
+        return read_until_end(self.connections[role])
 
     def close(self) -> None:
         for connection in self.connections.values():
@@ -258,6 +251,17 @@ class LivenessSocket:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # as it should be
+
+
+def read_until_end(connection: socket.socket) -> bytes:
+    """Return everything that a process writes until it ends, which proves its end."""
+    words = b""
+    try:
+        while data := connection.recv(100):
+            words += data
+    except ConnectionResetError:
+        pass  # it ended with unread input, but it ended
+    return words
 
 
 def wait_for_lease(state: Path, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

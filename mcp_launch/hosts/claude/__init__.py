@@ -89,13 +89,12 @@ class Claude(HostIdentity):
         """Return the session from the record of the host's process, or from our environment."""
         record = _find_record(sighting)
         if isinstance(record, Found):
-            return Identity(record, self._no_thread(), "tentative", record.origin)
+            return self._identify_by(record)
         inherited = sighting.environ.get("CLAUDE_CODE_SESSION_ID")
         if inherited:
-            found = Found(inherited, "CLAUDE_CODE_SESSION_ID as Claude Code set it at the start")
-            return Identity(found, self._no_thread(), "tentative", found.origin)
-        searched = [*record.searched, "CLAUDE_CODE_SESSION_ID is not set"]
-        return Identity(Missing(searched), self._no_thread())
+            origin = "CLAUDE_CODE_SESSION_ID as Claude Code set it at the start"
+            return self._identify_by(Found(inherited, origin))
+        return self._identify_by(Missing([*record.searched, "CLAUDE_CODE_SESSION_ID is not set"]))
 
     def find_place(self, sighting: Sighting) -> Found:
         """Return the project's directory: the inherited one may be a parent or a worktree."""
@@ -147,14 +146,6 @@ class Claude(HostIdentity):
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Return a reader of the host's record, which `/clear` and `/resume` change."""
         return _ClaudeCallers(sighting) if sighting.process else Callers()
-
-    def default_variables(
-        self,
-        session: Found | Missing,
-        thread: Found | Missing,  # noqa: ARG002  # it has none
-    ) -> dict[str, Found]:
-        """Return the current session: the variable that Claude Code set may be older."""
-        return {"CLAUDE_CODE_SESSION_ID": session} if isinstance(session, Found) else {}
 
 
 def _find_config_directory(sighting: Sighting) -> str:

@@ -75,8 +75,8 @@ class Cline(HostIdentity):
 
     def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # no row is there yet
         """Return that the session is not known yet."""
-        later = Missing(["Cline records a session only after it has started its servers"])
-        return Identity(later, self._no_thread())
+        why = "Cline records a session only after it has started its servers"
+        return self._identify_by(Missing([why]))
 
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Return a reader of the sessions in the host's database."""

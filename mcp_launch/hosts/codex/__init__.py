@@ -77,7 +77,7 @@ class Codex(HostIdentity):
     """How Codex identifies threads."""
 
     told_later = ("session", "thread")
-    thread_variable = "CODEX_THREAD_ID"
+    thread_variable = "CODEX_THREAD_ID"  # which codex#19937 asks for
     keeps_variables_from_servers = True
     ignores_changed_lists = True  # unless its feature `mcp_tool_list_changed` is on
 
@@ -167,14 +167,6 @@ class Codex(HostIdentity):
     def follow_callers(self, sighting: Sighting) -> Callers:  # noqa: ARG002  # each call has it
         """Return a reader of the thread in each call, which overrides every guess."""
         return _CodexCallers()
-
-    def default_variables(
-        self,
-        session: Found | Missing,  # noqa: ARG002  # Codex has no variable for it
-        thread: Found | Missing,
-    ) -> dict[str, Found]:
-        """Return the thread in the variable that codex#19937 asks for."""
-        return {"CODEX_THREAD_ID": thread} if isinstance(thread, Found) else {}
 
 
 def _has_settings(argv: list[str]) -> bool:

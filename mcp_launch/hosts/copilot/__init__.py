@@ -59,18 +59,9 @@ class Copilot(HostIdentity):
 
     def identify(self, sighting: Sighting) -> Identity:
         """Return the session that the host's process and our environment agree on."""
-        found = _choose(_read_variable(sighting), _list_holds(sighting), is_start=True)
-        if isinstance(found, Missing):
-            return Identity(found, self._no_thread())
-        return Identity(found, self._no_thread(), "tentative", found.origin)
-
-    def default_variables(
-        self,
-        session: Found | Missing,
-        thread: Found | Missing,  # noqa: ARG002  # it has none
-    ) -> dict[str, Found]:
-        """Return the session, which the variable as we inherited it may not be."""
-        return {_VARIABLE: session} if isinstance(session, Found) else {}
+        return self._identify_by(
+            _choose(_read_variable(sighting), _list_holds(sighting), is_start=True)
+        )
 
     def list_untrue_variables(self, session: Found | Missing) -> tuple[str, ...]:
         """Return the variable, if the host's process does not run that session."""

@@ -23,17 +23,8 @@ class Goose(HostIdentity):
         """Return the session id that Goose puts into a server's environment."""
         session = sighting.environ.get("AGENT_SESSION_ID")
         if not session:
-            return Identity(Missing(["AGENT_SESSION_ID is not set"]), self._no_thread())
-        found = Found(session, "AGENT_SESSION_ID as Goose set it at the start")
-        return Identity(found, self._no_thread(), "tentative", found.origin)
-
-    def default_variables(
-        self,
-        session: Found | Missing,
-        thread: Found | Missing,  # noqa: ARG002  # it has none
-    ) -> dict[str, Found]:
-        """Return the session of the call for which a server was started again."""
-        return {"AGENT_SESSION_ID": session} if isinstance(session, Found) else {}
+            return self._identify_by(Missing(["AGENT_SESSION_ID is not set"]))
+        return self._identify_by(Found(session, "AGENT_SESSION_ID as Goose set it at the start"))
 
 
 HOST = Goose()

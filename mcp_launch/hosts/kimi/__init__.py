@@ -94,8 +94,8 @@ class Kimi(HostIdentity):
 
     def identify(self, sighting: Sighting) -> Identity:  # noqa: ARG002  # nothing tells at the start
         """Return that the session is not known yet."""
-        shared = Missing(["Kimi Code may have one server for several sessions"])
-        return Identity(shared, self._no_thread())
+        why = "Kimi Code may have one server for several sessions"
+        return self._identify_by(Missing([why]))
 
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Return a reader of the sessions that were written to."""

@@ -6,8 +6,8 @@ editor's agent) has the session, if its `procStart` is the host's own start. `qw
 `QWEN_CODE_SESSION_ID` is the session of the process as a whole. An editor's agent has one server
 for all sessions of a project, and none of them has that id. Nor are its records believed: that of
 a new session may come seconds after its first call (measured with 0.24.4), so the only one there
-may be another's. `QWEN_CODE_PROJECT_DIR` is where it keeps its files about the project, not the
-project.
+may be another's. `QWEN_CODE_PROJECT_DIR` is not the project but where Qwen Code keeps its files
+about it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _QwenCallers(RecordCallers):
         self._sighting = sighting
         self._stamp = Stamp()
         self._caller: Caller | None = None
-        self._sharing = _tell_whether_shared(sighting)
+        self._sharing = _explain_sharing(sighting)
 
     def read_record(self) -> Caller | None:
         """Return the session of the moment; None if it may be one of several."""
@@ -70,18 +70,7 @@ class Qwen(HostIdentity):
 
     def identify(self, sighting: Sighting) -> Identity:
         """Return the session, unless others may come to share the server."""
-        found = _tell_whether_shared(sighting) or _find_session(sighting)
-        if isinstance(found, Missing):
-            return Identity(found, self._no_thread())
-        return Identity(found, self._no_thread(), "tentative", found.origin)
-
-    def default_variables(
-        self,
-        session: Found | Missing,
-        thread: Found | Missing,  # noqa: ARG002  # it has none
-    ) -> dict[str, Found]:
-        """Return the current session: the variable as we inherited it may be older."""
-        return {_VARIABLE: session} if isinstance(session, Found) else {}
+        return self._identify_by(_explain_sharing(sighting) or _find_session(sighting))
 
     def list_untrue_variables(self, session: Found | Missing) -> tuple[str, ...]:
         """Return the variables of the process as a whole, if it serves several sessions."""
@@ -92,8 +81,8 @@ class Qwen(HostIdentity):
         return _QwenCallers(sighting)
 
 
-def _tell_whether_shared(sighting: Sighting) -> Missing | None:
-    """Return why nobody can say whose a call is, if the process serves several sessions or may."""
+def _explain_sharing(sighting: Sighting) -> Missing | None:
+    """Return why a call's session is unknown, if the process serves several or may; else None."""
     process = sighting.process
     words = sighting.table.read_argv(process.identity.pid) if process else []
     if words and _SHARED.isdisjoint(words):

@@ -72,12 +72,8 @@ class Vibe(HostIdentity):
     def identify(self, sighting: Sighting) -> Identity:
         """Return the only session that is open, unless others may come to share the server."""
         if _is_agent(sighting):
-            shared = Missing([f"{_AGENT} has one server for all its sessions"])
-            return Identity(shared, self._no_thread())
-        found = _find_session(sighting, _list_locks(sighting))
-        if isinstance(found, Missing):
-            return Identity(found, self._no_thread())
-        return Identity(found, self._no_thread(), "tentative", found.origin)
+            return self._identify_by(Missing([f"{_AGENT} has one server for all its sessions"]))
+        return self._identify_by(_find_session(sighting, _list_locks(sighting)))
 
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Return a reader of the locks that the host's process holds open."""

@@ -13,8 +13,8 @@ from loop_rig import BoundedLoop, drain, is_at_end, open_socket_pair
 from mcp_launch.errors import LaunchError
 from mcp_launch.hosts import load
 from mcp_launch.launch.context import Lineage
-from mcp_launch.launch.failing import FailedLaunch
-from mcp_launch.runtime import failed
+from mcp_launch.launch.failed_launch import FailedLaunch
+from mcp_launch.runtime.answer_failure import answer_failure
 from mcp_launch.system import kernel, open_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class LingeringLoop(BoundedLoop):
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failed, "Loop", LingeringLoop)
+    monkeypatch.setattr("mcp_launch.runtime.answer_failure.Loop", LingeringLoop)
 
 
 def check(answer: bytes, number: int = 0) -> None:
@@ -51,7 +51,7 @@ def check(answer: bytes, number: int = 0) -> None:
 def test_a_request_on_a_pipe_is_answered(streams: StandardStreams) -> None:
     streams.say(GREETING)
     streams.end_input()
-    failed.answer_failure(ERROR)
+    answer_failure(ERROR)
 
     check(streams.read())
     assert streams.read_errors() == b""
@@ -60,7 +60,7 @@ def test_a_request_on_a_pipe_is_answered(streams: StandardStreams) -> None:
 def test_what_was_read_already_is_answered_first(streams: StandardStreams) -> None:
     streams.say(ask(1))
     streams.end_input()
-    failed.answer_failure(ERROR, GREETING)
+    answer_failure(ERROR, GREETING)
 
     first, second = streams.read().splitlines()
     check(first)
@@ -68,14 +68,14 @@ def test_what_was_read_already_is_answered_first(streams: StandardStreams) -> No
 
 
 def test_a_host_that_says_nothing_is_not_awaited_for_ever(streams: StandardStreams) -> None:
-    failed.answer_failure(ERROR)
+    answer_failure(ERROR)
 
     assert streams.read() == b""
 
 
 def test_a_server_is_never_started_for_a_failed_launch(streams: StandardStreams) -> None:
     streams.say(GREETING + ask(1, method="tools/call"))
-    failed.answer_failure(ERROR)
+    answer_failure(ERROR)
 
     assert len(streams.read().splitlines()) == 2
 
@@ -85,7 +85,7 @@ def test_a_request_on_a_socket_is_answered(streams: StandardStreams) -> None:
     streams.place(1, os.dup(ours))
     streams.place(0, ours)
     os.write(theirs, GREETING)
-    failed.answer_failure(ERROR)
+    answer_failure(ERROR)
 
     check(drain(theirs))
 
@@ -96,8 +96,8 @@ def test_a_terminal_gets_no_answer(
     terminal, program = os.openpty()
     streams.place(0, program)
     os.write(terminal, GREETING)
-    monkeypatch.delattr(failed, "Supervisor")
-    failed.answer_failure(ERROR)
+    monkeypatch.delattr("mcp_launch.runtime.answer_failure.Supervisor")
+    answer_failure(ERROR)
 
     assert streams.read() == b""
 
@@ -105,11 +105,11 @@ def test_a_terminal_gets_no_answer(
 def test_without_stdin_there_is_nothing_to_answer(
     streams: StandardStreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(failed, "Supervisor")
+    monkeypatch.delattr("mcp_launch.runtime.answer_failure.Supervisor")
     saved = os.dup(0)
     os.close(0)
     try:
-        failed.answer_failure(ERROR)
+        answer_failure(ERROR)
     finally:
         streams.place(0, saved)
 
@@ -121,7 +121,7 @@ def test_the_host_that_hangs_up_is_not_awaited(
 ) -> None:
     monkeypatch.setattr(LingeringLoop, "set_timer", BoundedLoop.set_timer)
     streams.end_input()
-    failed.answer_failure(ERROR)
+    answer_failure(ERROR)
 
     assert streams.read() == b""
     assert not is_at_end(streams.host_input)
@@ -150,7 +150,7 @@ def test_a_host_that_gets_the_tool_is_served_until_it_leaves(
     monkeypatch.setenv("MCP_LAUNCH_HOME", str(tmp_path))
     streams.say(ask(1, method="tools/list"))
     streams.end_input()
-    failed.answer_failure(ERROR, GREETING, found)
+    answer_failure(ERROR, GREETING, found)
 
     first, second = map(json.loads, streams.read().splitlines())
     assert first["result"]["serverInfo"]["name"] == "docs"
@@ -167,6 +167,6 @@ def test_without_descriptors_for_signals_the_host_gets_an_error(
     monkeypatch.setattr(kernel, "listen", refuse)
     streams.say(GREETING)
     streams.end_input()
-    failed.answer_failure(ERROR, found=found)
+    answer_failure(ERROR, found=found)
 
     check(streams.read())

@@ -15,7 +15,7 @@ from started_launch import HOST_PID, StartedLaunch
 
 from mcp_launch import runtime, state
 from mcp_launch.errors import LaunchError, NotExecutable
-from mcp_launch.runtime import failed
+from mcp_launch.runtime import answer_failure
 from mcp_launch.system import kernel
 from mcp_launch.system.spawn import Pipes
 from mcp_launch.values import Found
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from loop_rig import StandardStreams
 
-    from mcp_launch.launch.failing import FailedLaunch
+    from mcp_launch.launch.failed_launch import FailedLaunch
     from mcp_launch.launch.plan import Plan
 
 
@@ -257,7 +257,7 @@ def test_a_failure_on_the_direct_wire_is_reported_and_answered(
     unread: bytes, may_stay: bool, carried: Carried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered: list[tuple[LaunchError, bytes, FailedLaunch | None]] = []
-    monkeypatch.setattr(failed, "answer_failure", lambda *given: answered.append(given))
+    monkeypatch.setattr(answer_failure, "answer_failure", lambda *given: answered.append(given))
     carried.prepare(direct=True)
     carried.streams.say(unread)
     carried.guardian.start()

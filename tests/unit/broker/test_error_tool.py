@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from broker_playbooks import HANDSHAKE, Playbook
 
-from mcp_launch.broker import commands, failure
+from mcp_launch.broker import commands, error_tool
 from mcp_launch.errors import LaunchError, ServerFailed
 
 FAILED = """
@@ -30,7 +30,7 @@ def answer(method: str, *, is_listed: bool = True, **params: Any) -> dict[str, A
     """Return what a failed launch answers to a request."""
     request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
     line = json.dumps(request).encode() + b"\n"
-    said = failure.answer_as_server(line, "srv", ERROR, is_listed=is_listed)
+    said = error_tool.answer_as_server(line, "srv", ERROR, is_listed=is_listed)
     assert said.endswith(b"\n")
     message = json.loads(said)
     assert message.pop("jsonrpc") == "2.0"
@@ -127,7 +127,7 @@ def test_a_description_is_short_whatever_the_problem() -> None:
     error = LaunchError("x" * 5000, fix="y" * 5000)
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/list"}\n'
 
-    said = failure.answer_as_server(line, "srv", error, is_listed=True)
+    said = error_tool.answer_as_server(line, "srv", error, is_listed=True)
 
     assert len(said) < 1400
     assert "\\u2026" in said.decode()
@@ -138,8 +138,8 @@ def test_a_description_is_short_whatever_the_problem() -> None:
     [("it is gone", "it is gone."), ("did you mean x?", "did you mean x?"), ("So.", "So.")],
 )
 def test_sentences_end_once(problem: str, sentence: str) -> None:
-    assert f"started: {sentence} Fix: " in failure.describe("", problem, "y")
-    assert failure.describe("", problem, "y").startswith("This MCP server could")
+    assert f"started: {sentence} Fix: " in error_tool.describe("", problem, "y")
+    assert error_tool.describe("", problem, "y").startswith("This MCP server could")
 
 
 # The launch

@@ -10,7 +10,7 @@ from fakes import FakeProcessTable, make_sighting
 
 from mcp_launch import state
 from mcp_launch.hosts import load
-from mcp_launch.launch import failing
+from mcp_launch.launch import failed_launch
 from mcp_launch.launch.context import Lineage
 from mcp_launch.launch.plan import choose_answer
 
@@ -96,7 +96,7 @@ def test_name_and_command_are_known_if_they_can_be_read(
 ) -> None:
     monkeypatch.delenv("MCP_LAUNCH_SERVER", raising=False)
 
-    found = failing.trace(words, "launch-1")
+    found = failed_launch.reconstruct(words, "launch-1")
 
     assert found is not None
     assert (found.server, found.command) == (name, command)
@@ -115,7 +115,7 @@ def test_name_and_command_are_known_if_they_can_be_read(
 def test_what_is_asked_for_counts_even_if_other_options_are_invalid(
     words: list[str], answer: str
 ) -> None:
-    found = failing.trace(words, "launch-1")
+    found = failed_launch.reconstruct(words, "launch-1")
 
     assert found is not None
     assert found.answer == answer
@@ -125,9 +125,9 @@ def test_nothing_is_found_out_without_descriptors(monkeypatch: pytest.MonkeyPatc
     def refuse(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(failing, "trace_back", refuse)
+    monkeypatch.setattr(failed_launch, "trace_back", refuse)
 
-    assert failing.trace([], "launch-1") is None
+    assert failed_launch.reconstruct([], "launch-1") is None
 
 
 def test_a_wrapper_between_host_and_launcher_is_watched_too() -> None:

@@ -46,7 +46,7 @@ class FailedLaunch:
         self.answer = answer  # what the host gets, see `choose_answer`
 
 
-def trace(arguments: list[str], launch: str) -> FailedLaunch | None:
+def reconstruct(arguments: list[str], launch: str) -> FailedLaunch | None:
     """Return what can be found out about a launch that failed; None if the system does not tell."""
     try:
         table = open_table()

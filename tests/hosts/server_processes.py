@@ -1,6 +1,6 @@
-"""All processes of all servers in a test: who has started, who is left, and their last words.
+"""All processes of all servers in a test: which have started, which are left, what they wrote last.
 
-Every one connects to one socket and stays connected until it ends.
+Each connects to one socket and stays connected until it ends.
 """
 
 from __future__ import annotations
@@ -10,29 +10,32 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-import psutil
 from hosts.fake_models import LIMIT
-from hosts.survivors import PATIENCE, ROLES
+from hosts.survivors import ROLES, wait_for_ends
+from hosts.workspace import Observation
+from launches import read_until_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from hosts.workspace import Workspace
 
-class Member(NamedTuple):
-    """One process."""
+
+class ServerProcess(NamedTuple):
+    """A server, or a process that it started."""
 
     role: str
     pid: int
     connection: socket.socket
 
 
-class Company:
+class ServerProcesses:
     """The processes of servers that were started with the path of this socket."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = str(directory / "company")
-        self._members: list[Member] = []
+        self.path = str(directory / "processes")
+        self._known: list[ServerProcess] = []
         self._changed = threading.Condition()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(self.path)
@@ -44,42 +47,35 @@ class Company:
         deadline = time.monotonic() + LIMIT
         with self._changed:
             while not self._is_complete(servers):
-                told = [(one.role, one.pid) for one in self._members]
+                told = [(one.role, one.pid) for one in self._known]
                 assert self._changed.wait(deadline - time.monotonic()), f"{servers} of {told}"
+
+    def delay_calls(self, workspace: Workspace) -> None:
+        """Have no call made before every server that answered one is there with its processes."""
+        workspace.models.before_call = lambda: self.wait_for(
+            [Observation(answer).pid for answer in workspace.models.answers]
+        )
 
     def list_survivors(self) -> list[str]:
         """Return the roles that are still alive after a generous wait."""
-        processes = {}
-        for member in self._members:
-            try:
-                processes[psutil.Process(member.pid)] = member.role
-            except psutil.NoSuchProcess:
-                continue
-        _, alive = psutil.wait_procs(processes, timeout=PATIENCE)
-        return [processes[process] for process in alive]
+        return wait_for_ends([(one.role, one.pid) for one in self._known])
 
     def read_last_words(self, pid: int) -> bytes:
         """Return what a process wrote until it ended."""
-        [connection] = [one.connection for one in self._members if one.pid == pid]
+        [connection] = [one.connection for one in self._known if one.pid == pid]
         connection.settimeout(LIMIT)
-        words = b""
-        try:
-            while data := connection.recv(100):
-                words += data
-        except ConnectionResetError:
-            pass  # it ended with unread input, but it ended
-        return words
+        return read_until_end(connection)
 
     def close(self) -> None:
-        """Close everything; orphans are ended by whoever adopted them."""
+        """Close everything; the process that adopts orphans ends them."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        for member in self._members:
-            member.connection.close()
+        for one in self._known:
+            one.connection.close()
 
     def _is_complete(self, servers: Collection[int]) -> bool:
-        roles = [one.role for one in self._members]
-        there = {one.pid for one in self._members}
+        roles = [one.role for one in self._known]
+        there = {one.pid for one in self._known}
         return set(servers) <= there and len({roles.count(role) for role in ROLES}) == 1
 
     def _accept(self) -> None:
@@ -90,5 +86,5 @@ class Company:
                 return  # closed
             role, pid = connection.recv(100).decode().split()
             with self._changed:
-                self._members.append(Member(role, int(pid), connection))
+                self._known.append(ServerProcess(role, int(pid), connection))
                 self._changed.notify_all()

@@ -2,7 +2,7 @@
 
 Hosts do not show a launcher's stderr, but Codex and Claude Code show an error answer to
 `initialize` word for word: they get it, and the launch ends. For a host that would swallow it, the
-launch stays, with a lease and a tool (`broker.failure`), until the host leaves.
+launch stays, with a lease and a tool (`broker.error_tool`), until the host leaves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.context import Context
-    from mcp_launch.launch.failing import FailedLaunch
+    from mcp_launch.launch.failed_launch import FailedLaunch
     from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json
 
