@@ -178,7 +178,7 @@ class Broker(Restart):
     def server_start_failed(self, name: str, error: LaunchError) -> None:
         """Note that a server could not be started."""
         backend = self.backends[name]
-        if self._return_home(backend, f"could not be started ({error.problem})"):
+        if self._fall_back(backend, f"could not be started ({error.problem})"):
             return
         if backend.is_waking and self.phase == "serving":
             self.fail_to_wake(backend, error)
@@ -266,7 +266,7 @@ class Broker(Restart):
         if self.phase in {"failed", "finished"}:
             if not self.is_shown_as_tool:
                 self.finish()
-        elif self._return_home(backend, what_happened, unread):
+        elif self._fall_back(backend, what_happened, unread):
             pass  # another server is started
         elif self.phase == "serving" and (backend.is_waking or backend.is_resting):
             self._stay_absent(backend, unread, stderr_end)

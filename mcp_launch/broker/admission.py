@@ -4,6 +4,8 @@ Roots are the directories in which a host says that it works. A host whose sessi
 notice is asked for them, and so is one that starts servers in its own directory. If they
 contradict the directory of a server, its calls are routed by `--on-change`; by default a server
 in the host's own directory is replaced by one in the session's.
+
+Deciding and asking are one module because every launch needs both, and each module delays it.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Admission:
         self.root: Found | None = None  # a directory that contradicts the server's own
         self.place: Found | None = None  # the directory that the last call named, if elsewhere
         self.is_moving = False  # a server is started in a session's directory for the first time
-        self._at_home: Served | None = None  # what the server in the host's directory has served
+        self._in_hosts_directory: Served | None = None  # what was served there
         self._avoided: set[str] = set()  # directories in which the server cannot work
 
     def read_caller(self, method: Json, meta: Json) -> Caller | None:
@@ -141,7 +143,7 @@ class Admission:
             return False
         self.is_moving = True
         if served.context.is_agents_place:
-            self._at_home = served
+            self._in_hosts_directory = served
         return True
 
     def _avoid(self, directory: str) -> None:
@@ -150,13 +152,13 @@ class Admission:
         if self.root is not None and self.root.value == directory:
             self.root = None
 
-    def return_home(self, served: Served) -> Served | None:
+    def plan_in_hosts_directory(self, served: Served) -> Served | None:
         """Return what to serve in the host's directory, if the server cannot work elsewhere."""
         self.known = None  # the next call must be checked
         self._avoid(served.context.place.value)
-        if self._at_home is None:
+        if self._in_hosts_directory is None:
             return None
-        context = self._at_home.context
+        context = self._in_hosts_directory.context
         context = context.for_session(served.context.session, served.context.thread)
         try:
             context, plan = self._plan_for(context, None)

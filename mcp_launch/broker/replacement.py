@@ -150,13 +150,13 @@ class Replacement(Rest):
             self.out.append(do.WriteStderr(text))
         return False
 
-    def _return_home(self, backend: Backend, what_happened: str, unread: bytes = b"") -> bool:
+    def _fall_back(self, backend: Backend, what_happened: str, unread: bytes = b"") -> bool:
         """Start a server in its host's directory, if it cannot work in its session's."""
         is_moving = self._admission.is_moving and backend.next_served is None
         if not is_moving or self.phase != "serving" or self._first(backend).input_is_lost:
             return False
         place = backend.served.context.place.value
-        served = self._admission.return_home(backend.served)
+        served = self._admission.plan_in_hosts_directory(backend.served)
         if served is None:
             return False
         self.note(f"the server {what_happened} in {place}: another starts where its host runs")

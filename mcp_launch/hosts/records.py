@@ -1,6 +1,6 @@
-"""Read the files that a host writes about its sessions.
+"""Read what a host records about its sessions: in files, and in its servers' environment.
 
-A launch must neither fail nor wait because of one: it may be half written, huge, or no file at
+A launch must neither fail nor wait because of a file: it may be half written, huge, or no file at
 all (to open a named pipe waits for a writer).
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 from mcp_launch.protocol import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.hosts import Sighting
     from mcp_launch.protocol.json_text import Json
 
 # The limit in bytes for a record: hosts write less than a thousand.
@@ -64,3 +66,21 @@ def pick_id(value: object) -> str | None:
     # Without control characters: it is shown on terminals, and put into environments.
     is_id = isinstance(value, str) and 0 < len(value) <= _ID_LENGTH and value.isprintable()
     return str(value) if is_id else None
+
+
+def read_variable(sighting: Sighting, name: str) -> str | None:
+    """Return the id in a variable that the host has set for us; None if it only passed it on.
+
+    Everything that is started from a host's shell inherits the variable, another host included.
+    """
+    told = pick_id(sighting.environ.get(name))
+    process = sighting.process
+    above = sighting.table.read_variable(process.identity.pid, name) if process else None
+    return None if told == above else told
+
+
+def find_start(sighting: Sighting) -> float | None:
+    """Return when the host's process started, in seconds since 1970; None if that is unknown."""
+    process = sighting.process
+    age = sighting.table.started_seconds_ago(process.identity.pid) if process else None
+    return None if age is None else time.time() - age

@@ -3,7 +3,7 @@
 The row appears after the session's servers are started, so only a call can be attributed. The
 process that runs tasks in the background (`cline -z`) has one server for all of them, in the
 directory of the first: if one session of a process is running, it is the caller, and its row has
-the directory where it works; if several are, nobody can say whose a call is.
+the directory where it works; if several are, a call may be any session's.
 
 A row outlives a process that was killed, and pids are reused: a session that began before the
 process did is another's.
@@ -12,7 +12,6 @@ process did is another's.
 from __future__ import annotations
 
 import os
-import time
 
 from mcp_launch.hosts import HostIdentity, Identity, records
 from mcp_launch.hosts.callers import RecordCallers
@@ -92,16 +91,14 @@ def _name_database(sighting: Sighting) -> str:
 
 def _choose(rows: list[dict[str, object]], sighting: Sighting) -> Caller | None:
     """Return the session of the only row that is the host's; None if there are several."""
-    process = sighting.process
-    age = sighting.table.started_seconds_ago(process.identity.pid) if process else None
-    if process is None or age is None:
+    process, start = sighting.process, records.find_start(sighting)
+    if process is None or start is None:
         return None
-    start = time.time() - age - _MARGIN
     own = [
         row
         for row in rows
         if row.get("pid") == process.identity.pid
-        and _read_time(row.get("started_at")) >= start
+        and _read_time(row.get("started_at")) >= start - _MARGIN
         # The parts of a session that are sessions of their own share its servers.
         and not (row.get("is_subagent") or row.get("parent_session_id"))
     ]
@@ -113,7 +110,7 @@ def _choose(rows: list[dict[str, object]], sighting: Sighting) -> Caller | None:
 
 
 def _read_time(text: object) -> float:
-    """Return a time of day in seconds; 0 if it has none."""
+    """Return a time in seconds since 1970; 0 if it cannot be read, or names no time zone."""
     from datetime import datetime
 
     try:

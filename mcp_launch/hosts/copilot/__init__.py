@@ -36,7 +36,8 @@ class _CopilotCallers(RecordCallers):
         if os.path.exists(self._hold) if self._hold else not self._pace.is_due():
             return self._caller
         self._pace.begin()
-        told, holds = _read_variable(self._sighting), _list_holds(self._sighting)
+        told = records.read_variable(self._sighting, _VARIABLE)
+        holds = _list_holds(self._sighting)
         found = _choose(told, holds, is_start=False)
         self._caller, self._hold = None, ""
         if isinstance(found, Found):
@@ -59,9 +60,8 @@ class Copilot(HostIdentity):
 
     def identify(self, sighting: Sighting) -> Identity:
         """Return the session that the host's process and our environment agree on."""
-        return self._identify_by(
-            _choose(_read_variable(sighting), _list_holds(sighting), is_start=True)
-        )
+        told = records.read_variable(sighting, _VARIABLE)
+        return self._identify_by(_choose(told, _list_holds(sighting), is_start=True))
 
     def list_untrue_variables(self, session: Found | Missing) -> tuple[str, ...]:
         """Return the variable, if the host's process does not run that session."""
@@ -72,26 +72,16 @@ class Copilot(HostIdentity):
         return _CopilotCallers(sighting)
 
 
-def _choose(told: str, holds: dict[str, str], *, is_start: bool) -> Found | Missing:
+def _choose(told: str | None, holds: dict[str, str], *, is_start: bool) -> Found | Missing:
     """Return the session that is proven by what the host holds open, or by what it set for us."""
-    set_at_start = Found(told, f"{_VARIABLE} as Copilot CLI set it at the start")
-    if told and (not holds or told in holds):
-        return set_at_start
-    if told and is_start:
-        return set_at_start  # its file is about to be opened, and the one is of another session
+    # At the start the variable's own file may be still to come, and an open one another session's.
+    if told and (is_start or not holds or told in holds):
+        return Found(told, f"{_VARIABLE} as Copilot CLI set it at the start")
     if len(holds) == 1:
         [(session, path)] = holds.items()
         return Found(session, f"{path}, which Copilot CLI holds open")
     unset = f"{_VARIABLE} names none of them" if told else f"{_VARIABLE} is not set by Copilot CLI"
     return Missing([f"Copilot CLI holds {len(holds)} sessions open", unset])
-
-
-def _read_variable(sighting: Sighting) -> str:
-    """Return the session that the host has set for us; empty if it only passed a variable on."""
-    told = records.pick_id(sighting.environ.get(_VARIABLE)) or ""
-    process = sighting.process
-    above = sighting.table.read_variable(process.identity.pid, _VARIABLE) if process else None
-    return "" if told == above else told
 
 
 def _list_holds(sighting: Sighting) -> dict[str, str]:

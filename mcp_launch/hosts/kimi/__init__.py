@@ -6,17 +6,17 @@ that it runs is written to before it can call anything, in a directory of its pr
 was only one since the host's process started, it is the caller.
 
 One server serves all sessions of a project in an editor's agent, and `/new` in a terminal keeps
-it. From the second session on nobody can say whose a call is. Its command line is erased, so at
-the start nobody can say whether there will be a second.
+it. From the second session on, a call may be any session's. Its command line is erased, so at the
+start it is unknown whether there will be a second.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
 from mcp_launch.hosts import HostIdentity, Identity
 from mcp_launch.hosts.callers import RecordCallers
+from mcp_launch.hosts.records import find_start
 from mcp_launch.values import Missing, Stamp, find_home_directory
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ class _KimiCallers(RecordCallers):
     def __init__(self, sighting: Sighting) -> None:
         super().__init__()
         self._sighting = sighting
-        self._start = _find_start(sighting)
+        self._start = find_start(sighting)
         self._is_shared = False
         self._buckets: list[_Bucket] = []
 
@@ -100,14 +100,6 @@ class Kimi(HostIdentity):
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Return a reader of the sessions that were written to."""
         return _KimiCallers(sighting)
-
-
-def _find_start(sighting: Sighting) -> float | None:
-    """Return the time of day at which the host's process started; None if that is unknown."""
-    if sighting.process is None:
-        return None
-    age = sighting.table.started_seconds_ago(sighting.process.identity.pid)
-    return None if age is None else time.time() - age
 
 
 def _find_buckets(sighting: Sighting) -> list[str]:

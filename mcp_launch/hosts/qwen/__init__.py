@@ -104,19 +104,11 @@ def _find_session(sighting: Sighting) -> Found | Missing:
     directory = _name_directory(sighting)
     if own:
         return Missing([f"{directory} has {len(own)} sessions of this process"])
-    inherited = _read_variable(sighting)
+    inherited = records.read_variable(sighting, _VARIABLE)
     if inherited:
         return Found(inherited, f"{_VARIABLE} as Qwen Code set it at the start")
-    reason = f"{_VARIABLE} is not set by Qwen Code"
-    return Missing([f"{directory} has no record of this process", reason])
-
-
-def _read_variable(sighting: Sighting) -> str | None:
-    """Return the session that the host has set for us; None if it only passed a variable on."""
-    told = records.pick_id(sighting.environ.get(_VARIABLE))
-    process = sighting.process
-    above = sighting.table.read_variable(process.identity.pid, _VARIABLE) if process else None
-    return None if told == above else told
+    unset = f"{_VARIABLE} is not set by Qwen Code"
+    return Missing([f"{directory} has no record of this process", unset])
 
 
 def _list_records(sighting: Sighting) -> dict[str, dict[str, Json]]:

@@ -1,8 +1,8 @@
 """Mistral Vibe: its process holds the lock of every session that it runs open.
 
 Beside `active/<id>.lock` is `<id>.lock.json` with the pid of the process that holds it. An
-editor's agent (`vibe-acp`) has one server for all its sessions, so with several locks nobody can
-say whose a call is, and at the start it may be any that is still to come.
+editor's agent (`vibe-acp`) has one server for all its sessions, so with several locks a call may be
+any session's, and at the start even that of one that is still to come.
 """
 
 from __future__ import annotations

@@ -1438,6 +1438,20 @@ HELD_CALL = """
     >> host: 2 ping
 """
 
+# A call that finds its server elsewhere than in the host's root, and gets another one there.
+MOVED_TO_ROOT = f"""
+        {HELD_CALL}
+        >> host: "mcp-launch/L/1" = {ELSEWHERE}
+        << timer drain server: 10
+        << close input of server
+        << end server: replaced
+        >> gone server
+        << start server in /else where
+        {GREETING.replace("L/1", "L/2").rstrip()}
+        << server: 1 tools/call {{"name":"x"}}
+        << server: 2 ping
+    """
+
 
 def test_a_call_waits_for_roots_and_is_delivered_if_they_match() -> None:
     playbook = open_moving(on_change="refuse")
@@ -1473,18 +1487,7 @@ def test_a_call_is_refused_if_the_roots_are_elsewhere_with_on_change_refuse() ->
 
 
 def test_a_call_gets_a_server_in_the_root_directory_with_on_change_restart() -> None:
-    open_moving(on_change="restart").play(f"""
-        {HELD_CALL}
-        >> host: "mcp-launch/L/1" = {ELSEWHERE}
-        << timer drain server: 10
-        << close input of server
-        << end server: replaced
-        >> gone server
-        << start server in /else where
-        {GREETING.replace("L/1", "L/2").rstrip()}
-        << server: 1 tools/call {{"name":"x"}}
-        << server: 2 ping
-    """)
+    open_moving(on_change="restart").play(MOVED_TO_ROOT)
 
 
 def test_answers_and_cancellations_are_handled_while_a_call_is_held() -> None:
@@ -1521,23 +1524,14 @@ def test_the_host_is_not_asked_for_roots_if_the_directory_is_configured() -> Non
 
 def open_agent(**settings: Any) -> Playbook:
     """Return a playbook of a host that starts servers where it runs itself."""
-    return open_moving(moves_unannounced=False, is_agents_place=True, **settings)
+    playbook = open_moving(moves_unannounced=False, is_agents_place=True, **settings)
+    playbook.broker.backends["server"].served.context.is_agents_place = True
+    return playbook
 
 
 def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_root_directory() -> None:
     playbook = open_agent()
-    playbook.play(f"""
-        {HELD_CALL}
-        >> host: "mcp-launch/L/1" = {ELSEWHERE}
-        << timer drain server: 10
-        << close input of server
-        << end server: replaced
-        >> gone server
-        << start server in /else where
-        {GREETING.replace("L/1", "L/2").rstrip()}
-        << server: 1 tools/call {{"name":"x"}}
-        << server: 2 ping
-    """)
+    playbook.play(MOVED_TO_ROOT)
 
     assert not playbook.broker.backends["server"].served.context.is_agents_place
 
@@ -1545,7 +1539,6 @@ def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_root_director
 def test_a_server_in_its_hosts_directory_stays_if_the_root_is_the_same() -> None:
     playbook = open_agent()
     backend = playbook.broker.backends["server"]
-    backend.served.context.is_agents_place = True
     playbook.play(f"""
         >> timer roots host
         << host: "mcp-launch/L/1" roots/list
@@ -1562,7 +1555,6 @@ def test_a_server_in_its_hosts_directory_stays_if_the_root_is_the_same() -> None
 def test_a_server_in_its_hosts_directory_stays_if_the_host_names_no_root() -> None:
     playbook = open_agent()
     backend = playbook.broker.backends["server"]
-    backend.served.context.is_agents_place = True
     playbook.play("""
         >> timer roots host
         << host: "mcp-launch/L/1" roots/list

@@ -1,4 +1,4 @@
-"""Whom a request is for, by hosts that say so in `_meta`."""
+"""The session that a request comes from, for hosts that name it in `_meta`."""
 
 from __future__ import annotations
 

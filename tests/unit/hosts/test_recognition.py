@@ -17,6 +17,50 @@ PYTHON = "/usr/bin/python3.12"
 
 # the kernel's name, the program, the command line, the host
 HOSTS = {
+    "Codex": ("codex", "", [], "codex"),
+    "Codex from a release archive": ("codex-x86_64-un", "", [], "codex"),
+    "Claude Code": ("claude", "", [], "claude"),
+    "a natively installed Claude Code": (
+        "2.1.325",
+        "/u/.local/share/claude/versions/2.1.325",
+        [],
+        "claude",
+    ),
+    "Claude Code's script": (
+        "node",
+        NODE,
+        ["node", "--max", "/u/node_modules/@anthropic-ai/claude-code/cli.js"],
+        "claude",
+    ),
+    "Gemini CLI's script": ("node", NODE, ["node", "/usr/local/bin/gemini"], "gemini"),
+    "Goose": ("goosed", "", [], "goose"),
+    "VS Code": ("code", "", [], "vscode"),
+    "VS Code as a server": (
+        "MainThread",
+        NODE,
+        [
+            "node",
+            "--dns-result-order=ipv4first",
+            "/u/node_modules/code-server/lib/vscode/out/bootstrap-fork",
+            "--type=extensionHost",
+            "--transformURIs",
+        ],
+        "vscode",
+    ),
+    "Cursor": ("cursor", "", [], "cursor"),
+    "Cursor as a server": (
+        "node",
+        "/h/.cursor-server/bin/1/node",
+        ["node", "/h/.cursor-server/bin/1/out/bootstrap-fork", "--type=extensionHost"],
+        "cursor",
+    ),
+    "Windsurf as a server": (
+        "node",
+        "/h/.windsurf-server/bin/1/node",
+        ["node", "/h/.windsurf-server/bin/1/out/bootstrap-fork.js", "--type=extensionHost"],
+        "windsurf",
+    ),
+    "Zed": ("zed-editor", "", [], "zed"),
     "Copilot's own program": (
         "MainThread",
         "/u/node_modules/@github/copilot-linux-x64/copilot",
@@ -73,6 +117,8 @@ HOSTS = {
 }
 
 LOOK_ALIKES = {
+    "a shell": ("bash", "/bin/bash", ["bash"]),
+    "somebody's script": ("node", NODE, ["node", "/srv/app.js"]),
     "a program whose name begins like a host's": (
         "cline-notes",
         "/home/me/bin/cline-notes",
@@ -115,6 +161,11 @@ LOOK_ALIKES = {
         "node",
         NODE,
         ["node", "/home/me/@google/gemini-cli/scripts/notes.js"],
+    ),
+    "VS Code's terminal": (
+        "MainThread",
+        "/h/.vscode-server/bin/1/node",
+        ["node", "/h/.vscode-server/bin/1/out/bootstrap-fork", "--type=ptyHost"],
     ),
     "VS Code's watcher": (
         "node",
