@@ -28,7 +28,11 @@ _MODERN_VERSION = "2026-07-28"
 _PROBLEM_LENGTH = 600
 _FIX_LENGTH = 300
 
-_AGAIN = "After that, restart the host, or reconnect the server in it."
+# The reader is a model, to which "the host" alone means nothing.
+_AGAIN = (
+    "Once that is fixed, restart the host (the program that runs this session), or reconnect the "
+    "server in it."
+)
 _SAME = "Calling this tool returns the same text."
 
 # What hosts may do with an answer of the newer era: keep it for no time, for nobody else.

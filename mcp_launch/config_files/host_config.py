@@ -177,7 +177,7 @@ MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
 SCRIPT = "its file is a shell script, which is never changed"
-ONE_TEXT = "its command is a text of several words, not a list"
+ONE_TEXT = "its command has several words; move all but the first to args"
 
 # How deep to search for a plugin's file: below a marketplace, a plugin, a version.
 _PLUGIN_DEPTH = 5

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     # directory in which its daemon was started.
     Cwd = Literal["unknown", "honoured", "absolute", "ignored"]
 
+    # What a host allows in JSON beyond the standard.
+    JsonExtras = Literal["nothing", "comments", "comments and trailing commas"]
+
     # Where a value is in an entry.
     Key = tuple[str, ...]
 
@@ -192,7 +195,7 @@ class HostQuirks(NamedTuple):
     # It needs a `#!` in a script; the launcher, and hosts written for Node, give a script without
     # one to the shell. Seen with Codex 0.125 and 0.166, Claude Code 2.1.325.
     starts_without_shell: bool = False
-    is_strict_about_json: bool = False
+    json_extras: JsonExtras = "comments and trailing commas"
     ignores_unknown_tables: bool = True  # False: unknown
     # The files with an allowlist of exact commands, and the commands; None: it does not match
     # servers by their command, neither with an allowlist nor with plugins.

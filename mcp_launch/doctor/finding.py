@@ -58,7 +58,7 @@ CHECKS: dict[str, Check] = {
     "ML119": Check("warning", "a plugin defines the same server"),
     "ML120": Check("error", "Codex refuses a key of the entry"),
     "ML121": Check("error", "the launcher refuses the entry"),
-    "ML122": Check("error", "Claude Code skips the entry"),
+    "ML122": Check("error", "the host skips the entry"),
     "ML123": Check("note", "the host does not notice that a server's tools have changed"),
     "ML124": Check("error", "the entry has no command that its host could start"),
     # What a server gets when its host starts it.

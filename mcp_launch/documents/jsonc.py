@@ -6,6 +6,7 @@ VS Code, Zed, opencode and others accept them, and a comment is somebody's work.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.documents.positions import Path, Repeated, Spot, Unreadable, locate
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 _SPACE = " \t\r\n"
 _WORD_ENDS = frozenset(' \t\r\n,:]}/"')
 _CLOSING = {"{": "}", "[": "]"}
+
+_TEXT_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_NOT_A_LINE_BREAK = re.compile(r"[^\r\n]")
 
 # What may stand where a value is expected. The text itself is not quoted: it may be a secret.
 _A_VALUE = "a text in double quotes, a number, true, false, null, { or ["
@@ -31,6 +35,16 @@ def read(text: str) -> tuple[Any, list[Spot]]:
     reader = _JsoncReader(text)
     value = reader.read()
     return value, reader.spots
+
+
+def blank_comments(text: str) -> str:
+    """Return a text that can be read with its comments as spaces: every position stays."""
+    return _TEXT_OR_COMMENT.sub(_blank, text)
+
+
+def _blank(found: re.Match[str]) -> str:
+    part = found[0]
+    return part if part.startswith('"') else _NOT_A_LINE_BREAK.sub(" ", part)
 
 
 class _JsoncReader:

@@ -46,8 +46,9 @@ def _explain_file(file: str, name: str) -> CommandNotFound | NotExecutable:
         return NotExecutable(f"{name} is a directory: {file}", fix="name the program in it")
     if not os.path.exists(file):
         near = _list_near(os.path.basename(file), [os.path.dirname(file)])
+        where = "" if file == name else f": no file {file}"
         return CommandNotFound(
-            f"the server's command {name} does not exist: no file {file}",
+            f"the server's command {name} does not exist{where}",
             fix=f"did you mean {' or '.join(near)}?" if near else "correct the path",
         )
     if not os.path.isfile(file):

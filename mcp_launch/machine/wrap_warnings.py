@@ -59,7 +59,8 @@ def list_missing_programs(site: Site, changes: list[Change], launcher: str) -> I
                 [program, *_] = masking.mask(entry.words)
                 missing.setdefault(program, []).append(shlex.quote(entry.name))
     if missing:
-        programs = [f"{program} ({', '.join(names)})" for program, names in missing.items()]
+        # Several hosts may have the same server under the same name.
+        programs = [f"{one} ({', '.join(dict.fromkeys(names))})" for one, names in missing.items()]
         yield (
             f"not found on this machine: {', '.join(programs)}. Wrapping does not change that; "
             "for details: mcp-launch doctor"

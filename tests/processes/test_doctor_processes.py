@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 from typing import TYPE_CHECKING
@@ -411,12 +412,14 @@ def test_a_wrapped_server_of_an_agent_is_reported_while_its_directory_is_not_kno
         processes={"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid},
         context={"host": {"value": "gemini"}},
         is_agents_place=is_agents_place,
+        place_note="the home directory" if is_agents_place else "",  # which is no second finding
     )
 
     found = check(real)
 
     assert list_codes(found) == codes
-    assert all(one.fix.startswith("name its directory: --cwd DIR") for one in found)
+    command = "mcp-launch wrap --host gemini .* -- --cwd DIR, or start Gemini CLI in the project"
+    assert all(re.search(command, one.fix) for one in found)
 
 
 def test_a_server_of_a_host_in_a_terminal_is_where_its_session_is(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
@@ -164,9 +165,13 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
 
 
 def _check_places(host: HostProcess) -> Iterator[Finding]:
-    """Find servers that run in a home or in `/` without having been configured so."""
+    """Find servers that run in a home or in `/` without having been configured so.
+
+    Those of an editor's agent have a finding of their own (ML410).
+    """
     for server in host.servers:
-        home = server.launch.place_note if server.launch else ""
+        launch = server.launch
+        home = launch.place_note if launch and not launch.is_agents_place else ""
         if home and not server.is_absent:
             yield Finding(
                 "ML408",
@@ -185,16 +190,14 @@ def _check_agent(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     for server in host.servers:
         if server.is_absent or (server.launch and not server.launch.is_agents_place):
             continue  # its session's directory is known
-        wrap = f"mcp-launch wrap {printable(server.name)}, then "
-        name_it = f"name its directory: --cwd DIR, or start {host.title} in the project"
+        wrap = f"mcp-launch wrap --host {host.name} {printable(shlex.quote(server.name))}"
+        name_it = f"if it works on files: {wrap} -- --cwd DIR, or start {host.title} in the project"
         learns = facts.answers_roots and not server.launch
         yield Finding(
             "ML410",
             Subject(host.name, server.name, pid=server.pid),
             f"{server} of {host} runs where {host.title} was started, wherever its sessions work",
-            f"mcp-launch wrap {printable(server.name)}: then it gets its session's directory"
-            if learns
-            else ("" if server.launch else wrap) + name_it,
+            f"{wrap}: then it gets its session's directory" if learns else name_it,
         )
 
 

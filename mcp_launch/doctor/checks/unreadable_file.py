@@ -1,6 +1,7 @@
 """Files that a host cannot read, and what it does in that case.
 
-Seen with Codex 0.166 and Claude Code 2.1.325.
+Seen with Codex 0.166, Claude Code 2.1.325, Gemini CLI 0.61, Qwen Code 0.24, Cline 3.0 and Kimi
+Code 2.1.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.config_files import planned_changes
 from mcp_launch.doctor.finding import Finding
+from mcp_launch.documents import jsonc
 from mcp_launch.errors import FileRefused
 from mcp_launch.machine.subject import Subject
 
@@ -29,7 +31,7 @@ def check_files(survey: Survey) -> Iterator[Finding]:
         except FileRefused as refused:
             yield _report(host, file, refused)
         else:
-            if host.quirks.is_strict_about_json:
+            if file.kind == "json":
                 yield from _read_strictly(host, file, document.text)
 
 
@@ -57,12 +59,15 @@ def _report(host: HostConfig, file: File, refused: FileRefused) -> Finding:
 
 def _read_strictly(host: HostConfig, file: File, text: str) -> Iterator[Finding]:
     """Find syntax that other hosts allow, but this one does not."""
-    fault = _find_fault(text)
+    extras = host.quirks.json_extras
+    if extras == "comments and trailing commas":
+        return
+    allows_comments = extras == "comments"
+    fault = _find_fault(jsonc.blank_comments(text) if allows_comments else text)
     if fault:
         subject = Subject(host.name, "", file.scope, file.path, fault.lineno, fault.colno)
-        message = (
-            f"{host.title} does not allow comments or trailing commas: {tell_loss(host, file)}"
-        )
+        refused = "trailing commas" if allows_comments else "comments or trailing commas"
+        message = f"{host.title} does not allow {refused}: {tell_loss(host, file)}"
         yield Finding("ML101", subject, message, "remove them")
 
 

@@ -167,7 +167,7 @@ CONFIG = HostConfig(
         same_name="nearest",
         processes="one",
         starts_without_shell=True,
-        is_strict_about_json=True,
+        json_extras="nothing",
         list_allowed_commands=settings.list_allowed_commands,
         losses=(
             ("user", "Claude Code does not start"),

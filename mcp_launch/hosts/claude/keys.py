@@ -33,7 +33,7 @@ _OF_REMOTE = {"url": STRING, "headers": NAMED_STRINGS, **_OF_BOTH}
 def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
     """Return the keys that make Claude Code skip an entry, each with the reason and the fix."""
     if not isinstance(entry, dict):
-        yield "", "it is not a table", 'write a table with a "command"'
+        yield "", "it is not a table", 'write {"command": "...", "args": [...]}'
         return
     kind = entry.get("type", "stdio")
     if kind not in _TYPES:

@@ -55,5 +55,6 @@ CONFIG = HostConfig(
         own_environment=Environment(hands_all_on=True),
         greeting=Greeting(capabilities=()),
         cwd="honoured",
+        json_extras="nothing",
     ),
 )

@@ -42,5 +42,10 @@ CONFIG = HostConfig(
         ),
         texts=TEXTS,
         cwd="honoured",
+        json_extras="comments",
+        losses=(
+            ("user", "Gemini CLI does not start"),
+            ("project", "Gemini CLI does not start here"),
+        ),
     ),
 )

@@ -24,5 +24,6 @@ CONFIG = HostConfig(
         environment=Environment(hands_all_on=True),
         limits=wait("Kimi Code", 30, "startupTimeoutMs", 1000),
         cwd="honoured",
+        json_extras="nothing",
     ),
 )

@@ -23,10 +23,13 @@ _KINDS = {
 def list_faults(entry: object) -> Iterator[tuple[str, str, str]]:
     """Return the keys that make it drop an entry, each with the reason and the fix."""
     if not isinstance(entry, dict):
-        yield "", "it is not a table", 'write a table with a "command"'
+        yield "", "it is not a table", 'write {"command": "...", "args": [...]}'
         return
     if "command" not in entry and not any(key in entry for key in REMOTE_KEYS):
         yield "", "it has neither a command nor a serverUrl", "add one, or remove the entry"
     for key, value in entry.items():
         if key in _KINDS and not _KINDS[key].fits(value):
-            yield key, f"{key} must be {_KINDS[key].title}", f"make it {_KINDS[key].title}"
+            is_one_list = key == "command" and isinstance(value, list)
+            fix = "move all but the first word to args" if is_one_list else ""
+            title = _KINDS[key].title
+            yield key, f"{key} must be {title}", fix or f"make it {title}"

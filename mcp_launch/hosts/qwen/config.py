@@ -22,5 +22,7 @@ CONFIG = HostConfig(
         texts=TEXTS,
         limits=wait("Qwen Code", 30),
         cwd="honoured",
+        json_extras="comments",
+        losses=(("user", "Qwen Code does not start"), ("project", "Qwen Code does not start here")),
     ),
 )

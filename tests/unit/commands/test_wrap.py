@@ -224,6 +224,13 @@ def test_a_program_that_is_nowhere_is_named(codex_file: Path) -> None:
     assert f"Note: not found on this machine: {missing}. Wrapping does not change that" in said
 
 
+def test_a_missing_program_of_several_hosts_is_named_once(codex_file: Path, own_home: Path) -> None:
+    write(codex_file, '[mcp_servers.a]\ncommand = "nowhere-a"\n')
+    write(own_home / ".cursor/mcp.json", '{"mcpServers": {"a": {"command": "nowhere-a"}}}')
+
+    assert "not found on this machine: nowhere-a (a). " in run_command("wrap", "--dry-run").stdout
+
+
 def test_nothing_is_written_without_an_answer(codex_file: Path) -> None:
     done = run_command("wrap")
 

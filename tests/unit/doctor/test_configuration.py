@@ -98,6 +98,46 @@ def test_claude_code_reads_less_than_other_hosts(machine: FakeMachine, text: str
     assert finding.subject.column > 0
 
 
+@pytest.mark.parametrize(
+    ("file", "loss"),
+    [
+        (".gemini/settings.json", "Gemini CLI does not start"),
+        (".qwen/settings.json", "Qwen Code does not start"),
+    ],
+)
+def test_gemini_and_qwen_allow_comments_but_no_trailing_commas(
+    machine: FakeMachine, file: str, loss: str
+) -> None:
+    machine.write(f"~/{file}", '{"mcpServers": {}} // {"a": 1,}\n/* { ,} */')
+    assert look(machine, unreadable_file) == []
+
+    machine.write(f"~/{file}", '{ // "//"\n  "mcpServers": {"a//b": {}},\n}')
+    [finding] = look(machine, unreadable_file)
+
+    assert finding.code == "ML101"
+    assert f"does not allow trailing commas: {loss}" in finding.message
+    assert finding.subject.line in {2, 3}
+
+
+@pytest.mark.parametrize("text", ['{"mcpServers": {}} // mine', '{"mcpServers": {},\n}'])
+@pytest.mark.parametrize(
+    ("file", "host"),
+    [
+        (".kimi-code/mcp.json", "Kimi Code"),
+        (".cline/data/settings/cline_mcp_settings.json", "Cline"),
+    ],
+)
+def test_kimi_code_and_cline_allow_neither_comments_nor_trailing_commas(
+    machine: FakeMachine, file: str, host: str, text: str
+) -> None:
+    machine.write(f"~/{file}", text)
+
+    [finding] = look(machine, unreadable_file)
+
+    expected = f"{host} does not allow comments or trailing commas: {host} does not get its servers"
+    assert finding.message == expected
+
+
 def test_a_name_that_is_there_twice_is_reported_as_such(machine: FakeMachine) -> None:
     machine.write(".mcp.json", '{"mcpServers": {}, "mcpServers": {}}')
 

@@ -43,6 +43,15 @@ def test_an_entry_that_antigravity_drops_is_found(
     assert finding.message == f"Antigravity skips 'c': {problem}"
 
 
+def test_a_command_that_is_one_list_is_to_be_split(machine: FakeMachine) -> None:
+    entry = '{"command": ["x", "y"]}'
+    machine.write("~/.gemini/config/mcp_config.json", f'{{"mcpServers": {{"c": {entry}}}}}')
+
+    [finding] = examine_module(machine.survey(), skipped_entries)
+
+    assert finding.fix == "move all but the first word to args"
+
+
 def test_a_file_that_keeps_antigravity_from_starting_is_found(machine: FakeMachine) -> None:
     machine.write("~/.gemini/config/mcp_config.json", '{"mcpServers": {')
 
