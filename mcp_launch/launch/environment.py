@@ -228,7 +228,12 @@ def note_home(wanted: str, cwd: Found, context: Context) -> str:
     """Return what kind of home the directory is; empty if it is none, or the user chose it."""
     if not cwd.value:
         return "a deleted directory"
-    return context.name_home(cwd.value) if wanted in _FOUND else ""
+    return context.name_home(cwd.value) if is_found(wanted) else ""
+
+
+def is_found(wanted: str) -> bool:
+    """Return whether the directory is what the host says, and not what the user has chosen."""
+    return wanted in _FOUND
 
 
 def _judge_home(cwd: Found, context: Context, *, is_strict: bool) -> None:

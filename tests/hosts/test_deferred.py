@@ -13,6 +13,7 @@ from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.isolation import describe, list_below
 from hosts.notes import Notes, Start
+from hosts.probe_server import TOOLS
 from hosts.workspace import LAUNCHER, SERVER, Observation, Workspace, end, promise
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def run_once(workspace: Workspace, project: str, notes: Notes, host: Any, **opti
 def list_servers(terminal: Terminal, count: int) -> None:
     """Open Claude Code's list of servers, and wait until all of them have their tools."""
     terminal.type("/mcp")
-    terminal.wait_until(lambda screen: len(re.findall(r"probe\S* +2 tools", screen)) == count)
+    terminal.wait_until(
+        lambda screen: len(re.findall(rf"probe\S* +{len(TOOLS)} tools", screen)) == count
+    )
 
 
 def remember(workspace: Workspace, project: str, *, servers: int) -> None:
@@ -306,5 +309,5 @@ def test_codex_that_only_asks_for_the_state_of_servers_starts_them(
         [server] = host.ask("mcpServerStatus/list")["data"]
         host.close()
 
-        assert server["tools"].keys() == {"look", "wait"}
+        assert server["tools"].keys() == set(TOOLS)
         assert len(notes.read_starts()) == count

@@ -147,3 +147,21 @@ def test_a_project_that_was_removed_costs_no_server(runner: LaunchRunner, tmp_pa
     host.send(request("initialize", 1))
 
     assert host.answer()["result"]["cwd"] == str(runner.project)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_agents"),
+    [([], True), (["--cwd", "sub"], False), (["--cwd", "keep"], False)],
+    ids=["found", "named", "kept"],
+)
+def test_a_directory_that_the_user_chose_is_not_its_agents(
+    options: list[str], is_agents: bool, runner: LaunchRunner, tmp_path: Path
+) -> None:
+    (runner.project / "sub").mkdir()
+    command = [*RUN, *options, "--", *ENVIRONMENT_SERVER]
+    launch = runner.launch_below_host("gemini", "--acp", command=command, cwd=runner.project)
+
+    launch.ask("look")
+
+    lease = wait_for_lease(tmp_path / "state", lambda one: bool(one.get("context")))
+    assert lease["is_agents_place"] == is_agents
