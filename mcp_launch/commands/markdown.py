@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 # Longer lines are hard to read.
 _WIDTH = 100
 
-_COMMENT = re.compile(r"^<!--.*?-->\n*", re.MULTILINE | re.DOTALL)
+# A comment with its line, and with the blank line below it if there is one above: a table that is
+# not followed by a blank line would take the next paragraph for a row.
+_COMMENT = re.compile(r"(?<=\n\n)<!--.*?-->\n+|^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 
 _THEME = Theme(
     {

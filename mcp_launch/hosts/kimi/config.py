@@ -15,7 +15,7 @@ CONFIG = HostConfig(
         *in_both(".kimi-code", "mcp.json", variable="KIMI_CODE_HOME"),
         Place(".kimi", ("mcp.json",)),  # of its predecessor
     ),
-    knowledge=measure("2.1.0", "the session's", "yes", "in a terminal"),
+    knowledge=measure("2.1.0", "the session's", "no", "in a terminal"),
     quirks=HostQuirks(
         program=HostProgram(
             "kimi", tells_version=True, package="@moonshot-ai/kimi-code", tried=("2.1.0",)

@@ -160,5 +160,13 @@ def test_a_pipe_gets_plain_markdown_without_comments(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == head + tail
 
 
+def test_a_paragraph_after_a_generated_table_is_not_a_row_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_markdown("<!-- made -->\n| a |\n| --- |\n| b |\n<!-- until here -->\n\nA paragraph.\n")
+
+    assert capsys.readouterr().out == "| a |\n| --- |\n| b |\n\nA paragraph.\n"
+
+
 def test_a_text_cannot_control_the_terminal(show: Callable[..., str]) -> None:
     assert "\x1b]" not in show("a `\x1b]52;c;ZXZpbA==\x07` b")
