@@ -23,6 +23,9 @@ CONFIG = HostConfig(
         limits=wait("Qwen Code", 30),
         cwd="honoured",
         json_extras="comments",
-        losses=(("user", "Qwen Code does not start"), ("project", "Qwen Code does not start here")),
+        losses=(
+            ("user", "Qwen Code does not start"),
+            ("project", "Qwen Code replaces it by an empty one and keeps settings.json.corrupted"),
+        ),
     ),
 )

@@ -119,6 +119,14 @@ def test_gemini_and_qwen_allow_comments_but_no_trailing_commas(
     assert finding.subject.line in {2, 3}
 
 
+def test_qwen_code_replaces_a_projects_file_that_it_cannot_read(machine: FakeMachine) -> None:
+    machine.write(".qwen/settings.json", '{"mcpServers": {},}')
+
+    [finding] = look(machine, unreadable_file)
+
+    assert "replaces it by an empty one and keeps settings.json.corrupted" in finding.message
+
+
 @pytest.mark.parametrize("text", ['{"mcpServers": {}} // mine', '{"mcpServers": {},\n}'])
 @pytest.mark.parametrize(
     ("file", "host"),
