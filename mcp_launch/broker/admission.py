@@ -76,6 +76,7 @@ class Admission:
         self._plan_for = settings.plan_for
         self._is_inside = settings.is_inside
         self._is_directory = settings.is_directory
+        self._is_agents_place = settings.is_agents_place
         self.identifying = callers.identifying
         self.known: Caller | None = None  # the caller whose calls have been checked
         self.root: Found | None = None  # a directory that contradicts the server's own
@@ -100,7 +101,7 @@ class Admission:
 
     def contradict(self, root: Found | None) -> None:
         """Note the directory the host works in, if it is not the server's."""
-        self.root = None if root is not None and root.value in self._avoided else root
+        self.root = root
         self.place = None
         self.known = None  # the next call must be checked again
 
@@ -121,8 +122,8 @@ class Admission:
                 f"but this server works in {served.plan.cwd.value}"
             )
         context = rebind_context(served.context, served.bound, claimed, origins)
-        if where == "restart" and place is not None and not self._may_work_in(place, served):
-            return self.judge(backend, caller)
+        if where == "restart":
+            self._note_move(served)
         if {"restart", "open"} & {action, where}:
             verdict = self._restart(context, claimed, place if where == "restart" else None)
             if not isinstance(verdict, NotAdmitted) or place is None or not self.is_moving:
@@ -131,20 +132,23 @@ class Admission:
             return self.judge(backend, caller)
         if caller is not None:
             self.known = caller
+            context = self._confirm_place(context, caller)
         self.place = place
         return Admitted(Served(context, claimed, served.plan), needs_restart=False)
 
-    def _may_work_in(self, place: Found, served: Served) -> bool:
-        """Return whether a server is to be started in a session's directory, and note it."""
-        if not self._rule.may_stay:
-            return True
-        if not self._is_directory(place.value):
-            self._avoid(place.value)
-            return False
-        self.is_moving = True
+    def _note_move(self, served: Served) -> None:
+        """Note that a server is to be started in its session's directory instead of the host's."""
+        self.is_moving = self._rule.may_stay
         if served.context.is_agents_place:
             self._in_hosts_directory = served
-        return True
+
+    def _confirm_place(self, context: Context, caller: Caller) -> Context:
+        """Return the context without doubts about the directory, if a call names the same."""
+        if not context.is_agents_place or not caller[2]:
+            return context
+        place = context.place.value
+        is_same = self.is_at(place, [caller[2]])
+        return context.at(Found(place, self._callers.origins[2])) if is_same else context
 
     def _avoid(self, directory: str) -> None:
         self.is_moving = False
@@ -179,11 +183,27 @@ class Admission:
         return Admitted(Served(context, claimed, plan), needs_restart=True)
 
     def _find_place(self, served: Served, caller: Caller | None) -> Found | None:
-        """Return the directory of a call's session, if it is not the server's."""
-        place = caller[2] if caller else None
-        if place is not None and not self._is_inside(served.context.place.value, [place]):
-            return None if place in self._avoided else Found(place, self._callers.origins[2])
-        return self.root
+        """Return the directory of a call's session, if it is not the server's but could be."""
+        place, found = caller[2] if caller else None, self.root
+        if place is not None and not self.is_at(served.context.place.value, [place]):
+            found = Found(place, self._callers.origins[2])
+        return None if found is None or self._is_unusable(found.value) else found
+
+    def _is_unusable(self, directory: str) -> bool:
+        """Return whether a server cannot work in a directory, so that it stays in the host's."""
+        is_avoided = directory in self._avoided or not self._is_directory(directory)
+        return self._rule.may_stay and is_avoided
+
+    def is_at(self, place: str, roots: list[str]) -> bool:
+        """Return whether a server's directory is that of a session with these roots.
+
+        A session may move within its roots. A host that starts servers in its own directory did
+        not choose it for the session, so there only the root itself is right.
+        """
+        is_inside = self._is_inside
+        if not self._is_agents_place:
+            return is_inside(place, roots)
+        return any(is_inside(place, [root]) and is_inside(root, [place]) for root in roots)
 
     def plan_again(self, served: Served) -> tuple[Served, str]:
         """Return what a server like the last one would serve now, or the last with a problem."""
@@ -265,7 +285,7 @@ class Roots(Parties):
         place, roots = backend.served.context.place, connection.roots
         if self.settings.is_agents_place:
             roots = list(filter(self.settings.is_directory, roots))
-        is_elsewhere = bool(roots) and not self._is_at(place.value, roots)
+        is_elsewhere = bool(roots) and not self._admission.is_at(place.value, roots)
         root = Found(roots[0], _ORIGIN) if is_elsewhere else None
         self._admission.contradict(root)
         if backend.served.context.is_agents_place and roots and not is_elsewhere:
@@ -274,17 +294,6 @@ class Roots(Parties):
             self.note(f"the host works in {roots[0]}, the server in {place.value}")
         self.schedule_lease_write()
         self._stop_waiting_for_roots(connection)
-
-    def _is_at(self, place: str, roots: list[str]) -> bool:
-        """Return whether a server's directory is that of a session with these roots.
-
-        A session may move within its roots. A host that starts servers in its own directory did
-        not choose it for the session, so there only the root itself is right.
-        """
-        is_inside = self.settings.is_inside
-        if not self.settings.is_agents_place:
-            return is_inside(place, roots)
-        return any(is_inside(place, [root]) and is_inside(root, [place]) for root in roots)
 
     def _stop_waiting_for_roots(self, connection: HostConnection) -> None:
         connection.roots_are_due = False

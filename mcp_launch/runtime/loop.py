@@ -137,7 +137,7 @@ class Loop:
         if not self._timers:
             return
         now = time.monotonic()
-        for name, (moment, action) in list(self._timers.items()):
+        for name, (moment, action) in sorted(self._timers.items(), key=lambda one: one[1][0]):
             # An earlier action may have cancelled this timer, or set it again.
             if now >= moment and self._timers.get(name) == (moment, action):
                 del self._timers[name]

@@ -1,9 +1,9 @@
 """Cline CLI: its database has a row for each session, with the pid of the process that runs it.
 
 The row appears after the session's servers are started, so only a call can be attributed. The
-process that runs tasks in the background (`cline -z`) has one server for all of them, in the
-directory of the first: if one session of a process is running, it is the caller, and its row has
-the directory where it works; if several are, a call may be any session's.
+process that runs tasks in the background (`cline -z`) starts a server for each, in the directory of
+the first task: if one session of a process is running, it is the caller, and its row has the
+directory where it works; if several are, a call may be any session's.
 
 A row outlives a process that was killed, and pids are reused: a session that began before the
 process did is another's.

@@ -1718,3 +1718,37 @@ def test_a_directory_of_a_call_that_is_missing_leaves_the_server_in_its_hosts() 
         >> host: 1 tools/call {"_meta":{"session":"s-1","place":"/missing"}}
         << server: 1 tools/call {"_meta":{"session":"s-1","place":"/missing"}}
     """)
+
+
+IN_APP = '{"_meta":{"session":"s1","place":"/work/app"},"name":"x"}'
+IN_PART = '{"_meta":{"session":"s1","place":"/work/app/part"},"name":"x"}'
+
+
+def test_a_call_that_names_its_hosts_directory_removes_all_doubt_about_it() -> None:
+    playbook = open_agent()
+    backend = playbook.broker.backends["server"]
+    backend.served.context.is_agents_place = True
+    playbook.play(f"""
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: "mcp-launch/L/1" = {{"roots":[]}}
+        >> host: 1 tools/call {IN_APP}
+        << server: 1 tools/call {IN_APP}
+    """)
+
+    assert not backend.served.context.is_agents_place
+    assert backend.served.context.place.value == "/work/app"
+
+
+def test_a_call_from_a_directory_inside_its_hosts_gets_a_server_there() -> None:
+    open_agent().play(f"""
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: "mcp-launch/L/1" = {{"roots":[]}}
+        >> host: 1 tools/call {IN_PART}
+        << timer drain server: 10
+        << close input of server
+        << end server: replaced
+        >> gone server
+        << start server in /work/app/part
+    """)

@@ -154,6 +154,16 @@ def test_timers_run_in_the_order_of_their_times(loop: BoundedLoop) -> None:
     loop.run_until(lambda: "late" in called)
 
     assert called == ["early", "late"]
+
+
+def test_timers_that_are_due_at_the_same_time_run_in_their_order(loop: BoundedLoop) -> None:
+    called: list[str] = []
+    loop.set_timer("late", -1.0, lambda: called.append("late"))
+    loop.set_timer("early", -2.0, lambda: called.append("early"))
+
+    loop.run_until(lambda: "late" in called)
+
+    assert called == ["early", "late"]
     assert not loop.has_timer("early")
 
 
