@@ -76,7 +76,7 @@ class Admission:
         self._plan_for = settings.plan_for
         self._is_inside = settings.is_inside
         self._is_directory = settings.is_directory
-        self._is_agents_place = settings.is_agents_place
+        self._is_host_directory = settings.is_host_directory
         self.identifying = callers.identifying
         self.known: Caller | None = None  # the caller whose calls have been checked
         self.root: Found | None = None  # a directory that contradicts the server's own
@@ -139,12 +139,12 @@ class Admission:
     def _note_move(self, served: Served) -> None:
         """Note that a server is to be started in its session's directory instead of the host's."""
         self.is_moving = self._rule.may_stay
-        if served.context.is_agents_place:
+        if served.context.is_host_directory:
             self._in_hosts_directory = served
 
     def _confirm_place(self, context: Context, caller: Caller) -> Context:
         """Return the context without doubts about the directory, if a call names the same."""
-        if not context.is_agents_place or not caller[2]:
+        if not context.is_host_directory or not caller[2]:
             return context
         place = context.place.value
         is_same = self.is_at(place, [caller[2]])
@@ -201,7 +201,7 @@ class Admission:
         not choose it for the session, so there only the root itself is right.
         """
         is_inside = self._is_inside
-        if not self._is_agents_place:
+        if not self._is_host_directory:
             return is_inside(place, roots)
         return any(is_inside(place, [root]) and is_inside(root, [place]) for root in roots)
 
@@ -236,7 +236,9 @@ class Roots(Parties):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        rule = Rule(settings.carries, settings.on_change, is_agents_place=settings.is_agents_place)
+        rule = Rule(
+            settings.carries, settings.on_change, is_host_directory=settings.is_host_directory
+        )
         self._decides_by_place = rule.place_action in {"restart", "refuse"}
         self._admission = Admission(rule, settings)
 
@@ -247,7 +249,7 @@ class Roots(Parties):
     def _expect_roots(self, connection: HostConnection) -> None:
         """Have the roots asked for soon: the host is ready, or its roots have changed."""
         settings = self.settings
-        may_be_elsewhere = settings.moves_unannounced or settings.is_agents_place
+        may_be_elsewhere = settings.moves_unannounced or settings.is_host_directory
         is_relevant = may_be_elsewhere and settings.cwd in {"session", "project_root"}
         if is_relevant and connection.supports_roots:
             connection.roots_are_due = True
@@ -283,12 +285,12 @@ class Roots(Parties):
         connection.read_roots(answer)
         backend = self._find_backend(connection)
         place, roots = backend.served.context.place, connection.roots
-        if self.settings.is_agents_place:
+        if self.settings.is_host_directory:
             roots = list(filter(self.settings.is_directory, roots))
         is_elsewhere = bool(roots) and not self._admission.is_at(place.value, roots)
         root = Found(roots[0], _ORIGIN) if is_elsewhere else None
         self._admission.contradict(root)
-        if backend.served.context.is_agents_place and roots and not is_elsewhere:
+        if backend.served.context.is_host_directory and roots and not is_elsewhere:
             backend.served = backend.served.at(Found(place.value, _ORIGIN))
         if is_elsewhere:
             self.note(f"the host works in {roots[0]}, the server in {place.value}")

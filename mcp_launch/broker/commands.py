@@ -286,7 +286,7 @@ class Settings:
         stdout: str = "auto",
         cwd: str = "session",
         moves_unannounced: bool = False,
-        is_agents_place: bool = False,
+        is_host_directory: bool = False,
         no_meta: bool = False,
         policies: tuple[Policy, ...] = (),
         handshakes: HandshakeStore | None = None,
@@ -317,7 +317,7 @@ class Settings:
         self.stdout = stdout
         self.cwd = cwd
         self.moves_unannounced = moves_unannounced
-        self.is_agents_place = is_agents_place  # a server starts where its host runs
+        self.is_host_directory = is_host_directory  # a server starts where its host runs
         self.no_meta = no_meta
         self.policies = policies  # applied after the identity stamp
         self.handshakes = handshakes  # None: nothing is remembered

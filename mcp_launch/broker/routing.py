@@ -58,16 +58,16 @@ class Rule:
         on_change: str,
         server_limit: int = 1,
         *,
-        is_agents_place: bool = False,
+        is_host_directory: bool = False,
     ) -> None:
         self.carries = carries
         self.on_change = on_change  # empty: decided by what the host's connections carry
         self.server_limit = server_limit
         # For a request whose session works in another directory. Where the host starts servers
         # in its own, the server's directory says nothing about any session.
-        self.place_action = on_change or ("restart" if is_agents_place else "follow")
+        self.place_action = on_change or ("restart" if is_host_directory else "follow")
         # Whether a server in the host's directory is better than none: it is what the host wanted.
-        self.may_stay = is_agents_place and not on_change
+        self.may_stay = is_host_directory and not on_change
 
 
 def route(

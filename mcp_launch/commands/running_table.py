@@ -251,7 +251,7 @@ def _list_notes(server: Server, ids: dict[str, str]) -> Iterator[str]:
         yield "noise"
     if launch.place_note:
         yield f"in {launch.place_note}"
-    if launch.is_agents_place:
+    if launch.is_host_directory:
         yield "in its host's directory"
 
 
@@ -284,7 +284,7 @@ def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
         yield f"{units.count(launch.noise, 'line')} of its stdout were not messages"
     if launch.place_note:
         yield f"it runs in {launch.place_note}, not in a project"
-    if launch.is_agents_place:
+    if launch.is_host_directory:
         yield "it runs in its host's directory, regardless of where its session works"
     if launch.runner and launch.runner.get("left_out"):
         yield f"started without its runner: {launch.runner.get('why')}"

@@ -93,7 +93,7 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
     context.verify_lineage(table, line, strict=wanted.strict)
     sighting.list_confirmed_threads = lambda: list_taken_threads(table, line, wanted, os.environ)
     found = context.find_context(sighting, line, launch)
-    found.is_agents_place = found.is_agents_place and environment.is_found(wanted.cwd)
+    found.is_host_directory = found.is_host_directory and environment.is_found(wanted.cwd)
     _trace_context(found)
     if resumed is None:
         refuse_guess(wanted, found)  # else it was certain when the launch began

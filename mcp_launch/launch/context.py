@@ -92,7 +92,7 @@ class Context:
         "host_title",
         "identity",
         "inherited_cwd",
-        "is_agents_place",
+        "is_host_directory",
         "launch",
         "place",
         "project_root",
@@ -115,7 +115,7 @@ class Context:
         home: str,
         host_homes: list[str],
         contradiction: Found | None = None,
-        is_agents_place: bool = False,
+        is_host_directory: bool = False,
         host_environ: Mapping[str, str] | None = None,
     ) -> None:
         self.launch = launch
@@ -134,7 +134,7 @@ class Context:
         # The directory of the session in the host's own record, if that differs from `place`.
         self.contradiction = contradiction
         # Whether `place` is the host's own directory, regardless of where its session works.
-        self.is_agents_place = is_agents_place
+        self.is_host_directory = is_host_directory
         self._sighting = sighting
         self._host_environ = host_environ  # None: not read yet
 
@@ -150,7 +150,7 @@ class Context:
     def is_certain(self) -> bool:
         """Whether the session we are started for is certain, or no call will ever tell."""
         is_known = self.identity.is_certain or not self.facts.told_later
-        return is_known and not self.is_agents_place
+        return is_known and not self.is_host_directory
 
     def find_patience(self, server: str) -> float | None:
         """Return how many seconds the host waits for a server; None if that is not certain."""
@@ -177,7 +177,7 @@ class Context:
         """Return the same in the directory that the host has named."""
         root = find_project_root(place.value)
         return self._change(
-            place=place, project_root=root, contradiction=None, is_agents_place=False
+            place=place, project_root=root, contradiction=None, is_host_directory=False
         )
 
     def _change(self, **fields: object) -> Context:
@@ -314,8 +314,8 @@ def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Cont
     pid = str(lineage.process.identity.pid) if lineage.process else None
     identity = host.identify(sighting)
     place = host.find_place(sighting)
-    is_agents_place = _is_agents_place(sighting, lineage)
-    if is_agents_place:
+    is_host_directory = _is_host_directory(sighting, lineage)
+    if is_host_directory:
         place = Found(place.value, f"where {host.title} runs, regardless of its session")
     found = Context(
         launch=Found(launch or make_launch_id(), "made for this launch"),
@@ -329,14 +329,14 @@ def find_context(sighting: Sighting, lineage: Lineage, launch: str = "") -> Cont
         project_root=find_project_root(place.value),
         home=find_home_directory(sighting.environ),
         host_homes=host.find_homes(sighting),
-        is_agents_place=is_agents_place,
+        is_host_directory=is_host_directory,
     )
     if found.name_home(place.value):
         found.contradiction = host.find_contradiction(sighting, place)
     return found
 
 
-def _is_agents_place(sighting: Sighting, lineage: Lineage) -> bool:
+def _is_host_directory(sighting: Sighting, lineage: Lineage) -> bool:
     process = lineage.process
     return process is not None and lineage.host.starts_in_own_directory(
         sighting.table, process.identity.pid

@@ -100,7 +100,7 @@ def _read_launch(record: dict[str, Json]) -> LeasedLaunch:
         refusals=_number(record.get("refusals")),
         noise=_number(record.get("noise")),
         place_note=_text(record.get("place_note")),
-        is_agents_place=record.get("is_agents_place") is True,
+        is_host_directory=record.get("is_host_directory") is True,
         outer=os.path.basename(_text(record.get("outer"))).removesuffix(".json"),
         runner=runner if isinstance(runner, dict) else None,
         server_state=_read_state(record),

@@ -59,7 +59,7 @@ class LeasedLaunch(NamedTuple):
     starts: int | None = None  # how many servers it has started
     wire: str = ""  # "direct": no byte passes through us, so calls are not counted
     installs: str = ""  # the package whose installation goes on without a host
-    is_agents_place: bool = False  # it runs in its host's directory
+    is_host_directory: bool = False  # it runs in its host's directory
     failure: dict[str, str] | None = None  # problem and fix, if the server could not be started
 
 

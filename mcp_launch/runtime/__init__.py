@@ -207,7 +207,7 @@ def _make_settings(
         stdout=wanted.stdout,
         cwd=wanted.cwd,
         moves_unannounced=found.facts.moves_unannounced,
-        is_agents_place=found.is_agents_place,
+        is_host_directory=found.is_host_directory,
         no_meta=wanted.no_meta,
         handshakes=handshakes,
         answers_from_memory=is_free,
@@ -230,7 +230,7 @@ def describe_context(served: Served, place: Found | None) -> dict[str, Json]:
     found = served.context.at(place) if place else served.context
     facts = describe_facts(found, place or served.plan.cwd)
     context = leases.name_context(facts, found.launch.value, bound.state, bound.evidence)
-    if found.is_agents_place:
+    if found.is_host_directory:
         context["placeOf"] = "agent"
     return context
 

@@ -84,7 +84,7 @@ class LeaseWriter:
         self._lease.write(
             context=describe_facts(served.context, backend.served.plan.cwd),
             place_note=backend.served.plan.place_note,
-            is_agents_place=served.context.is_agents_place,
+            is_host_directory=served.context.is_host_directory,
             runner=_describe_runner(backend.served.plan),
             binding={
                 "state": bound.state,

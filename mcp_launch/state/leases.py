@@ -22,7 +22,7 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     passed_over  why a project's profile was not used
     context      host, session, thread, project_root, cwd: each with its value and origin
     place_note   what kind of home the server's directory is; empty for a project
-    is_agents_place  whether the server runs in its host's directory, not a session's
+    is_host_directory  whether the server runs in its host's directory, not a session's
     runner       for a command such as `npx`: whether it was left out, what was started, and why
     binding      state, session, thread, evidence: what the server is bound to
     calls        how many calls there were; also `refusals`, and `last_call`, the time of the last

@@ -401,9 +401,9 @@ def test_a_server_that_an_editors_agent_starts_where_it_runs_is_reported(
     assert finding.fix.endswith(": then it gets its session's directory")
 
 
-@pytest.mark.parametrize(("is_agents_place", "codes"), [(True, ["ML410"]), (False, [])])
+@pytest.mark.parametrize(("is_host_directory", "codes"), [(True, ["ML410"]), (False, [])])
 def test_a_wrapped_server_of_an_agent_is_reported_while_its_directory_is_not_known(
-    is_agents_place: bool,
+    is_host_directory: bool,
     codes: list[str],
     fake_hosts: FakeHosts,
     real: FakeMachine,
@@ -414,8 +414,8 @@ def test_a_wrapped_server_of_an_agent_is_reported_while_its_directory_is_not_kno
         state,
         processes={"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid},
         context={"host": {"value": "gemini"}},
-        is_agents_place=is_agents_place,
-        place_note="the home directory" if is_agents_place else "",  # which is no second finding
+        is_host_directory=is_host_directory,
+        place_note="the home directory" if is_host_directory else "",  # which is no second finding
     )
 
     found = check(real)

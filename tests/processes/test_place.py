@@ -164,4 +164,4 @@ def test_a_directory_that_the_user_chose_is_not_its_agents(
     launch.ask("look")
 
     lease = wait_for_lease(tmp_path / "state", lambda one: bool(one.get("context")))
-    assert lease["is_agents_place"] == is_agents
+    assert lease["is_host_directory"] == is_agents

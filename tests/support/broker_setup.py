@@ -65,7 +65,7 @@ class Setup:
         self.standbys = choose([0.0, 0.3, 1.0])  # how often it is on standby, if it can be
         self.failing_starts = choose([0.0, 0.0, 0.3])  # of servers that are started for a call
         # The host starts servers in its own directory.
-        self.is_agents_place = self.moves_unannounced and choose([False, True])
+        self.is_host_directory = self.moves_unannounced and choose([False, True])
         self.on_failure = choose(["error", "error", "tool", "call"])
 
     @property

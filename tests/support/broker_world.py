@@ -157,7 +157,7 @@ class World:
             restart=setup.restart,
             stdout=setup.stdout,
             moves_unannounced=setup.moves_unannounced,
-            is_agents_place=setup.is_agents_place,
+            is_host_directory=setup.is_host_directory,
             no_meta=setup.no_meta,
             handshakes=Store(setup) if setup.remembers else None,
             answers_from_memory=setup.answers_from_memory,

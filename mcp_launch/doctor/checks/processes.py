@@ -171,7 +171,7 @@ def _check_places(host: HostProcess) -> Iterator[Finding]:
     """
     for server in host.servers:
         launch = server.launch
-        home = launch.place_note if launch and not launch.is_agents_place else ""
+        home = launch.place_note if launch and not launch.is_host_directory else ""
         if home and not server.is_absent:
             yield Finding(
                 "ML408",
@@ -188,7 +188,7 @@ def _check_agent(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     if not facts.starts_in_own_directory(survey.table, host.pid):
         return
     for server in host.servers:
-        if server.is_absent or (server.launch and not server.launch.is_agents_place):
+        if server.is_absent or (server.launch and not server.launch.is_host_directory):
             continue  # its session's directory is known
         wrap = f"mcp-launch wrap --host {host.name} {printable(shlex.quote(server.name))}"
         name_it = f"if it works on files: {wrap} -- --cwd DIR, or start {host.title} in the project"

@@ -1524,8 +1524,8 @@ def test_the_host_is_not_asked_for_roots_if_the_directory_is_configured() -> Non
 
 def open_agent(**settings: Any) -> Playbook:
     """Return a playbook of a host that starts servers where it runs itself."""
-    playbook = open_moving(moves_unannounced=False, is_agents_place=True, **settings)
-    playbook.broker.backends["server"].served.context.is_agents_place = True
+    playbook = open_moving(moves_unannounced=False, is_host_directory=True, **settings)
+    playbook.broker.backends["server"].served.context.is_host_directory = True
     return playbook
 
 
@@ -1533,7 +1533,7 @@ def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_root_director
     playbook = open_agent()
     playbook.play(MOVED_TO_ROOT)
 
-    assert not playbook.broker.backends["server"].served.context.is_agents_place
+    assert not playbook.broker.backends["server"].served.context.is_host_directory
 
 
 def test_a_server_in_its_hosts_directory_stays_if_the_root_is_the_same() -> None:
@@ -1549,7 +1549,7 @@ def test_a_server_in_its_hosts_directory_stays_if_the_root_is_the_same() -> None
 
     place = backend.served.context.place
     assert (place.value, place.origin) == ("/work/app", "the host's roots/list")
-    assert not backend.served.context.is_agents_place
+    assert not backend.served.context.is_host_directory
 
 
 def test_a_server_in_its_hosts_directory_stays_if_the_host_names_no_root() -> None:
@@ -1563,7 +1563,7 @@ def test_a_server_in_its_hosts_directory_stays_if_the_host_names_no_root() -> No
         << server: 1 tools/call {"name":"x"}
     """)
 
-    assert backend.served.context.is_agents_place
+    assert backend.served.context.is_host_directory
 
 
 @pytest.mark.parametrize("root", ["/work", "/work/app/part"], ids=["above", "inside"])
@@ -1624,7 +1624,7 @@ FAILED_STARTS = {
 def test_a_server_that_cannot_work_in_the_root_directory_works_in_its_hosts(failure: str) -> None:
     playbook = open_agent()
     backend = playbook.broker.backends["server"]
-    backend.served.context.is_agents_place = True
+    backend.served.context.is_host_directory = True
     next_id = 2 if failure.startswith(">>") else 3
     playbook.play(f"""
         {MOVED}
@@ -1643,7 +1643,7 @@ def test_a_server_that_cannot_work_in_the_root_directory_works_in_its_hosts(fail
         << server: 3 tools/call {{"name":"x"}}
     """)
 
-    assert backend.served.context.is_agents_place
+    assert backend.served.context.is_host_directory
     assert any("another starts where its host runs" in note for note in playbook.notes)
 
 
@@ -1684,7 +1684,7 @@ def test_a_root_that_no_server_can_work_in_leaves_the_server_in_its_hosts_direct
 ) -> None:
     playbook = open_agent(is_directory=lambda path: path != "/missing")
     backend = playbook.broker.backends["server"]
-    backend.served.context.is_agents_place = True
+    backend.served.context.is_host_directory = True
     playbook.play(f"""
         {HELD_CALL}
         >> host: "mcp-launch/L/1" = {json.dumps({"roots": [{"uri": uri} for uri in uris]})}
@@ -1692,7 +1692,7 @@ def test_a_root_that_no_server_can_work_in_leaves_the_server_in_its_hosts_direct
         << server: 2 ping
     """)
 
-    assert backend.served.context.is_agents_place
+    assert backend.served.context.is_host_directory
 
 
 def test_the_first_root_that_is_a_directory_counts() -> None:
@@ -1727,7 +1727,7 @@ IN_PART = '{"_meta":{"session":"s1","place":"/work/app/part"},"name":"x"}'
 def test_a_call_that_names_its_hosts_directory_removes_all_doubt_about_it() -> None:
     playbook = open_agent()
     backend = playbook.broker.backends["server"]
-    backend.served.context.is_agents_place = True
+    backend.served.context.is_host_directory = True
     playbook.play(f"""
         >> timer roots host
         << host: "mcp-launch/L/1" roots/list
@@ -1736,7 +1736,7 @@ def test_a_call_that_names_its_hosts_directory_removes_all_doubt_about_it() -> N
         << server: 1 tools/call {IN_APP}
     """)
 
-    assert not backend.served.context.is_agents_place
+    assert not backend.served.context.is_host_directory
     assert backend.served.context.place.value == "/work/app"
 
 

@@ -34,7 +34,7 @@ def make_world_before_handshake(**changes: Any) -> World:
         "no_meta": True,
         "holds": "nothing",
         "moves_unannounced": False,
-        "is_agents_place": False,
+        "is_host_directory": False,
         "state": "unbound",
         "capacity": 1 << 30,
         "danger": 0.0,

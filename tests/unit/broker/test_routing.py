@@ -180,7 +180,7 @@ def test_on_change_decides_about_a_call_from_another_directory(on_change: str, a
 def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_sessions(
     on_change: str, action: str
 ) -> None:
-    rule = Rule(ONE_AT_A_TIME, on_change, is_agents_place=True)
+    rule = Rule(ONE_AT_A_TIME, on_change, is_host_directory=True)
 
     assert routing.route_place(is_elsewhere=True, rule=rule) == action
     assert routing.route_place(is_elsewhere=False, rule=rule) == "deliver"

@@ -134,7 +134,7 @@ def test_the_place_of_a_launch_may_be_only_its_hosts_own(
 
     found = context.find_context(context.look(table, line, {"HOME": "/nowhere"}), line)
 
-    assert found.is_agents_place == is_agents
+    assert found.is_host_directory == is_agents
     assert found.is_certain != is_agents
     assert found.place.origin.startswith("where Gemini CLI runs") == is_agents
     at_root = found.at(Found("/work", "the host's roots/list"))

@@ -292,7 +292,7 @@ def test_the_context_of_a_call_says_if_the_directory_is_only_the_hosts_own(
     launch: StartedLaunch,
 ) -> None:
     running = launch.running
-    running.found.is_agents_place = True
+    running.found.is_host_directory = True
     served = Served(running.found, Binding("unbound", None, None, ""), running.decided)
     its_own = Found("/work/app", "the host's roots/list")
 
