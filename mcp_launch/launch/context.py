@@ -186,6 +186,13 @@ class Context:
             setattr(changed, name, fields.get(name, getattr(self, name)))
         return changed
 
+    def guess_root(self) -> Found | Missing:
+        """Return the project's root; the host's directory while its roots may still name one."""
+        may_be_named = self.is_host_directory and self.facts.answers_roots
+        if isinstance(self.project_root, Found) or not may_be_named:
+            return self.project_root
+        return Found(self.place.value, "the host's directory until it names its roots")
+
     def name_home(self, directory: str) -> str:
         """Return what kind of home a directory is, or that it is `/`; empty for any other."""
         return name_home(directory, self.home, self.host_homes, self.host_title)

@@ -210,7 +210,7 @@ def decide_cwd(
 
 
 def _require_root(context: Context) -> Found:
-    root = context.project_root
+    root = context.guess_root()
     if isinstance(root, Missing):
         raise PlaceRefused(
             f"there is no project root: {'; '.join(root.searched)}",

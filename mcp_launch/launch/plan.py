@@ -272,6 +272,8 @@ def _find_fact(
     fact = facts[variable.source]
     if isinstance(fact, Found) or profile.when_unknown == "fail":
         return fact
+    if variable.source == "project_root":
+        return context.guess_root()
     if variable.default is not None or not variable.is_required:
         return fact  # the server can start without it
     why = "; ".join(fact.searched)

@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeProcessTable, make_context, make_sighting
 
 from mcp_launch import hosts
-from mcp_launch.errors import PlaceRefused
+from mcp_launch.errors import PlaceRefused, SourceMissing
 from mcp_launch.launch import environment, plan, profile
 from mcp_launch.launch.context import Context, Lineage, find_context
 from mcp_launch.values import Found, Missing
@@ -250,3 +250,14 @@ def test_a_project_root_that_is_not_there_is_named() -> None:
 
     with pytest.raises(PlaceRefused, match=r"no \.git in /x or above"):
         environment.decide_cwd("project_root", facts, EVERYTHING_EXISTS)
+
+
+@pytest.mark.parametrize("words", [["--cwd", "project_root"], ["--env", "ROOT=project_root"]])
+def test_a_host_that_will_name_its_root_has_its_server_until_then(words: list[str]) -> None:
+    nowhere = {"project_root": Missing(["no .git in /x or above"]), "is_host_directory": True}
+
+    decided = plan_for(*words, facts=hosts.load("gemini"), **nowhere)
+
+    assert "/work/app" in {decided.cwd.value, decided.environ.get("ROOT")}
+    with pytest.raises((PlaceRefused, SourceMissing), match=r"no \.git in /x or above"):
+        plan_for(*words, facts=hosts.load("vibe"), **nowhere)
