@@ -16,6 +16,7 @@ from mcp_launch.values import Found, Missing, Stamp
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.hosts import Caller, Callers, Sighting
+    from mcp_launch.system import ProcessTable
 
 # What an editor starts; its servers are for all its sessions.
 _AGENT = "vibe-acp"
@@ -62,29 +63,28 @@ class Vibe(HostIdentity):
     """How Mistral Vibe identifies sessions."""
 
     told_later = ("session",)
-    agent_words = (_AGENT,)
     swallows_errors = True
     keeps_tool_lists = True  # for a day
 
     def __init__(self) -> None:
         super().__init__("vibe", "Mistral Vibe", "many sessions")
 
+    def starts_in_own_directory(self, table: ProcessTable, pid: int) -> bool:
+        """Return whether this is the agent; its title or its script says so, not a prompt."""
+        process, words = table.look(pid), table.read_argv(pid)[:2]
+        names = {word.rpartition("/")[2] for word in words}
+        return _AGENT in names or (process is not None and process.name == _AGENT)
+
     def identify(self, sighting: Sighting) -> Identity:
         """Return the only session that is open, unless others may come to share the server."""
-        if _is_agent(sighting):
+        process = sighting.process
+        if process and self.starts_in_own_directory(sighting.table, process.identity.pid):
             return self._identify_by(Missing([f"{_AGENT} has one server for all its sessions"]))
         return self._identify_by(_find_session(sighting, _list_locks(sighting)))
 
     def follow_callers(self, sighting: Sighting) -> Callers:
         """Return a reader of the locks that the host's process holds open."""
         return _VibeCallers(sighting)
-
-
-def _is_agent(sighting: Sighting) -> bool:
-    if sighting.process is None:
-        return False
-    words = sighting.table.read_argv(sighting.process.identity.pid)[:2]
-    return _AGENT in {sighting.process.name, *map(os.path.basename, words)}
 
 
 def _list_locks(sighting: Sighting) -> list[str]:

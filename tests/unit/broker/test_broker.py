@@ -1438,15 +1438,20 @@ HELD_CALL = """
     >> host: 2 ping
 """
 
-# A call that finds its server elsewhere than in the host's root, and gets another one there.
+# The call is held, the roots are elsewhere, and a server is started there.
+MOVED = f"""
+    {HELD_CALL}
+    >> host: "mcp-launch/L/1" = {ELSEWHERE}
+    << timer drain server: 10
+    << close input of server
+    << end server: replaced
+    >> gone server
+    << start server in /else where
+"""
+
+# That server gets the call.
 MOVED_TO_ROOT = f"""
-        {HELD_CALL}
-        >> host: "mcp-launch/L/1" = {ELSEWHERE}
-        << timer drain server: 10
-        << close input of server
-        << end server: replaced
-        >> gone server
-        << start server in /else where
+        {MOVED}
         {GREETING.replace("L/1", "L/2").rstrip()}
         << server: 1 tools/call {{"name":"x"}}
         << server: 2 ping
@@ -1588,17 +1593,6 @@ def test_a_call_from_its_hosts_directory_follows_if_the_user_says_so() -> None:
         << server: 1 tools/call {{"name":"x"}}
     """)
 
-
-# The call is held, the roots are elsewhere, and a server is started there.
-MOVED = f"""
-    {HELD_CALL}
-    >> host: "mcp-launch/L/1" = {ELSEWHERE}
-    << timer drain server: 10
-    << close input of server
-    << end server: replaced
-    >> gone server
-    << start server in /else where
-"""
 
 FAILED_STARTS = {
     "start": ">> start failed server",
