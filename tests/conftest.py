@@ -19,6 +19,7 @@ from hosts.pytest_plugin import (  # noqa: F401  # pytest finds them here
 from hypothesis import settings
 from launches import LaunchRunner
 from sessions import claude, codex  # noqa: F401  # fixtures
+from shared_servers import sharing  # noqa: F401  # ditto
 
 from mcp_launch.machine import process_snapshot
 

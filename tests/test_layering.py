@@ -204,7 +204,7 @@ PRIVATE = {
     "_sha256": "state.profile_cache",
     "_sha512": "state.profile_cache",
     "_signal": "system.kernel",
-    "_socket": "system.kernel",
+    "_socket": "system.sockets",
 }
 
 

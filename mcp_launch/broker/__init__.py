@@ -7,25 +7,22 @@ requests. Its answer takes one path back. The runtime sets `now` before each eve
 parties and what we send ourselves, `admission` which requests pass, `host_requests` the way to a
 server, `ending` what no server answers, `server_messages` the way back, `absence` what is done
 while there is no server, `rest` when one is ended for a while, `replacement` what follows a
-server that is gone or to be replaced, this one the events. It holds any number of hosts and
-servers; a launch has one of each so far. `snapshot` describes one without a server, so that
-another can go on.
+server that is gone or to be replaced, `isolation` several servers behind one host, this one the
+events. `snapshot` describes one without a server, so that another can go on.
 """
 
 from __future__ import annotations
 
 from mcp_launch.broker import commands as do
-from mcp_launch.broker.backend import Backend
 from mcp_launch.broker.commands import SendToHost
 from mcp_launch.broker.connection import HostConnection
 from mcp_launch.broker.host_requests import CALL
-from mcp_launch.broker.replacement import Restart
-from mcp_launch.protocol.framing import StdoutGuard
+from mcp_launch.broker.isolation import Isolation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
-    from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
 
 # How long to wait for the end of a server that has closed its stdin or stdout.
@@ -39,7 +36,7 @@ _GRACE_LIMIT = 30.0
 LEAVE_AFTER = 0.45
 
 
-class Broker(Restart):
+class Broker(Isolation):
     """The connections, the backends, and the events of both."""
 
     def __init__(self, settings: Settings) -> None:
@@ -50,22 +47,6 @@ class Broker(Restart):
     def connect(self, name: str) -> None:
         """Add a host."""
         self.connections[name] = HostConnection(name)
-
-    def open_backend(self, name: str, served: Served) -> Backend:
-        """Add a backend, in which a server can run."""
-        backend = self.backends[name] = Backend(name, served, self.out)
-        backend.learns = self.settings.handshakes is not None
-        backend.lines = StdoutGuard(
-            backend,
-            self._divert,
-            self._note_message,
-            self._note_long_message,
-            is_off=self.settings.stdout == "off",
-        )
-        for each in self.backends.values():
-            each.has_neighbours = len(self.backends) > 1
-            each.wait_as_needed()
-        return backend
 
     def host_said(self, name: str, data: bytes) -> None:
         """Handle data from a host, however it is split into chunks."""
@@ -180,7 +161,7 @@ class Broker(Restart):
         backend = self.backends[name]
         if self._fall_back(backend, f"could not be started ({error.problem})"):
             return
-        if backend.is_waking and self.phase == "serving":
+        if backend.is_waking and self._goes_on_without(backend):
             self.fail_to_wake(backend, error)
             self._leave_if_absent()
             return
@@ -200,13 +181,18 @@ class Broker(Restart):
         else:
             passed = backend.lines.feed(data)
         self._is_reading = False
-        if passed:
+        if passed and backend.has_neighbours:
+            self._send_beside_others(backend, passed)
+        elif passed:
             self.out.append(SendToHost((backend.connections or [*self.connections])[0], passed))
         if self._has_unsent:
             self._send_unsent(backend)
         if backend.state == "ready":
             self.fail_if_refused(backend)
-            return
+        else:
+            self._go_on_with_unready(backend)
+
+    def _go_on_with_unready(self, backend: Backend) -> None:
         if backend.greeting_was_answered:
             backend.greeting_was_answered = False
             if backend.greeting_was_refused:
@@ -226,9 +212,14 @@ class Broker(Restart):
         self._is_reading = True
         rest = backend.lines.close()
         self._is_reading = False
+        if backend.has_neighbours and rest and not backend.lines.is_within_a_line:
+            self.send_own(connection, rest if rest.endswith(b"\n") else rest + b"\n")
+            rest = b""
         self.send_to_host(connection, rest)
         if backend.lines.end_line() or (rest and not rest.endswith(b"\n")):
             backend.owes_newline = True
+            if backend.has_neighbours:
+                self._end_unfinished_line(backend)  # the next line may be another server's
         self._send_unsent(backend)
         self.fail_if_refused(backend)
         if connection.handshake.is_over:
@@ -270,6 +261,8 @@ class Broker(Restart):
             pass  # another server is started
         elif self.phase == "serving" and (backend.is_waking or backend.is_resting):
             self._stay_absent(backend, unread, stderr_end)
+        elif self._lose_one_of_many(backend, state, what_happened, unread):
+            pass  # the others go on
         elif self.phase == "ending" or not self._follow_up(backend, state, what_happened, unread):
             self.leave(backend, stderr_end, unread)
 
@@ -287,21 +280,27 @@ class Broker(Restart):
 
     def _give_up_input(self, backend: Backend) -> None:
         if backend.exit_code is None and not backend.is_replacing and backend.input_is_closed:
+            if self._end_one_of_many(backend):
+                return
             connection = self._first(backend)
             connection.input_is_lost = True
             self.out.append(do.CloseHostInput(connection.name))
 
     def _give_up_output(self, backend: Backend) -> None:
         if backend.exit_code is None and backend.is_ready:
+            if self._end_one_of_many(backend):
+                return
             connection = self._first(backend)
             self._lose_reader(connection)  # we close it, so no other server is started
             self.out.append(do.CloseHostOutput(connection.name))
 
     def _end_grace(self) -> None:
         for backend in self.backends.values():
+            if backend.state in {"absent", "failed"}:
+                continue
             if not backend.is_ready and not self.host_is_lost and self.now < self._grace_limit:
                 self._extend_grace()  # requests still wait for a server
-            elif backend.state not in {"absent", "failed"}:
+            else:
                 self.is_out_of_time = True
                 self.enter("ending")
                 self.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")

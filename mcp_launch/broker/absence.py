@@ -11,7 +11,7 @@ from mcp_launch import protocol
 from mcp_launch.broker.admission import NotAdmitted
 from mcp_launch.broker.commands import Forget, Remember, SetTimer
 from mcp_launch.broker.host_requests import CALL
-from mcp_launch.broker.routing import Served
+from mcp_launch.broker.routing import CHATTER, Served
 from mcp_launch.broker.server_messages import ServerMessages
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit
@@ -82,6 +82,8 @@ class Absence(ServerMessages):
         if method in _FOR_THE_PRESENT:
             self.note_state_of_host(connection, method, line)
             self._note_cancellation(connection, backend, said)
+            if method == "notifications/roots/list_changed":
+                self._announce_roots_to_others(connection, backend, line)
         else:
             self._wake(connection, backend, said, line)
         return True
@@ -126,6 +128,8 @@ class Absence(ServerMessages):
         if not answer and handshake.is_ready and self._is_ours(connection, method):
             answer = protocol.make_result(json_edit.read_raw(line, "id"), {})
             backend.requests.remember(said, b"", line)
+            if method == "logging/setLevel":
+                self._set_level_of_others(connection, backend, line)
         if not answer:
             return False
         self._note_answer_from_memory(connection, backend, said, line, answer)
@@ -297,9 +301,13 @@ class Absence(ServerMessages):
             return
         meta = protocol.get_member(said, "params", "_meta")
         caller = self._admission.read_caller(said["method"], meta)
-        verdict = self._admission.judge(backend, caller)
+        is_only_choice = self.settings.server_limit == 1 or not connection.handshake.is_ready
+        verdict = self._admission.judge(backend, caller, is_only_choice=is_only_choice)
         if isinstance(verdict, NotAdmitted):
             self.refuse(connection, key, line, verdict)
+            return
+        if verdict.needs_another and said["method"] not in CHATTER:
+            self.open_another(connection, caller, said, line)
             return
         served = verdict.served
         try:
@@ -322,7 +330,7 @@ class Absence(ServerMessages):
         backend.is_successor = backend.is_waking = self._first(backend).handshake.is_over
         if backend.is_successor:
             self._expect_comparison(backend)
-        backend.is_resting = False
+        backend.is_resting = backend.keeps_order = False
         backend.wake_error = None
         backend.start(served)
         self.schedule_lease_write()

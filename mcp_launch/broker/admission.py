@@ -15,6 +15,9 @@ from mcp_launch.broker.commands import CancelTimer, SetTimer
 from mcp_launch.broker.connection import Parties
 from mcp_launch.broker.routing import (
     ACTING,
+    CHATTER,
+    OF_NO_SESSION,
+    TASKS,
     Binding,
     Rule,
     Served,
@@ -24,6 +27,7 @@ from mcp_launch.broker.routing import (
     route_place,
 )
 from mcp_launch.errors import LaunchError
+from mcp_launch.protocol import json_edit
 from mcp_launch.values import Found
 
 TYPE_CHECKING = False
@@ -60,11 +64,14 @@ class NotAdmitted:
 class Admitted:
     """A request that may reach a server: the current one, or a fresh one for its session."""
 
-    __slots__ = ("needs_restart", "served")
+    __slots__ = ("needs_another", "needs_restart", "served")
 
-    def __init__(self, served: Served, *, needs_restart: bool) -> None:
+    def __init__(
+        self, served: Served, *, needs_restart: bool = False, needs_another: bool = False
+    ) -> None:
         self.served = served
-        self.needs_restart = needs_restart
+        self.needs_restart = needs_restart  # in the place of the current one
+        self.needs_another = needs_another  # beside the current one
 
 
 class Admission:
@@ -81,7 +88,7 @@ class Admission:
         self.known: Caller | None = None  # the caller whose calls have been checked
         self.root: Found | None = None  # a directory that contradicts the server's own
         self.place: Found | None = None  # the directory that the last call named, if elsewhere
-        self.is_moving = False  # a server is started in a session's directory for the first time
+        self.moving: Candidate | None = None  # starts in its session's directory for the first time
         self._in_hosts_directory: Served | None = None  # what was served there
         self._avoided: set[str] = set()  # directories in which the server cannot work
 
@@ -89,15 +96,28 @@ class Admission:
         """Return the caller that a request or the host's record names, if any."""
         callers = self._callers
         if method in ACTING or (callers.is_in_request and isinstance(meta, dict)):
-            return callers.read(meta if isinstance(meta, dict) else {})
+            # What concerns the host, or a request that was judged before, is nobody's call.
+            is_named = method not in OF_NO_SESSION
+            return callers.read(meta if isinstance(meta, dict) else {}) if is_named else None
         return None
 
-    def choose_backend(self, backends: Sequence[SomeCandidate], said: Message) -> SomeCandidate:
-        """Return which of several backends a message is for."""
+    def choose_backend(
+        self, backends: Sequence[SomeCandidate], said: Message
+    ) -> SomeCandidate | None:
+        """Return which of several backends a message is for; None if it names no caller."""
         caller = self.read_caller(said["method"], protocol.get_member(said, "params", "_meta"))
         if caller is None:
-            return backends[0]
-        return route(bind_by_call(backends[0].served.bound, caller, ""), backends, self._rule)[1]
+            return None
+        claimed = bind_by_call(backends[0].served.bound, caller, "")
+        action, chosen = route(claimed, backends, self._rule)
+        if action == "open" and not chosen.is_ready:
+            # Any other that would open one does: nobody has to wait for the server of another.
+            opening = (one for one in backends if one.is_ready and self._opens(one, claimed))
+            chosen = next(opening, chosen)
+        return chosen
+
+    def _opens(self, backend: Candidate, claimed: Binding) -> bool:
+        return route(claimed, [backend], self._rule)[0] == "open"
 
     def contradict(self, root: Found | None) -> None:
         """Note the directory the host works in, if it is not the server's."""
@@ -105,8 +125,13 @@ class Admission:
         self.place = None
         self.known = None  # the next call must be checked again
 
-    def judge(self, backend: Candidate, caller: Caller | None) -> Admitted | NotAdmitted:
-        """Decide about a request whose caller was not checked yet."""
+    def judge(
+        self, backend: Candidate, caller: Caller | None, *, is_only_choice: bool = False
+    ) -> Admitted | NotAdmitted:
+        """Decide about a request whose caller was not checked yet.
+
+        `is_only_choice`: no other server can be opened, so this one is restarted instead.
+        """
         served, origins = backend.served, self._callers.origins
         claimed = served.bound
         if caller is not None:
@@ -114,6 +139,8 @@ class Admission:
         action, _ = route(claimed, [backend], self._rule)
         place = self._find_place(served, caller)
         where = route_place(is_elsewhere=place is not None, rule=self._rule)
+        if place is not None and backend.is_sessions_own and backend.was_never_called:
+            where = "restart"
         if action == "refuse":
             return _refuse(f"this call belongs to {claimed}, but this server serves {served.bound}")
         if where == "refuse" and place is not None:
@@ -121,26 +148,28 @@ class Admission:
                 f"this call belongs to {claimed} in {place.value} ({place.origin}), "
                 f"but this server works in {served.plan.cwd.value}"
             )
+        if action == "open" and not is_only_choice:
+            return Admitted(served, needs_another=True)
         context = rebind_context(served.context, served.bound, claimed, origins)
         if where == "restart":
-            self._note_move(served)
+            self._note_move(backend)
         if {"restart", "open"} & {action, where}:
             verdict = self._restart(context, claimed, place if where == "restart" else None)
-            if not isinstance(verdict, NotAdmitted) or place is None or not self.is_moving:
+            if not isinstance(verdict, NotAdmitted) or place is None or self.moving is None:
                 return verdict
             self._avoid(place.value)
-            return self.judge(backend, caller)
+            return self.judge(backend, caller, is_only_choice=is_only_choice)
         if caller is not None:
             self.known = caller
             context = self._confirm_place(context, caller)
         self.place = place
-        return Admitted(Served(context, claimed, served.plan), needs_restart=False)
+        return Admitted(Served(context, claimed, served.plan))
 
-    def _note_move(self, served: Served) -> None:
+    def _note_move(self, backend: Candidate) -> None:
         """Note that a server is to be started in its session's directory instead of the host's."""
-        self.is_moving = self._rule.may_stay
-        if served.context.is_host_directory:
-            self._in_hosts_directory = served
+        self.moving = backend if self._rule.may_stay else None
+        if backend.served.context.is_host_directory:
+            self._in_hosts_directory = backend.served
 
     def _confirm_place(self, context: Context, caller: Caller) -> Context:
         """Return the context without doubts about the directory, if a call names the same."""
@@ -151,7 +180,7 @@ class Admission:
         return context.at(Found(place, self._callers.origins[2])) if is_same else context
 
     def _avoid(self, directory: str) -> None:
-        self.is_moving = False
+        self.moving = None
         self._avoided.add(directory)
         if self.root is not None and self.root.value == directory:
             self.root = None
@@ -187,6 +216,8 @@ class Admission:
         place, found = caller[2] if caller else None, self.root
         if place is not None and not self.is_at(served.context.place.value, [place]):
             found = Found(place, self._callers.origins[2])
+        elif found is not None and self.is_at(served.context.place.value, [found.value]):
+            found = None  # it contradicts another server
         return None if found is None or self._is_unusable(found.value) else found
 
     def _is_unusable(self, directory: str) -> bool:
@@ -246,6 +277,28 @@ class Roots(Parties):
         """Deliver the messages that were held back."""
         raise NotImplementedError
 
+    def _choose_backend(
+        self, connection: HostConnection, said: Message, line: bytes
+    ) -> tuple[Backend, bytes]:
+        """Return the backend that a message is for, and the message with the ids it knows."""
+        method = said["method"]
+        mine = [one for one in self.backends.values() if connection.name in one.connections]
+        if method == "notifications/cancelled":
+            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+            mine = [one for one in mine if one.has_request(connection.name, key)] or mine
+        elif method == "notifications/progress":
+            asker, token = connection.find_asker(said)
+            if token:
+                line = json_edit.replace(line, token, "params", "progressToken")
+            mine = [one for one in mine if one.name == asker] or mine
+        elif len(mine) > 1 and method not in CHATTER:
+            chosen = self._admission.choose_backend(mine, said)
+            if chosen is None and str(method).startswith(TASKS):
+                task = protocol.get_member(said, "params", "taskId")
+                mine = [one for one in mine if task in one.task_hosts] or mine
+            mine = mine if chosen is None else [chosen]
+        return (mine[0] if mine else self._find_backend(connection)), line
+
     def _expect_roots(self, connection: HostConnection) -> None:
         """Have the roots asked for soon: the host is ready, or its roots have changed."""
         settings = self.settings
@@ -300,4 +353,5 @@ class Roots(Parties):
     def _stop_waiting_for_roots(self, connection: HostConnection) -> None:
         connection.roots_are_due = False
         self.out.append(CancelTimer(f"roots {connection.name}"))
-        self.release(self._find_backend(connection))
+        for backend in [*self.backends.values()]:
+            self.release(backend)

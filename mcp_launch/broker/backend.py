@@ -28,14 +28,14 @@ from mcp_launch.broker.commands import (
     CloseInput,
     Divert,
     EndServer,
-    PauseHost,
     SendToServer,
     SetTimer,
     StartServer,
 )
+from mcp_launch.broker.waiting import Waiting
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS, Comparison, find_page
-from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests, rename_cancelled
+from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,28 +69,29 @@ GREETING_LIMIT = 30.0
 # How long, if a request waits for it: a package that is installed first takes its time.
 WAKING_LIMIT = 120.0
 
-# How many bytes and messages are kept for the next server before we stop reading from the host.
-QUEUE_LIMIT = 1 << 20
-QUEUE_COUNT_LIMIT = 1000
 
-
-class Backend:
+class Backend(Waiting):
     """One server at a time, and everything that outlives it."""
 
     lines: StdoutGuard
+
+    deaths: tuple[float, ...] = ()  # when its last servers died, if it has neighbours
+    has_neighbours = False  # there are other backends, which may have the same hosts
+    is_pooled = False  # hosts come and go, so its ids are always our own
+    is_sessions_own = False  # opened for one session, beside the server of its host
+    notes_use = False  # it may be ended if it is not used, so its use is noted
 
     def __init__(self, name: str, served: Served, out: list[Command]) -> None:
         self.name = name
         self.served = served
         self.state: State = "absent"
         self.requests = OpenRequests()
-        self.queue: list[tuple[str, bytes]] = []  # connection and line, for when it is ready
+        self.queue = []
         self.connections: list[str] = []  # the hosts that have sent it something
         self.generation = 0  # how many servers ran here before this one
         self.exit_code: int | None = None
         self.input_is_closed = False  # by the server itself, or because its hosts have left
         self.output_has_ended = False
-        self.has_neighbours = False  # there are other backends, which may have the same hosts
         self.is_overdue = False  # the old server's time is up, but it is writing a line
         self.owes_newline = False  # its last line had no end
         self.next_served: Served | None = None  # of the next server, if it is decided
@@ -99,7 +100,7 @@ class Backend:
         self.own_requests: dict[bytes, OwnRequest] = {}  # by their spelt ids
         self.comparison = Comparison()
         self.learns = False  # its lists are kept for other launches, so all pages are read
-        self._keys: dict[bytes, bytes | None] = {}  # of waiting lines, while one is cancelled
+        self._keys = {}
         self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
@@ -108,7 +109,9 @@ class Backend:
         self.has_run = False
         self.wakes = 0  # how often it was started again after a rest
         self.is_successor = False  # the host was answered without it: by another, or from memory
-        self.is_waking = False  # a request waits for it, or its host was answered from memory
+        # A request waits for it, or its host was answered from memory; it follows another server,
+        # so messages wait for it even if memory has answers.
+        self.is_waking = self.keeps_order = False
         self.is_late = self.is_unverified = False  # the host was answered before it, by memory
         self.remembered_tools: set[str] = set()  # the names of those
         self.gone_tools: set[str] = set()  # of these, what the server does not have
@@ -122,7 +125,9 @@ class Backend:
         self.is_unused = True  # nothing but chatter has reached it, so it has no state to lose
         self.last_active = 0.0  # when it was last used
         self.tasks: set[str] = set()  # that it has not finished
+        self.task_hosts: dict[str, str] = {}  # the connection that each task was made for
         self.unasked = ""  # the method of a notification that no request has led to
+        self.speaks_to_its_host = False  # it has asked it something, or announced a change
         self.why_awake = ""  # why it does not rest, as it was last logged
         self.restart, self.restart_requests = "", 0  # on request: "waiting" or "going on"; done
         self._out = out
@@ -145,10 +150,20 @@ class Backend:
         return self.state in {"draining", "ending"}
 
     @property
+    def is_shared(self) -> bool:
+        """Whether several hosts use the server, so that their ids are changed."""
+        return self.is_pooled or len(self.connections) > 1
+
+    @property
     def is_away(self) -> bool:
         """Whether a server goes to rest or comes from it, so that memory stands in for it."""
-        is_restarted = self.restart == "going on"  # then messages wait, in their order
-        return (self.is_waking or self.is_resting) and self.state != "ready" and not is_restarted
+        is_in_order = self.restart == "going on" or self.keeps_order
+        return (self.is_waking or self.is_resting) and self.state != "ready" and not is_in_order
+
+    @property
+    def to_serve(self) -> Served:
+        """What this server serves, or the next one if that is decided."""
+        return self.next_served or self.served
 
     @property
     def was_never_called(self) -> bool:
@@ -174,6 +189,7 @@ class Backend:
         self.has_run = self.is_unused = True
         self.gone_tools = set()
         self.tasks.clear()
+        self.task_hosts.clear()
         self.unasked = ""
         self.exit_code = None
         self.input_is_closed = self.output_has_ended = False
@@ -232,57 +248,11 @@ class Backend:
             or requests.awaits_noted
             # While a server is being ended, we have already answered its requests ourselves.
             or self.state == "ending"
-            or len(self.connections) > 1
+            or self.is_shared
             or self.has_neighbours
             or requests.has_renamed
         )
-
-    # The queue
-
-    def keep(self, connection: str, said: Json, line: bytes) -> None:
-        """Keep a message for later, unless it concerns only the current server."""
-        if isinstance(said, dict) and "method" not in said:
-            # A server may send a request, such as a ping, before it has answered the greeting.
-            if self.state in {"draining", "holding", "greeting"}:
-                self.send(line)
-        elif isinstance(said, dict) and said["method"] == "notifications/cancelled":
-            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
-            self._cancel(connection, key, line)
-        else:
-            self.queue.append((connection, line))
-            sizes = (getattr(one, "whole_length", len(one)) for _, one in self.queue)
-            if len(self.queue) > QUEUE_COUNT_LIMIT or sum(sizes) > QUEUE_LIMIT:
-                self._out.append(PauseHost(connection))
-
-    def _cancel(self, connection: str, key: bytes, line: bytes) -> None:
-        for waiting in self.queue:
-            if waiting[0] == connection and self._read_key(waiting[1]) == key:
-                self.queue.remove(waiting)
-                return
-        # No answer will come. If the old server has not read the request, no server gets it.
-        known = self.requests.find(connection, key)
-        if self.requests.close(known) is not None and self.state in {"draining", "holding"}:
-            self.send(rename_cancelled(line, key, known))
-
-    def _read_key(self, line: bytes) -> bytes | None:
-        """Return the key of a waiting request; each is parsed once, however many are cancelled."""
-        if line not in self._keys:
-            self._keys[line] = protocol.read_key(line)
-        return self._keys[line]
-
-    def requeue(self, unread: bytes) -> None:
-        """Keep unread requests for the next server: the last one cannot have acted on them."""
-        kept = []
-        # The first may be the rest of a line that the server had begun to read: it cannot be
-        # parsed. The last has no end yet.
-        for line in unread.split(b"\n")[:-1]:
-            kept += self.requests.take_back(protocol.look(line), line + b"\n")
-        first = self.connections[0] if self.connections else ""
-        self.queue[:0] = [(connection or first, line) for connection, line in kept]
-
-    def list_waiting(self) -> list[tuple[str, bytes]]:
-        """Return the requests that wait for a server."""
-        return [waiting for waiting in self.queue if protocol.read_key(waiting[1]) is not None]
+        self.lines.holds_noise = self.has_neighbours
 
     # Replacement
 
@@ -352,6 +322,11 @@ class Backend:
         has_greeted = all(kind != "greeting" for kind, _ in self.own_requests.values())
         return self.state == "greeting" and has_greeted
 
+    @property
+    def has_state_of_host(self) -> bool:
+        """Whether a server runs that was told what its host has set, and must hear of changes."""
+        return self.state in {"ready", "holding"} or self.is_restored
+
     def acknowledge(self, key: bytes) -> None:
         """Note that a stream was confirmed to the host without a server."""
         self._acknowledged.add(key)
@@ -368,10 +343,20 @@ class Backend:
 
     def _compare_list(self, method: str, answer: Message, line: bytes, make_id: MakeId) -> None:
         known = self.requests.lists[method]
+        pages = known.pages
         following = self.comparison.take(known, answer, line, reads_all=self.learns)
+        if self.is_sessions_own:
+            known.pages = pages  # the host keeps the list of its first server
         is_open = self.state in {"greeting", "ready", "holding"} and not self.input_is_closed
         if following and is_open:
             self.ask(method, following, make_id, find_page(answer))
+
+    def serve_nobody(self, served: Served) -> None:
+        """Give up the session of a server that does not run; any other may claim the next."""
+        self.served, self.next_served = served, None
+        self._calls_at_start = self.calls
+        self.wake_error = None
+        self.failed_wakes, self.retry_at = 0, 0.0
 
     def divert(self, line: bytes) -> None:
         """Withhold a line that is not a message from the host; it goes to stderr."""
@@ -381,7 +366,7 @@ class Backend:
     def is_one_of_many(self) -> bool:
         """Whether another server or another host may have used the same ids."""
         has_followed = self.is_successor and not (self.is_late and not self.generation)
-        return has_followed or self.has_neighbours or len(self.connections) > 1
+        return has_followed or self.has_neighbours or self.is_shared
 
     def may_get_batch(self, messages: list[Json]) -> bool:
         """Return whether a batch may pass as it is: its ids, and those it answers, are known."""
@@ -390,7 +375,10 @@ class Backend:
         keys = {protocol.spell(one["id"]) for one in requests}
         is_unique = len(keys) == len(requests) and keys.isdisjoint(self.requests.open)
         has_answers = self.is_one_of_many and any(protocol.is_answer(one) for one in dicts)
-        return is_unique and not has_answers and len(self.connections) <= 1
+        # A cancellation concerns a request that is open here, or at another server.
+        cancels = any(one.get("method") == "notifications/cancelled" for one in dicts)
+        is_only_one = not self.is_shared and not self.has_neighbours
+        return is_unique and not has_answers and not cancels and is_only_one
 
     def has_request(self, connection: str, key: bytes) -> bool:
         """Return whether a host's request is open here, or waits in the queue."""

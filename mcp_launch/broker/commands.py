@@ -135,6 +135,26 @@ class CloseHostOutput(_ConnectionCommand):
     __slots__ = ()
 
 
+class ReturnUnread(Command):
+    """Give a host back a line that its server has not read, so that another can get it."""
+
+    __slots__ = ("connection", "line")
+
+    def __init__(self, connection: str, line: bytes) -> None:
+        self.connection = connection
+        self.line = line
+
+
+class EndConnection(Command):
+    """Close the connection to a host, after everything that was sent before."""
+
+    __slots__ = ("connection", "exit_code")
+
+    def __init__(self, connection: str, exit_code: int) -> None:
+        self.connection = connection
+        self.exit_code = exit_code  # of its server, or 0 if the host has left it
+
+
 class StartServer(Command):
     """Start a server; the runtime answers `server_started` or `server_start_failed`."""
 
@@ -280,9 +300,11 @@ class Settings:
         explain_early_end: Callable[[int, bytes], LaunchError],
         read_outer: Callable[[], Json] | None = None,
         on_change: str = "",
+        server_limit: int = 8,
         on_failure: str = "error",
         mask: Callable[[str], str] = str,
         restart: str = "on",
+        is_shared: bool = False,
         stdout: str = "auto",
         cwd: str = "session",
         moves_unannounced: bool = False,
@@ -309,11 +331,13 @@ class Settings:
         self.explain_early_end = explain_early_end
         self.read_outer = read_outer
         self.on_change = on_change
+        self.server_limit = server_limit  # if each session gets a server of its own
         # What a host gets that has no server yet: an "error", a server with one "tool", or one
         # that only answers each "call".
         self.on_failure = on_failure
         self.mask = mask  # hides secrets in a text
         self.restart = restart
+        self.is_shared = is_shared  # other launches use the same servers
         self.stdout = stdout
         self.cwd = cwd
         self.moves_unannounced = moves_unannounced

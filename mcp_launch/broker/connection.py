@@ -44,14 +44,16 @@ class Batch:
 class ServerRequest:
     """A request from a server that a host has to answer."""
 
-    __slots__ = ("backend", "key", "method", "raw_id", "raw_token")
+    __slots__ = ("backend", "key", "method", "raw_id", "raw_token", "token")
 
     def __init__(self, backend: str, said: Message, raw_id: bytes, raw_token: bytes) -> None:
         self.backend = backend
         self.method = str(said["method"])
         self.key = protocol.spell(said["id"])  # the host may know it by another
         self.raw_id = raw_id  # as the server wrote it
-        self.raw_token = raw_token  # its progress token, if the host knows it by another
+        token = protocol.get_member(said, "params", "_meta", "progressToken")
+        self.token = b"" if token is None else protocol.spell(token)  # for its progress
+        self.raw_token = raw_token  # the same as the server wrote it, if the host knows another
 
 
 class HostConnection:
@@ -142,7 +144,12 @@ class HostConnection:
         """Return the server that a progress notification is for, and the token it knows."""
         token = protocol.spell(protocol.get_member(said, "params", "progressToken"))
         request = self.server_requests.get(token)
-        return (request.backend, request.raw_token) if request else ("", b"")
+        if request is not None and request.raw_token:
+            return request.backend, request.raw_token
+        for one in self.server_requests.values():
+            if one.token == token and not one.raw_token:
+                return one.backend, b""
+        return "", b""
 
     def read_roots(self, answer: Message) -> None:
         """Note the directories in an answer to `roots/list`."""
@@ -255,6 +262,26 @@ class Parties:
             return self.backends[connection.backend]
         return next(iter(self.backends.values()))
 
+    def _list_others(self, connection: HostConnection, backend: Backend) -> list[Backend]:
+        """Return the other backends of a host."""
+        others = [one for one in self.backends.values() if one is not backend]
+        return [one for one in others if connection.name in one.connections]
+
+    def _set_level_of_others(
+        self, connection: HostConnection, backend: Backend, line: bytes
+    ) -> None:
+        for other in self._list_others(connection, backend):
+            other.requests.level = line
+            if other.has_state_of_host:
+                other.ask("state", line, self.make_id)
+
+    def _announce_roots_to_others(
+        self, connection: HostConnection, backend: Backend, line: bytes
+    ) -> None:
+        for other in self._list_others(connection, backend):
+            if other.has_state_of_host:
+                other.send(line)
+
     def answer(self, connection: HostConnection, key: bytes, line: bytes) -> None:
         """Answer a request ourselves; an empty line: it gets no answer."""
         self.send_own(connection, connection.collect(key, line))
@@ -265,13 +292,17 @@ class Parties:
             return
         connection.unsent += line
         self._has_unsent = True
-        if not self._is_reading:
-            for backend in self.backends.values():
-                if backend.lines.is_within_a_line:
-                    return
+        if not self._is_reading and not self._is_within_a_line:
             self._send_unsent_to(connection)
 
+    @property
+    def _is_within_a_line(self) -> bool:
+        """Whether a host has the beginning of a server's line but not its end."""
+        return any(backend.lines.is_within_a_line for backend in self.backends.values())
+
     def _send_unsent(self, backend: Backend) -> None:
+        if backend.has_neighbours and self._is_within_a_line:
+            return  # of another server
         if self._has_unsent and not backend.lines.is_within_a_line:
             self._has_unsent = False
             for connection in self.connections.values():

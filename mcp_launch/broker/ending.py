@@ -95,13 +95,26 @@ class Endings(HostRequests):
     def _answer_everything(self, backend: Backend, what_happened: str) -> None:
         """Answer all open and waiting requests: there will be no other server."""
         self._close_open_requests(backend, what_happened, is_last=True)
+        self._answer_waiting(backend, what_happened, _RECONNECT)
+
+    def _answer_waiting(self, backend: Backend, what_happened: str, fix: str) -> None:
         for name, line in backend.list_waiting():
             request = protocol.read_request(line)
             self.unanswered |= {request[1]} if request else set()
             text = f"[mcp-launch] {self.settings.server} {what_happened}; it did not read this"
-            refusal = protocol.make_refusal(line, f"{text} — fix: {_RECONNECT}")
+            refusal = protocol.make_refusal(line, f"{text} — fix: {fix}")
             self.answer(self.connections[name], protocol.read_key(line) or b"", refusal)
         backend.queue.clear()
+
+    def _answer_for_the_last_time(
+        self, backend: Backend, what_happened: str, unread: bytes
+    ) -> None:
+        """Answer what a server leaves that is not replaced, if its host may still read that."""
+        connection = self._first(backend)
+        is_heard = not (self.signalled or self.host_is_lost or connection.reader_is_lost)
+        if connection.handshake.is_over and is_heard:
+            self.requeue(backend, unread)
+            self._answer_everything(backend, what_happened)
 
     def answer_with_failure(self, connection: HostConnection, line: bytes) -> None:
         """Answer a request with the reason why there is no server."""
@@ -161,6 +174,7 @@ class Endings(HostRequests):
 
     def _end_old(self, backend: Backend) -> None:
         self.send_to_host(self._first(backend), backend.lines.cut())
+        self._send_unsent(backend)
         self._close_open_requests(backend, _RESTARTED if backend.restart else _REPLACED)
         backend.end()
 
@@ -208,10 +222,10 @@ class Endings(HostRequests):
             self.fail(error)
             return
         # A server that refused the handshake, or that was ended after its input had.
-        is_heard = not (self.signalled or self.host_is_lost or connection.reader_is_lost)
-        if handshake.is_over and is_heard:
-            self.requeue(backend, unread)
-            self._answer_everything(backend, self.explain_end(backend, stderr_end))
+        what_happened = self.explain_end(backend, stderr_end)
+        self._answer_for_the_last_time(backend, what_happened, unread)
+        for other in self.backends.values():  # what came too late for one that had ended before
+            self._answer_for_the_last_time(other, what_happened, b"")
         self.finish()
 
     def fail(self, error: LaunchError, *, is_refused: bool = False) -> None:

@@ -10,7 +10,7 @@ from mcp_launch import protocol
 from mcp_launch.broker.admission import NotAdmitted, Roots
 from mcp_launch.broker.commands import SendToServer, WriteLease
 from mcp_launch.broker.connection import is_unreadable, must_be_judged
-from mcp_launch.broker.routing import KEY, Call, StampIdentity
+from mcp_launch.broker.routing import CHATTER, KEY, Call, StampIdentity
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket, rename_cancelled
@@ -34,9 +34,6 @@ _NOTEWORTHY = {
     "resources/unsubscribe",
 }
 
-# Requests by which a host does not use its server: they neither wake it nor keep it awake.
-CHATTER = {*LISTS, "ping", "initialize", "server/discover", "logging/setLevel"}
-
 # Stands for a call that matches the pattern of an earlier one, and need not be parsed.
 CALL: Message = {"method": "tools/call"}
 
@@ -47,7 +44,6 @@ class HostRequests(Roots):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.refusals = 0
-        self._rests = bool(settings.rests_after)
         self.last_call: float | None = None
         is_shared = settings.carries == "many sessions"
         stamp = StampIdentity(settings.describe, settings.read_outer, is_shared=is_shared)
@@ -65,28 +61,17 @@ class HostRequests(Roots):
         """Handle a message while no server is ready; False if it has to wait for one."""
         raise NotImplementedError
 
+    def open_another(
+        self, connection: HostConnection, caller: Caller | None, said: Message, line: bytes
+    ) -> None:
+        """Have a server beside the others handle a request."""
+        raise NotImplementedError
+
     def expect_greeting(
         self, connection: HostConnection, backend: Backend, said: Message, line: bytes
     ) -> None:
         """Have the host answered from memory if the server takes long to answer its greeting."""
         raise NotImplementedError
-
-    def _choose_backend(
-        self, connection: HostConnection, said: Message, line: bytes
-    ) -> tuple[Backend, bytes]:
-        """Return the backend that a message is for, and the message with the ids it knows."""
-        mine = [one for one in self.backends.values() if connection.name in one.connections]
-        if said["method"] == "notifications/cancelled":
-            key = protocol.spell(protocol.get_member(said, "params", "requestId"))
-            mine = [one for one in mine if one.has_request(connection.name, key)] or mine
-        elif said["method"] == "notifications/progress":
-            asker, token = connection.find_asker(said)
-            if token:
-                line = json_edit.replace(line, token, "params", "progressToken")
-            mine = [one for one in mine if one.name == asker] or mine
-        elif len(mine) > 1:
-            mine = [self._admission.choose_backend(mine, said)]
-        return (mine[0] if mine else self._find_backend(connection)), line
 
     # A line
 
@@ -220,7 +205,7 @@ class HostRequests(Roots):
         # A request from the same caller as the last one need not be judged again.
         is_new = caller is not None and caller != admission.known
         is_away = admission.root is not None and (is_call or caller is not None)
-        if (is_new or is_away) and not self._admit(connection, backend, caller, key, line):
+        if (is_new or is_away) and not self._admit(connection, backend, caller, said, line):
             return
         delivered = line
         if is_call:
@@ -264,7 +249,7 @@ class HostRequests(Roots):
         is_greeting = not handshake.is_over or method == "initialize"
         is_noted = is_greeting or method in _NOTEWORTHY or key in connection.batches
         ticket = Ticket(connection.name, key, method, line, is_noted=is_noted)
-        is_shared = len(backend.connections) > 1
+        is_shared = backend.is_shared
         if is_shared or is_noted or key in backend.requests.open:
             sent = backend.requests.send(ticket, said, delivered, is_shared=is_shared)
         else:
@@ -284,7 +269,9 @@ class HostRequests(Roots):
             self.schedule_lease_write()
         if is_noted or ticket.id:
             backend.wait_as_needed()
-        if (self._rests or backend.is_unused) and method not in CHATTER:
+        if backend.has_neighbours and method == "logging/setLevel":
+            self._set_level_of_others(connection, backend, line)
+        if (backend.notes_use or backend.is_unused) and method not in CHATTER:
             backend.last_active, backend.is_unused = self.now, False
         if is_greeting:
             handshake.note_request(said, line)
@@ -295,6 +282,8 @@ class HostRequests(Roots):
     ) -> None:
         """Keep a message for the next server, or for the time when this one is ready."""
         if self.take_unready(connection, backend, said, line):
+            return
+        if said["method"] == "notifications/progress" and self._is_late(connection, backend, said):
             return
         if said["method"] == "notifications/cancelled":
             key = protocol.spell(protocol.get_member(said, "params", "requestId"))
@@ -314,13 +303,22 @@ class HostRequests(Roots):
             known = backend.requests.find(connection.name, key)
             was_open = backend.requests.close(known) is not None  # no answer will come
             backend.wait_as_needed()
-            if not was_open and (backend.is_successor or len(backend.connections) > 1):
+            if not was_open and (backend.is_successor or backend.is_one_of_many):
                 return  # the server that got the request has answered it, or is gone
             line = rename_cancelled(line, key, known or key)
+        if method == "notifications/progress" and self._is_late(connection, backend, said):
+            return
         is_repeated = method == "notifications/initialized" and connection.handshake.initialized
-        if not is_repeated or len(backend.connections) <= 1:
+        if not is_repeated or not backend.is_shared:
             backend.send(line)
+        if backend.has_neighbours and method == "notifications/roots/list_changed":
+            self._announce_roots_to_others(connection, backend, line)
         self.note_state_of_host(connection, method, line)
+
+    @staticmethod
+    def _is_late(connection: HostConnection, backend: Backend, progress: Message) -> bool:
+        """Return whether the server that wanted to know of progress is gone, or was answered."""
+        return backend.is_one_of_many and connection.find_asker(progress)[0] != backend.name
 
     def note_state_of_host(self, connection: HostConnection, method: Json, line: bytes) -> None:
         """Note what a host says of itself."""
@@ -331,18 +329,26 @@ class HostRequests(Roots):
 
     # Sessions
 
-    def _admit(
+    def _admit(  # noqa: PLR0913  # everything that decides about a request
         self,
         connection: HostConnection,
         backend: Backend,
         caller: Caller | None,
-        key: bytes | None,
+        said: Message,
         line: bytes,
+        *,
+        is_only_choice: bool = False,
     ) -> bool:
         """Return whether the server may get a request; if not, refuse it or keep it for later."""
-        verdict = self._admission.judge(backend, caller)
+        is_only_choice = is_only_choice or self.settings.server_limit == 1
+        verdict = self._admission.judge(backend, caller, is_only_choice=is_only_choice)
         if isinstance(verdict, NotAdmitted):
-            self.refuse(connection, key, line, verdict)
+            self.refuse(connection, protocol.read_key(line), line, verdict)
+            return False
+        if verdict.needs_another:
+            if said["method"] in CHATTER:
+                return True  # lists and settings concern the host as a whole
+            self.open_another(connection, caller, said, line)
             return False
         self._note_binding(backend.served.bound, verdict.served.bound)
         if verdict.needs_restart:

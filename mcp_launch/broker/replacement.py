@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
+    from mcp_launch.broker.connection import HostConnection
     from mcp_launch.errors import LaunchError
 
 # How long a server may take to exit after the end of its input, counted from its last sign of
@@ -120,12 +121,22 @@ class Replacement(Rest):
     def _fall_back_to_initialize(self, backend: Backend, what_happened: str, unread: bytes) -> bool:
         """Refuse `server/discover` for a server that died of it; False if it did not."""
         connection = self._first(backend)
-        if backend.generation or self.has_no_more_input(backend) or self.settings.restart == "off":
+        is_first = not backend.generation
+        if self.has_no_more_input(backend) or self.settings.restart == "off":
+            return False
+        if not is_first and not self.settings.is_shared:
             return False
         self.requeue(backend, unread)  # what it has not read cannot have killed it
         # Notifications mean nothing before `initialize`.
         backend.queue = backend.list_waiting()
         unread_keys = {protocol.read_key(line) or b"" for _, line in backend.queue}
+        if self._is_anothers_death(connection, unread_keys):
+            self.note(f"the server {what_happened}: another one is started", RESTART)
+            connection.handshake.pending.clear()  # they are sent again
+            self._start_next(backend)
+            return True
+        if not is_first:
+            return False
         refusals = connection.handshake.refuse_discovery(unread_keys)
         if not refusals and not connection.discovery_was_refused:
             return False
@@ -136,6 +147,11 @@ class Replacement(Rest):
         self._close_open_requests(backend, what_happened)
         self._start_next(backend)
         return True
+
+    def _is_anothers_death(self, connection: HostConnection, unread: set[bytes]) -> bool:
+        """Return whether a shared server has died before it read anything of this host."""
+        pending = connection.handshake.pending.keys()
+        return self.settings.is_shared and pending <= unread and self._may_restart()
 
     def _may_restart(self) -> bool:
         self._deaths = [death for death in self._deaths if self.now - death < DEATHS_SPAN]
@@ -152,7 +168,7 @@ class Replacement(Rest):
 
     def _fall_back(self, backend: Backend, what_happened: str, unread: bytes = b"") -> bool:
         """Start a server in its host's directory, if it cannot work in its session's."""
-        is_moving = self._admission.is_moving and backend.next_served is None
+        is_moving = self._admission.moving is backend and backend.next_served is None
         if not is_moving or self.phase != "serving" or self._first(backend).input_is_lost:
             return False
         place = backend.served.context.place.value
@@ -210,7 +226,9 @@ class Replacement(Rest):
     def _flush(self, backend: Backend) -> None:
         """Deliver the messages that have waited."""
         backend.state = "ready"
-        backend.is_waking = self._admission.is_moving = False
+        backend.is_waking = False
+        if self._admission.moving is backend:
+            self._admission.moving = None
         backend.failed_wakes, backend.retry_at = 0, 0.0
         is_only_checked, backend.is_checking = backend.is_checking and not backend.queue, False
         while backend.queue and backend.is_ready:
@@ -231,9 +249,14 @@ class Replacement(Rest):
         if backend.state == "holding":
             self._flush(backend)
 
+    def _goes_on_without(self, backend: Backend) -> bool:
+        """Return whether we stay if a server cannot be started: for more calls, or for others."""
+        is_ending = self.phase == "ending" and self.failure is None
+        return self.phase == "serving" or (backend.has_neighbours and is_ending)
+
     def _give_up(self, backend: Backend) -> None:
-        goes_on = backend.is_waking or self._admission.is_moving
-        if goes_on and self.phase == "serving":
+        goes_on = backend.is_waking or self._admission.moving is backend
+        if goes_on and self._goes_on_without(backend):
             backend.why_given_up = (
                 "after it had refused the handshake"
                 if backend.greeting_was_refused

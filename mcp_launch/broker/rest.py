@@ -12,7 +12,7 @@ from __future__ import annotations
 from mcp_launch import protocol
 from mcp_launch.broker.absence import Absence
 from mcp_launch.broker.commands import SetTimer
-from mcp_launch.broker.host_requests import CHATTER
+from mcp_launch.broker.routing import CHATTER, TASKS
 from mcp_launch.protocol.memory import ANNOUNCED_BY
 from mcp_launch.values import REST
 
@@ -37,6 +37,9 @@ _FINISHED = {"completed", "failed", "cancelled"}
 # Streams of these keep no server awake: a new server gets them again, and its lists are compared.
 _LIST_CHANGES = {f"{what}ListChanged" for what in ANNOUNCED_BY.values()}
 
+
+# How many tasks of a server are remembered, finished or not.
+_TASKS_LIMIT = 1000
 
 # How long to wait if a server that was started only to compare its lists cannot be ended yet.
 _CHECK_AGAIN = 10.0
@@ -110,14 +113,20 @@ class Rest(Absence):
         for connection in connections:
             if any(one.backend == backend.name for one in connection.server_requests.values()):
                 yield _BUSY
+        yield from self._list_kept(backend)
+        for task in backend.tasks:
+            yield f"its task {task} is not finished"
+
+    @staticmethod
+    def _list_kept(backend: Backend) -> Iterator[str]:
+        """Yield what a later server of the same session has to go on with."""
+        requests = backend.requests
         for uri in requests.subscriptions:
             yield f"the host has subscribed to {uri}"
         for line in requests.listening.values():
             wanted = protocol.get_member(protocol.look(line), "params", "notifications")
             if not isinstance(wanted, dict) or not wanted.keys() <= _LIST_CHANGES:
                 yield "the host listens to it"
-        for task in backend.tasks:
-            yield f"its task {task} is not finished"
 
     # Signs of state in what a server sends
 
@@ -137,19 +146,23 @@ class Rest(Absence):
         if ticket.method in CHATTER:
             return
         backend.last_active = self.now
-        if ticket.method == "tasks/result":
+        if ticket.method == f"{TASKS}result":
             finished = protocol.get_member(protocol.look(ticket.line), "params", "taskId")
             backend.tasks.discard(str(finished))
         elif b'"taskId"' in line:
-            self._note_task(backend, protocol.look(line))
+            self._note_task(backend, ticket.connection, protocol.look(line))
 
-    def _note_task(self, backend: Backend, answer: Json) -> None:
+    @staticmethod
+    def _note_task(backend: Backend, connection: str, answer: Json) -> None:
         result = protocol.get_member(answer, "result")
         told = protocol.get_member(result, "task")
         task = told if isinstance(told, dict) else result
         name, state = (protocol.get_member(task, one) for one in ("taskId", "status"))
         if not isinstance(name, str):
             return
+        backend.task_hosts.setdefault(name, connection)
+        if len(backend.task_hosts) > _TASKS_LIMIT:
+            del backend.task_hosts[next(iter(backend.task_hosts))]
         if state in _FINISHED:
             backend.tasks.discard(name)
         else:

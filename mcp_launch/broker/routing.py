@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.protocol import json_edit, json_text
+from mcp_launch.protocol.memory import LISTS
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.hosts import Caller, Carries, Identity, State
     from mcp_launch.launch.context import Context
-    from mcp_launch.launch.plan import Plan
+    from mcp_launch.launch.plan import Plan, Wrong
     from mcp_launch.protocol.json_text import Json, Message
 
     # What to do with a request: give it to a server, to a fresh one in its place, to another
@@ -33,6 +34,15 @@ if TYPE_CHECKING:
         """A server that may get a request."""
 
         served: Served
+        is_sessions_own: bool  # opened for one session, so it works in that session's directory
+
+        @property
+        def is_ready(self) -> bool:
+            """Whether it takes requests now."""
+
+        @property
+        def to_serve(self) -> Served:
+            """What it serves, or will serve as soon as it is replaced."""
 
         @property
         def was_never_called(self) -> bool:
@@ -50,19 +60,13 @@ if TYPE_CHECKING:
 class Rule:
     """What decides about a request if every server serves another session."""
 
-    __slots__ = ("carries", "may_stay", "on_change", "place_action", "server_limit")
+    __slots__ = ("carries", "may_stay", "on_change", "place_action")
 
     def __init__(
-        self,
-        carries: Carries,
-        on_change: str,
-        server_limit: int = 1,
-        *,
-        is_host_directory: bool = False,
+        self, carries: Carries, on_change: str, *, is_host_directory: bool = False
     ) -> None:
         self.carries = carries
         self.on_change = on_change  # empty: decided by what the host's connections carry
-        self.server_limit = server_limit
         # For a request whose session works in another directory. Where the host starts servers
         # in its own, the server's directory says nothing about any session.
         self.place_action = on_change or ("restart" if is_host_directory else "follow")
@@ -82,32 +86,40 @@ def route(
     | the caller's, or not confirmed | any | nothing, or a default variable | any | deliver |
     | the caller's, or not confirmed | any | a requested variable | any | restart |
     | another caller's | any | any | follow · restart · refuse | deliver · restart · refuse |
-    | another caller's | any | any | isolate | open, up to a limit; then restart |
+    | another caller's | any | any | isolate | open |
     | another caller's | one thread | any | none | refuse |
     | another caller's | sessions | nothing, or a default variable | none | deliver |
-    | another caller's | sessions | a requested variable | none | restart |
+    | another caller's | one session at a time | a requested variable | none | restart |
+    | another caller's | many sessions | a requested variable | none | open |
 
     The first row that matches counts. A server is unclaimed if it was never called and no
     session is certain to own it. Of several servers, the caller's own takes precedence, then an
-    unclaimed one.
+    unclaimed one. `isolation` opens at most as many as the user allows.
     """
-    for backend in backends:
-        is_confirmed = backend.served.bound.state == "confirmed"
-        if is_confirmed and _is_same(backend, claimed, rule) and not _is_unclaimed(backend, rule):
+    own = [one for one in backends if _is_confirmed(one) and _is_same(one, claimed, rule)]
+    for backend in own:
+        if not _is_unclaimed(backend, rule):
             return _judge_environment(backend, claimed), backend
-    for backend in backends:
+    for backend in (*own, *backends):
         if _is_unclaimed(backend, rule):
-            wrong = backend.served.plan.held.find_wrong(claimed.session, claimed.thread)
+            wrong = backend.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)
             return ("restart" if wrong else "deliver"), backend
     backend = backends[0]
-    if backend.served.bound.state != "confirmed":
+    if not _is_confirmed(backend):
         return _judge_environment(backend, claimed), backend
-    if rule.on_change == "isolate" and len(backends) < rule.server_limit:
+    wrong = backend.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)
+    if opens_another(rule.on_change, rule.carries, wrong):
         return "open", backend
     if rule.on_change:
         return _ACTIONS[rule.on_change], backend
     is_refused = rule.carries == "one thread"
     return ("refuse" if is_refused else _judge_environment(backend, claimed)), backend
+
+
+def opens_another(on_change: str, carries: Carries, wrong: Wrong) -> bool:
+    """Return whether a session gets a server of its own beside that of another."""
+    is_wrong = carries == "many sessions" and wrong == "requested"
+    return on_change == "isolate" or (not on_change and is_wrong)
 
 
 def route_place(*, is_elsewhere: bool, rule: Rule) -> Action:
@@ -120,19 +132,22 @@ _ACTIONS |= {"restart": "restart", "isolate": "restart"}
 
 
 def _judge_environment(backend: Candidate, claimed: Binding) -> Action:
-    wrong = backend.served.plan.held.find_wrong(claimed.session, claimed.thread)
+    wrong = backend.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)
     return "restart" if wrong == "requested" else "deliver"
+
+
+def _is_confirmed(backend: Candidate) -> bool:
+    return backend.to_serve.bound.state == "confirmed"
 
 
 def _is_unclaimed(backend: Candidate, rule: Rule) -> bool:
     """Return whether a server was never called, and no session is certain to own it."""
-    is_confirmed = backend.served.bound.state == "confirmed"
-    is_settled = is_confirmed and (rule.carries == "one thread" or bool(rule.on_change))
+    is_settled = _is_confirmed(backend) and (rule.carries == "one thread" or bool(rule.on_change))
     return backend.was_never_called and not is_settled
 
 
 def _is_same(backend: Candidate, claimed: Binding, rule: Rule) -> bool:
-    bound, is_thread = backend.served.bound, rule.carries == "one thread"
+    bound, is_thread = backend.to_serve.bound, rule.carries == "one thread"
     return claimed.thread == bound.thread if is_thread else claimed.session == bound.session
 
 
@@ -293,3 +308,18 @@ ACTING = {
     "prompts/get",
     "completion/complete",
 }
+
+# Notifications that concern the host as a whole, or a request whose server is known. A session
+# that one of them names is not a caller: no server is started or replaced for it.
+OF_NO_SESSION = {
+    "notifications/initialized",
+    "notifications/roots/list_changed",
+    "notifications/cancelled",
+    "notifications/progress",
+}
+
+# Requests by which a host does not use its server: they neither wake it nor keep it awake.
+CHATTER = {*LISTS, "ping", "initialize", "server/discover", "logging/setLevel"}
+
+# How the requests begin that concern a task, which only the server that made it knows.
+TASKS = "tasks/"

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_OF_STREAM = ("result", "_meta", SUBSCRIPTION_ID)  # in the last message of a stream
+_UPDATED = "notifications/resources/updated"
+
+# Announce that a list has changed.
+_CHANGES = {f"notifications/{what}/list_changed" for what in ANNOUNCED_BY.values()}
 
 _SIGTERM = 15
 
@@ -66,9 +71,9 @@ class ServerMessages(Endings):
         if ticket is not None and not (ticket.is_noted or ticket.id or backend.own_requests):
             # By far the most common: an answer that need not be read.
             del backend.requests.open[answered]
-            if self._rests:
+            if backend.notes_use:
                 self.note_use(backend, ticket, line)
-            if len(backend.connections) == 1:
+            if not backend.is_shared:
                 return line
             return self._pass_to(backend, ticket.connection, line)
         said = protocol.look(line)
@@ -126,6 +131,8 @@ class ServerMessages(Endings):
         handshake = connection.handshake
         if ticket.id:
             line = json_edit.replace(line, ticket.id, "id")
+            if json_edit.read_raw(line, *_OF_STREAM):
+                line = json_edit.replace(line, ticket.id, *_OF_STREAM)
         if not handshake.is_over or ticket.key in handshake.pending:
             handshake.note_answer(protocol.look(line) if ticket.id else said)  # type: ignore[arg-type]
             self.schedule_lease_write()
@@ -135,7 +142,7 @@ class ServerMessages(Endings):
         return self._pass_to(backend, ticket.connection, line)
 
     def _pass_to(self, backend: Backend, connection: str, line: bytes) -> bytes:
-        if len(backend.connections) <= 1:
+        if not backend.is_shared:
             return line
         self.send_to_host(self.connections[connection], line)
         return b""
@@ -151,7 +158,7 @@ class ServerMessages(Endings):
         if question is not None:
             connection = self.connections[ticket.connection]
             self.learn(connection, asked, question, said, line)  # type: ignore[arg-type]
-        if self._rests:
+        if backend.notes_use:
             self.note_use(backend, ticket, line)
 
     def note_use(self, backend: Backend, ticket: Ticket, line: bytes) -> None:
@@ -181,13 +188,20 @@ class ServerMessages(Endings):
             backend.greeting_was_refused = "error" in said
             backend.greeting_was_answered = True
             asked = protocol.look(connection.handshake.greeting)
-            if isinstance(asked, dict):
+            if isinstance(asked, dict) and not self._is_secondary(backend):
                 self.learn(connection, asked, ("initialize", b""), said, line)
-        elif own[0] in LISTS:
+        elif own[0] in LISTS and not self._is_secondary(backend):
             self.learn(connection, {}, own, said, line)
         changed, backend.comparison.changed = backend.comparison.changed, []
         for method in changed:
-            self._announce(backend, method)
+            if self._is_secondary(backend):
+                self.note(f"{method} of this session's server differs: the host keeps the first")
+            else:
+                self._announce(backend, method)
+
+    def _is_secondary(self, backend: Backend) -> bool:
+        """Return whether the host has its lists from another server."""
+        return backend.has_neighbours and backend.name != self._first(backend).backend
 
     def _announce(self, backend: Backend, method: str) -> None:
         """Notify the hosts that one of their lists is outdated."""
@@ -211,15 +225,20 @@ class ServerMessages(Endings):
         method, requests = said["method"], backend.requests
         if protocol.is_request(said):
             return self._forward_request(backend, said, line)
-        if self._rests:
+        if backend.notes_use:
             self.note_notification(backend, method)
+        if method in _CHANGES or method == _UPDATED:
+            backend.speaks_to_its_host |= not backend.is_unused
+        if method in _CHANGES and self._is_secondary(backend):
+            self.note(f"{method} of another session's server was dropped: its host keeps one list")
+            return b""
         if method == "notifications/cancelled":
             asked, line = self._find_asked_host(backend, said, line)
             if asked:
                 return self._pass_to(backend, asked, line)
         if method == _ACKNOWLEDGED and backend.take_acknowledgement(said):
             return b""
-        is_shared = len(backend.connections) > 1
+        is_shared = backend.is_shared
         if is_shared or requests.has_renamed:
             owner, line = requests.find_recipient(said, line)
             if owner:
@@ -246,9 +265,10 @@ class ServerMessages(Endings):
 
     def _forward_request(self, backend: Backend, said: Message, line: bytes) -> bytes:
         """Pass a server's request on to the one host whose call it can belong to."""
+        backend.speaks_to_its_host |= said["method"] not in {"ping", "roots/list"}
         unfinished = backend.requests.list_unfinished()
         owners = {ticket.connection for ticket in unfinished} or set(backend.connections)
-        if len(backend.connections) > 1 and len(owners) != 1:
+        if len(owners) > 1:
             raw_id = json_edit.read_raw(line, "id")
             text = "[mcp-launch] several sessions use this server; which one it means is unknown"
             backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
@@ -258,12 +278,14 @@ class ServerMessages(Endings):
             connection.roots_were_asked = True
         raw_id = json_edit.read_raw(line, "id")
         key = protocol.spell(said["id"])
-        if backend.is_one_of_many:
+        is_shown = backend.lines.is_within_a_line  # so the host has its id already
+        if backend.is_one_of_many and not is_shown:
             # Another server uses the same ids, and the host may still be working on one of them.
             key = protocol.spell(self.make_id())
             line = json_edit.replace(line, key, "id")
         path = ("params", "_meta", "progressToken")
-        token = json_edit.read_raw(line, *path) if len(self.backends) > 1 else b""
+        is_renamed = len(self.backends) > 1 and not is_shown
+        token = json_edit.read_raw(line, *path) if is_renamed else b""
         if token:
             line = json_edit.replace(line, key, *path)
         connection.note_server_request(backend.name, said, raw_id, key, token)

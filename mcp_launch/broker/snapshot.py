@@ -79,7 +79,9 @@ BACKEND = (
     "remembered_tools",
     "restart_requests",
     "retry_at",
+    "speaks_to_its_host",
     "starts",
+    "task_hosts",
     "tasks",
     "unasked",
     "wake_error",
@@ -115,7 +117,7 @@ IDLE_CONNECTION = (
     "unsent",
 )
 IDLE_BACKEND = ("has_neighbours", "next_served", "own_requests", "queue", "restart")
-IDLE_REQUESTS = ("_noted", "_tokens")
+IDLE_REQUESTS = ("_noted", "tokens")
 
 
 def describe(broker: Broker) -> dict[str, Spelt] | None:

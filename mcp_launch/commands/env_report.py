@@ -174,6 +174,7 @@ def _frame(preview: Preview) -> dict[str, Found | Missing]:
         "binding": Found(found.identity.state, found.identity.evidence),
         "start": option_explanation.find(preview, "--start"),
         "rest": option_explanation.find(preview, "--rest"),
+        "share": option_explanation.find(preview, "--share"),
     }
     if preview.wanted.command[0] != NO_COMMAND:
         command = shlex.join(masking.mask(preview.wanted.command))

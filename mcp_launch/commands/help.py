@@ -19,7 +19,7 @@ DIRECTORY = Path(__file__).parents[1] / "help"
 # The sections of the list of topics, and the order of the topics in each.
 SECTIONS = {
     "Set up": ("install", "wrap", "profiles"),
-    "Options": ("options", "sources", "deferred", "runners"),
+    "Options": ("options", "sources", "deferred", "sharing", "runners"),
     "Commands": ("doctor", "list", "ps", "logs", "env", "restart", "reap", "json"),
     "How it works": ("sessions", "calls", "ending", "files"),
     "What to expect": ("limits", "hosts", "tested", "figures", "changes", "layout"),

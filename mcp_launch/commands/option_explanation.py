@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from mcp_launch.machine.preview import Preview
 
 # What is in force without any setting, for options that are not a choice among some words.
-_DEFAULTS = {"--cwd": "session", "--pass-env": "all", "--rest": "off"}
+_DEFAULTS = {
+    "--cwd": "session",
+    "--pass-env": "all",
+    "--rest": "off",
+    "--max-servers": options.MAX_SERVERS,
+}
 
 EXPLAINED = (*options.CHOICES, *_DEFAULTS, *options.SWITCHES)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
 from mcp_launch.config_files import backups, write_file
-from mcp_launch.state import leases
+from mcp_launch.state import leases, pools
 
 if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
@@ -37,6 +37,7 @@ _PLACES = (
     _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.(json|trusted)|tmp[a-z0-9_]{8}")),
     _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
+    _Place("pools", re.compile(r"[0-9a-f]{4,64}\.(json|sock|lock)")),
     _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
 )
 _OWN = _Place("", re.compile(r"crash-\d+\.txt"))
@@ -50,7 +51,7 @@ class Launches(NamedTuple):
     """The launches that have leases."""
 
     living: set[str]  # one of their processes is running
-    kept: set[str]  # those, and all that are not provably over
+    kept: set[str]  # those, and all that are not provably over; also the keys of such pools
 
 
 def look_at_launches(table: ProcessTable, directory: str) -> Launches:
@@ -64,6 +65,9 @@ def look_at_launches(table: ProcessTable, directory: str) -> Launches:
         recorded = parts.values() if isinstance(parts, dict) else ()
         if launch in launches.kept and "same" in [leases.judge(table, one) for one in recorded]:
             launches.living.add(launch)
+    for path, record in pools.read_all(os.path.join(directory, "pools")).items():
+        if not pools.is_stale(table, record):
+            launches.kept.add(os.path.basename(path).removesuffix(pools.RECORD))
     return launches
 
 
@@ -89,7 +93,7 @@ def _empty(directory: str, place: _Place, kept: set[str]) -> None:
 
 
 def _list_own(directory: str) -> list[os.DirEntry[str]]:
-    """Return the user's regular files in a directory that is the user's and not a link."""
+    """Return the user's files and sockets in a directory that is the user's and not a link."""
     try:
         if not stat.S_ISDIR(os.lstat(directory).st_mode) or not state.is_users(os.lstat(directory)):
             return []
@@ -97,11 +101,15 @@ def _list_own(directory: str) -> list[os.DirEntry[str]]:
             return [
                 entry
                 for entry in entries
-                if entry.is_file(follow_symlinks=False)
-                and state.is_users(entry.stat(follow_symlinks=False))
+                if _is_file_or_socket(status := entry.stat(follow_symlinks=False))
+                and state.is_users(status)
             ]
     except OSError:
         return []  # there is none
+
+
+def _is_file_or_socket(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISSOCK(status.st_mode)
 
 
 def _list_left(directory: str) -> list[str]:

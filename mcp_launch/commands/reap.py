@@ -19,7 +19,7 @@ from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import LaunchError, tell
 from mcp_launch.machine import end_server, recognize_server, units
 from mcp_launch.machine.survey import open_survey
-from mcp_launch.state import leases
+from mcp_launch.state import leases, pools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,16 +65,14 @@ def run(
     ]
     outcomes = _end_all(console, survey, found, request)
     is_declined = any(one.status == "not ended" and not one.error for one in outcomes)
-    removed: list[str] = []
+    removed: dict[str, list[str]] = {"removed_leases": [], "removed_pools": []}
     if not is_declined:
         for server in census.doubtful:
             print_paragraph(console, f"Skipped {server}: {server.doubt}")
         if not request.is_dry:
-            removed = leases.reclaim_stale(survey.table, f"{survey.state}/leases")
-        for path in removed:
-            print_paragraph(console, f"Removed the stale lease {path}")
+            removed = _remove_stale(console, survey)
     if request.is_json:
-        _print_json(request, outcomes, census.doubtful, removed)
+        print_json({**_describe_all(request, outcomes, census.doubtful), **removed})
     return 1 if any(one.error for one in outcomes) else 0
 
 
@@ -115,20 +113,28 @@ def _end(console: Console, survey: Survey, server: Server) -> _Ended:
     return _Ended(server, "ended")
 
 
-def _print_json(
-    request: ReapRequest, outcomes: list[_Ended], doubtful: Sequence[Server], removed: list[str]
-) -> None:
-    print_json(
-        {
-            "version": 1,
-            "is_dry_run": request.is_dry,
-            "servers": [_describe(one) for one in outcomes],
-            "skipped": [
-                {"name": server.name, "pid": server.pid, "why": server.doubt} for server in doubtful
-            ],
-            "removed_leases": removed,
-        }
-    )
+def _remove_stale(console: Console, survey: Survey) -> dict[str, list[str]]:
+    """Remove the records of launches and pools that are over; return their paths."""
+    of_launches = leases.reclaim_stale(survey.table, f"{survey.state}/leases")
+    of_pools = pools.reclaim_stale(survey.table, f"{survey.state}/pools")
+    for path in of_launches:
+        print_paragraph(console, f"Removed the stale lease {path}")
+    for path in of_pools:
+        print_paragraph(console, f"Removed the stale record {path}")
+    return {"removed_leases": of_launches, "removed_pools": of_pools}
+
+
+def _describe_all(
+    request: ReapRequest, outcomes: list[_Ended], doubtful: Sequence[Server]
+) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "is_dry_run": request.is_dry,
+        "servers": [_describe(one) for one in outcomes],
+        "skipped": [
+            {"name": server.name, "pid": server.pid, "why": server.doubt} for server in doubtful
+        ],
+    }
 
 
 def _describe(outcome: _Ended) -> dict[str, Any]:

@@ -105,6 +105,7 @@ def choose(request: RestartRequest, census: Census) -> list[Chosen]:
         if request.session in session.session or request.session in session.thread
         for server in session.servers
     ]
+    candidates = _keep_one_of_each_launch(candidates)
     ours = [one for one in candidates if one.is_ours]
     chosen = ours if request.is_all else []
     for name in request.names:
@@ -117,6 +118,17 @@ def choose(request: RestartRequest, census: Census) -> list[Chosen]:
     if not chosen:
         raise UsageError("no server of mcp-launch runs", fix="mcp-launch ps shows what runs")
     return chosen
+
+
+def _keep_one_of_each_launch(candidates: list[Chosen]) -> list[Chosen]:
+    """Return the servers without those that their launcher restarts together with another."""
+    kept: dict[str, Chosen] = {}
+    for at, one in enumerate(candidates):
+        launch = one.server.launch
+        key = launch.id if launch and launch.backend else f"number {at}"
+        if key not in kept or (kept[key].server.is_absent and not one.server.is_absent):
+            kept[key] = one
+    return list(kept.values())
 
 
 def _explain_unknown(name: str, candidates: list[Chosen], request: RestartRequest) -> UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_launch.machine.process_snapshot import ConnectedClient, Server
+    from mcp_launch.machine.process_snapshot import ConnectedClient, KnownPool, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
 
 VERSION = 1
@@ -57,6 +57,10 @@ def _describe_memory(what: HostProcess | Session | Server) -> dict[str, object]:
     return {"bytes": what.memory.amount, "kind": what.memory.kind}
 
 
+def _describe_pool(pool: KnownPool) -> dict[str, object]:
+    return {"pool": pool.pid or None, "sessions": pool.sessions}
+
+
 def _describe_server(server: Server) -> dict[str, object]:
     return {
         "server": server.name,
@@ -73,6 +77,7 @@ def _describe_server(server: Server) -> dict[str, object]:
         "state": server.state or None,
         "is_unrecorded": server.is_unrecorded,
         "launch": server.launch._asdict() if server.launch else None,
+        "shared": _describe_pool(server.pool) if server.pool else None,
         "why_ownerless": server.why_ownerless or None,
         "doubt": server.doubt or None,
     }

@@ -17,6 +17,7 @@ from mcp_launch.commands.columns import (
     wrap_all,
 )
 from mcp_launch.machine import recognize_server, units
+from mcp_launch.machine.running import list_distinct
 from mcp_launch.state.leases import ABSENT, ENDED, FAILED, RESTING
 from mcp_launch.values import shorten_home
 
@@ -110,7 +111,7 @@ class _Table:
     def _draw_host(self, host: HostProcess) -> Iterator[Text]:
         facts = [f"pid {host.pid}"] if host.pid else []
         facts += [f"up {units.tell_age(host.age)}"] if host.age is not None else []
-        facts += [units.count(len(host.servers), "server"), _tell_memory(host)]
+        facts += [units.count(len(list_distinct(host.servers)), "server"), _tell_memory(host)]
         facts += [_tell_clients(host.clients)] if host.clients else []
         title = make_text(f"{host.title} {host.role}".rstrip(), "bold")
         yield from self._join(title, facts, _OF_SESSION)
@@ -167,7 +168,8 @@ class _Table:
             make_text(server.name, "bold" if launch or server.state else "dim"),
             Text(str(server.pid)) if is_there else _NOTHING,
             Text(units.tell_age(server.age)) if is_there else _NOTHING,
-            Text(units.tell_size(server.memory.amount)),
+            # A further server of a launch takes nothing while it does not run.
+            Text(units.tell_size(server.memory.amount)) if server.processes else _NOTHING,
             Text(str(launch.calls)) if launch and launch.wire != "direct" else _NOTHING,
             Text(_tell_shortly(time.time() - last)) if last is not None else _NOTHING,
             self._describe_state(server, project),
@@ -180,6 +182,9 @@ class _Table:
         notes += [f"in {shorten_home(server.project, self._request.home)}"] if is_elsewhere else []
         style = _STYLES.get(state, "dim" if server.is_absent else "")
         text = make_text(state, style)
+        if server.pool:
+            users = f" by {server.pool.sessions}" if server.pool.sessions > 1 else ""
+            text.append(f", shared{users}")
         if server.saved:
             text.append(f", saves {units.tell_size(server.saved)}", "dim")
         for note in notes:
@@ -262,6 +267,7 @@ def _list_details(server: Server, home: str) -> Iterator[str]:
         yield _describe_starter(server, home)
     else:
         yield from _describe_launch(server, launch)
+        yield from _describe_siblings(server, launch)
     if server.why_ownerless or server.doubt:
         yield server.why_ownerless or server.doubt
     others = [str(pid) for pid in server.processes if pid not in {server.pid, server.launcher}]
@@ -292,6 +298,16 @@ def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
         yield f"inside launch {launch.outer}"
     if launch.server_state in ABSENT and server.saved:
         yield f"the next call starts it; it had {units.tell_size(server.saved)} of memory"
+
+
+def _describe_siblings(server: Server, launch: LeasedLaunch) -> Iterator[str]:
+    """Return with what a server shares its launch, or who shares the server."""
+    if launch.backend:
+        yield f"{launch.backend} of its launch, which has one for each session that calls"
+    if server.pool:
+        users = units.count(server.pool.sessions, "session")
+        pool = f"process {server.pool.pid}" if server.pool.pid else "a process that is gone"
+        yield f"kept for {users} by {pool}"
 
 
 def _describe_starter(server: Server, home: str) -> str:

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcp_launch.machine import census_filter, units
+from mcp_launch.machine.running import list_distinct
 from mcp_launch.machine.survey import open_survey
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def sum_up(census: Census) -> str:
         for server in (*servers, *census.ownerless, *census.doubtful)
         for pid, share in server.shares.items()
     }
-    words = [units.count(sessions, "session"), units.count(len(servers), "server")]
+    words = [units.count(sessions, "session"), units.count(len(list_distinct(servers)), "server")]
     words += [units.tell_size(units.add_up(shares.values()).amount)]
     words += [units.count(len(census.ownerless), "orphan")] if census.ownerless else []
     return ", ".join(words)

@@ -59,6 +59,7 @@ def _list_run_values(option: str, current: str) -> Iterable[Suggestion]:
         "--cwd": ("session", "project_root", "keep"),
         "--pass-env": ("all", "safe"),
         "--rest": ("off", "5m", "10m", "1h"),
+        "--max-servers": ("4", "8", "16"),
         **{one: tuple(filter(None, words)) for one, words in CHOICES.items()},
     }
     if option == "--server":

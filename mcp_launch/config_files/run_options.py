@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mcp_launch.errors import UsageError
-from mcp_launch.launch import options, profile
+from mcp_launch.launch import options, profile, sharing
 
 # What hosts expand in arguments, or refuse to start a server with: ${NAME}, $NAME, {env:NAME}.
 _REPLACED = ("$", "{")
@@ -76,7 +76,7 @@ def check(words: list[str]) -> None:
             "wrap writes --server itself, with the name of each entry",
             fix="leave out --server",
         )
-    profile.check(words)
+    sharing.check(profile.read_options(words))
 
 
 def join(own: list[str], wanted: list[str]) -> list[str]:

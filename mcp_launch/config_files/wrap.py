@@ -308,7 +308,7 @@ def _is_understood(variable: dict[str, str]) -> bool:
     from mcp_launch.launch import profile
 
     try:
-        profile.check(["--env", f"{variable.get('name')}={variable.get('source')}"])
+        profile.read_options(["--env", f"{variable.get('name')}={variable.get('source')}"])
     except UsageError:
         return False
     return True

@@ -87,11 +87,12 @@ CHECKS: dict[str, Check] = {
     "ML403": Check("error", "servers of different hosts share a pipe"),
     "ML404": Check("error", "a server's identity is contradictory"),
     "ML405": Check("note", "the session of a server has changed"),
-    "ML406": Check("warning", "sessions share a server through a pool"),
+    "ML406": Check("warning", "sessions share a server through agent-deck's pool"),
     "ML407": Check("note", "a lease is stale"),
     "ML408": Check("note", "a server runs in a home or in /"),
     "ML409": Check("note", "servers that nobody calls take much memory"),
     "ML410": Check("warning", "a server runs in its host's directory, not in its session's"),
+    "ML411": Check("note", "sessions run their own servers, although they could share one"),
 }
 
 

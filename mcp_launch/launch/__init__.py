@@ -90,6 +90,7 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
         state.show_trace()  # a profile may set it, too
     if wanted.no_log:
         state.keep_no_trace()
+    refuse_sharing(wanted)
     context.verify_lineage(table, line, strict=wanted.strict)
     sighting.list_confirmed_threads = lambda: list_taken_threads(table, line, wanted, os.environ)
     found = context.find_context(sighting, line, launch)
@@ -106,7 +107,7 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
     # server might have read the host's request by then, and nobody could answer it.
     kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
     lease = state.name_lease(os.environ, found.launch.value)
-    starter = Starter(table, line.list_hosts(parent), lease, _tidy, _note_killed)
+    starter = _make_starter(table, line.list_hosts(parent), lease, wanted, found)
     guardian = pipes = None
     is_deferred = resumed is not None or (
         _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
@@ -138,6 +139,16 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
         on_failure=plan.choose_answer(wanted.on_failure, line.host, sighting, os.environ),
     )
     return runtime.carry(running, pipes, wake)
+
+
+def _make_starter(
+    table: ProcessTable, hosts: list[int], lease: str, wanted: Profile, found: Context
+) -> Starter:
+    if wanted.share == "off":
+        return Starter(table, hosts, lease, _tidy, _note_killed)
+    from mcp_launch.launch import sharing
+
+    return sharing.make_starter(table, hosts, lease, _tidy, _note_killed, wanted, found)
 
 
 def _may_wait(wanted: Profile, found: Context) -> bool:
@@ -204,6 +215,10 @@ def _tidy(table: ProcessTable, directory: str) -> None:
         launch_log.append_end(path, "it was killed, or the machine was restarted")
     launch_log.prune(launch_log.find_directory(os.environ), directory)
     handshake_files.prune(os.environ)
+    if os.path.isdir(shared := f"{state.find_directory(os.environ)}/pools"):
+        from mcp_launch.state import pools
+
+        pools.reclaim_stale(table, shared)
 
 
 def _note_killed(lease: str, code: int | None) -> None:
@@ -216,6 +231,14 @@ def _note_killed(lease: str, code: int | None) -> None:
         launch_log.append_end(lease, f"mcp-launch itself was killed{how}")
     except Exception:  # noqa: BLE001, S110  # a guardian works on if it cannot be imported any more
         pass
+
+
+def refuse_sharing(wanted: Profile) -> None:
+    """Refuse a profile that shares a server which cannot be shared."""
+    if wanted.share != "off":
+        from mcp_launch.launch import sharing
+
+        sharing.check(wanted)
 
 
 def refuse_guess(wanted: Profile, found: Context) -> None:

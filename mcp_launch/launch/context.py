@@ -18,7 +18,7 @@ import time
 from mcp_launch import hosts
 from mcp_launch.errors import LineageContradicted
 from mcp_launch.hosts import Sighting
-from mcp_launch.system import kernel, list_ancestors, name_program
+from mcp_launch.system import list_ancestors, name_program
 from mcp_launch.values import Found, Missing, find_home_directory, name_home, walk_upward
 
 TYPE_CHECKING = False
@@ -245,7 +245,9 @@ def _judge_stdin(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
 
 
 def _judge_socket(table: ProcessTable, lineage: Lineage, stdin: int) -> None:
-    holder = kernel.read_peer(stdin)
+    from mcp_launch.system import sockets
+
+    holder = sockets.read_peer(stdin)
     if holder is None:
         lineage.evidence = "the kernel does not name the peer of our socket"
         return

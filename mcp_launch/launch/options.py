@@ -38,8 +38,14 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       forwards them
   --on-change ACTION  when a call comes from another session than the server's:
                       follow (the server gets it), restart (a new server gets
-                      it), refuse (it gets an error); the default depends on the
-                      host
+                      it), isolate (each session gets a server of its own),
+                      refuse (it gets an error); the default depends on the host
+  --max-servers N     with isolate, the most servers that one connection may
+                      have (1 to 64, default: 8); beyond that, the one idle
+                      longest is ended
+  --share WHAT        which sessions share one server: off (default: none),
+                      project (those of one project). Only for a server that
+                      keeps no state per client
   --on-failure WHAT   what the host gets if the server cannot be started: error
                       (an error answer), tool (a server with one tool that gives
                       the reason); the default depends on the host
@@ -86,7 +92,8 @@ SPELLINGS = {"thread_id": "thread", "session_id": "session"}
 # The values that an option accepts; the first is its default.
 CHOICES = {
     "--stdout": ("auto", "strict", "off"),
-    "--on-change": ("", "follow", "restart", "refuse"),
+    "--on-change": ("", "follow", "restart", "isolate", "refuse"),
+    "--share": ("off", "project"),
     "--on-failure": ("", "error", "tool"),
     "--when-unknown": ("placeholder", "fail"),
     "--start": ("known", "now", "called"),
@@ -95,10 +102,16 @@ CHOICES = {
 }
 TAKE_A_VALUE = (
     *("--server", "--env", "--set", "--dotenv", "--pass-env", "--cwd", "--rest"),
+    "--max-servers",
     *CHOICES,
 )
 SWITCHES = ("--strict", "--direct", "--rest-anyway", "--no-meta", "--no-log", "--trace")
 MAY_REPEAT = ("--env", "--set", "--dotenv")
+
+# How many servers one connection may have under `--on-change isolate`. Each is a whole process
+# tree: eight is more than most people have open at once, and 64 is what a machine may survive.
+MAX_SERVERS = "8"
+ALLOWED_SERVERS = range(1, 65)
 
 # The units of a time, in seconds.
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -282,6 +295,21 @@ def read_rest(text: str) -> float:
             fix="write a time such as 90s, 10m or 2h, or off",
         )
     return seconds
+
+
+def read_max_servers(text: str) -> int:
+    """Return how many servers one connection may have.
+
+    Raises:
+        UsageError: It is not a number, or not an allowed one.
+
+    """
+    if text not in map(str, ALLOWED_SERVERS):
+        raise UsageError(
+            f"--max-servers (or MCP_LAUNCH_MAX_SERVERS) does not take {text}",
+            fix=f"write a number from {ALLOWED_SERVERS[0]} to {ALLOWED_SERVERS[-1]}",
+        )
+    return int(text)
 
 
 def read_variables(environ: Mapping[str, str]) -> dict[str, list[str] | None]:

@@ -42,6 +42,7 @@ class Profile:
         "dotenv",
         "env",
         "literals",
+        "max_servers",
         "no_log",
         "no_meta",
         "on_change",
@@ -54,6 +55,7 @@ class Profile:
         "runner",
         "server",
         "set_by_option",
+        "share",
         "start",
         "stdout",
         "strict",
@@ -86,6 +88,10 @@ class Profile:
         self.cwd_origin = "--cwd"  # where the user named the directory
         self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
+        self.max_servers = options.read_max_servers(
+            _last(values, "--max-servers") or options.MAX_SERVERS
+        )
+        self.share = _choose(values, "--share")
         self.on_failure = _choose(values, "--on-failure")
         self.when_unknown = _choose(values, "--when-unknown")
         self.start = _choose(values, "--start")
@@ -157,15 +163,15 @@ def load(
     return wanted
 
 
-def check(words: list[str]) -> None:
-    """Check options of `run`, whatever the server and its profile.
+def read_options(words: list[str]) -> Profile:
+    """Return what options of `run` ask for, whatever the server and its files.
 
     Raises:
         UsageError: One is invalid.
 
     """
     given, _ = options.split(words)
-    Profile(given, ["a server"], [])
+    return Profile(given, ["a server"], [])
 
 
 def _join(

@@ -11,6 +11,7 @@ from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
 from mcp_launch.launch import environment
 from mcp_launch.launch.options import (
+    ALLOWED_SERVERS,
     CHOICES,
     SHARED_VARIABLES,
     SOURCES,
@@ -29,7 +30,7 @@ _WORD = re.compile(r"[a-z_]{1,20}")
 _SWITCHES = ("strict", "direct", "rest_anyway", "no_meta", "no_log", "trace")
 _CHOSEN = {option[2:].replace("-", "_"): words for option, words in CHOICES.items()}
 _TEXTS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", "rest")
-KEYS = (*_TEXTS, *_CHOSEN, *_SWITCHES)
+KEYS = (*_TEXTS, *_CHOSEN, "max_servers", *_SWITCHES)
 KEYS_OF_ONE_SERVER = ("command", "args")
 KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
 
@@ -165,6 +166,8 @@ class _Checker:
                 options[option] = [self._anchor(self._take_text(here, value))]
             elif key == "rest":
                 options[option] = [self._take_time(here, value)]
+            elif key == "max_servers":
+                options[option] = [self._take_max_servers(here, value)]
             elif key == "dotenv":
                 options[option] = [self._anchor(one) for one in self._take_texts(here, value)]
             elif key == "pass_env":
@@ -247,6 +250,17 @@ class _Checker:
                 fix='write "90s", "10m", "2h" or "off"',
             )
         return text
+
+    def _take_max_servers(self, where: Path, value: object) -> str:
+        # JSON Schema does not tell 8.0 from 8, so neither do we; to Python, true is 1.
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or value not in ALLOWED_SERVERS:
+            raise self.refuse(
+                where,
+                f"{_name(where)} does not take {_spell(value)}",
+                fix=f"write a number from {ALLOWED_SERVERS[0]} to {ALLOWED_SERVERS[-1]}",
+            )
+        return f"{value:.0f}"
 
     def _anchor(self, text: str) -> str:
         is_place = text in {"session", "project_root", "keep"} or text[0] in "/~"

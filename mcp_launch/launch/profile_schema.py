@@ -11,7 +11,14 @@ import re
 from typing import Any
 
 from mcp_launch.launch import environment
-from mcp_launch.launch.options import CHOICES, SOURCES, SPELLINGS, SWITCHES, USAGE
+from mcp_launch.launch.options import (
+    ALLOWED_SERVERS,
+    CHOICES,
+    SOURCES,
+    SPELLINGS,
+    SWITCHES,
+    USAGE,
+)
 from mcp_launch.launch.profile_file import (
     HAVE_NAMES,
     KEYS,
@@ -166,6 +173,11 @@ _VALUES: dict[str, dict[str, Any]] = {
     "args": {"type": "array", "items": _ANY_TEXT},
     "cwd": {**_TEXT, "examples": list(environment.PLACES)},
     "rest": {"anyOf": [{**_TIME, "examples": ["90s", "10m", "2h", "off"]}, {"enum": [False]}]},
+    "max_servers": {
+        "type": "integer",
+        "minimum": ALLOWED_SERVERS[0],
+        "maximum": ALLOWED_SERVERS[-1],
+    },
     "dotenv": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
     "pass_env": {
         "anyOf": [

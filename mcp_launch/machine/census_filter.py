@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.machine.running import count_shared_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -33,7 +34,7 @@ def select(census: Census, names: Collection[str], hosts: Collection[str]) -> Ce
         for servers in (census.ownerless, census.doubtful)
     )
     return census._replace(
-        hosts=[host for host in chosen if host.sessions],
+        hosts=count_shared_once([host for host in chosen if host.sessions]),
         ownerless=ownerless,
         doubtful=tuple(doubtful),
     )

@@ -8,9 +8,12 @@ import time
 from typing import TYPE_CHECKING
 
 from mcp_launch.errors import LaunchError
+from mcp_launch.machine import server_pools
 from mcp_launch.values import compare
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.survey import Survey
     from mcp_launch.system import ProcessTable
@@ -42,7 +45,7 @@ def reap(survey: Survey, server: Server) -> None:
                 fix="run mcp-launch ps to see its host",
             )
         return  # it has exited
-    left = end(survey.table, again)
+    left = end(survey.table, again, server_pools.list_spared(survey.table, survey.state))
     if left:
         pids = ", ".join(map(str, left))
         raise LaunchError(
@@ -55,62 +58,76 @@ def _is_same(seen: Server, now: Server) -> bool:
     return any(compare(before, after) == "same" for before in seen.roots for after in now.roots)
 
 
-def end(table: ProcessTable, server: Server) -> list[int]:
+def end(table: ProcessTable, server: Server, spared: Collection[int] = ()) -> list[int]:
     """End a process tree with SIGTERM, then SIGKILL; return the pids that are left.
 
-    A process once seen in the tree stays part of it, even after its parent is gone.
+    A process once seen in the tree stays part of it, even after its parent is gone. What is
+    spared never becomes part of it: a pool that other launches use.
     """
-    tree = {root.pid: root for root in server.roots}
-    _follow(table, tree)
-    _signal(table, tree, signal.SIGTERM, TERMINATED_GRACE)
-    _freeze(table, tree)
-    _signal(table, tree, signal.SIGKILL, KILLED_GRACE)
-    return [pid for pid, one in tree.items() if _is_alive(table, one)]
+    tree = _Tree(table, server.roots, spared)
+    tree.follow()
+    _signal(tree, signal.SIGTERM, TERMINATED_GRACE)
+    _freeze(tree)
+    _signal(tree, signal.SIGKILL, KILLED_GRACE)
+    return [one.pid for one in tree.list_alive()]
 
 
-def _signal(
-    table: ProcessTable, tree: dict[int, ProcessIdentity], number: signal.Signals, grace: float
-) -> None:
+class _Tree:
+    """Processes and their descendants, as far as they have been seen."""
+
+    def __init__(
+        self, table: ProcessTable, roots: Iterable[ProcessIdentity], spared: Collection[int]
+    ) -> None:
+        self.table = table
+        self.seen = {root.pid: root for root in roots}
+        self._spared = {os.getpid(), *spared}
+
+    def follow(self) -> None:
+        """Add the current descendants.
+
+        Found by their parents only: where orphans are not adopted, the table's own list of
+        descendants includes processes that we must not end.
+        """
+        parents = {one.pid for one in self.list_alive()}
+        processes = [one for pid in self.table.list_pids() if (one := self.table.look(pid))]
+        size = -1
+        while size != len(self.seen):
+            size = len(self.seen)
+            for process in processes:
+                pid = process.identity.pid
+                is_known = pid in self.seen or pid in self._spared
+                if process.parent in parents and not is_known:
+                    self.seen[pid] = process.identity
+                    parents.add(pid)
+
+    def list_alive(self) -> list[ProcessIdentity]:
+        """Return those that still run."""
+        return [one for one in self.seen.values() if _is_alive(self.table, one)]
+
+
+def _signal(tree: _Tree, number: signal.Signals, grace: float) -> None:
     """Signal each process once, new ones too, until all are gone or the time is up."""
     signalled: set[int] = set()
     deadline = time.monotonic() + grace
-    while alive := [one for one in tree.values() if _is_alive(table, one)]:
+    while alive := tree.list_alive():
         for one in alive:
             if one.pid not in signalled:
                 signalled.add(one.pid)
-                _send(table, one, number)
+                _send(tree.table, one, number)
         if time.monotonic() > deadline:
             return
         time.sleep(_INTERVAL)
-        _follow(table, tree)
+        tree.follow()
 
 
-def _freeze(table: ProcessTable, tree: dict[int, ProcessIdentity]) -> None:
+def _freeze(tree: _Tree) -> None:
     """Stop every process, so that none can fork unseen while others are killed."""
     stopped: set[int] = set()
-    while fresh := [one for pid, one in tree.items() if pid not in stopped]:
+    while fresh := [one for pid, one in tree.seen.items() if pid not in stopped]:
         for one in fresh:
             stopped.add(one.pid)
-            _send(table, one, signal.SIGSTOP)
-        _follow(table, tree)
-
-
-def _follow(table: ProcessTable, tree: dict[int, ProcessIdentity]) -> None:
-    """Add the current descendants to a tree.
-
-    Found by their parents only: where orphans are not adopted, the table's own list of
-    descendants includes processes that we must not end.
-    """
-    parents = {pid for pid, one in tree.items() if _is_alive(table, one)}
-    seen = [process for pid in table.list_pids() if (process := table.look(pid))]
-    size = -1
-    while size != len(tree):
-        size = len(tree)
-        for process in seen:
-            pid = process.identity.pid
-            if process.parent in parents and pid not in tree and pid != os.getpid():
-                tree[pid] = process.identity
-                parents.add(pid)
+            _send(tree.table, one, signal.SIGSTOP)
+        tree.follow()
 
 
 def _is_alive(table: ProcessTable, seen: ProcessIdentity) -> bool:

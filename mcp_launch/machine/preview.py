@@ -152,7 +152,7 @@ class Preview:
         host, arguments = self.situation.line.host, self.situation.arguments
         for at, words in enumerate((arguments, *_list_less(arguments))):
             try:
-                return profile.load(
+                wanted = profile.load(
                     words,
                     self.situation.environ,
                     lambda: host.find_place(sighting).value,
@@ -160,13 +160,26 @@ class Preview:
                 )
             except LaunchError as error:
                 if at == 0:
-                    self.refused = error
-                    self.problems.append(error)
+                    self._refuse(error)
+            else:
+                self._check_sharing(wanted)
+                return wanted
         given, words = split(arguments)
         try:
             return Profile(given, words or [NO_COMMAND], [])
         except LaunchError:
             return Profile({}, words or [NO_COMMAND], [])
+
+    def _check_sharing(self, wanted: Profile) -> None:
+        try:
+            launch.refuse_sharing(wanted)
+        except LaunchError as error:
+            if self.refused is None:
+                self._refuse(error)
+
+    def _refuse(self, error: LaunchError) -> None:
+        self.refused = error
+        self.problems.append(error)
 
     def _resolve(self, sighting: Sighting) -> Context:
         situation, wanted = self.situation, self.wanted

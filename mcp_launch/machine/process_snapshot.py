@@ -32,6 +32,9 @@ SETTLED = 10.0
 # Programs that adopt orphans, and start nothing that talks to them.
 _ADOPTERS = {"init", "systemd", "launchd", "tini", "dumb-init", "docker-init", "catatonit"}
 
+# What a lease calls the first server of a launch that has several.
+_FIRST = "server"
+
 
 def is_old_enough(age: float | None) -> bool:
     """Return whether a process is known to be old enough to judge."""
@@ -61,6 +64,21 @@ class LeasedLaunch(NamedTuple):
     installs: str = ""  # the package whose installation goes on without a host
     is_host_directory: bool = False  # it runs in its host's directory
     failure: dict[str, str] | None = None  # problem and fix, if the server could not be started
+    backend: str = ""  # "server", "server 2" and so on, if the launch has several
+
+    @property
+    def is_further(self) -> bool:
+        """Whether this is a second or later server of its launch."""
+        return self.backend not in {"", _FIRST}
+
+
+class KnownPool(NamedTuple):
+    """A process that keeps a server which several launches use."""
+
+    key: str  # of its record
+    pid: int  # 0: it is gone
+    sessions: int  # how many use it
+    processes: tuple[int, ...] = ()  # its whole tree, with the server
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,7 @@ class Server:
     name: str
     pid: int  # its own process; the launcher's if there is none at the moment
     roots: tuple[ProcessIdentity, ...]  # the top processes of its tree
-    processes: tuple[int, ...]  # its whole tree
+    processes: tuple[int, ...]  # its whole tree; with a pool's, if this is where they are counted
     command: tuple[str, ...]  # secrets masked
     project: str
     age: float | None
@@ -80,6 +98,7 @@ class Server:
     thread: str = ""
     launcher: int = 0  # our process between host and server; 0: none
     launch: LeasedLaunch | None = None  # None: we did not start it
+    pool: KnownPool | None = None  # who keeps it, if it is shared
     state: str = ""  # the state directory of its launcher, if its lease is not in ours
     is_unrecorded: bool = False  # that directory is ours, but there is no lease
     earlier: str = ""  # the session it was last bound to, if its host has another now
@@ -136,6 +155,9 @@ class Population:
         known = ((pid, hosts.recognise(table, one)) for pid, one in self.processes.items())
         self.hosts: dict[int, HostIdentity] = {pid: host for pid, host in known if host is not None}
         self._endpoints = Endpoints(self.hosts)
+        # Not counted among the descendants of another process. A pool may be below the launcher
+        # that has started it, although it is not that launch's own.
+        self.spared: set[int] = set()
 
     @cached_property
     def channels(self) -> Channels:
@@ -161,9 +183,9 @@ class Population:
         return tuple(ConnectedClient(one, _find_terminal(one)) for one in pids)
 
     def list_tree(self, roots: Iterable[ProcessIdentity]) -> tuple[int, ...]:
-        """Return the pids of these processes and all their descendants."""
+        """Return the pids of these processes and all their descendants, without spared ones."""
         tree = list(dict.fromkeys(root.pid for root in roots))
-        known = set(tree)
+        known = self.spared.union(tree)
         for pid in tree:  # the list grows while it is walked
             fresh = [child for child in self.children.get(pid, []) if child not in known]
             known.update(fresh)

@@ -50,7 +50,7 @@ class AskedLauncher(NamedTuple):
 
     path: str  # of its lease
     launch: str
-    before: int  # the pid of its server
+    before: tuple[int, ...]  # the pids of its servers
     done: int  # how many requests it had carried out before
     asked: float  # when, in seconds since 1970
     launcher: Json  # its process
@@ -62,13 +62,14 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
     record = leases.read(path)
     if record is None:
         return _fail("its launch has just ended", _RECONNECT)
-    before = _read_server(record)
+    before = _list_servers(record)
     if record.get("wire") == "direct":
         return _fail(
             "it was started with --direct: its host talks to it without mcp-launch",
             f"{_RECONNECT}; without --direct it can be restarted",
         )
-    if record.get("state") in {leases.NOT_STARTED, leases.RESTING, leases.ENDED}:
+    states = {one.get("state") for one in leases.list_servers(record)}
+    if states <= {leases.NOT_STARTED, leases.RESTING, leases.ENDED}:
         return Restarted("not running")
     if record.get("restarts_on") != "SIGUSR1":
         return _explain_no_restart(record)
@@ -118,15 +119,17 @@ def _is_running(table: ProcessTable, launcher: Json) -> bool:
 def _read_outcome(
     request: AskedLauncher, record: dict[str, Json], environ: Mapping[str, str]
 ) -> Restarted:
-    after = _read_server(record)
-    if record.get("state") == "running" and after and after != request.before:
-        return Restarted("restarted", request.before, after, time.time() - request.asked)
+    after = _list_servers(record)
+    fresh = [pid for pid in after if pid not in request.before]
+    states = [one.get("state") for one in leases.list_servers(record)]
+    if "running" in states and fresh:
+        return Restarted("restarted", _get_first(request.before), fresh[0], _time(request))
     if why := _find_failure(request, environ):
         return _fail(why, "fix its cause, then run this again; until then, calls fail", request)
     if after:
         # Another request had already replaced it when we asked.
-        return Restarted("restarted", 0, after, time.time() - request.asked)
-    return Restarted("not running", request.before)
+        return Restarted("restarted", 0, after[0], _time(request))
+    return Restarted("not running", _get_first(request.before))
 
 
 def _find_failure(request: AskedLauncher, environ: Mapping[str, str]) -> str:
@@ -160,14 +163,23 @@ def _send(table: ProcessTable, record: dict[str, Json]) -> bool:
 
 
 def _fail(problem: str, fix: str, request: AskedLauncher | None = None) -> Restarted:
-    before = request.before if request else 0
-    seconds = time.time() - request.asked if request else 0.0
-    return Restarted("failed", before, 0, seconds, problem, fix)
+    before = _get_first(request.before) if request else 0
+    return Restarted("failed", before, 0, _time(request) if request else 0.0, problem, fix)
 
 
-def _read_server(record: dict[str, Json]) -> int:
-    pid = get_member(record, "processes", "server", "pid")
-    return pid if isinstance(pid, int) else 0
+def _time(request: AskedLauncher) -> float:
+    return time.time() - request.asked
+
+
+def _list_servers(record: dict[str, Json]) -> tuple[int, ...]:
+    """Return the pids of the servers that a launch has at the moment."""
+    servers = leases.list_servers(record)
+    pids = (get_member(one, "processes", "server", "pid") for one in servers)
+    return tuple(pid for pid in pids if isinstance(pid, int))
+
+
+def _get_first(pids: tuple[int, ...]) -> int:
+    return pids[0] if pids else 0
 
 
 def _read_count(record: dict[str, Json]) -> int:

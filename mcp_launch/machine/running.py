@@ -10,7 +10,13 @@ from mcp_launch import hosts
 from mcp_launch.errors import printable
 from mcp_launch.hosts import Sighting
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.machine import launched_servers, other_servers, process_titles, units
+from mcp_launch.machine import (
+    launched_servers,
+    other_servers,
+    process_titles,
+    server_pools,
+    units,
+)
 from mcp_launch.machine.process_snapshot import Population, Server
 
 if TYPE_CHECKING:
@@ -74,7 +80,7 @@ class HostProcess(NamedTuple):
     @property
     def absent(self) -> list[Server]:
         """Those of its servers that do not run: they were not started, or rest."""
-        return [server for server in self.servers if server.is_absent]
+        return [server for server in list_distinct(self.servers) if server.is_absent]
 
     @property
     def saved(self) -> int:
@@ -111,9 +117,12 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
     population = Population(table)
     below: dict[int, list[Server]] = {}
     names: dict[int, str] = {}  # hosts' names from leases
-    ownerless = []
-    taken = {os.getpid()}
-    for host, name, server in launched_servers.find_all(population, f"{state}/leases", known):
+    pools = server_pools.find_all(population, state)
+    taken = {os.getpid(), *(pid for pool in pools.values() for pid in pool.processes)}
+    ownerless = list(launched_servers.find_left(population, f"{state}/pools", known, pools))
+    taken.update(pid for server in ownerless for pid in server.processes)
+    launched = launched_servers.find_all(population, f"{state}/leases", known, pools)
+    for host, name, server in launched:
         taken.update(server.processes)
         if server.why_ownerless:
             ownerless.append(server)
@@ -132,7 +141,42 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
         _describe_host(population, pid, names.get(pid, ""), below[pid]) for pid in sorted(below)
     ]
     doubtful = tuple(server for server in left if server.doubt)
-    return Census(described, ownerless, doubtful, table.SEES_ALL)
+    return Census(count_shared_once(described), ownerless, doubtful, table.SEES_ALL)
+
+
+def count_shared_once(listed: list[HostProcess]) -> list[HostProcess]:
+    """Return the hosts with the processes of each pool only in the first server that it keeps.
+
+    So sums are right, whichever servers are listed. The others have only their launchers.
+    """
+    counted: set[str] = set()
+
+    def place(server: Server) -> Server:
+        if server.pool is None:
+            return server
+        tree = server.pool.processes
+        own = tuple(pid for pid in server.processes if pid not in tree)
+        placed = own if server.pool.key in counted else own + tree
+        counted.add(server.pool.key)
+        return server if placed == server.processes else replace(server, processes=placed)
+
+    return [
+        host._replace(
+            sessions=[
+                session._replace(servers=[place(server) for server in session.servers])
+                for session in host.sessions
+            ]
+        )
+        for host in listed
+    ]
+
+
+def list_distinct(servers: Iterable[Server]) -> list[Server]:
+    """Return the servers with each shared one once, which is otherwise in every launch's place."""
+    found: dict[str | int, Server] = {}
+    for server in servers:
+        found.setdefault(server.pool.key if server.pool else id(server), server)
+    return list(found.values())
 
 
 def _describe_host(
@@ -144,7 +188,9 @@ def _describe_host(
     groups: dict[tuple[str, str], list[Server]] = {}
     for one in servers:
         server, whose = one, (one.session, one.thread)
-        if session and host.carries == "one session at a time":
+        # A launch with a server for each session says which one each serves.
+        is_known = any(whose) and one.launch is not None and bool(one.launch.backend)
+        if session and host.carries == "one session at a time" and not is_known:
             # The host's current session applies to all its servers, called or not: a lease
             # has the session of the last call, or of the start.
             whose = (session, "")

@@ -110,6 +110,7 @@ class StdoutGuard:
         "_owner",
         "_state",
         "_tail",
+        "holds_noise",
         "is_midway",
         "is_off",
         "is_replacement",
@@ -132,6 +133,7 @@ class StdoutGuard:
         self.is_off = is_off  # everything passes at once
         self.is_replacement = False  # of another server: we must change the ids of its requests
         self.waits_for_whole_lines = False  # hold long lines too: one may have to be withheld
+        self.holds_noise = False  # although everything passes: another server may write next
         self.is_midway = False  # in an incomplete line
         self._note_message = note_message
         self._note_long_message = note_long_message
@@ -240,12 +242,22 @@ class StdoutGuard:
 
     def _is_held_back(self) -> bool:
         """Return whether a line must be held until it is complete although sorting is off."""
-        if not self.waits_for_whole_lines and not self.is_replacement:
+        if self._is_shown or not (self.waits_for_whole_lines or self.is_replacement):
             return False
+        return self.holds_noise or self._may_be_message()
+
+    def _may_be_message(self) -> bool:
         for part in self._held:
             if start := part.lstrip(_SPACE)[:1]:
                 return start in {b"{", b"["}
         return True
+
+    def break_noise(self) -> bytes:
+        """Return the end for a line that is not a message, if the host has its beginning."""
+        if not self._is_shown or self._may_be_message():
+            return b""
+        self._held, self._length, self._is_shown = [], 0, False
+        return b"\n"
 
     def _sort_long_line(self, held: bytes) -> int:
         if self.waits_for_whole_lines or self._is_needed_whole(held[:_EDGE]):

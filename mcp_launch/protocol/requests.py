@@ -59,22 +59,24 @@ class OpenRequests:
     __slots__ = (
         "_count",
         "_noted",
-        "_tokens",
         "level",
         "listening",
         "lists",
         "open",
+        "renames_all",
         "subscriptions",
+        "tokens",
     )
 
     def __init__(self) -> None:
+        self.renames_all = False  # all ids are ours
         self.open: dict[bytes, Ticket] = {}
         self.level = b""  # the line with `logging/setLevel` in force
         self.subscriptions: dict[str, bytes] = {}  # the lines in force, by URI
         self.listening: dict[bytes, bytes] = {}  # `subscriptions/listen`, which stays open
         self.lists: dict[str, KnownList] = {}  # what the host has of each list, by method
         self._noted: set[bytes] = set()  # requests whose answers have to be read
-        self._tokens: dict[bytes, Ticket] = {}  # by the progress token that the server knows
+        self.tokens: dict[bytes, Ticket] = {}  # by the progress token that the server knows
         self._count = 0
 
     def send(self, ticket: Ticket, said: Message, delivered: bytes, *, is_shared: bool) -> bytes:
@@ -99,16 +101,20 @@ class OpenRequests:
 
     def _rename(self, ticket: Ticket, line: bytes) -> tuple[bytes, bytes]:
         """Give a request, and its progress token, an id that no other connection uses."""
-        self._count += 1
-        known = b'"mcp-launch/%d"' % self._count
-        ticket.id = json_edit.read_raw(ticket.line, "id")
+        known, ticket.id = self.make_id(), json_edit.read_raw(ticket.line, "id")
         line = json_edit.replace(line, known, "id")
         path = ("params", "_meta", "progressToken")
         ticket.token = json_edit.read_raw(ticket.line, *path)
         if ticket.token:
-            self._tokens[known] = ticket
+            self.tokens[known] = ticket
             line = json_edit.replace(line, known, *path)
         return known, line
+
+    def make_id(self) -> bytes:
+        """Return an id, spelt, that no host uses for a request to this server."""
+        self._count += 1
+        # If all ids are ours, numbers will do, which are what most servers know.
+        return (b"%d" if self.renames_all else b'"mcp-launch/%d"') % self._count
 
     @property
     def has_renamed(self) -> bool:
@@ -132,7 +138,7 @@ class OpenRequests:
             self.listening.pop(known, None)
             self._noted.discard(known)
             if ticket.token:
-                self._tokens.pop(known, None)
+                self.tokens.pop(known, None)
         return ticket
 
     def close_all(self, method: str) -> None:
@@ -143,7 +149,7 @@ class OpenRequests:
     def find_progress(self, said: Message) -> Ticket | None:
         """Return the request that a progress notification is about."""
         token = protocol.get_member(said, "params", "progressToken")
-        if ticket := self._tokens.get(protocol.spell(token)):
+        if ticket := self.tokens.get(protocol.spell(token)):
             return ticket
         path = ("params", "_meta", "progressToken")
         for ticket in self.open.values():
@@ -191,10 +197,8 @@ class OpenRequests:
 
     def take_unfinished(self) -> list[Ticket]:
         """Return the same requests, and forget them."""
-        unfinished = self.list_unfinished()
-        for known in [known for known in self.open if known not in self.listening]:
-            self.close(known)
-        return unfinished
+        unfinished = [known for known in self.open if known not in self.listening]
+        return [ticket for known in unfinished if (ticket := self.close(known))]
 
     def note_list(self, method: str, answer: Message, line: bytes) -> None:
         """Note a page of a list that the host gets."""
@@ -225,7 +229,7 @@ class OpenRequests:
 
 
 def _has_escaped_letters(text: str) -> bool:
-    return "\\u" in text or "\\x" in text or "\\/" in text
+    return any(escape in text for escape in ("\\u", "\\x", "\\/"))
 
 
 _REMEMBERED = {

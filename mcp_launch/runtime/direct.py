@@ -72,7 +72,7 @@ class DirectWatch:
         guardian: Guardian,
         plan: Plan,
         wake: int,
-        note_server: Callable[[Guardian], None],
+        note_server: Callable[[str, Guardian], None],
     ) -> None:
         self.failure: LaunchError | None = None
         self.unread = b""  # what the host sent and the server, now dead, has not read
@@ -92,7 +92,7 @@ class DirectWatch:
             "server",
             self._guardian,
             plan,
-            on_started=lambda: note_server(guardian),
+            on_started=lambda: note_server("server", guardian),
             on_start_failed=self._fail,
             on_exited=lambda _code: None,
             on_gone=loop.stop,

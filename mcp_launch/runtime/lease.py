@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from mcp_launch.broker import Broker
     from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.connection import HostConnection
+    from mcp_launch.broker.routing import Binding
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
@@ -54,6 +56,8 @@ class LeaseWriter:
         self._offset = time.time() - time.monotonic()
         self._state = ""
         self._since = 0.0
+        self._guardians: dict[str, Guardian] = {}  # by backend
+        self._states: dict[str, tuple[str, float]] = {}  # of several backends, with the time
         record.update(
             server=running.wanted.server,
             wire="direct" if running.wanted.direct else "guarded",
@@ -65,10 +69,12 @@ class LeaseWriter:
             restarts_on="SIGUSR1" if kernel.hears_restart() else None,
         )
 
-    def note_server(self, started: Guardian) -> None:
+    def note_server(self, name: str, started: Guardian) -> None:
         """Record the processes of a server that has started."""
-        self._running.guardian = started
-        self._lease.record["processes"] = _describe_processes(self._running)
+        self._guardians[name] = started
+        if name == SERVER:
+            self._running.guardian = started
+            self._lease.record["processes"] = _describe_processes(self._running)
         self.write()
 
     def write(self) -> None:
@@ -86,12 +92,7 @@ class LeaseWriter:
             place_note=backend.served.plan.place_note,
             is_host_directory=served.context.is_host_directory,
             runner=_describe_runner(backend.served.plan),
-            binding={
-                "state": bound.state,
-                "session": bound.session,
-                "thread": bound.thread,
-                "evidence": bound.evidence,
-            },
+            binding=_describe_binding(bound),
             calls=backend.calls,
             refusals=broker.refusals,
             last_call=last and last + self._offset,
@@ -105,9 +106,51 @@ class LeaseWriter:
             saved=self._find_saved() or None,
             starts=backend.starts,
             failure=leases.describe_failure(self._find_failure()),
+            backends=self._describe_backends(),
+            shared=self._describe_pool(),
+            shareable=_name_era(connection, backend),
             # A launch that failed does not start its server again.
             restarts_on=None if broker.phase == "failed" else self._lease.record["restarts_on"],
         )
+
+    def _describe_backends(self) -> list[dict[str, object]] | None:
+        """Return each server of a launch that has several."""
+        backends = self._broker.backends.values()
+        return [*map(self._describe_backend, backends)] if len(backends) > 1 else None
+
+    def _describe_pool(self) -> dict[str, object] | None:
+        """Return the pool that keeps the server, if one does."""
+        guardian = self._running.guardian
+        if guardian is None or guardian.shared is None:
+            return None
+        pid, key, sessions = guardian.shared
+        self._lease.record["processes"] = _describe_processes(self._running)
+        pool = leases.describe_processes(self._running.table, pool=pid)
+        return {**pool, "key": key, "sessions": sessions}
+
+    def _describe_backend(self, backend: Backend) -> dict[str, object]:
+        guardian = self._guardians.get(backend.name)
+        is_absent = backend.state == "absent"
+        state = _name_absence(backend) if is_absent else "running"
+        if not is_absent and (guardian is None or guardian.is_released):
+            state = "starting"
+        if self._states.get(backend.name, ("",))[0] != state:
+            self._states[backend.name] = (state, time.time())
+        served = backend.next_served or backend.served
+        processes = _describe_guarded(guardian) if guardian and state == "running" else {}
+        return {
+            "name": backend.name,
+            "state": state,
+            "since": self._states[backend.name][1],
+            "processes": leases.describe_processes(self._running.table, **processes),
+            "context": describe_facts(served.context, backend.served.plan.cwd),
+            "binding": _describe_binding(served.bound),
+            "calls": backend.calls,
+            "last_call": backend.last_active + self._offset if backend.calls else None,
+            "starts": backend.starts,
+            "saved": None,
+            "failure": leases.describe_failure(backend.wake_error if is_absent else None),
+        }
 
     def _find_failure(self) -> LaunchError | None:
         """Return why there is no server, if it could not be started."""
@@ -127,7 +170,9 @@ class LeaseWriter:
             state = "starting"
         if state != self._state:
             self._state, self._since = state, time.time()
-        if backend.state == "absent" and self._broker.phase == "serving" and self.on_absent:
+        is_alone = len(self._broker.backends) == 1
+        is_absent = backend.state == "absent" and is_alone
+        if is_absent and self._broker.phase == "serving" and self.on_absent:
             self.on_absent()
 
     def describe(self) -> dict[str, Any]:
@@ -153,11 +198,14 @@ class LeaseWriter:
 
     def note_end(self, why: str = "", code: int | None = None) -> None:
         """Log the end of the launch; on the direct wire, only the caller knows why and how."""
-        (backend,) = self._broker.backends.values()
+        backends = [*self._broker.backends.values()]
         guardian = self._running.guardian
         goes_on = guardian is not None and guardian.goes_on
-        how = "its runner goes on installing" if goes_on else _tell_server(backend)
-        calls = f"{backend.calls} call{'' if backend.calls == 1 else 's'} in "
+        how = "its runner goes on installing" if goes_on else _tell_server(backends[0])
+        if guardian is not None and guardian.shared and not backends[0].exit_code:
+            how = "it has left the shared server"
+        count = sum(one.calls for one in backends)
+        calls = f"{count} call{'' if count == 1 else 's'} in "
         if self._running.wanted.direct:
             how = (
                 f"the server {tell_exit(code)}" if code is not None else "the server is being ended"
@@ -182,16 +230,28 @@ def _name_absence(backend: Backend) -> str:
     return leases.RESTING if backend.is_resting else leases.ENDED
 
 
+def _name_era(connection: HostConnection, backend: Backend) -> str | None:
+    """Return why several sessions might share the server; None if they should not."""
+    if not connection.handshake.is_ready:
+        return None
+    if connection.handshake.era != "initialize":
+        return "2026"  # its own specification allows it
+    return None if backend.speaks_to_its_host else "2025"
+
+
+def _describe_binding(bound: Binding) -> dict[str, object]:
+    return {name: getattr(bound, name) for name in ("state", "session", "thread", "evidence")}
+
+
 def _describe_processes(running: Running) -> dict[str, object]:
-    guardian = running.guardian
+    guarded = _describe_guarded(running.guardian) if running.guardian else {}
     return leases.describe_processes(
-        running.table,
-        launcher=os.getpid(),
-        keeper=guardian.keeper if guardian else None,
-        guardian=guardian.pid if guardian else None,
-        server=guardian.server if guardian else None,
-        host=find_host(running),
+        running.table, launcher=os.getpid(), **guarded, host=find_host(running)
     )
+
+
+def _describe_guarded(guardian: Guardian) -> dict[str, int | None]:
+    return {"keeper": guardian.keeper, "guardian": guardian.pid, "server": guardian.server}
 
 
 def find_host(running: Running) -> int | None:

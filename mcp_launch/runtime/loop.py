@@ -37,17 +37,21 @@ _LONGEST_WAIT = 86_400.0
 class Loop:
     """Calls handlers until `stop`."""
 
-    def __init__(self, *, is_frugal: bool = False) -> None:
+    def __init__(self, *, is_frugal: bool = False, watches_files: bool = True) -> None:
         """Open a poll object; a frugal loop opens no descriptor for it."""
-        self._poll, self._second = _open_poll(is_frugal=is_frugal)
+        self._poll, self._second = _open_poll(is_frugal=is_frugal, watches_files=watches_files)
         self._handlers: dict[int, Callable[[], None]] = {}
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
+        self._new: set[int] = set()  # descriptors that are watched since the last poll
         self._has_changed = False  # a timer was set, or the loop was stopped
         self._is_stopped = False
 
     def watch(self, fd: int, handler: Callable[[], None], events: int = select.POLLIN) -> None:
         """Call the handler when something happens at `fd`."""
-        act = self._poll.modify if fd in self._handlers else self._poll.register
+        act = self._poll.modify
+        if fd not in self._handlers:
+            act = self._poll.register
+            self._new.add(fd)
         self._handlers[fd] = handler
         try:
             act(fd, events)
@@ -112,14 +116,17 @@ class Loop:
 
     def run(self) -> None:
         """Handle events until `stop`, which may have been called already."""
-        handlers, poll = self._handlers, self._poll.poll
+        handlers, poll, new = self._handlers, self._poll.poll, self._new
         while not self._is_stopped:
             self._has_changed = False
             timeout = self._find_timeout()
             while ready := poll(timeout):
+                new.clear()
                 for fd, _ in ready:
                     handler = handlers.get(fd)
-                    if handler is not None:  # an earlier handler may have unwatched it
+                    # An earlier handler may have unwatched it, and the number may already belong
+                    # to another file, with nothing to read.
+                    if handler is not None and fd not in new:
                         handler()
                 if self._has_changed or timeout is not None:
                     break
@@ -144,14 +151,15 @@ class Loop:
                 action()
 
 
-def _open_poll(*, is_frugal: bool) -> tuple[Any, int]:
+def _open_poll(*, is_frugal: bool, watches_files: bool) -> tuple[Any, int]:
     """Return a poll object, and one second in the unit of its timeout.
 
     epoll costs the same for any number of descriptors; poll checks each of them for every
     message. But epoll rejects regular files, and stdin may be one.
     """
     mode = 0 if is_frugal else os.fstat(0).st_mode
-    if hasattr(select, "epoll") and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+    is_fit = not watches_files or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    if hasattr(select, "epoll") and is_fit:
         return select.epoll(), 1
     return select.poll(), 1000
 
@@ -201,11 +209,14 @@ class ServerProcess:
         loop.cancel_timer(f"guardian {name}")
         guardian.expect_end = self._expect_end
         loop.watch(guardian.report, self._read_report)
-        loop.set_timer(f"start {name}", guardians.START_LIMIT, self._give_up_start)
+        loop.set_timer(f"start {name}", guardian.start_limit, self._give_up_start)
 
     def _read_report(self) -> None:
         before = self.guardian.left_behind
         is_running = self.guardian.read_report()
+        if self.guardian.shared and not self._is_started:  # the pool answers; the server may not
+            limit = guardians.START_LIMIT
+            self._loop.set_timer(f"start {self._name}", limit, self._give_up_start)
         if count := self.guardian.left_behind - before:
             state.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
         if self.guardian.server is not None and not self._is_started:
@@ -249,7 +260,9 @@ class ServerProcess:
         self._loop.cancel_timer(f"guardian {self._name}")
         self._loop.cancel_timer(f"start {self._name}")
         if not self._is_started:
-            self._on_start_failed(guardians.explain_failure(self.guardian, self.plan))
+            from mcp_launch.system import start_failures
+
+            self._on_start_failed(start_failures.explain_failure(self.guardian, self.plan))
             return
         self._note_exit()
         self.is_gone = True

@@ -9,7 +9,7 @@ import stat
 from mcp_launch import state
 from mcp_launch.errors import ServerFailed, printable
 from mcp_launch.runtime.loop import ServerProcess, read
-from mcp_launch.system import kernel, linux
+from mcp_launch.system import linux
 from mcp_launch.values import FAILURE
 
 TYPE_CHECKING = False
@@ -130,13 +130,17 @@ class Writer:
         self._is_idle = False
         self.pending = bytearray()
         self._loop.unwatch(self._fd)
+        if not isinstance(self._target, int):
+            # A socket closes its descriptor when it is garbage-collected. By then, the number may
+            # belong to another file.
+            self._target.detach()
         if self._fd > 2:  # noqa: PLR2004  # the number of a standard descriptor must not be reused
             os.close(self._fd)
         else:
             replace_with_null(self._fd)
 
 
-def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], object]:
+def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], Any]:
     """Return a write function that never blocks, and its target.
 
     O_NONBLOCK belongs to the open file, not to the descriptor. Other processes share the
@@ -144,7 +148,9 @@ def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], 
     """
     mode = os.fstat(fd).st_mode
     if stat.S_ISSOCK(mode):
-        return kernel.open_socket(fd)
+        from mcp_launch.system import sockets
+
+        return sockets.open_socket(fd)
     if stat.S_ISFIFO(mode):
         if fd > 2:  # noqa: PLR2004  # our own pipe
             os.set_blocking(fd, False)
@@ -211,12 +217,14 @@ class PipedServer(ServerProcess):
     """A server that is connected to us by pipes."""
 
     writer: Writer  # to its stdin
+    stderr: ServerStderr
     output = -1  # our end of its stdout; -1 if closed
 
     def close_pipes(self) -> None:
         """Close our ends of its pipes."""
         self.writer.close()
         self.close_output()
+        self.stderr.close()
 
     def close_output(self) -> None:
         """Close our end of its stdout."""
@@ -226,14 +234,29 @@ class PipedServer(ServerProcess):
             self.output = -1
 
 
+class ServerStderr:
+    """One server's stderr."""
+
+    __slots__ = ("_close", "end", "source")
+
+    def __init__(self, source: int, close: Callable[[ServerStderr], None]) -> None:
+        self.source = source  # our end of the pipe; -1 if closed
+        self.end = b""  # the last of what was read
+        self._close = close
+
+    def close(self) -> None:
+        """Close our end."""
+        self._close(self)
+
+
 class ServerErrors:
-    """Passes a server's stderr on to ours, and keeps the end of it."""
+    """Passes the stderr of servers on to ours, and keeps the end of each."""
 
     def __init__(self, loop: Loop, server: str, log: Log, on_empty: Callable[[], None]) -> None:
         self._on_empty = on_empty  # everything was written
-        self.stderr_end = b""
         self.first_noise: list[str] = []
-        self.source = -1
+        self._servers: list[ServerStderr] = []
+        self._last: ServerStderr | None = None  # the one that wrote last
         self._loop = loop
         self._server = server
         self._log = log
@@ -242,7 +265,7 @@ class ServerErrors:
             2,
             on_full=self._pause,
             on_empty=self._resume,
-            on_broken=self._close_source,
+            on_broken=self._close_all,
             on_moved=_do_nothing,
         )
 
@@ -251,14 +274,13 @@ class ServerErrors:
         """Whether something was not written yet."""
         return bool(self._writer.pending)
 
-    def connect(self, source: int) -> None:
-        """Switch to the stderr of another server."""
-        self._log.finish_line()
-        self._close_source()
-        self.source = source
-        self.stderr_end = b""
+    def connect(self, source: int) -> ServerStderr:
+        """Pass on the stderr of a server from now on."""
+        server = ServerStderr(source, self._close)
+        self._servers.append(server)
         if not self._writer.pending:
             self._resume()
+        return server
 
     def print(self, text: str) -> None:
         """Print a message of our own."""
@@ -283,27 +305,36 @@ class ServerErrors:
             text = f"{self._server} printed a line to stdout that is not a message: {said}"
             self._writer.put(f"[mcp-launch] {printable(text)}\n".encode())
 
-    def _read(self) -> None:
-        if data := read(self.source):
-            self.stderr_end = (self.stderr_end + data)[-_STDERR_END_SIZE:]
+    def _read(self, server: ServerStderr) -> None:
+        if data := read(server.source):
+            server.end = (server.end + data)[-_STDERR_END_SIZE:]
+            if self._last is not server:
+                self._log.finish_line()
+                self._last = server
             self._log.add_stderr(data)
             self._writer.put(data)
         else:
-            self._loop.unwatch(self.source)
+            self._loop.unwatch(server.source)
 
     def _pause(self) -> None:
-        self._loop.unwatch(self.source)
+        for server in self._servers:
+            self._loop.unwatch(server.source)
 
     def _resume(self) -> None:
-        if self.source >= 0:
-            self._loop.watch(self.source, self._read)
+        for server in self._servers:
+            self._loop.watch(server.source, lambda server=server: self._read(server))  # type: ignore[misc]
         self._on_empty()
 
-    def _close_source(self) -> None:
-        if self.source >= 0:
-            self._loop.unwatch(self.source)
-            os.close(self.source)
-            self.source = -1
+    def _close(self, server: ServerStderr) -> None:
+        if server in self._servers:
+            self._servers.remove(server)
+            self._loop.unwatch(server.source)
+            os.close(server.source)
+            server.source = -1
+
+    def _close_all(self) -> None:
+        for server in self._servers.copy():
+            self._close(server)
 
 
 def _do_nothing() -> None:

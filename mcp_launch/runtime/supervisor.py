@@ -39,10 +39,10 @@ _LEASE_DELAY = 0.25
 # How long to wait for the host to read the rest of our stderr, if nothing else is left to do.
 _LAST_LINES_LIMIT = 0.45
 
-# How many of our own answers a host may leave unread before we stop reading its requests.
+# How many bytes may wait for a host, or for one of its servers, before we stop reading requests.
 _UNREAD_LIMIT = 1 << 20
 
-# The one connection and the one backend of a launch.
+# The connection of a launch, and its first backend.
 HOST, SERVER = "host", "server"
 
 _SendToHost, _SendToServer = commands.SendToHost, commands.SendToServer
@@ -61,7 +61,7 @@ class Supervisor:
         log: Log,
         report: Callable[[LaunchError], None],
         write_lease: Callable[[], None],
-        note_server: Callable[[Guardian], None],
+        note_server: Callable[[str, Guardian], None],
         starter: Starter | None,
         absent: AbsentServers | None = None,
     ) -> None:
@@ -78,16 +78,15 @@ class Supervisor:
         self._wake = wake
         self._is_paused = False  # the broker does not want to read from the host
         self._is_finishing = self._host_is_lost = self._input_has_ended = False
-        self.errors: ServerErrors = ServerErrors(
-            loop, broker.settings.server, log, self._try_to_leave
-        )
+        name = broker.settings.server
+        self.errors: ServerErrors = ServerErrors(loop, name, log, self._try_to_leave)
         self.to_host: Writer = Writer(
             loop,
             1,
             on_full=self._pause_servers,
             on_empty=self._resume_servers,
             on_broken=self._lose_reader,
-            on_moved=self._note_moved,
+            on_moved=lambda: self._notify(broker.bytes_moved),
         )
         broker.now = time.monotonic()
         broker.connect(HOST)
@@ -122,7 +121,7 @@ class Supervisor:
             self._end_input()
             broker.host_closed(HOST)
         self._run_commands()
-        if self.to_host.pending:
+        if self.to_host.pending or len(self._servers) > 1:
             self._resume_host()  # or not: it may have to read first
 
     def _end_input(self) -> None:
@@ -131,9 +130,6 @@ class Supervisor:
 
     def _lose_reader(self) -> None:
         self._notify(lambda: self.broker.reader_lost(HOST))
-
-    def _note_moved(self) -> None:
-        self._notify(self.broker.bytes_moved)
 
     def _handle_signals(self) -> None:
         for number in os.read(self._wake, 64):
@@ -150,10 +146,10 @@ class Supervisor:
         writer = Writer(
             self.loop,
             to_server,
-            on_full=lambda: self.loop.unwatch(0),
+            on_full=self._resume_host,
             on_empty=self._resume_host,
             on_broken=lambda: self._notify(lambda: self.broker.server_closed_input(name)),
-            on_moved=self._note_moved,
+            on_moved=lambda: self._notify(self.broker.bytes_moved),
         )
         server = self._servers[name] = PipedServer(
             self.loop,
@@ -167,12 +163,12 @@ class Supervisor:
         )
         server.writer, server.output = writer, output
         server.is_first = not self.broker.backends[name].generation
-        self.errors.connect(errors)
+        server.stderr = self.errors.connect(errors)
         if not self.to_host.pending:
             self._watch_output(name)
 
     def _note_start(self, name: str) -> None:
-        self._note_server(self._servers[name].guardian)
+        self._note_server(name, self._servers[name].guardian)
         self._notify(lambda: self.broker.server_started(name))
 
     def _watch_output(self, name: str) -> None:
@@ -210,15 +206,15 @@ class Supervisor:
             self._notify(lambda: self.broker.server_closed_output(name))
         elif server.output >= 0 and self.to_host.pending and self._can_reach_host:
             return  # the rest of the server's output is read when the host has read this
-        source = self.errors.source
+        source = server.stderr.source
         if source >= 0 and self.loop.is_watched(source) and has_input(source):
             self.loop.set_timer(f"rest {name}", 0.0, lambda: self._report_gone(name))
             return
         server.is_gone = False  # report it only once
         self.left_behind += server.guardian.left_behind
         self.errors.print_install(server)
-        unread, stderr_end = server.writer.recover(), self.errors.stderr_end
-        self._notify(lambda: self.broker.server_gone(name, unread, stderr_end))
+        unread = server.guardian.unread + server.writer.recover()
+        self._notify(lambda: self.broker.server_gone(name, unread, server.stderr.end))
         if self._servers[name] is server:  # no other one was started
             server.close_pipes()
 
@@ -240,7 +236,9 @@ class Supervisor:
         self._try_to_leave()
 
     def _resume_host(self) -> None:
-        is_full = any(server.writer.pending for server in self._servers.values())
+        # Of several servers, one that does not read must not keep the others waiting.
+        limit = _UNREAD_LIMIT if len(self._servers) > 1 else 0
+        is_full = any(len(one.writer.pending) > limit for one in self._servers.values())
         is_behind = len(self.to_host.pending) > _UNREAD_LIMIT
         if self._input_has_ended or self._is_paused or is_full or is_behind:
             self.loop.unwatch(0)
@@ -279,14 +277,22 @@ class Supervisor:
             return
         if last := self._servers.get(command.backend):
             last.close_pipes()  # so that the next server needs no more descriptors than this one
+        for kind in ("input", "output"):  # the ends of those pipes say nothing about the next
+            self.loop.cancel_timer(f"broker {kind} {command.backend}")
         try:
-            started, pipes = self._starter.begin_piped(command.plan)
+            is_first = command.backend == SERVER
+            started, pipes = self._starter.begin_piped(command.plan, is_first=is_first)
         except OutOfResources as error:
             self._fail_to_start(command.backend, error)
             return
         self.attach(command.backend, started, pipes, command.plan)
 
     def _fail_to_start(self, name: str, error: LaunchError) -> None:
+        server = self._servers.get(name)
+        if server is not None and server.guardian.can_try_again:
+            again = commands.StartServer(name, server.plan)
+            self.loop.set_timer(f"start {name} again", 0.0, lambda: self._do_start(again))
+            return
         self._notify(lambda: self.broker.server_start_failed(name, error))
 
     def _do_set_timer(self, command: commands.SetTimer) -> None:
@@ -303,16 +309,18 @@ class Supervisor:
 
     def _do_close_output(self, command: commands.CloseOutput) -> None:
         self.to_host.close()
-        if command.backend in self._servers:
-            self._servers[command.backend].close_output()
+        if server := self._servers.get(command.backend):
+            server.close_output()
 
     def _do_close_input(self, command: commands.CloseInput) -> None:
-        if command.backend in self._servers:
-            self._servers[command.backend].writer.close_when_empty()
+        if server := self._servers.get(command.backend):
+            if server.guardian.shared and self.broker.backends[command.backend].restart:
+                server.guardian.send(server.guardian.RESTART)  # first: a pool lets us go at the end
+            server.writer.close_when_empty()
 
     def _do_cut_input(self, command: commands.CutInput) -> None:
-        if command.backend in self._servers:
-            self._servers[command.backend].writer.close()
+        if server := self._servers.get(command.backend):
+            server.writer.close()
 
     def _find_server(self, name: str) -> int:
         """Return the pid of a server, or 0."""
@@ -324,12 +332,8 @@ class Supervisor:
         return self.absent.find_sign(self._find_server(name)) if self.absent else ""
 
     def _do_remember(self, command: commands.Remember) -> None:
-        if self.absent is not None:
+        if self.absent:
             self.absent.remember(command.memory, self._find_server(SERVER), self.broker.now)
-
-    def _do_forget(self, command: commands.Forget) -> None:
-        if self.absent is not None:
-            self.absent.forget(command.client)
 
     def _do_end(self, command: commands.EndServer) -> None:
         if command.reason == "rest" and self.absent is not None:
@@ -337,15 +341,11 @@ class Supervisor:
         self._servers[command.backend].guardian.send(END_ORDERS[command.reason])
 
     def _do_signal(self, command: commands.SignalServer) -> None:
-        if command.backend in self._servers:
-            self._servers[command.backend].guardian.send(command.number)
+        if server := self._servers.get(command.backend):
+            server.guardian.send(command.number)
 
-    def _do_pause(self, _command: Command) -> None:
-        self._is_paused = True
-        self.loop.unwatch(0)
-
-    def _do_resume(self, _command: Command) -> None:
-        self._is_paused = False
+    def _set_paused(self, *, is_paused: bool) -> None:
+        self._is_paused = is_paused
         self._resume_host()
 
     def _do_finish(self, command: commands.Finish) -> None:
@@ -388,13 +388,13 @@ _ACTIONS: dict[type[Command], Callable[[Supervisor, Command], None]] = {
     commands.CutInput: Supervisor._do_cut_input,  # type: ignore[dict-item]  # noqa: SLF001
     commands.EndServer: Supervisor._do_end,  # type: ignore[dict-item]  # noqa: SLF001
     commands.SignalServer: Supervisor._do_signal,  # type: ignore[dict-item]  # noqa: SLF001
-    commands.PauseHost: Supervisor._do_pause,  # noqa: SLF001
-    commands.ResumeHost: Supervisor._do_resume,  # noqa: SLF001
+    commands.PauseHost: lambda self, _: self._set_paused(is_paused=True),
+    commands.ResumeHost: lambda self, _: self._set_paused(is_paused=False),
     commands.Note: lambda _self, one: state.note(one.text, one.kind),  # type: ignore[attr-defined]
     commands.WriteStderr: lambda self, one: self.errors.print(one.text),  # type: ignore[attr-defined]
     commands.Divert: lambda self, one: self.errors.report_noise(one.line),  # type: ignore[attr-defined]
     commands.Remember: Supervisor._do_remember,  # type: ignore[dict-item]  # noqa: SLF001
-    commands.Forget: Supervisor._do_forget,  # type: ignore[dict-item]  # noqa: SLF001
+    commands.Forget: lambda self, one: self.absent.forget(one.client),  # type: ignore[attr-defined,union-attr]
     commands.Fail: lambda self, one: self._report(one.error),  # type: ignore[attr-defined]
     commands.Finish: Supervisor._do_finish,  # type: ignore[dict-item]  # noqa: SLF001
 }

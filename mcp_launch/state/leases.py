@@ -40,6 +40,23 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     roots        the directories that the host listed in `roots/list`
     package      what a runner installs while the state is "installing": that goes on without the
                  launcher and the host, at most `until`, in seconds since 1970
+    backends     a list with one object for each server, if the launch has several (`--on-change
+                 isolate`); see below
+    shared       pool, key, sessions: the process that keeps the server for several launches
+                 (`--share`), with its pid and start; the name of its record (see `state.pools`);
+                 and how many sessions use it. Then `processes` has no keeper and no guardian, and
+                 its `server` is the pool's
+    shareable    whether several launches could use one server: "2026" if the connection is of
+                 that era, whose specification allows it; "2025" if it is older and nothing seen
+                 so far speaks against it (the server has sent no request, no notification unasked
+                 and no changed list, and has no subscription)
+
+The keys of a server in `backends`. The first one is the server that the lease itself describes:
+
+    name         "server", "server 2" and so on
+    processes    pid and start of keeper, guardian and server; empty while there is no server
+    binding, context, state, since, calls, last_call, saved, starts, failure
+                 the server's own, with the meaning that they have in a lease
 
 `open_record` makes the first five. `runtime` adds the others at the start of a launch, except for
 `opened_with`, `noise` and `roots`; `broker` adds those, and updates everything from `context` on.
@@ -52,7 +69,7 @@ import os
 import time
 
 from mcp_launch import state
-from mcp_launch.protocol import json_text
+from mcp_launch.protocol import get_member, json_text
 from mcp_launch.system import read_namespace
 from mcp_launch.values import Found, ProcessIdentity, compare
 
@@ -71,6 +88,18 @@ RESTING = "resting"
 FAILED = "failed"  # it could not be started; a later call tries again, if `restarts_on` is set
 ENDED = "ended"  # it died, and the next call starts another
 ABSENT = (NOT_STARTED, RESTING, FAILED, ENDED)
+
+# What the servers of a launch have in common, if there are several.
+_OF_LAUNCH = (
+    *("version", "launch", "mark", "started", "namespace", "boot", "server", "wire", "lineage"),
+    *("outer", "passed_over", "runner", "restarts_on", "opened_with", "shareable"),
+)
+
+# What each of them has of its own, without its processes: those are also among the launch's.
+_OF_SERVER = (
+    *("name", "binding", "context", "state", "since", "calls", "last_call"),
+    *("saved", "starts", "failure"),
+)
 
 # The names under which a server sees the facts of its launch in `_meta`.
 _NAMES = {
@@ -140,7 +169,8 @@ def list_confirmed_threads(
     """Return the threads that other living launches of the same server and host have confirmed."""
     threads: set[str] = set()
     mark = mark_command(argv)
-    for record in read_all(directory).values():
+    servers = (one for record in read_all(directory).values() for one in list_servers(record))
+    for record in servers:
         binding, processes = record.get("binding"), record.get("processes")
         if not isinstance(binding, dict) or not isinstance(processes, dict):
             continue
@@ -165,25 +195,65 @@ def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
 def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     """Return whether a launch is proven dead: another boot, or all of its processes gone.
 
-    A launch without a server has no guardian either: then its launcher alone is the launch.
+    A launch without a server has no guardian either: then its launcher alone is the launch. The
+    same holds for one whose server a pool keeps: that is not the launch's own.
     """
-    boot, processes = record.get("boot"), record.get("processes")
-    # Without /proc, both this boot and the recorded one are empty.
-    if isinstance(boot, str) and boot and table.boot_id() not in {"", boot}:
+    if is_of_earlier_boot(table, record):
         return True
-    if record.get("namespace", "") not in {"", read_namespace()}:
-        return False  # a container that shares our home: its pids mean nothing here
-    if not isinstance(processes, dict):
+    if is_of_other_namespace(record):
         return False
-    has_server = not processes.keys().isdisjoint(("keeper", "guardian", "server"))
-    if judge(table, processes.get("launcher")) != "different":
-        return False
-    return not has_server or all(
-        _is_gone(table, processes.get(part)) for part in ("guardian", "server")
+    is_shared = isinstance(record.get("shared"), dict)
+    return all(
+        _has_ended(table, one.get("processes"), is_shared=is_shared) for one in list_servers(record)
     )
 
 
-def _is_gone(table: ProcessTable, recorded: Json) -> bool:
+def is_of_earlier_boot(table: ProcessTable, record: dict[str, Json]) -> bool:
+    """Return whether the machine was restarted since a record was written."""
+    boot = record.get("boot")
+    # Without /proc, both this boot and the recorded one are empty.
+    return isinstance(boot, str) and bool(boot) and table.boot_id() not in {"", boot}
+
+
+def is_of_other_namespace(record: dict[str, Json]) -> bool:
+    """Return whether a container that shares our home wrote it: its pids mean nothing here."""
+    return record.get("namespace", "") not in {"", read_namespace()}
+
+
+def list_servers(record: dict[str, Json]) -> list[dict[str, Json]]:
+    """Return a record for each server of a launch, as if each had a launch of its own.
+
+    Those after the first are without the keys that only the first one has. One that is damaged
+    has no processes at all, so that nothing is ever done because of it.
+    """
+    backends = record.get("backends")
+    if not backends:
+        return [record]
+    listed = backends if isinstance(backends, list) else [None, backends]
+    first = listed[0]
+    own = {key: first[key] for key in _OF_SERVER if key in first} if isinstance(first, dict) else {}
+    common = {key: record[key] for key in _OF_LAUNCH if key in record}
+    return [record | own, *(common | _read_backend(record, one) for one in listed[1:])]
+
+
+def _read_backend(record: dict[str, Json], backend: Json) -> dict[str, Json]:
+    parts, own = record.get("processes"), get_member(backend, "processes")
+    if not isinstance(backend, dict) or not isinstance(parts, dict) or not isinstance(own, dict):
+        return {"processes": None}
+    whole = {part: parts[part] for part in ("launcher", "host") if part in parts}
+    return backend | {"processes": whole | own}
+
+
+def _has_ended(table: ProcessTable, processes: Json, *, is_shared: bool) -> bool:
+    """Return whether a launcher and its server are proven to be gone."""
+    if not isinstance(processes, dict) or judge(table, processes.get("launcher")) != "different":
+        return False
+    if is_shared or processes.keys().isdisjoint(("keeper", "guardian", "server")):
+        return True
+    return all(is_gone(table, processes.get(part)) for part in ("guardian", "server"))
+
+
+def is_gone(table: ProcessTable, recorded: Json) -> bool:
     """Return whether a process below a launcher that is gone is proven to be gone, too.
 
     A server that fails at once ends, with its guardian, before its start can be recorded. Then

@@ -23,7 +23,7 @@ RESUME = "MCP_LAUNCH_RESUME"
 
 # The version of its format: the launcher may be updated while it is on standby. It grows with
 # every change of what a broker's snapshot consists of.
-_VERSION = 3
+_VERSION = 4
 
 # The name of the file, for those who look at our descriptors.
 _NAME = "mcp-launch"

@@ -29,10 +29,10 @@ from __future__ import annotations
 import os
 import select
 import time
-from errno import E2BIG, EINVAL, ENOENT, ENOEXEC, ETIMEDOUT
+from errno import ETIMEDOUT
 
-from mcp_launch.errors import LaunchError, NotExecutable, OutOfResources, PlaceRefused
-from mcp_launch.system import guardian_process, kernel
+from mcp_launch.errors import OutOfResources
+from mcp_launch.system import guardian_process, kernel, sweep
 from mcp_launch.system.guardian_process import GuardianTask
 from mcp_launch.system.spawn import Pipes
 
@@ -81,6 +81,7 @@ class Guardian:
         "_is_released",
         "_table",
         "_unfinished",
+        "can_try_again",
         "control",
         "exit_code",
         "expect_end",
@@ -88,18 +89,29 @@ class Guardian:
         "goes_on",
         "keeper",
         "left_behind",
+        "list_spared",
         "may_install",
         "pid",
         "report",
         "server",
+        "shared",
+        "start_limit",
+        "unread",
     )
+
+    # The order to end the server because a user wants another one.
+    RESTART = guardian_process.REPLACED
 
     def __init__(self, keeper: int, control: int, report: int, table: ProcessTable) -> None:
         self._table = table
         self._is_released = False
+        self.start_limit = START_LIMIT
+        self.can_try_again = False  # another attempt to start the server may succeed
         self.goes_on = False  # without us, for minutes perhaps
         # Called with the seconds within which the guardian must now be gone.
         self.expect_end: Callable[[float], None] | None = None
+        # Returns other children of ours, which must go on if this one has to be cleaned up after.
+        self.list_spared: Callable[[], list[int]] = list
         self.keeper = keeper
         self.pid: int | None = None
         self.control = control
@@ -111,6 +123,9 @@ class Guardian:
         # The server's command is a runner that may be at work on its package. The guardian then
         # may go on without us, and removes the lease itself.
         self.may_install = False
+        # The pid and the key of a pool that keeps the server, and how many sessions use it.
+        self.shared: tuple[int, str, int] | None = None
+        self.unread = b""  # lines that were read from the server's stdin, but not by the server
         self._unfinished = b""  # the beginning of the next report
 
     def wait_for_report(self, seconds: float) -> None:
@@ -168,6 +183,11 @@ class Guardian:
                 self.failure = (word.decode(), int(numbers[0]))
         return bool(data)
 
+    @property
+    def is_released(self) -> bool:
+        """Whether the guardian is gone, or finishes its work alone."""
+        return self._is_released
+
     def leave(self) -> None:
         """Release the guardian without waiting; it finishes its work alone."""
         if not self._is_released:
@@ -186,7 +206,7 @@ class Guardian:
         # Exit status 0 certifies that nothing is left. Any other status, or none in time, means
         # that the keeper was killed or hangs; its orphans are ours now, as we are a subreaper.
         if self._wait_for_keeper() != 0:
-            guardian_process.end_all(self._table)
+            sweep.end_all(self._table, self.list_spared())
         if self.exit_code is None and self.failure is None:
             self.exit_code = 128 + kernel.SIGKILL  # from PDEATHSIG, when the guardian died
 
@@ -194,7 +214,7 @@ class Guardian:
         """Kill the keeper, the guardian and everything below them."""
         self.leave()
         self.may_install = False
-        guardian_process.end_all(self._table)
+        sweep.end_all(self._table, self.list_spared())
         if self.exit_code is None and self.failure is None:
             self.exit_code = 128 + kernel.SIGKILL
 
@@ -293,7 +313,7 @@ def _become_keeper(control: int, report: int, task: GuardianTask, table: Process
 class Starter:
     """Starts the servers of one launch; holds what they have in common."""
 
-    __slots__ = ("hosts", "lease", "note_killed", "table", "tidy")
+    __slots__ = ("_begun", "hosts", "lease", "note_killed", "table", "tidy")
 
     def __init__(
         self,
@@ -308,9 +328,12 @@ class Starter:
         self.lease = lease
         self.tidy = tidy  # cleaning up that a guardian does when it has time
         self.note_killed = note_killed  # logs the end of a launch whose launcher was killed
+        self._begun: list[Guardian] = []  # that are not released
 
-    def begin(self, plan: ServerPlan, pipes: Pipes | None) -> Guardian:
+    def begin(self, plan: ServerPlan, pipes: Pipes | None, *, is_first: bool = True) -> Guardian:
         """Fork the guardian, which starts the server; return without waiting for it.
+
+        Of several servers, the guardian of the first logs the end of a launch that was killed.
 
         Raises:
             OSError: The system has no process or descriptor left; the pipes are closed.
@@ -322,7 +345,7 @@ class Starter:
             hosts=self.hosts,
             lease=self.lease,
             tidy=self.tidy,
-            note_killed=self.note_killed,
+            note_killed=self.note_killed if is_first else None,
             outputs=pipes.ours[1:] if pipes else (),
         )
         try:
@@ -333,9 +356,13 @@ class Starter:
                 pipes.close_ours()
             raise
         started.may_install = plan.install is not None and bool(task.outputs)
+        self._begun = [*(one for one in self._begun if not one.is_released), started]
+        started.list_spared = lambda: [
+            one.keeper for one in self._begun if one is not started and not one.is_released
+        ]
         return started
 
-    def begin_piped(self, plan: ServerPlan) -> tuple[Guardian, Pipes]:
+    def begin_piped(self, plan: ServerPlan, *, is_first: bool = True) -> tuple[Guardian, Pipes]:
         """Start a server as `begin` does, with pipes; return our ends of them, too.
 
         Raises:
@@ -344,53 +371,8 @@ class Starter:
         """
         try:
             kernel.reserve_descriptors(_DESCRIPTORS)
-            started = self.begin(plan, pipes := Pipes())
+            started = self.begin(plan, pipes := Pipes(), is_first=is_first)
         except OSError as error:
             raise OutOfResources(error) from None
         pipes.close_servers()
         return started, pipes
-
-
-def explain_failure(started: Guardian, plan: ServerPlan) -> LaunchError:
-    """Return why a server was not started, once its guardian has given up."""
-    step, number = started.failure or ("guardian", 0)
-    reason = os.strerror(number)
-    started.failure = (step, number)
-    started.finish()
-    if step == "chdir":
-        return PlaceRefused(
-            f"cannot change to the server's directory {plan.cwd.value}: {reason}",
-            fix="allow access to it (chmod u+x), or name another directory: --cwd DIR",
-        )
-    if step == "exec":
-        return NotExecutable(
-            f"{plan.program} cannot be started: {reason}",
-            fix=_explain_exec(plan.program, number),
-        )
-    if step == "time":
-        return LaunchError(
-            f"{plan.program} did not start within {START_LIMIT:.0f} s",
-            fix="check whether it or its directory is on a network file system that hangs",
-        )
-    return LaunchError(
-        f"the guardian of {plan.program} ended before the server started",
-        fix="check the limits on processes and memory (ulimit -a)",
-    )
-
-
-def _explain_exec(program: str, number: int) -> str:
-    if number == E2BIG:
-        return "shorten its arguments and variables: they exceed the system's limit"
-    if number == EINVAL:
-        return "correct its arguments and variables: one holds a NUL, or has an invalid name"
-    if number not in {ENOENT, ENOEXEC}:
-        return f"check the permissions of {program} and of the interpreter on its first line"
-    try:
-        with open(program, "rb") as file:
-            first = file.readline(256)
-    except OSError:
-        first = b""
-    if first.startswith(b"#!"):
-        interpreter = first[2:].strip().decode(errors="replace")
-        return f"install the interpreter `{interpreter}`, or correct the program's first line"
-    return "install the build for this machine: this one is for another system or processor"

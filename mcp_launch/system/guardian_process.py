@@ -372,24 +372,6 @@ class GuardianProcess:
             pass  # the launcher was killed; we finish the work without it
 
 
-def end_all(table: ProcessTable) -> None:
-    """SIGKILL every process below this one until none is left, or UNKILLABLE_AFTER has passed.
-
-    A process that forks while we list is caught by the next round: as it dies, we adopt its
-    children.
-    """
-    give_up = time.monotonic() + UNKILLABLE_AFTER
-    while time.monotonic() < give_up:
-        signal_all(table, SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            if not table.list_descendants(os.getpid()):
-                return
-        time.sleep(SWEEP_INTERVAL)
-
-
 def signal_all(table: ProcessTable, number: int, spared_group: int = 0) -> None:
     """Send a signal to every process below this one, except to one process group."""
     for pid in table.list_descendants(os.getpid()):

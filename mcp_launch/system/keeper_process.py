@@ -28,7 +28,7 @@ import os
 import select
 import time
 
-from mcp_launch.system import guardian_process, kernel, linux
+from mcp_launch.system import guardian_process, kernel, linux, sweep
 from mcp_launch.system.kernel import SIGCHLD, SIGCONT, SIGKILL
 
 TYPE_CHECKING = False
@@ -84,7 +84,7 @@ class Keeper:
         linux.set_process_name("mcp-keeper")
         if self._keep() == 0:
             return
-        guardian_process.end_all(self._table)
+        sweep.end_all(self._table)
         try:
             os.unlink(self._lease)
         except OSError:

@@ -39,7 +39,6 @@ from mcp_launch.values import compare
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
 
     from mcp_launch.system import ProcessTable
     from mcp_launch.values import Process
@@ -214,47 +213,6 @@ def close_all(kept: Iterable[int] = ()) -> None:
         first = fd + 1
     last = os.sysconf("SC_OPEN_MAX")
     os.closerange(first, last if last > 0 else 1 << 16)
-
-
-def read_peer(fd: int) -> int | None:
-    """Return the pid of the process that made the other end of our socket; None if unknown.
-
-    The credentials are those at the time of `connect` or `socketpair`. The process may have
-    ended since, or have passed its end to another.
-    """
-    import _socket
-
-    family = getattr(_socket, "AF_UNIX", None)
-    if family is None:
-        return None
-    try:
-        peer = _socket.socket(fileno=os.dup(fd))
-    except OSError:
-        return None
-    try:
-        if hasattr(_socket, "SO_PEERCRED"):
-            raw = peer.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        else:
-            # macOS: SOL_LOCAL and LOCAL_PEERPID, for which Python has no names.
-            raw = peer.getsockopt(0, 2, 4)
-    except OSError:
-        return None
-    finally:
-        peer.close()
-    pid = int.from_bytes(raw[:4], sys.byteorder)
-    return pid or None  # 0: outside our pid namespace
-
-
-def open_socket(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], Any]:
-    """Return a send function that never blocks, and its socket, which takes over `fd`.
-
-    MSG_DONTWAIT applies to one call. O_NONBLOCK belongs to the open file and not to the
-    descriptor: set here, it would make the host's own copies non-blocking as well.
-    """
-    import _socket
-
-    flags = _socket.MSG_DONTWAIT
-    return (lambda stream, data: stream.send(data, flags)), _socket.socket(fileno=fd)
 
 
 def reserve_descriptors(count: int) -> None:

@@ -116,7 +116,7 @@ def list_descendants(pid: int) -> list[int]:
     """Return all processes below `pid`, nearest first.
 
     A child that is forked while we read may be missing. Callers that must not miss one ask
-    again until nothing is left (see `guardian_process.end_all`).
+    again until nothing is left (see `sweep.end_all`).
     """
     below = _children(pid)
     for child in below:  # the list grows while it is walked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,10 @@ import sys
 import time
 import venv
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -136,6 +140,17 @@ def time_python(bench: Bench) -> float:
     started = time.perf_counter()
     subprocess.run([bench.python, "-c", "pass"], check=True, cwd=bench.project, env=bench.environ)
     return time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def on_one_core() -> Iterator[None]:
+    """Keep all processes on one core: where the system puts them differs by more than we add."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def list_children(pid: int) -> list[int]:

@@ -55,11 +55,13 @@ _TICK = os.sysconf("SC_CLK_TCK")
 class Crowd:
     """Sessions that run, with everything below them."""
 
-    def __init__(self, bench: Bench, prefix: list[str], environ: dict[str, str]) -> None:
-        servers = [
-            {"command": [*prefix, "npx", "-y", package, *words], "call": call}
-            for package, (words, call) in SERVERS.items()
-        ]
+    def __init__(
+        self,
+        bench: Bench,
+        servers: list[dict[str, object]],
+        environ: dict[str, str],
+        sessions: int = SESSIONS,
+    ) -> None:
         self._started = time.perf_counter()
         self._sessions = [
             subprocess.Popen(
@@ -69,7 +71,7 @@ class Crowd:
                 cwd=bench.project,
                 env=environ,
             )
-            for _ in range(SESSIONS)
+            for _ in range(sessions)
         ]
 
     def wait_until(self, word: str) -> float:
@@ -106,10 +108,10 @@ class Crowd:
         ticks = sum(sum(_read_times(pid)) for pid in _list_below(pids))
         return (ticks + sum(sum(_read_times(pid)[2:]) for pid in pids)) / _TICK
 
-    def read_memory(self) -> tuple[float, int]:
-        """Return the megabytes of everything below the sessions, and how many processes it is."""
-        below = _list_below({session.pid for session in self._sessions})
-        return sum(_read_pss(pid) for pid in below) / 1024, len(below)
+    def list_processes(self, pools: set[int]) -> list[int]:
+        """Return everything below the sessions, and some pools with everything below them."""
+        below = _list_below({session.pid for session in self._sessions} | pools)
+        return sorted({*below, *pools})
 
     def end(self) -> None:
         """End all sessions, and wait until nothing is left below them."""
@@ -185,24 +187,34 @@ def _measure_one(
     bench: Bench, name: str, prefix: list[str], environ: dict[str, str], *, must_call: bool = False
 ) -> _Figures:
     time.sleep(SETTLED)
-    crowd = Crowd(bench, prefix, environ)
+    servers: list[dict[str, object]] = [
+        {"command": [*prefix, "npx", "-y", package, *words], "call": call}
+        for package, (words, call) in SERVERS.items()
+    ]
+    crowd = Crowd(bench, servers, environ)
     try:
         ready = crowd.wait_until("ready")
         crowd.settle()
         cpu = crowd.read_cpu()
-        idle, count = crowd.read_memory()
+        pids = crowd.list_processes(set())
+        idle = read_megabytes(pids)
         used = 0.0
         if must_call:
             crowd.call()
             crowd.settle()
-            used, _ = crowd.read_memory()
+            used = read_megabytes(crowd.list_processes(set()))
     finally:
         crowd.end()
     say(
-        f"  {name:14} ready after {ready:5.1f} s, {cpu:5.1f} s of CPU, {count:3} processes, "
+        f"  {name:14} ready after {ready:5.1f} s, {cpu:5.1f} s of CPU, {len(pids):3} processes, "
         f"{idle:6.0f} MB" + (f", called {used:6.0f} MB" if used else "")
     )
     return _Figures(ready, cpu, idle, used)
+
+
+def read_megabytes(pids: list[int]) -> float:
+    """Return the memory of some processes."""
+    return sum(map(_read_pss, pids)) / 1024
 
 
 def _list_below(pids: set[int]) -> list[int]:

@@ -2,6 +2,7 @@
 
     python tests/benchmark/run.py [--quick] [--before CHECKOUT]
     python tests/benchmark/run.py --crowd [--quick]
+    python tests/benchmark/run.py --shared [--quick]
 
 Installs this checkout, compiled, into a fresh virtual environment, so that what is
 measured is what a user runs; and another checkout beside it, to compare with. Prints
@@ -11,13 +12,13 @@ something measured beside it.
 Runs under the name of Codex, so that a call has an identity and is judged by it.
 
 With --crowd it measures something else: eight sessions with five servers from npm each, which
-needs npm, the network on first use, 4 GB of memory and some minutes.
+needs npm, the network on first use, 4 GB of memory and some minutes. With --shared it measures
+only what it costs that sessions share a server; the memory of that needs npm, too.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import statistics
@@ -26,14 +27,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import crowd
 import deferred
-from bench import Bench, list_children, make_call, make_line, say, time_python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+import shared
+from bench import Bench, list_children, make_call, make_line, on_one_core, say, time_python
 
 # What a result of "bulk" is long.
 BULK = 2 * (1 << 20)
@@ -91,6 +89,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--before", type=Path, help="another checkout, measured in the same run")
     parser.add_argument("--crowd", action="store_true", help="many real servers, through npx")
+    parser.add_argument("--shared", action="store_true", help="sessions that share a server")
     parser.add_argument("--as-codex", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.as_codex is None:
@@ -101,9 +100,13 @@ def main() -> None:
         if options.crowd:
             crowd.measure(bench)
             return
+        if options.shared:
+            shared.measure(bench, make_call(CODEX_META))
+            return
         measure_start(bench)
         deferred.measure(bench)
         measure_round_trip(bench)
+        shared.measure(bench, make_call(CODEX_META))
         measure_bulk(bench)
         measure_long_calls(bench)
         measure_memory(bench)
@@ -182,17 +185,6 @@ def _time_round_trips(bench: Bench, rounds: int, calls: int) -> dict[tuple[str, 
     for connection in connections.values():
         connection.close()
     return {what: statistics.median(values) for what, values in times.items()}
-
-
-@contextlib.contextmanager
-def on_one_core() -> Iterator[None]:
-    """Keep all processes on one core: where the system puts them differs by more than we add."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 def measure_bulk(bench: Bench) -> None:

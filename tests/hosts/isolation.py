@@ -66,11 +66,11 @@ def list_below() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
-def terminate(*names: str) -> None:
-    """Terminate all our descendants with these names."""
+def terminate(*words: str) -> None:
+    """Terminate all our descendants that have one of these words as their name or argument."""
     for process in list_below():
         with contextlib.suppress(psutil.NoSuchProcess):
-            if process.name() in names:
+            if {process.name(), *process.cmdline()} & {*words}:
                 process.terminate()
 
 

@@ -3,12 +3,12 @@
     probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
               [--notes PATH] [--liveness PATH MANNER]
 
-Tools: `look` returns pid, cwd, environment, the number of calls so far and `_meta`; `shout` prints
-a line to stdout first; `wait` never answers. With a liveness socket it starts descendants that
-tend to be left behind; its manner is hostile (all of them ignore signals) or slow (it takes a while
-to finish, and then writes so). A touchy one exits on an unknown request. With notes it records its
-start, fails and offers tools as the notes say (all of them `look`), and announces that the tools
-may change.
+Tools: `look` returns pid, cwd, environment, the number of calls so far, `_meta` and its arguments;
+`shout` prints a line to stdout first; `wait` never answers. With a liveness socket it starts
+descendants that tend to be left behind; its manner is hostile (all of them ignore signals) or slow
+(it takes a while to finish, and then writes so). A touchy one exits on an unknown request. With
+notes it records its start, fails and offers tools as the notes say (all of them `look`), and
+announces that the tools may change.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def describe_tool(name: str) -> dict[str, Any]:
     }
 
 
-def look(calls: int, meta: Any) -> str:
+def look(calls: int, params: dict[str, Any]) -> str:
     """Return what this server sees, encoded so that no host's quoting can spoil it."""
     sight = {"pid": os.getpid(), "cwd": os.getcwd(), "env": dict(os.environ)}
-    told = json.dumps({**sight, "calls": calls, "meta": meta})
+    said = {"meta": params.get("_meta"), "arguments": params.get("arguments")}
+    told = json.dumps({**sight, "calls": calls, **said})
     return f"<<{base64.b64encode(told.encode()).decode()}>>"
 
 
@@ -96,7 +97,7 @@ class Server:
         elif method == "tools/list":
             result = {"tools": [describe_tool(name) for name in self.tools]}
         elif method == "tools/call":
-            result = self.call(params["name"], params.get("_meta"))
+            result = self.call(params)
         elif method == "ping":
             result = {}
         if result is None and self.is_touchy:
@@ -108,7 +109,8 @@ class Server:
             result["_meta"] = {"io.modelcontextprotocol/serverInfo": INFO}
         return {"result": result}
 
-    def call(self, tool: str, meta: Any) -> dict[str, Any]:
+    def call(self, params: dict[str, Any]) -> dict[str, Any]:
+        tool = params["name"]
         self.calls += 1
         if tool not in self.tools:
             return {"content": [{"type": "text", "text": f"no tool {tool}"}], "isError": True}
@@ -116,7 +118,7 @@ class Server:
             signal.pause()
         if tool == "shout":
             os.write(1, b"DEBUG: a request\n")
-        return {"content": [{"type": "text", "text": look(self.calls, meta)}]}
+        return {"content": [{"type": "text", "text": look(self.calls, params)}]}
 
 
 def start_descendants(liveness: str, manner: str) -> None:

@@ -110,6 +110,21 @@ class VsCode:
         chat, text = self._do("chat", tool, is_new, self._count)
         return Chatted(chat, _observe(chat, text))
 
+    def begin_chats(self, count: int) -> list[str]:
+        """Begin a turn in each of so many new chats, and leave them open; return the chats' ids."""
+        return [self._do("begin", self._count) for _ in range(count)]
+
+    def call_at_once(self, chats: Sequence[str], tool: str) -> list[Observation]:
+        """Return what servers see when they are called in open turns at the same time."""
+        numbers = [self._send("callIn", chat, tool) for chat in chats]
+        answers = self._receive(numbers)
+        return [_observe(*told) for told in zip(chats, answers, strict=True)]
+
+    def begin_calls(self, chats: Sequence[str], tool: str) -> None:
+        """Call a tool that never answers, in several open turns."""
+        for chat in chats:
+            self._send("callIn", chat, tool)
+
     def show_output(self, server: str, wanted: str) -> str:
         """Show the output of a server, and return the page once it has these words."""
         self._send("execute", "workbench.mcp.showOutput", f"mcp.config.ws0.{server}")
@@ -127,12 +142,15 @@ class VsCode:
         self._browser.close()
 
     def _do(self, deed: str, *words: object) -> Any:
-        number = self._send(deed, *words)
-        while True:
-            told, result, *fault = json.loads(self._lines.readline())
-            if told == number:
-                assert not fault, fault
-                return result
+        return self._receive([self._send(deed, *words)])[0]
+
+    def _receive(self, numbers: Sequence[int]) -> list[Any]:
+        results: dict[int, Any] = {}
+        while not results.keys() >= set(numbers):
+            number, result, *fault = json.loads(self._lines.readline())
+            assert number not in numbers or not fault, fault
+            results[number] = result
+        return [results[number] for number in numbers]
 
     def _send(self, deed: str, *words: object) -> int:
         self._count += 1

@@ -80,6 +80,7 @@ class Observation:
         self.cwd: str = told["cwd"]
         self.env: dict[str, str] = told["env"]
         self.calls: int = told["calls"]
+        self.arguments: dict[str, Any] = told["arguments"] or {}
         self.meta: dict[str, Any] = told["meta"] or {}
         self.context: dict[str, Any] = self.meta.get(CONTEXT, {})
 
@@ -193,8 +194,9 @@ class Workspace:
                 stream.close()
         for terminal in self.terminals:
             terminal.close()
-        # Codex's daemon is meant to outlive its terminals, and Cline's hub every task.
-        isolation.terminate("codex", "cline")
+        # Codex's daemon is meant to outlive its terminals, and Cline's hub every task. VS Code
+        # replaces an extension host that was killed, and may end before the new one.
+        isolation.terminate("codex", "cline", "--type=extensionHost")
         # Without the launcher something is left, and nobody asks what.
         return isolation.wait_until_alone(FAREWELL if self.launcher else 0.0)
 

@@ -46,6 +46,11 @@ FAILURES = {
     "no such source": (["--env", "T=tread", "--", "cat"], "did you mean thread?", 125),
     "no such option": (["--strickt", "--", "cat"], "did you mean --strict?", 125),
     "an option without its value": (["--cwd", "--", "cat"], "--cwd needs a value", 125),
+    "a server that cannot be shared": (
+        ["--share", "project", "--env", "T=session", "--", "cat"],
+        "--share project",  # on the direct wire, for another reason
+        125,
+    ),
     "no such mode": (["--stdout", "loud", "--", "cat"], "auto, strict, off", 125),
     "an empty value": (["--cwd", "", "--", "cat"], "--cwd needs a value", 125),
     "a switch with a value": (["--strict=1", "--", "cat"], "--strict takes no value", 125),

@@ -411,7 +411,7 @@ class Books:
         requests = backend.requests
         unfinished = [one.line for one in requests.list_unfinished()]
         assert not unfinished, f"still open: {unfinished}"
-        assert not requests._tokens  # noqa: SLF001
+        assert not requests.tokens
         assert not requests._noted  # noqa: SLF001
         assert not backend.queue
         assert not backend.restart, "a restart was not carried out"

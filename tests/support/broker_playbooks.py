@@ -24,6 +24,7 @@ from fakes import make_context
 from mcp_launch import protocol
 from mcp_launch.broker import Broker, commands
 from mcp_launch.broker.commands import Settings
+from mcp_launch.broker.pool import Pool
 from mcp_launch.broker.routing import Served, bind_at_start
 from mcp_launch.errors import LaunchError
 from mcp_launch.hosts import Callers
@@ -94,7 +95,7 @@ class Playbook:
             "read_outer": lambda: None,
             "no_meta": True,
         }
-        self.broker = Broker(Settings(**(values | settings)))
+        self.broker = self.make_broker(Settings(**(values | settings)))
         for name in connections:
             self.broker.connect(name)
         for name in backends:
@@ -103,6 +104,10 @@ class Playbook:
         self.timers: set[str] = set()
         self.notes: list[str] = []
         self._paused: set[str] = set()
+
+    def make_broker(self, settings: Settings) -> Broker:
+        """Return the broker to play with."""
+        return Broker(settings)
 
     def _plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
         if self.plan_problem:
@@ -201,6 +206,9 @@ class Playbook:
             "signal": lambda number: broker.signal_received(int(number)),
             "restart": lambda _: broker.restart_requested(),
         }
+        if isinstance(broker, Pool):
+            events |= {"join": lambda name: broker.join(name, f"launch-{name[0]}")}
+            events |= {"leave": broker.leave_pool}
         if words[0] == "exited":
             broker.server_exited(words[1], int(last))
         else:
@@ -252,6 +260,8 @@ _SHOWN: dict[type[Command], Callable[[Any], str]] = {
     commands.ResumeHost: lambda one: f"resume {one.connection}",
     commands.CloseHostInput: lambda one: f"close input from {one.connection}",
     commands.CloseHostOutput: lambda one: f"close output to {one.connection}",
+    commands.ReturnUnread: lambda one: f"unread of {one.connection}: {show(one.line)}",
+    commands.EndConnection: lambda one: f"end {one.connection}: {one.exit_code}",
     commands.SetTimer: lambda one: f"timer {one.name}: {one.seconds:g}",
     commands.WriteStderr: lambda one: f"stderr: {one.text}",
     commands.Divert: lambda one: f"divert: {one.line!r}",

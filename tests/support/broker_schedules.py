@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from broker_players import Players
 
 from mcp_launch import protocol
-from mcp_launch.broker import backend as backends
+from mcp_launch.broker import waiting
 from mcp_launch.protocol import framing
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Schedule(Players):
 _SMALL: dict[tuple[ModuleType, str], int] = {
     (framing, "_WHOLE_LINE_LIMIT"): 300,
     (framing, "_EDGE"): 100,
-    (backends, "QUEUE_LIMIT"): 2000,
+    (waiting, "QUEUE_LIMIT"): 2000,
     (protocol, "LONG_LINE"): 500,
     (protocol, "_LONG_STRING"): 100,
 }

@@ -153,6 +153,7 @@ class World:
             ),
             read_outer=(lambda: None) if setup.has_outer else None,
             on_change=setup.on_change,
+            server_limit=1,
             on_failure=setup.on_failure,
             restart=setup.restart,
             stdout=setup.stdout,

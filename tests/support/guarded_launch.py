@@ -59,7 +59,7 @@ class GuardedLaunch:
             log=log,
             report=self.reported.append,
             write_lease=self._write_lease,
-            note_server=self.noted.append,
+            note_server=lambda _, guardian: self.noted.append(guardian),
             starter=self.starter,
         )
         pipes = Pipes()

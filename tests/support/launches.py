@@ -94,6 +94,11 @@ class Launch:
         line, _, self._read = self._read.partition(b"\n")
         return line + b"\n"
 
+    def has_output(self) -> bool:
+        """Return whether something can be read from its stdout without waiting."""
+        assert self.process.stdout
+        return bool(self._read) or bool(select.select([self.process.stdout], [], [], 0)[0])
+
     def wait_for_output(self, size: int) -> None:
         """Wait until this many bytes of a line have arrived."""
         assert self.process.stdout

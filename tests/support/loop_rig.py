@@ -231,7 +231,8 @@ class FakeStarter(Starter):
         self.started: list[FakeServer] = []
         self.plans: list[ServerPlan] = []
 
-    def begin(self, plan: ServerPlan, pipes: Pipes | None) -> Guardian:
+    def begin(self, plan: ServerPlan, pipes: Pipes | None, *, is_first: bool = True) -> Guardian:
+        del is_first
         assert pipes is not None
         self.plans.append(plan)
         self.started.append(FakeServer(pipes))

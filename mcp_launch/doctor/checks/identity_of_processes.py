@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     """Check the servers of one host process."""
     for server in host.servers:
-        yield from _check_stdin(survey, host, server)
+        if not (server.launch and server.launch.is_further):  # its stdin is its launcher's
+            yield from _check_stdin(survey, host, server)
         if server.state:
             continue  # what its process shows is the launcher's environment, not the server's
+        if server.pool:
+            continue  # it serves several sessions on purpose
         if server.launch is None:
             environ = survey.table.read_environ(server.pid)
             yield from _check_foreign(host, server, environ)

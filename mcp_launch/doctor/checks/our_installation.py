@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ROOM = 1 << 20
 
 # What launches keep in the directory of their state, each in a directory of its own.
-_DIRECTORIES = {"backups", "handshakes", "leases", "logs", "profiles", "runners"}
+_DIRECTORIES = {"backups", "handshakes", "leases", "logs", "pools", "profiles", "runners"}
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

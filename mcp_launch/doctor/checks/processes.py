@@ -8,7 +8,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts
-from mcp_launch.doctor.checks import identity_of_processes, idle_servers, shared_servers
+from mcp_launch.doctor.checks import (
+    identity_of_processes,
+    idle_servers,
+    shareable_servers,
+    shared_servers,
+)
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
@@ -50,6 +55,7 @@ def check(survey: Survey) -> Iterator[Finding]:
     yield from _check_readers(survey)
     yield from shared_servers.check(survey)
     yield from idle_servers.check(survey)
+    yield from shareable_servers.check(survey)
     yield from _check_leases(survey)
 
 
@@ -107,7 +113,8 @@ def _report_ownerless(survey: Survey, server: Server) -> Finding:
 
 
 def _check_generations(survey: Survey, host: HostProcess) -> Iterator[Finding]:
-    settled = [one for one in host.servers if is_old_enough(one.age)]
+    # A launch may have a server for each session: that is one instance for its host.
+    settled = [one for one in _keep_one_of_each_launch(host.servers) if is_old_enough(one.age)]
     for name in dict.fromkeys(server.name for server in settled):
         same = [server for server in settled if server.name == name]
         most = _count_expected(survey, host, name)
@@ -149,7 +156,7 @@ def _find_thread_served_twice(servers: list[Server]) -> str:
 
 def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     """Find servers to which several host processes can write."""
-    for server in host.servers:
+    for server in _keep_one_of_each_launch(host.servers):
         ages = {pid: survey.table.started_seconds_ago(pid) for pid in server.stdin.holders}
         settled = [pid for pid, age in ages.items() if is_old_enough(age)]
         if len(settled) > 1:
@@ -162,6 +169,11 @@ def _check_writers(survey: Survey, host: HostProcess) -> Iterator[Finding]:
                 f"{writers} can write to the stdin of {server}",
                 f"end process {server.contact}, and let only one host start it",
             )
+
+
+def _keep_one_of_each_launch(servers: list[Server]) -> list[Server]:
+    """Return servers without those that have the same stdin as another: their launcher's."""
+    return [one for one in servers if not (one.launch and one.launch.is_further)]
 
 
 def _check_places(host: HostProcess) -> Iterator[Finding]:

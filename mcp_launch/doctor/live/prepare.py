@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 LAUNCHER = (sys.executable, "-P", "-E", "-m", "mcp_launch")
 
 # Options that override the entry and its profile, as environment variables: only the server
-# writes to stderr, everything it does is seen, no host is needed, and the server itself answers,
-# not what is remembered of it.
+# writes to stderr, everything it does is seen, no host is needed, and a server of this launch
+# itself answers, not what is remembered of it or one that sessions share.
 _OVERRIDES = {
     "--trace": "0",
     "--strict": "0",
@@ -38,6 +38,7 @@ _OVERRIDES = {
     "--restart": "off",
     "--start": "now",
     "--rest": "off",
+    "--share": "off",
     "--when-unknown": "placeholder",
 }
 

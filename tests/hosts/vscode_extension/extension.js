@@ -29,11 +29,17 @@ const MODELS = {
 // In milliseconds: between two looks at what VS Code has no event for.
 const INTERVAL = 50;
 
+// The prompt of a turn that does not end.
+const STAY = "stay";
+
 // After so many looks servers are started again: VS Code may not have read its files before.
 const ROUNDS = 10;
 
 // By prompt: what to do with the answer to a chat.
 const chats = new Map();
+
+// By chat: the token of its turn, for turns that do not end.
+const turns = new Map();
 
 const DEEDS = {
   // Start all servers, and wait until one of them offers this tool.
@@ -49,16 +55,13 @@ const DEEDS = {
   call: (tool) => invoke(tool, undefined),
 
   // Ask for a tool in a chat, the last one or a new one; return the chat's id and the answer.
-  async chat(tool, isNew, number) {
-    while ((await vscode.lm.selectChatModels({ vendor: "tests" })).length === 0) await sleep();
-    if (isNew) await vscode.commands.executeCommand("workbench.action.chat.newChat");
-    const prompt = `${tool} ${number}`;
-    const answer = new Promise((resolve) => chats.set(prompt, resolve));
-    await vscode.commands.executeCommand("workbench.action.chat.open", {
-      query: `@tests ${prompt}`,
-    });
-    return answer;
-  },
+  chat: (tool, isNew, number) => ask(`${tool} ${number}`, isNew),
+
+  // Begin a turn in a new chat that does not end; return the chat's id.
+  begin: (number) => ask(`${STAY} ${number}`, true),
+
+  // Call a tool in a turn that was begun.
+  callIn: (chat, tool) => invoke(tool, turns.get(chat)),
 
   // Execute one of VS Code's own commands.
   execute: (...words) => vscode.commands.executeCommand(...words),
@@ -80,8 +83,23 @@ exports.activate = (context) => {
   });
 };
 
+async function ask(prompt, isNew) {
+  while ((await vscode.lm.selectChatModels({ vendor: "tests" })).length === 0) await sleep();
+  if (isNew) await vscode.commands.executeCommand("workbench.action.chat.newChat");
+  const answer = new Promise((resolve) => chats.set(prompt, resolve));
+  await vscode.commands.executeCommand("workbench.action.chat.open", {
+    query: `@tests ${prompt}`,
+  });
+  return answer;
+}
+
 async function answerChat(request, _context, stream) {
   const [tool] = request.prompt.split(" ");
+  if (tool === STAY) {
+    turns.set(request.sessionId, request.toolInvocationToken);
+    chats.get(request.prompt)(request.sessionId);
+    return new Promise(() => {});
+  }
   const answer = await invoke(tool, request.toolInvocationToken).catch(String);
   stream.markdown("done");
   chats.get(request.prompt)([request.sessionId, answer]);

@@ -8,7 +8,7 @@ from remembered_servers import CALLED, CLIENT, GREETED, META, OFFERED, TOOLS, WO
 from remembered_servers import remember as make_store
 
 from mcp_launch.broker import commands
-from mcp_launch.broker.backend import QUEUE_LIMIT
+from mcp_launch.broker.waiting import QUEUE_LIMIT
 
 # What memory answers
 

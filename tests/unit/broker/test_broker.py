@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_launch.broker import commands
-from mcp_launch.broker.backend import QUEUE_LIMIT
 from mcp_launch.broker.replacement import DEATHS_LIMIT, DEATHS_SPAN
+from mcp_launch.broker.waiting import QUEUE_LIMIT
 
 GREETING = """
     >> started server

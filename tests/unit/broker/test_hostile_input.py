@@ -8,7 +8,7 @@ import pytest
 from broker_playbooks import Playbook, open_playbook
 
 from mcp_launch import protocol
-from mcp_launch.broker import backend, commands
+from mcp_launch.broker import commands, waiting
 from mcp_launch.broker import connection as connections
 from mcp_launch.errors import LaunchError
 
@@ -66,7 +66,7 @@ def test_arrays_that_hold_no_message_arrive_as_they_were_sent(line: bytes) -> No
 
 
 def test_the_host_waits_when_many_messages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "QUEUE_COUNT_LIMIT", 3)
+    monkeypatch.setattr(waiting, "QUEUE_COUNT_LIMIT", 3)
     playbook = open_playbook()
     playbook.play("""
         >> gone server

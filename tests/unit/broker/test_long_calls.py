@@ -10,7 +10,7 @@ from broker_playbooks import HANDSHAKE, Playbook, open_playbook
 
 from mcp_launch import protocol
 from mcp_launch.broker import commands
-from mcp_launch.broker.backend import QUEUE_LIMIT
+from mcp_launch.broker.waiting import QUEUE_LIMIT
 from mcp_launch.protocol import LONG_LINE
 
 TEXT = b'a \\"b\\" \\\\' * LONG_LINE

@@ -282,7 +282,6 @@ def test_equal_ids_at_two_servers_are_answered_once_each() -> None:
         << host: "1" = {}
         >> gone 2
         << host: 1 refused …
-        << start 2
     """)
 
 
@@ -299,8 +298,8 @@ def test_a_cancellation_takes_back_a_call_that_waits_for_its_server() -> None:
     playbook = open_pair()
     playbook.play("""
         >> gone 2
-        << start 2
         >> host: 1 tools/call {"_meta":{"session":"s-2"}}
+        << start 2
         >> host: notifications/cancelled {"requestId":1}
     """)
 
@@ -321,7 +320,6 @@ def test_requests_from_two_servers_are_kept_apart() -> None:
         << host: "mcp-launch/L/3" sampling/createMessage
         >> gone 2
         << host: notifications/cancelled {"requestId":"mcp-launch/L/3",…
-        << start 2
     """)
 
 
@@ -339,8 +337,8 @@ def test_a_progress_notification_from_the_host_reaches_the_server_that_asked() -
 def test_a_server_that_is_being_replaced_does_not_hold_up_the_other() -> None:
     open_pair().play("""
         >> gone 2
-        << start 2
         >> host: 1 tools/call {"_meta":{"session":"s-2"}}
+        << start 2
         >> host: 2 tools/call {"_meta":{"session":"s-1"}}
         << 1: 2 tools/call {"_meta":{"session":"s-1"}}
     """)

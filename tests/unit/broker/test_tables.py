@@ -57,7 +57,6 @@ class Case:
         *,
         is_same: bool,
         was_never_called: bool,
-        has_room: bool,
     ) -> None:
         self.state = state
         self.carries = carries
@@ -65,20 +64,20 @@ class Case:
         self.on_change = on_change
         self.is_same = is_same
         self.was_never_called = was_never_called
-        self.has_room = has_room
+        self.is_sessions_own = False
         plan = Plan(["srv"], Found("/work/app", "inherited"), {})
         plan.held = IdentityInEnvironment()
         if wrong != "nothing":
             plan.held.add("session", "s-wrong", is_requested=wrong == "requested")
         which = "same" if is_same else "other"
-        self.served = Served(
+        self.is_ready = True
+        self.served = self.to_serve = Served(
             make_context(), Binding(state, f"s-{which}", f"t-{which}", "evidence"), plan
         )
 
     def route(self) -> str:
         claimed = Binding("confirmed", "s-same", "t-same", "the call")
-        rule = Rule(self.carries, self.on_change, 2 if self.has_room else 1)
-        return route(claimed, [self], rule)[0]
+        return route(claimed, [self], Rule(self.carries, self.on_change))[0]
 
     @property
     def kind(self) -> str:
@@ -93,9 +92,9 @@ class Case:
 
 
 def list_cases() -> Iterator[Case]:
-    booleans = itertools.product([True, False], repeat=3)
+    booleans = itertools.product([True, False], repeat=2)
     columns = itertools.product(STATES, CARRIES, WRONG, ON_CHANGE, booleans)
-    for state, carries, wrong, on_change, (is_same, was_never_called, has_room) in columns:
+    for state, carries, wrong, on_change, (is_same, was_never_called) in columns:
         yield Case(
             state,
             carries,
@@ -103,7 +102,6 @@ def list_cases() -> Iterator[Case]:
             on_change,
             is_same=is_same,
             was_never_called=was_never_called,
-            has_room=has_room,
         )
 
 
@@ -111,6 +109,8 @@ CARRIED: dict[str, set[str]] = {
     "any": set(CARRIES),
     "any number": set(CARRIES),
     "one thread": {"one thread"},
+    "one session at a time": {"one session at a time"},
+    "many sessions": {"many sessions"},
     "sessions": {"one session at a time", "many sessions"},
     "one session at a time, or many": {"one session at a time", "many sessions"},
 }
@@ -136,8 +136,6 @@ def choose_action(case: Case, on_change: str, action: str) -> str:
         return action
     if (case.on_change or "none") not in choices:
         return ""
-    if action == "open, up to a limit; then restart":
-        return "open" if case.has_room else "restart"
     return actions[choices.index(case.on_change or "none")]
 
 
@@ -172,19 +170,17 @@ def test_of_several_servers_the_callers_own_gets_the_request_then_an_unclaimed_o
             "isolate",
             is_same=is_same,
             was_never_called=was_never_called,
-            has_room=True,
         )
         for state, is_same, was_never_called in kinds
     )
     claimed, rule = (
         Binding("confirmed", "s-same", "t-same", ""),
-        Rule("many sessions", "isolate", 3),
+        Rule("many sessions", "isolate"),
     )
 
     assert route(claimed, [other, unclaimed, own], rule) == ("deliver", own)
     assert route(claimed, [other, unclaimed], rule) == ("deliver", unclaimed)
     assert route(claimed, [other], rule) == ("open", other)
-    assert route(claimed, [other, other, other], rule) == ("restart", other)
 
 
 @pytest.mark.parametrize("on_change", ON_CHANGE)
@@ -206,6 +202,8 @@ RESULTS = {
     "it gets the call": "deliver",
     "the server gets it": "deliver",
     "a fresh server": "restart",
+    "a server of its own": "open",
+    "each session has its own server": "open",
     "no server gets it": "refuse",
 }
 
@@ -230,12 +228,12 @@ def test_the_topic_routes_calls_of_other_sessions_as_the_code_does() -> None:
 
 
 def test_the_topic_describes_on_change_as_the_code_does_it() -> None:
-    assert "`--on-change` overrides the last three rows" in CALLS
+    assert "`--on-change` overrides the last four rows" in CALLS
     rows = read_table(CALLS, "the server")
-    assert [server for server, *_ in rows[-3:]] == ["is confirmed"] * 3
+    assert [server for server, *_ in rows[-4:]] == ["is confirmed"] * 4
     option = OPTIONS.partition("**`--on-change ACTION`**")[2].partition("\n**")[0]
     choices = dict(re.findall(r"^\* `(\w+)`: (.*)$", option, re.MULTILINE))
-    assert set(choices) == {"follow", "restart", "refuse"}
+    assert set(choices) == {"follow", "restart", "refuse", "isolate"}
     for case in list_cases():
         if case.on_change in choices and SERVERS["is confirmed"](case):
             assert case.route() == read_result(choices[case.on_change]), case

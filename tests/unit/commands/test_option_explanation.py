@@ -79,6 +79,8 @@ def test_the_layers_are_shown_in_the_order_of_precedence(own_home: Path) -> None
         ("--start", "known"),
         ("--rest", "off"),
         ("--on-change", "depends on the host"),
+        ("--max-servers", "8"),
+        ("--share", "off"),
     ],
 )
 def test_without_any_setting_the_default_is_in_force(option: str, default: str) -> None:
@@ -127,6 +129,36 @@ def test_an_option_that_cannot_be_explained_is_refused(option: str, problem: str
     assert done.returncode == 2
     assert problem in done.stderr
     assert done.stdout == ""
+
+
+def test_a_number_in_a_profile_is_in_force(own_home: Path) -> None:
+    path = write(own_home / USER_FILE, "[defaults]\nmax_servers = 16\n")
+
+    assert find(explain("--max-servers")) == ("16", f"[defaults] in {path}")
+    assert find(explain("--max-servers", MCP_LAUNCH_MAX_SERVERS="4"))[0] == "4"
+
+
+def test_which_sessions_share_a_server_is_shown_with_the_origin(own_home: Path) -> None:
+    path = write(own_home / USER_FILE, '[servers.docs]\nshare = "project"\n')
+
+    done = run_command("env", "--json", "--", "--server", "docs", "npx")
+
+    assert json.loads(done.stdout)["frame"]["share"] == {"value": "project", "origin": str(path)}
+
+
+def test_a_server_that_cannot_be_shared_is_a_problem_and_everything_else_is_shown(
+    own_home: Path,
+) -> None:
+    write(own_home / USER_FILE, '[defaults]\nshare = "project"\n')
+
+    done = run_command("env", "--json", "--", "--env", "ID=launch", "npx")
+
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    [problem] = told["problems"]
+    assert "ID (source launch)" in problem["problem"]
+    assert told["frame"]["program"]["value"]
+    assert "ID" in [one["name"] for one in told["variables"]]
 
 
 def test_when_a_server_is_started_and_rests_is_shown_with_the_origin(own_home: Path) -> None:

@@ -24,7 +24,7 @@ WRAPPED = f"""\
 [mcp_servers.audit]
 command = "/opt/mcp-launch"
 args = ["run", "--server", "audit", "--pass-env", "A,B*", "--strict", "--env", "T=thread", \
-"--dotenv", ".env", "--rest", "10m", "--", "npx", "-y", "audit"]  # wrapped
+"--dotenv", ".env", "--rest", "10m", "--max-servers", "4", "--", "npx", "-y", "audit"]  # wrapped
 env = {{ TOKEN = "{SECRET}", HASH = "a${{b}}" }}
 env_vars = ["HTTPS_PROXY"]
 cwd = "/srv"
@@ -39,6 +39,7 @@ SETTINGS = {
     "dotenv": ".env",
     "pass_env": ["A", "B*"],
     "rest": "10m",
+    "max_servers": 4,
     "strict": True,
 }
 
@@ -331,6 +332,10 @@ ODD_ENTRIES = {
     "an invalid option": (
         ["mcp-launch", "run", "--start", "later", "--", "x"],
         'cannot become a profile: `start` does not take "later"',
+    ),
+    "an invalid number": (
+        ["mcp-launch", "run", "--max-servers", "many", "--", "x"],
+        'cannot become a profile: `max_servers` does not take "many"',
     ),
     "a NUL": (["x", "\0"], "cannot become a profile: an element of `args` contains a NUL"),
     "half a character": (["x", "\ud800"], "not valid Unicode"),

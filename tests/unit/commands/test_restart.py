@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
+from made_up_census import make_launch
 
 from mcp_launch.commands import restart
 from mcp_launch.commands.restart import Chosen, RestartRequest
@@ -60,6 +62,19 @@ def test_all_servers_of_a_name_are_restarted_but_only_those_of_ours() -> None:
     assert choose(census, is_all=True) == [10, 11, 12]
     assert choose(census, "docs", session="t-2") == [11]
     assert choose(census, "docs", session="s-") == [10, 11]
+
+
+def test_a_launcher_with_several_servers_is_asked_once() -> None:
+    """It restarts all of them."""
+    launch = make_launch(id="l-1", backend="server", server_state="resting")
+    servers = [
+        replace(make_server("docs", 20), launch=launch),
+        replace(make_server("docs", 21), launch=launch._replace(server_state="running")),
+        replace(make_server("docs", 22), launch=launch._replace(server_state="running")),
+    ]
+
+    assert choose(make_census(*servers, ALSO_OURS), "docs") == [21, 11]
+    assert choose(make_census(*servers), "docs", session="s-1") == [20]
 
 
 def test_a_server_of_others_is_named_if_there_is_none_of_ours() -> None:

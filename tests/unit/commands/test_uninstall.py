@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,10 @@ def state(tmp_path: Path) -> Path:
     write(directory / "profiles" / "0a1b2c3d.json")
     write(directory / "handshakes" / f"{'0a1b2c3d' * 4}-{'4e5f' * 4}.jsonl")
     write(directory / "crash-12.txt")
+    write(directory / "pools" / "5f3a.json", boot)
+    write(directory / "pools" / "5f3a.lock")
+    with socket.socket(socket.AF_UNIX) as pool:
+        pool.bind(os.path.relpath(directory / "pools" / "5f3a.sock"))
     (directory / "nowhere").mkdir()
     return directory
 
@@ -187,14 +192,14 @@ def test_an_entry_with_an_option_that_is_not_known_stands_in_the_way(
     elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = elsewhere.read_text(encoding="utf-8")
-    text = text.replace('"--", "x"', '"--share", "user", "x"')
+    text = text.replace('"--", "x"', '"--novel", "user", "x"')
     elsewhere.write_text(text, encoding="utf-8")
 
     assert unwrap(is_everywhere=True) == 0
     assert "profile" not in capsys.readouterr().out
     assert uninstall() == 1
 
-    assert "unknown option --share" in capsys.readouterr().out
+    assert "unknown option --novel" in capsys.readouterr().out
     assert elsewhere.read_text(encoding="utf-8") == text
     assert [one.read_text(encoding="utf-8") for one in (state / "backups").iterdir()] == [TEXT]
     assert [file.path for _, file in wrapped_files.list_files(str(state))] == [str(elsewhere)]

@@ -108,10 +108,10 @@ def test_an_entry_that_is_invalid_is_unchanged() -> None:
 
 
 LATER = {
-    "with a value": ["--server", "a", "--share", "user"],
-    "among others": ["--server=a", "--share", "user", "--cwd", "/", "--strict", "--more"],
+    "with a value": ["--server", "a", "--novel", "user"],
+    "among others": ["--server=a", "--novel", "user", "--cwd", "/", "--strict", "--more"],
     "without a value, not by wrap": ["--quiet"],
-    "joined, not by wrap": ["--cwd", "/", "--share=user"],
+    "joined, not by wrap": ["--cwd", "/", "--novel=user"],
     "given twice": ["--cwd", "/", "--cwd", "/x"],
 }
 
@@ -131,10 +131,10 @@ def test_an_entry_with_options_of_a_later_version_is_unwrapped(own: list[str]) -
     [
         ["--quiet", "npx", "--", "x"],
         ["--quiet", "npx", "-y", "--", "x"],
-        ["--server", "a", "--share", "user", "npx"],
-        ["--server", "a", "--share", "user", "npx", "--", "x"],
-        ["--server", "a", "--share", "user", "--"],
-        ["--share"],
+        ["--server", "a", "--novel", "user", "npx"],
+        ["--server", "a", "--novel", "user", "npx", "--", "x"],
+        ["--server", "a", "--novel", "user", "--"],
+        ["--novel"],
     ],
 )
 def test_an_entry_whose_command_nobody_can_tell_stays_and_is_ours(own: list[str]) -> None:

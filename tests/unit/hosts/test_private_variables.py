@@ -41,3 +41,18 @@ def test_two_processes_of_the_same_host_look_the_same() -> None:
 
 def test_an_environment_without_a_path_stays_without_one() -> None:
     assert variables.drop_private_variables({"A": "1"}) == {"A": "1"}
+
+
+def test_how_a_host_was_started_is_dropped() -> None:
+    # As Claude Code 2.1.325 starts its servers in a terminal, and without one as "sdk-cli".
+    environ = {"CLAUDE_CODE_ENTRYPOINT": "cli", "CLAUDECODE": "1"}
+
+    assert variables.drop_start_variables(environ) == {"CLAUDECODE": "1"}
+
+
+def test_codex_and_its_daemon_have_the_same_path() -> None:
+    # As Codex 0.166 starts its servers by `codex exec`, and by the daemon of its terminals.
+    own, daemons = "/opt/codex/vendor/codex-path", "/home/me/.codex/packages/0.166.0/codex-path"
+
+    for path in (f"{own}:/usr/bin", f"{daemons}:{own}:/usr/bin"):
+        assert variables.drop_bundled_directories({"PATH": path}) == {"PATH": "/usr/bin"}

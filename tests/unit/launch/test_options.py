@@ -181,6 +181,8 @@ def test_every_option_has_an_environment_variable() -> None:
         "MCP_LAUNCH_CWD": "keep",
         "MCP_LAUNCH_STDOUT": "off",
         "MCP_LAUNCH_ON_CHANGE": "restart",
+        "MCP_LAUNCH_MAX_SERVERS": "16",
+        "MCP_LAUNCH_SHARE": "project",
         "MCP_LAUNCH_ON_FAILURE": "tool",
         "MCP_LAUNCH_WHEN_UNKNOWN": "fail",
         "MCP_LAUNCH_RESTART": "off",
@@ -217,6 +219,8 @@ def test_every_option_has_an_environment_variable() -> None:
         "cwd_origin": "MCP_LAUNCH_CWD",
         "stdout": "off",
         "on_change": "restart",
+        "max_servers": 16,
+        "share": "project",
         "on_failure": "tool",
         "when_unknown": "fail",
         "restart": "off",
@@ -226,6 +230,41 @@ def test_every_option_has_an_environment_variable() -> None:
         "strict": True,
         "direct": True,
     }
+
+
+def test_a_connection_has_at_most_eight_servers_and_shares_none_unless_asked() -> None:
+    wanted = profile.load(["cat"], {"HOME": "/nowhere"})
+
+    assert (wanted.max_servers, wanted.share) == (8, "off")
+
+
+@pytest.mark.parametrize("number", ["1", "64"])
+def test_a_number_of_servers_may_be_as_small_or_large_as_is_allowed(number: str) -> None:
+    wanted = profile.load(["--max-servers", number, "cat"], {"HOME": "/nowhere"})
+
+    assert wanted.max_servers == int(number)
+
+
+@pytest.mark.parametrize("text", ["0", "65", "-1", "08", "8.0", "²", "many", "9" * 5000])
+def test_another_number_of_servers_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        profile.load([f"--max-servers={text}", "cat"], {"HOME": "/nowhere"})
+
+    options_named = "--max-servers (or MCP_LAUNCH_MAX_SERVERS)"
+    assert refused.value.problem == f"{options_named} does not take {text}"
+    assert refused.value.fix == "write a number from 1 to 64"
+
+
+def test_a_choice_that_does_not_exist_is_refused_with_the_near_one() -> None:
+    with pytest.raises(UsageError) as refused:
+        profile.load(["--share", "projects", "cat"], {"HOME": "/nowhere"})
+
+    assert refused.value.problem == "--share (or MCP_LAUNCH_SHARE) does not take projects"
+    assert refused.value.fix == "did you mean project? write one of off, project"
+
+
+def test_the_help_text_fits_a_small_terminal() -> None:
+    assert max(map(len, options.USAGE.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

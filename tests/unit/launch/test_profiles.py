@@ -187,6 +187,36 @@ BROKEN = {
         "2:1: `rest` does not take true",
         '"90s"',
     ),
+    "no servers at all": (
+        "[servers.a]\nmax_servers = 0\n",
+        "2:1: `max_servers` does not take 0",
+        "write a number from 1 to 64",
+    ),
+    "too many servers": (
+        "[servers.a]\nmax_servers = 65\n",
+        "2:1: `max_servers` does not take 65",
+        "write a number from 1 to 64",
+    ),
+    "a part of a server": (
+        "[servers.a]\nmax_servers = 1.5\n",
+        "2:1: `max_servers` does not take 1.5",
+        "write a number from 1 to 64",
+    ),
+    "a number that is a boolean": (
+        "[defaults]\nmax_servers = true\n",
+        "2:1: `max_servers` does not take true",
+        "write a number from 1 to 64",
+    ),
+    "a number in quotes": (
+        '[servers.a]\nmax_servers = "8"\n',
+        '2:1: `max_servers` does not take "8"',
+        "write a number from 1 to 64",
+    ),
+    "a way to share that is none": (
+        '[servers.a]\nshare = "user"\n',
+        '2:1: `share` does not take "user"',
+        'write one of "off", "project"',
+    ),
     "a date": (
         "[servers.a]\ncwd = 2026-11-18\n",
         "2:1: `cwd` must be a string in quotes, not a date or time",
@@ -238,6 +268,8 @@ dotenv = [".env", "~/.env"]
 pass_env = ["AWS_*"]
 stdout = "strict"
 on_change = "follow"
+max_servers = 16
+share = "project"
 when_unknown = "fail"
 restart = false
 strict = true
@@ -262,6 +294,7 @@ def test_every_key_is_understood(user_file: Path) -> None:
     assert wanted.command == ["npx", "-y", "docs"]
     assert (wanted.cwd, wanted.dotenv) == ("project_root", [".env", "~/.env"])
     assert (wanted.stdout, wanted.on_change) == ("strict", "follow")
+    assert (wanted.max_servers, wanted.share) == (16, "project")
     assert (wanted.when_unknown, wanted.restart) == ("fail", "off")
     assert (wanted.strict, wanted.direct, wanted.no_meta, wanted.trace) == (
         True,

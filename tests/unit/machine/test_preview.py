@@ -100,9 +100,10 @@ def test_what_an_outer_session_left_in_the_shell_is_not_given(machine: FakeMachi
     [
         (["--cwdd", "x", "--", "/bin/sh"], UsageError),
         (["--env", "A=nowhere", "--", "/bin/sh"], UsageError),
+        (["--share", "project", "--direct", "--", "/bin/sh"], UsageError),
         ([], UsageError),
     ],
-    ids=["an unknown option", "an unknown source", "no command"],
+    ids=["an unknown option", "an unknown source", "a contradiction", "no command"],
 )
 def test_a_launch_that_is_refused_says_why_and_starts_nothing(
     machine: FakeMachine, words: list[str], error: type[Exception]

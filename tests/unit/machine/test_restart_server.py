@@ -66,7 +66,7 @@ def test_a_launcher_that_understands_the_signal_gets_it(signals: list[int]) -> N
     asked = ask()
 
     assert isinstance(asked, AskedLauncher)
-    assert (asked.before, asked.done) == (70, 1)
+    assert (asked.before, asked.done) == ((70,), 1)
     assert signals == [signal.SIGUSR1]
 
 
@@ -108,6 +108,24 @@ def test_a_launch_without_a_server_is_left_as_it_is(name: str, signals: list[int
     assert not signals
 
 
+@pytest.mark.parametrize("others", ["running", "resting"])
+def test_a_launch_with_several_servers_is_asked_if_one_of_them_runs(
+    others: str, signals: list[int]
+) -> None:
+    further = {"name": "server 2", "state": others, "processes": {"server": {"pid": 80}}}
+    write_lease(state=leases.RESTING, backends=[{"name": "server"}, further], server=None)
+
+    assert isinstance(ask(), AskedLauncher) == (others == "running")
+    assert bool(signals) == (others == "running")
+
+
+def test_a_launch_that_shares_its_server_is_asked(signals: list[int]) -> None:
+    write_lease(shared={"pool": {"pid": 69, "start": "1"}, "key": "5f3a", "sessions": 2})
+
+    assert isinstance(ask(), AskedLauncher)
+    assert signals
+
+
 def test_a_launch_whose_server_could_not_be_started_is_asked(signals: list[int]) -> None:
     write_lease(state=leases.FAILED)
 
@@ -140,7 +158,7 @@ def wait(limit: float = 10.0, **changes: Any) -> Restarted:
     if "launcher" in changes:
         launcher = changes.pop("launcher")
     asked = AskedLauncher(
-        f"{state.find_leases(os.environ)}/L.json", "L", 70, 1, time.time(), launcher
+        f"{state.find_leases(os.environ)}/L.json", "L", (70,), 1, time.time(), launcher
     )
     write_lease(**changes)
     return restart_server.wait(TABLE, asked, os.environ, limit)
@@ -156,6 +174,14 @@ def test_a_new_server_means_that_it_was_restarted() -> None:
     told = wait(restart_requests=2, server=71)
 
     assert told[:3] == ("restarted", 70, 71)
+
+
+def test_a_new_server_among_several_means_that_they_were_restarted() -> None:
+    further = {"name": "server 2", "state": "running", "processes": {"server": {"pid": 81}}}
+
+    told = wait(restart_requests=2, backends=[{"name": "server"}, further])
+
+    assert told[:3] == ("restarted", 70, 81)
 
 
 def test_a_server_that_another_request_has_replaced_counts_as_restarted() -> None:

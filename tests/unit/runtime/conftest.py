@@ -12,6 +12,7 @@ from loop_rig import BoundedLoop, RecordedLog, StandardStreams
 
 from mcp_launch import state
 from mcp_launch.system import kernel
+from mcp_launch.system import sockets as sockets_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +38,14 @@ def sockets(descriptors: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     """Keep Python from closing a standard descriptor when a writer is garbage-collected."""
     assert descriptors is None
     opened: list[Any] = []
-    open_socket = kernel.open_socket
+    open_socket = sockets_module.open_socket
 
     def open_and_remember(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], Any]:
         send, stream = open_socket(fd)
         opened.append(stream)
         return send, stream
 
-    monkeypatch.setattr(kernel, "open_socket", open_and_remember)
+    monkeypatch.setattr(sockets_module, "open_socket", open_and_remember)
     yield
     for stream in opened:
         stream.detach()

@@ -39,7 +39,7 @@ class DirectLaunch:
             guardian=self.guardian,
             plan=make_plan("/work/app"),
             wake=self.wake,
-            note_server=self.noted.append,
+            note_server=lambda _, guardian: self.noted.append(guardian),
         )
 
     def start(self) -> None:

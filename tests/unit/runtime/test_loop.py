@@ -87,6 +87,31 @@ def test_a_descriptor_that_is_no_longer_watched_is_ignored(loop: BoundedLoop) ->
     assert loop.is_watched(second)
 
 
+def test_an_event_of_a_closed_file_is_not_taken_for_one_of_the_next_with_its_number(
+    loop: BoundedLoop,
+) -> None:
+    called: list[str] = []
+    both = [open_ready_pipe(), open_ready_pipe()]
+    idle, writing = os.pipe()
+
+    def replace(own: int) -> None:
+        [other] = [fd for fd in both if fd != own]
+        called.append("handled")
+        for fd in both:
+            loop.unwatch(fd)
+        os.dup2(idle, other)
+        loop.watch(other, lambda: called.append("nothing to read"))
+
+    for fd in both:
+        loop.watch(fd, lambda fd=fd: replace(fd))  # type: ignore[misc]
+    loop.set_timer("end", 0.0, loop.stop)
+    loop.run()
+
+    assert called == ["handled"]
+    for fd in (idle, writing):
+        os.close(fd)
+
+
 def test_an_unwatched_descriptor_does_not_wake_the_loop(loop: BoundedLoop) -> None:
     fd = open_ready_pipe()
     loop.watch(fd, lambda: None)

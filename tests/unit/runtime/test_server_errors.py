@@ -9,7 +9,12 @@ import pytest
 from loop_rig import drain, is_open
 
 from mcp_launch.runtime import streams as streams_module
-from mcp_launch.runtime.streams import ServerErrors, explain_early_end, explain_end
+from mcp_launch.runtime.streams import (
+    ServerErrors,
+    ServerStderr,
+    explain_early_end,
+    explain_end,
+)
 
 if TYPE_CHECKING:
     from loop_rig import BoundedLoop, RecordedLog, StandardStreams
@@ -27,6 +32,7 @@ class Errors:
         self.emptied = 0
         self.errors = ServerErrors(loop, "srv", log, self._note_empty)
         self.shown = b""
+        self.server: ServerStderr
 
     def _note_empty(self) -> None:
         self.emptied += 1
@@ -34,7 +40,7 @@ class Errors:
     def connect(self) -> int:
         """Connect another server; return its end of the pipe."""
         reading, writing = os.pipe()
-        self.errors.connect(reading)
+        self.server = self.errors.connect(reading)
         return writing
 
     def read_until(self, end: bytes) -> bytes:
@@ -68,7 +74,7 @@ def test_a_servers_stderr_is_passed_on_logged_and_kept(errors: Errors) -> None:
     assert errors.read_until(b"two\n") == b"two\n"
 
     assert errors.log.stderr == b"one\ntwo\n"
-    assert errors.errors.stderr_end == b"one\ntwo\n"
+    assert errors.server.end == b"one\ntwo\n"
     assert not errors.errors.is_pending
 
 
@@ -78,25 +84,25 @@ def test_only_the_end_of_a_long_stderr_is_kept(errors: Errors) -> None:
     os.write(server, data)
     errors.read_until(data[-10:])
 
-    assert errors.errors.stderr_end == data[-2048:]
+    assert errors.server.end == data[-2048:]
     assert errors.log.stderr == data
 
 
 def test_the_end_of_stderr_is_read_once(errors: Errors) -> None:
     server = errors.connect()
-    source = errors.errors.source
+    source = errors.server.source
     os.write(server, b"last words")
     os.close(server)
     errors.loop.run_until(lambda: not errors.loop.is_watched(source))
 
     assert errors.streams.read_errors() == b"last words"
-    assert errors.errors.source == source
+    assert errors.server.source == source
     assert is_open(source)
 
 
 def test_a_host_that_does_not_read_stderr_pauses_the_server(errors: Errors) -> None:
     server = errors.connect()
-    source, before = errors.errors.source, errors.emptied
+    source, before = errors.server.source, errors.emptied
     said = errors.fill()
     assert not errors.loop.is_watched(source)
     os.write(server, b"later\n")
@@ -107,29 +113,42 @@ def test_a_host_that_does_not_read_stderr_pauses_the_server(errors: Errors) -> N
     assert not errors.errors.is_pending
 
 
-def test_another_server_takes_the_place_of_the_last_one(errors: Errors) -> None:
+def test_a_server_that_is_gone_is_not_read_any_more(errors: Errors) -> None:
     first = errors.connect()
     os.write(first, b"first\n")
     errors.read_until(b"first\n")
-    old = errors.errors.source
-    second = errors.connect()
-    assert errors.log.lines_finished == 2
-    assert errors.errors.stderr_end == b""
-    assert errors.errors.source != old
+    old = errors.server.source
+    errors.server.close()
     assert not is_open(old)
+    second = errors.connect()
+    assert errors.server.end == b""
     os.write(second, b"second\n")
     errors.read_until(b"second\n")
 
-    assert errors.errors.stderr_end == b"second\n"
+    assert errors.server.end == b"second\n"
     with pytest.raises(BrokenPipeError):
         os.write(first, b"nobody reads this")
+
+
+def test_each_of_two_servers_writes_lines_of_its_own_to_the_log(errors: Errors) -> None:
+    first = errors.connect()
+    one = errors.server
+    second = errors.connect()
+    os.write(first, b"half a line")
+    errors.read_until(b"half a line")
+    finished = errors.log.lines_finished
+    os.write(second, b"second\n")
+    errors.read_until(b"second\n")
+
+    assert errors.log.lines_finished == finished + 1
+    assert (one.end, errors.server.end) == (b"half a line", b"second\n")
 
 
 def test_a_server_that_is_connected_while_stderr_is_full_waits(errors: Errors) -> None:
     said = errors.fill()
     before = errors.emptied
     server = errors.connect()
-    assert not errors.loop.is_watched(errors.errors.source)
+    assert not errors.loop.is_watched(errors.server.source)
     assert errors.emptied == before
     os.write(server, b"waited\n")
 
@@ -138,12 +157,12 @@ def test_a_server_that_is_connected_while_stderr_is_full_waits(errors: Errors) -
 
 def test_a_host_that_closes_stderr_gets_no_more_and_the_server_neither(errors: Errors) -> None:
     server = errors.connect()
-    source = errors.errors.source
+    source = errors.server.source
     os.close(errors.streams.host_errors)
     os.write(server, b"lost\n")
     errors.loop.run_until(lambda: not is_open(source))
 
-    assert errors.errors.source == -1
+    assert errors.server.source == -1
     assert not errors.loop.is_watched(source)
     with pytest.raises(BrokenPipeError):
         os.write(server, b"nobody reads this")

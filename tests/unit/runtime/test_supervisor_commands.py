@@ -13,6 +13,7 @@ from loop_rig import is_at_end, is_null, is_open
 from mcp_launch.broker import commands as do
 from mcp_launch.broker.commands import Command
 from mcp_launch.errors import LaunchError
+from mcp_launch.runtime import pool as pools
 from mcp_launch.runtime import supervisor as supervisors
 from mcp_launch.runtime.supervisor import HOST, SERVER, Supervisor
 from mcp_launch.system import guardian_process, kernel
@@ -41,7 +42,10 @@ def test_every_command_has_an_action() -> None:
     kinds = [one for one in vars(do).values() if isinstance(one, type) and issubclass(one, Command)]
     named = {kind for kind in kinds if not kind.__name__.startswith("_")} - {Command}
 
-    assert named == set(supervisors._ACTIONS) | {do.SendToHost, do.SendToServer}  # noqa: SLF001
+    for_pools = {do.ReturnUnread, do.EndConnection}
+    at_once = {do.SendToHost, do.SendToServer}
+    assert named - for_pools == set(supervisors._ACTIONS) | at_once  # noqa: SLF001
+    assert for_pools <= set(pools._ACTIONS)  # noqa: SLF001
 
 
 def test_data_is_sent_in_order(ready: GuardedLaunch) -> None:
@@ -285,7 +289,7 @@ def test_a_launch_without_a_wake_up_pipe_watches_none(
         log=ready.log,
         report=ready.reported.append,
         write_lease=lambda: None,
-        note_server=lambda _: None,
+        note_server=lambda _name, _guardian: None,
         starter=None,
     )
 

@@ -378,3 +378,19 @@ def test_a_file_takes_everything(
     assert path.read_bytes() == MUCH
     assert os.get_blocking(1)
     assert sink.events == []
+
+
+def test_a_closed_writer_does_not_close_the_number_of_its_socket_again(
+    loop: BoundedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the fixture that keeps sockets from being garbage-collected
+    fd, reading = open_socket_pair()
+    events = dict.fromkeys(("on_full", "on_empty", "on_broken", "on_moved"), lambda: None)
+    writer = Writer(loop, fd, **events)
+    writer.close()
+    os.dup2(reading, fd)  # another file gets the number
+
+    del writer  # and its socket
+
+    assert is_open(fd)
+    os.close(fd)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from mcp_launch.protocol.json_text import Json
+
 
 def make_lease(directory: Path, **changes: object) -> Path:
     alive = {"pid": 10, "start": "ticks:5"}
@@ -118,6 +120,100 @@ def test_a_launch_without_a_server_is_over_with_its_launcher(
     assert path.exists() != reclaimed
 
 
+def make_backend(**processes: object) -> dict[str, object]:
+    return {"name": "server 2", "processes": processes}
+
+
+WHOLE = {"launcher": GONE, "guardian": GONE, "server": GONE, "host": ALIVE}
+
+
+@pytest.mark.parametrize(
+    ("further", "reclaimed"),
+    [
+        ([make_backend(keeper=GONE, guardian=GONE, server=GONE)], True),
+        ([make_backend()], True),
+        ([], True),
+        ([make_backend(keeper=GONE, guardian=ALIVE, server=GONE)], False),
+        ([make_backend(keeper=GONE, guardian=GONE, server=ALIVE)], False),
+        ([make_backend(), make_backend(guardian=GONE, server=ALIVE)], False),
+        ([make_backend(guardian=GONE, server=UNSURE)], False),
+        ([make_backend(guardian=GONE, server=UNSEEN)], True),
+        ([make_backend(server=GONE)], False),
+        ([{"name": "server 2"}], False),
+        (["nonsense"], False),
+    ],
+    ids=[
+        *(
+            "all gone",
+            "absent",
+            "only one",
+            "a guardian lives",
+            "a server lives",
+            "the third lives",
+        ),
+        *("start unknown", "failed at once", "no guardian", "no processes", "nonsense"),
+    ],
+)
+def test_a_launch_with_several_servers_is_over_with_the_last_of_them(
+    further: list[object], reclaimed: bool, tmp_path: Path
+) -> None:
+    table = FakeProcessTable()
+    table.add(10, "x")
+    backends = [{"name": "server", "processes": {"guardian": GONE, "server": GONE}}, *further]
+    make_lease(tmp_path / "leases", processes=WHOLE, backends=backends)
+
+    assert bool(leases.reclaim_stale(table, str(tmp_path / "leases"))) == reclaimed
+
+
+def test_a_list_of_servers_that_is_damaged_proves_nothing(tmp_path: Path) -> None:
+    make_lease(tmp_path / "leases", processes=WHOLE, backends="two")
+
+    assert leases.reclaim_stale(FakeProcessTable(), str(tmp_path / "leases")) == []
+
+
+@pytest.mark.parametrize(
+    ("launcher", "reclaimed"), [(ALIVE, False), (GONE, True), (REUSED, True), (UNSURE, False)]
+)
+@pytest.mark.parametrize("server", [ALIVE, GONE])
+def test_a_launch_that_shares_a_server_is_over_with_its_launcher(
+    launcher: object, server: object, reclaimed: bool, tmp_path: Path
+) -> None:
+    table = FakeProcessTable()
+    table.add(10, "x")
+    parts = {"launcher": launcher, "host": ALIVE, "server": server}
+    shared = {"pool": ALIVE, "key": "5f3a", "sessions": 2}
+    make_lease(tmp_path / "leases", processes=parts, shared=shared)
+
+    assert bool(leases.reclaim_stale(table, str(tmp_path / "leases"))) == reclaimed
+
+
+def test_each_server_of_a_launch_reads_like_a_launch_of_its_own() -> None:
+    both: dict[str, Json] = {"launcher": {"pid": 10}, "host": {"pid": 9}}
+    record: dict[str, Json] = {
+        "launch": "l-1",
+        "mark": "m",
+        "calls": 5,
+        "refusals": 2,
+        "processes": both | {"server": {"pid": 20}},
+        "backends": [
+            {"name": "server", "calls": 4, "processes": {"server": {"pid": 20}}},
+            {"name": "server 2", "calls": 1, "processes": {"server": {"pid": 30}}},
+        ],
+    }
+
+    first, second = leases.list_servers(record)
+
+    assert (first["name"], first["calls"], first["refusals"]) == ("server", 4, 2)
+    assert first["processes"] == record["processes"]
+    assert second == {
+        "launch": "l-1",
+        "mark": "m",
+        "name": "server 2",
+        "calls": 1,
+        "processes": both | {"server": {"pid": 30}},
+    }
+
+
 def test_a_lease_of_another_boot_is_reclaimed(tmp_path: Path) -> None:
     table = FakeProcessTable()
     table.add(10, "x")
@@ -158,10 +254,21 @@ def test_a_file_that_is_not_ours_is_kept(tmp_path: Path) -> None:
             ["srv"],
             {"t-1"},
         ),
+        (
+            {
+                "backends": [
+                    {"binding": {"state": "confirmed", "thread": "t-1"}},
+                    {"binding": {"state": "confirmed", "thread": "t-2"}, "processes": {}},
+                    {"binding": {"state": "tentative", "thread": "t-3"}, "processes": {}},
+                ]
+            },
+            ["srv"],
+            {"t-1", "t-2"},
+        ),
     ],
     ids=[
         *("a sibling", "another server", "only tentative", "dead", "another host"),
-        *("says nothing", "a sibling whose server rests"),
+        *("says nothing", "a sibling whose server rests", "a sibling with several servers"),
     ],
 )
 def test_a_thread_is_taken_by(

@@ -1,0 +1,207 @@
+"""Messages from the connections of a pool: who has to wait, and which server gets each one."""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker import commands as do
+from mcp_launch.broker.pool.greetings import MODERN
+from mcp_launch.broker.pool.server_lines import ServerLines
+from mcp_launch.broker.routing import TASKS
+from mcp_launch.protocol import ID_AT, USUAL_BEGINNING
+from mcp_launch.protocol.requests import Ticket, rename_cancelled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.connection import HostConnection
+    from mcp_launch.broker.pool.members import Member
+    from mcp_launch.protocol.json_text import Message
+
+# How many requests of one connection a server has at once; others wait, so that the requests of
+# a connection that sends thousands do not stand before those of another.
+IN_FLIGHT_LIMIT = 128
+
+# How many bytes of requests may wait for that before we stop reading from the connection.
+WAITING_LIMIT = 1 << 20
+
+# What follows the id in a call.
+_CALL = b',"method":"tools/call","params":{'
+
+# What a call must not have after that, so that its beginning tells all.
+_NOT_IN_SIMPLE_CALLS = (b'"id"', b'"method"', b"\\u", b"\r")
+
+_TOKEN = b'"progressToken":'
+
+
+class ClientLines(ServerLines):
+    """Passes the messages of connections on to their servers."""
+
+    def pass_call(self, name: str, data: bytes) -> tuple[str, bytes] | None:
+        """Return the backend and the line for one simple call, which is not parsed.
+
+        None for everything else, which `host_said` handles. By far the most is simple, and takes
+        half the time that way.
+        """
+        end = data.find(b",", ID_AT)
+        if not data.startswith(_CALL, end) or not data.startswith(USUAL_BEGINNING):
+            return None
+        connection = self.connections[name]
+        backend, key = self.backends[connection.backend], data[ID_AT:end]
+        requests, length = backend.requests, len(data)
+        if (
+            data.find(b"\n") != length - 1
+            or length > protocol.LONG_LINE
+            or connection.lines.is_midway
+            or not key.isdigit()
+            or not self._members[name].kind
+            or backend.state != "ready"
+            or len(requests.open) >= IN_FLIGHT_LIMIT
+        ):
+            return None
+        at = end + len(_CALL)
+        for word in _NOT_IN_SIMPLE_CALLS:
+            if data.find(word, at) >= 0:
+                return None
+        token_at = token_end = end
+        if data.find(b"progressToken", at) >= 0:
+            token_at, token_end = _find_token(data)
+            if not token_at:
+                return None
+        known = requests.make_id()
+        ticket = requests.open[known] = Ticket(name, key, "tools/call", data, is_noted=False)
+        ticket.id = key
+        backend.calls += 1
+        backend.is_unused = False
+        if token_at == end:
+            return backend.name, b"".join((USUAL_BEGINNING, known, data[end:]))
+        ticket.token = data[token_at:token_end]
+        requests.tokens[known] = ticket
+        rest = (data[end:token_at], known, data[token_end:])
+        return backend.name, b"".join((USUAL_BEGINNING, known, *rest))
+
+    def _take_request(
+        self, connection: HostConnection, said: Message, line: bytes, meta_at: int = 0
+    ) -> None:
+        method = str(said["method"])
+        greet = _GREETINGS.get(method)
+        if greet is not None and greet(self, connection, said, line):
+            return
+        if method == "notifications/cancelled":
+            if not self._cancel_waiting(connection, said, line):
+                super()._take_request(connection, said, line, meta_at)
+            self._note_answered(connection.name)  # another may take its place
+            return
+        is_request = said.get("id") is not None
+        if is_request and method != "ping" and not self._members[connection.name].kind:
+            self._assign(connection, MODERN)
+        backend = self.backends[connection.backend]
+        if method.startswith(TASKS) and self._refuse_task(connection, backend, said, line):
+            return
+        if is_request and self._must_wait(connection, backend, line):
+            return
+        # Not before the server can get it: what waits comes here again.
+        settle = _SETTINGS.get(method) if backend.is_ready else None
+        if settle is None or not settle(self, connection, said, line):
+            super()._take_request(connection, said, line, meta_at)
+
+    def pass_on(self, connection: HostConnection, data: bytes) -> None:
+        """Drop what is not a message: it may have no end, and another's message would follow."""
+        del connection, data
+        self.note("a line that is not a message was dropped: others use the same server")
+
+    def _must_wait(self, connection: HostConnection, backend: Backend, line: bytes) -> bool:
+        """Return whether a connection has too many requests at the server; if so, keep this one."""
+        if len(backend.requests.open) < IN_FLIGHT_LIMIT or self._has_room(connection, backend):
+            return False
+        waiting = self._members[connection.name].waiting
+        waiting.append(line)
+        if sum(map(_measure, waiting)) > WAITING_LIMIT:
+            self.out.append(do.PauseHost(connection.name))
+        return True
+
+    @staticmethod
+    def _has_room(connection: HostConnection, backend: Backend) -> bool:
+        requests, name = backend.requests.open.values(), connection.name
+        return sum(one.connection == name for one in requests) < IN_FLIGHT_LIMIT
+
+    def _release_waiting(self, name: str) -> None:
+        """Deliver requests that have waited, now that others were answered."""
+        member, connection = self._members.get(name), self.connections.get(name)
+        if member is None or connection is None:
+            return
+        backend = self.backends[connection.backend]
+        while member.waiting and self._has_room(connection, backend):
+            self.take_line(connection, member.waiting.pop(0))
+        self._resume(name, member)
+
+    def resume_hosts(self, backend: Backend) -> None:
+        """Read again from connections that had to wait for a server, unless they have to go on."""
+        for name in backend.connections:
+            self._resume(name, self._members[name])
+
+    def _resume(self, name: str, member: Member) -> None:
+        if sum(map(_measure, member.waiting)) <= WAITING_LIMIT // 2:
+            self.out.append(do.ResumeHost(name))
+
+    def _cancel_waiting(self, connection: HostConnection, said: Message, line: bytes) -> bool:
+        """Cancel a request that no server has, or another than the one it uses now."""
+        key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+        member = self._members[connection.name]
+        for waiting in member.waiting:
+            if protocol.read_key(waiting) == key:
+                member.waiting.remove(waiting)
+                self.answer(connection, key, b"")
+                self._resume(connection.name, member)
+                return True
+        for backend in self.backends.values() if len(self.backends) > 1 else ():
+            known = backend.requests.find(connection.name, key)
+            if known and backend.name != connection.backend:
+                backend.requests.close(known)
+                self.answer(connection, key, b"")
+                self._send(backend, rename_cancelled(line, key, known))
+                self._end_if_unused(backend)
+                return True
+        return False
+
+    def _note_answered(self, name: str) -> None:
+        member = self._members.get(name)
+        if member is not None and member.waiting:
+            self._release_waiting(name)
+        self._end_if_finished(name)
+
+
+def _find_token(data: bytes) -> tuple[int, int]:
+    """Return where a call's progress token begins and ends; zeros if that is not certain."""
+    start = data.find(_TOKEN) + len(_TOKEN)
+    token = protocol.get_member(protocol.look(data), "params", "_meta", "progressToken")
+    # The name is there once, so this is the one that was parsed.
+    if token is None or isinstance(token, bool) or data.count(b"progressToken") != 1:
+        return 0, 0
+    raw = protocol.spell(token)
+    end = start + len(raw)
+    # A fraction may be spelt otherwise, and must not be taken for its beginning.
+    is_whole = data.startswith(raw, start) and data.startswith((b",", b"}"), end)
+    return (start, end) if is_whole else (0, 0)
+
+
+def _measure(line: bytes) -> int:
+    """Return the length of a line, of which a long one is kept in a short form."""
+    return getattr(line, "whole_length", len(line))
+
+
+_Handlers = dict[str, "Callable[[ClientLines, HostConnection, Message, bytes], bool]"]
+
+# Each returns whether it has handled a message; if not, the server gets it.
+_GREETINGS: _Handlers = {
+    "initialize": ClientLines._take_greeting,  # noqa: SLF001  # one of its own
+    "server/discover": ClientLines._take_discovery,  # noqa: SLF001
+    "notifications/initialized": ClientLines._take_initialized,  # noqa: SLF001
+    "notifications/roots/list_changed": ClientLines._take_new_roots,  # noqa: SLF001
+}
+_SETTINGS: _Handlers = {
+    "logging/setLevel": ClientLines._take_level,  # noqa: SLF001
+    "resources/subscribe": ClientLines._subscribe,  # noqa: SLF001
+    "resources/unsubscribe": ClientLines._unsubscribe,  # noqa: SLF001
+}

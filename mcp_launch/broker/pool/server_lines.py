@@ -1,0 +1,130 @@
+"""Messages from a server: which connection gets each one."""
+
+from __future__ import annotations
+
+from mcp_launch import protocol
+from mcp_launch.broker import commands as do
+from mcp_launch.broker.pool.tasks import Tasks
+from mcp_launch.protocol import ID_AT, USUAL_BEGINNING, json_edit
+from mcp_launch.protocol.requests import SUBSCRIPTION_ID
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_launch.broker.backend import Backend
+    from mcp_launch.protocol.json_text import Json, Message
+
+_RELATED_TASK = "io.modelcontextprotocol/related-task"
+
+
+class ServerLines(Tasks):
+    """Passes a server's messages on to the connections that they belong to."""
+
+    def pass_answer(self, name: str, data: bytes) -> tuple[str, bytes] | None:
+        """Return the connection and the line for one simple answer, which is not parsed.
+
+        None for everything else, which `server_said` handles.
+        """
+        backend = self.backends[name]
+        if backend.lines.is_midway or data.find(b"\n") != len(data) - 1:
+            return None
+        answered = protocol.read_answered(data)
+        ticket = backend.requests.open.get(answered) if answered else None
+        if ticket is None or ticket.is_noted or data.find(b'"taskId"') >= 0:
+            return None
+        connection = ticket.connection
+        is_leaving = self.connections[connection].input_has_ended
+        if is_leaving or self._members[connection].waiting or not data.startswith(USUAL_BEGINNING):
+            return None
+        backend.requests.close(answered)
+        return connection, b"".join((USUAL_BEGINNING, ticket.id, data[ID_AT + len(answered) :]))
+
+    def _note_message(self, backend: Backend, line: bytes, answered: bytes = b"") -> bytes:
+        ticket = backend.requests.open.get(answered) if answered else None
+        is_simple = ticket is not None and not (ticket.is_noted or ticket.token)
+        if ticket is None or not is_simple or not line.startswith(USUAL_BEGINNING):
+            if super()._note_message(backend, line, answered):
+                self.note("a line that cannot be read was dropped: whose it is is unknown")
+            return b""
+        del backend.requests.open[answered]
+        name = ticket.connection
+        if line.find(b'"taskId"') >= 0:
+            self.note_use(backend, ticket, line)
+        rest = line[ID_AT + len(answered) :]
+        self.out.append(do.SendToHost(name, b"".join((USUAL_BEGINNING, ticket.id, rest))))
+        self._note_answered(name)
+        if not backend.connections:
+            self._end_if_unused(backend)
+        return b""
+
+    def _note_answer(self, backend: Backend, said: Message, line: bytes) -> bytes:
+        key = protocol.spell(said["id"])
+        ticket = backend.requests.open.get(key)
+        if ticket is None and key not in backend.own_requests:
+            # The connection that asked has left, or has cancelled it; a task of it is nobody's.
+            self._note_task(backend, "", said)
+            self._cancel_tasks(backend, "")
+            return b""
+        passed = super()._note_answer(backend, said, line)
+        if ticket is not None:
+            if "error" in said:
+                self._forget_refused(backend, ticket)
+            self._note_answered(ticket.connection)
+        self._end_if_unused(backend)
+        return passed
+
+    def _note_batch(self, backend: Backend, said: list[Json], line: bytes) -> bytes:
+        for one, part in zip(said, json_edit.list_elements(line), strict=True):
+            if isinstance(one, dict):
+                self._note_message(backend, part)
+        return b""
+
+    def _forward_request(self, backend: Backend, said: Message, line: bytes) -> bytes:
+        own = {"roots/list": self._roots, "ping": {}}.get(str(said["method"]))
+        if own is not None:
+            backend.send(protocol.make_result(json_edit.read_raw(line, "id"), own))
+            return b""
+        task = protocol.get_member(said, "params", "_meta", _RELATED_TASK, "taskId")
+        owner = self._find_owner(backend, task)
+        is_known = isinstance(task, str) and task in backend.task_hosts
+        if not backend.connections or (is_known and not owner):
+            raw_id = json_edit.read_raw(line, "id")
+            text = "[mcp-launch] the session that this is for has ended"
+            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
+            return b""
+        if not owner:
+            return super()._forward_request(backend, said, line)
+        key = protocol.spell(self.make_id())
+        connection = self.connections[owner]
+        connection.note_server_request(backend.name, said, json_edit.read_raw(line, "id"), key)
+        self.send_to_host(connection, json_edit.replace(line, key, "id"))
+        return b""
+
+    def _pass_to_all(self, backend: Backend, said: Message, line: bytes) -> bytes:
+        for name in self._list_recipients(backend, said):
+            self.send_to_host(self.connections[name], line)
+        return b""
+
+    def _list_recipients(self, backend: Backend, said: Message) -> list[str]:
+        """Return the connections that get a notification which belongs to no request."""
+        method, params = str(said["method"]), said.get("params")
+        is_of_stream = protocol.get_member(params, "_meta", SUBSCRIPTION_ID) is not None
+        if is_of_stream or method in {"notifications/progress", "notifications/cancelled"}:
+            return []  # its request is no longer open
+        if method == "notifications/message":
+            return self._list_listeners(backend, params)
+        if method == "notifications/resources/updated":
+            return self._list_subscribers(backend, protocol.get_member(params, "uri"))
+        task = protocol.get_member(params, "taskId")
+        if task is not None and method.startswith("notifications/tasks"):
+            return [owner] if (owner := self._find_owner(backend, task)) else []
+        return self._list_greeted(backend)
+
+    def _divert(self, backend: Backend, line: bytes) -> None:
+        # Each launch has its own way with a line that is not a message. But the beginning of one
+        # is what a dying server has left of an answer to somebody.
+        if line.lstrip().startswith((b"{", b"[")):
+            self.note("a part of a message was dropped: whose it is is unknown")
+            return
+        whole = line if line.endswith(b"\n") else line + b"\n"
+        for name in backend.connections:
+            self.send_to_host(self.connections[name], whole)

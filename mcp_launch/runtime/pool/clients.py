@@ -1,0 +1,256 @@
+"""The launches that share a server: how they come, what they send and get, how they leave."""
+
+from __future__ import annotations
+
+import os
+import time
+from errno import EMFILE, ENFILE
+
+from mcp_launch.protocol import json_text
+from mcp_launch.runtime.loop import read
+from mcp_launch.runtime.pool.servers import Servers
+from mcp_launch.runtime.pool.wires import Client
+from mcp_launch.runtime.streams import Writer
+from mcp_launch.system import pool_client, sockets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mcp_launch.runtime.loop import Loop
+
+# How many bytes may wait for a launch before it is let go: it then answers its open requests with
+# an error, and joins again.
+_UNREAD_LIMIT = 32 << 20
+
+# How many, before we stop reading its requests.
+_BEHIND_LIMIT = 1 << 20
+
+# How long a new connection may take to say who it is.
+HELLO_LIMIT = 5.0
+
+# How long to collect changes before the record is written.
+_RECORD_DELAY = 0.1
+
+# How long to wait if there is not even a descriptor to turn a launch away with.
+_DESCRIPTORS_INTERVAL = 1.0
+
+# The ends of the pipes that a launch sends us: stdin, stdout and stderr of its server.
+_PIPES = 3
+
+
+class Clients(Servers):
+    """Accepts launches, and serves each as far as it keeps up."""
+
+    _count = 0  # of all that have connected
+
+    def _accept(self) -> None:
+        try:
+            while True:
+                self._take_link(sockets.accept(self._listening))
+        except OSError as error:
+            if error.errno in {EMFILE, ENFILE}:
+                self._turn_away()
+            # Else those were all.
+
+    def _turn_away(self) -> None:
+        """Close a connection for which no descriptor is left: its launch starts its own server."""
+        if self._spare >= 0:
+            os.close(self._spare)
+        try:
+            os.close(sockets.accept(self._listening))
+        except OSError:
+            # The next turn would find it again, and the next: let others have the processor.
+            self._loop.unwatch(self._listening)
+            self._loop.set_timer("accept", _DESCRIPTORS_INTERVAL, self._accept_again)
+        try:
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._spare = -1
+
+    def _accept_again(self) -> None:
+        if not self._is_over:
+            self._loop.watch(self._listening, self._accept)
+
+    def _take_link(self, fd: int) -> None:
+        self._count += 1
+        client = Client(f"session-{self._count}", fd)
+        self._clients[client.name] = client
+        self._loop.watch(fd, lambda: self._take_hello(client))
+        self._loop.set_timer(f"hello {client.name}", HELLO_LIMIT, lambda: self._drop(client))
+
+    def _take_hello(self, client: Client) -> None:
+        descriptors: list[int] = []
+        try:
+            data, descriptors = sockets.receive_descriptors(client.link, _PIPES)
+            hello: Any = json_text.parse(data)
+            launch = str(hello["launch"])
+            descriptors.append(os.dup(client.link))
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            launch = ""  # another user, or nobody, or no descriptor is left
+        if not launch or len(descriptors) != _PIPES + 1:
+            for fd in descriptors:
+                os.close(fd)
+            self._drop(client)
+            return
+        client.launch = launch
+        self._loop.cancel_timer(f"hello {client.name}")
+        self._connect(client, *descriptors)
+
+    def _connect(self, client: Client, source: int, out: int, errors: int, report: int) -> None:
+        client.source = source
+        client.out = Writer(
+            self._loop,
+            out,
+            on_full=lambda: None,
+            on_empty=lambda: self._finish_writing(client),
+            on_broken=lambda: self._lose_reader(client),
+            on_moved=lambda: self._note_read(client),
+        )
+        client.errors = _make_writer(self._loop, errors)
+        self._reports[client.name] = _make_writer(self._loop, report)
+        self._loop.watch(client.link, lambda: self._take_orders(client))
+        self._watch(client)
+        self._loop.cancel_timer("end")  # a timer makes every turn of the loop slower
+        self._notify(lambda: self.pool.join(client.name, client.launch))
+        self._report_server(client)
+        self._report_sessions()
+
+    def _report_sessions(self) -> None:
+        for name in self._reports:
+            self._report(name, f"pool {os.getpid()} {len(self.pool.connections)}")
+        self._loop.set_timer("record", _RECORD_DELAY, self._write_record)
+
+    def _take_orders(self, client: Client) -> None:
+        orders = read(client.link)
+        if pool_client.RESTART_ALL in orders and client.name in self.pool.connections:
+            backend = self.pool.backends[self.pool.connections[client.name].backend]
+            if backend.state != "ending":
+                self._notify(backend.end)  # those that come next get another
+        elif client.name in self.pool.connections:
+            self._notify(lambda: self.pool.leave_pool(client.name))
+            if orders:
+                self._report(client.name, "exited 0")
+            self._drop(client)
+        elif not orders:
+            self._drop(client)
+
+    def _lose_reader(self, client: Client) -> None:
+        if client.name in self.pool.connections:
+            self._notify(lambda: self.pool.reader_lost(client.name))
+
+    def _drop(self, client: Client) -> None:
+        """Close everything to a launch."""
+        if self._clients.pop(client.name, None) is None:
+            return
+        self._loop.cancel_timer(f"hello {client.name}")
+        if report := self._reports.pop(client.name, None):
+            report.close()
+            client.out.close()
+            client.errors.close()
+        self._close_source(client)
+        self._loop.unwatch(client.link)
+        os.close(client.link)
+        self._hold_outputs()
+        if client.launch:
+            self._report_sessions()
+        self._end_if_unused()
+
+    def _close_source(self, client: Client) -> None:
+        if client.source >= 0:
+            self._loop.unwatch(client.source)
+            os.close(client.source)
+            client.source = -1
+
+    def _finish_writing(self, client: Client) -> None:
+        if client.is_ending:
+            self._drop(client)
+        else:
+            self._watch(client)
+
+    def _watch(self, client: Client) -> None:
+        """Read the requests of a launch, unless it or its server is behind."""
+        if client.source < 0:
+            return
+        connection = self.pool.connections.get(client.name)
+        server = self._servers.get(connection.backend) if connection is not None else None
+        is_full = server is not None and bool(server.writer.pending)
+        is_behind = client.launch and len(client.out.pending) > _BEHIND_LIMIT
+        if client.is_paused or client.is_ending or is_full or is_behind:
+            self._loop.unwatch(client.source)
+        elif not self._loop.is_watched(client.source):
+            self._loop.watch(client.source, lambda: self._read(client))
+
+    def _watch_all(self) -> None:
+        for client in self._clients.values():
+            self._watch(client)
+
+    def _note_read(self, client: Client) -> None:
+        self._watch(client)
+        self._hold_outputs()
+
+    def _hold_outputs(self) -> None:
+        """Read from a server only while one of its launches reads what it gets.
+
+        A launch that is slower than the others is let go; one that is alone keeps its pace.
+        """
+        for name, server in self._servers.items():
+            backend = self.pool.backends.get(name)
+            names = backend.connections if backend is not None else ()
+            clients = [self._clients[one] for one in names if one in self._clients]
+            is_behind = all(len(one.out.pending) > _BEHIND_LIMIT for one in clients)
+            if clients and is_behind and self._loop.is_watched(server.output):
+                self._held.add(name)
+                self._loop.unwatch(server.output)
+            elif name in self._held and not (clients and is_behind):
+                self._held.discard(name)
+                self._loop.watch(server.output, lambda name=name: self._read_server(name))  # type: ignore[misc]
+
+    def _read(self, client: Client) -> None:
+        data = read(client.source)
+        pool = self.pool
+        if data and (passed := pool.pass_call(client.name, data)) is not None:
+            self._servers[passed[0]].writer.put(passed[1])
+            return
+        pool.now = time.monotonic()
+        if data:
+            pool.host_said(client.name, data)
+        else:
+            self._close_source(client)
+            pool.host_closed(client.name)
+        self._run_commands()
+        connection = pool.connections.get(client.name)
+        if connection is not None and connection.backend != client.backend:
+            self._report_server(client)  # it has said what it is, and got another server
+
+    def _send_to_client(self, name: str, data: bytes) -> None:
+        client = self._clients.get(name)
+        if client is None:
+            return
+        unread = len(client.out.pending)  # without this, which may be long by itself
+        client.out.put(data)
+        if client.out.pending and len(client.out.pending) > _BEHIND_LIMIT:
+            self._note_read(client)
+            if unread > _UNREAD_LIMIT:
+                self._lose_reader(client)
+
+    def _set_paused(self, name: str, *, is_paused: bool) -> None:
+        if client := self._clients.get(name):
+            client.is_paused = is_paused
+            self._watch(client)
+
+
+def _make_writer(loop: Loop, fd: int) -> Writer:
+    """Return a writer whose sources need not wait, and do not mind if nobody reads."""
+
+    def do_nothing() -> None:
+        """Ignore an event."""
+
+    return Writer(
+        loop,
+        fd,
+        on_full=do_nothing,
+        on_empty=do_nothing,
+        on_broken=do_nothing,
+        on_moved=do_nothing,
+    )

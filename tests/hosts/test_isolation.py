@@ -1,0 +1,184 @@
+"""Sessions that share a connection: each of them has a server of its own.
+
+Only two of the hosts here name the session of every call and have one connection for all sessions:
+Qwen Code's daemon and VS Code. Goose names it too, but starts a server for each session, also as an
+agent. The agents of Qwen Code, Kimi Code, opencode and Mistral Vibe have one connection for several
+sessions, but their calls name none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import qwen, vscode
+from hosts.fake_models import LIMIT
+from hosts.notes import Notes
+from hosts.promised_ends import check_killed_host
+from hosts.workspace import SERVER, Observation, Workspace, kill, promise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hosts.server_processes import ServerProcesses
+    from hosts.situations import Situations
+
+LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
+
+# Options with which every session of a connection has a server of its own.
+ISOLATED = pytest.mark.parametrize(
+    "options",
+    [["--on-change", "isolate", "--env", "SESSION=session"], ["--env", "SESSION=session"]],
+    ids=["isolate", "by default"],
+)
+
+SESSIONS = 3
+ROUNDS = 4
+
+OWN_SERVERS = "Sessions of one connection at once have servers of their own that know them"
+
+
+@pytest.fixture
+def notes(workspace: Workspace) -> Notes:
+    """Return what the servers of the test record."""
+    return Notes(str(workspace.place / "notes"))
+
+
+@pytest.fixture
+def command(processes: ServerProcesses, notes: Notes) -> list[str]:
+    """Return the command of a server that is hard to end and records its start."""
+    return [*SERVER, "--liveness", processes.path, "hostile", "--notes", notes.path]
+
+
+def check_own_servers(sights: Sequence[Observation], sessions: Sequence[str], notes: Notes) -> None:
+    """Check that every session had one server from its first call to its last."""
+    assert sorted(sight.asker for sight in sights) == sorted(ROUNDS * [*sessions])
+    servers = {sight.pid for sight in sights}
+    promise(len(servers) == SESSIONS, "all of them share one server")
+    for session in sessions:
+        own = [sight for sight in sights if sight.asker == session]
+        assert len({sight.pid for sight in own}) == 1
+        assert [sight.calls for sight in own] == [*range(1, ROUNDS + 1)]
+        assert {sight.env["SESSION"] for sight in own} == {session}
+        assert {sight.context["sessionId"] for sight in own} == {session}
+    # One more for the host's own first words; it was replaced before it was called.
+    _, *started = notes.read_starts()
+    assert {start.pid: start.env["SESSION"] for start in started} == {
+        sight.pid: sight.asker for sight in sights
+    }
+
+
+def mark(session: str, tool: str) -> str:
+    """Return a prompt that says whose it is, because requests to the model do not."""
+    return f"I am {session}. {qwen.say(tool)}"
+
+
+def call_in_rounds(workspace: Workspace, daemon: qwen.Daemon, sessions: list[str]) -> None:
+    """Make every session call once in each round, all of them at the same time."""
+    together = threading.Barrier(len(sessions), timeout=LIMIT)
+    workspace.models.before_call = together.wait
+    for count in range(1, ROUNDS + 1):
+        daemon.send_prompts({one: mark(one, "look") for one in sessions})
+        workspace.wait_for_observations(count * len(sessions))
+
+
+@ISOLATED
+def test_a_daemon(  # noqa: PLR0913, PLR0917  # fixtures
+    workspace: Workspace,
+    situation: Situations,
+    processes: ServerProcesses,
+    notes: Notes,
+    command: list[str],
+    options: list[str],
+) -> None:
+    project = workspace.make_project("project")
+    qwen.configure_all(workspace, {"probe": workspace.wrap(command, *options)})
+    daemon = qwen.Daemon(workspace, project)
+    sessions = daemon.start_sessions(SESSIONS)
+
+    call_in_rounds(workspace, daemon, sessions)
+
+    sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
+    with situation(OWN_SERVERS):
+        check_own_servers(sights, sessions, notes)
+
+    called = threading.Semaphore(0)
+    workspace.models.before_call = called.release
+    daemon.send_prompts({one: mark(one, "wait") for one in sessions})
+    for _ in sessions:
+        assert called.acquire(timeout=LIMIT)
+    servers = {sight.pid for sight in sights}
+    processes.wait_for(servers)
+    kill(daemon.process.pid, servers)
+    check_killed_host(situation, processes)
+
+
+@LAUNCHED
+def test_sessions_of_one_connection_are_isolated_without_a_variable_too(
+    workspace: Workspace, notes: Notes
+) -> None:
+    """The first session gets the server that runs already, which was started for no session."""
+    project = workspace.make_project("project")
+    command = [*SERVER, "--notes", notes.path]
+    qwen.configure_all(workspace, {"probe": workspace.wrap(command, "--on-change", "isolate")})
+    daemon = qwen.Daemon(workspace, project)
+    sessions = daemon.start_sessions(SESSIONS)
+
+    call_in_rounds(workspace, daemon, sessions)
+
+    sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
+    servers = {sight.pid: sight.asker for sight in sights}
+    assert sorted(servers.values()) == sorted(sessions)
+    assert {start.pid for start in notes.read_starts()} == servers.keys()
+    for sight in sights:
+        assert servers[sight.pid] == sight.asker == sight.context["sessionId"]
+        assert sight.env.get("MCP_LAUNCH_SESSION_ID") in {None, sight.asker}
+
+
+@LAUNCHED
+def test_with_follow_sessions_of_one_connection_share_the_server_of_the_first(
+    workspace: Workspace,
+) -> None:
+    """What the others avoid: the variable is right for the session of the first call only."""
+    project = workspace.make_project("project")
+    options = ["--on-change", "follow", "--env", "SESSION=session"]
+    qwen.configure_all(workspace, {"probe": workspace.wrap(SERVER, *options)})
+    daemon = qwen.Daemon(workspace, project)
+    sessions = daemon.start_sessions(SESSIONS)
+
+    call_in_rounds(workspace, daemon, sessions)
+
+    sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
+    assert len({sight.pid for sight in sights}) == 1
+    assert sorted(sight.calls for sight in sights) == [*range(1, SESSIONS * ROUNDS + 1)]
+    assert len({sight.env["SESSION"] for sight in sights}) == 1
+    for sight in sights:
+        assert sight.context["sessionId"] == sight.asker
+
+
+@pytest.mark.vscode
+@ISOLATED
+def test_chats(  # noqa: PLR0913, PLR0917  # fixtures
+    workspace: Workspace,
+    situation: Situations,
+    processes: ServerProcesses,
+    notes: Notes,
+    command: list[str],
+    options: list[str],
+) -> None:
+    project = workspace.make_project("project")
+    vscode.configure_all(workspace, project, {"probe": workspace.wrap(command, *options)})
+
+    with vscode.open_window(workspace, project) as window:
+        window.start_servers()
+        chats = window.begin_chats(SESSIONS)
+        sights = [sight for _ in range(ROUNDS) for sight in window.call_at_once(chats, "look")]
+        with situation(OWN_SERVERS):
+            check_own_servers(sights, chats, notes)
+        processes.wait_for({sight.pid for sight in sights})
+        window.begin_calls(chats, "wait")
+        os.kill(window.extension_host, signal.SIGKILL)
+        check_killed_host(situation, processes)

@@ -1,0 +1,156 @@
+"""Which servers `--share` refuses to share, and what it says; which launches share one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakes import make_context
+
+from mcp_launch.config_files import run_options
+from mcp_launch.errors import UsageError
+from mcp_launch.launch import plan, profile, sharing
+from mcp_launch.launch.options import SOURCES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHARE = ("--share", "project")
+
+OF_ALL = [one for one in SOURCES if one not in {"session", "thread", "host_pid", "launch"}]
+
+
+def check(*words: str) -> None:
+    sharing.check(profile.load([*words, "cat"], {"HOME": "/nowhere"}))
+
+
+def refuse(*words: str) -> UsageError:
+    with pytest.raises(UsageError) as refused:
+        check(*SHARE, *words)
+    return refused.value
+
+
+@pytest.mark.parametrize("source", OF_ALL)
+def test_a_variable_that_all_sessions_have_can_be_shared(source: str) -> None:
+    check(*SHARE, "--env", f"A={source}")
+
+
+@pytest.mark.parametrize("on_change", ["follow", "refuse"])
+def test_a_server_that_stays_the_same_can_be_shared(on_change: str) -> None:
+    check(*SHARE, "--on-change", on_change, "--start", "called", "--rest", "10m")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--direct"], ["--env", "A=session"], ["--on-change", "isolate"], ["--on-change", "restart"]],
+    ids=" ".join,
+)
+def test_nothing_is_refused_unless_a_server_is_shared(words: list[str]) -> None:
+    check(*words)
+    check("--share", "off", *words)
+
+
+def test_a_server_that_is_connected_directly_is_not_shared() -> None:
+    error = refuse("--direct")
+
+    assert error.problem == (
+        "--share project does not work with --direct: a server that is connected to its host "
+        "directly cannot be shared"
+    )
+    assert error.fix == "remove --direct, or write --share off"
+
+
+@pytest.mark.parametrize(
+    ("on_change", "why"),
+    [
+        ("isolate", "one gives several sessions the same server, the other each its own"),
+        ("restart", "a new server for one session would end the one that the others use"),
+    ],
+)
+def test_a_server_is_not_both_shared_and_replaced(on_change: str, why: str) -> None:
+    error = refuse("--on-change", on_change)
+
+    assert error.problem == f"--share project contradicts --on-change {on_change}: {why}"
+    assert error.fix == "remove --on-change, or write --share off"
+
+
+@pytest.mark.parametrize("source", ["session", "thread", "host_pid", "launch"])
+def test_a_variable_of_one_session_is_not_shared(source: str) -> None:
+    error = refuse("--env", "ROOT=project_root", "--env", f"ID={source}")
+
+    assert error.problem == (
+        "with --share project several sessions use one server, but these variables have another "
+        f"value in each session: ID (source {source})"
+    )
+    assert '_meta["mcp-launch/context"] of each call' in error.fix
+    assert error.fix.endswith("or write --share off")
+
+
+def test_all_variables_of_one_session_are_named() -> None:
+    error = refuse("--env", "A=session_id", "--env", "B=host", "--env", "C=host_pid")
+
+    assert error.problem.endswith(": A (source session), C (source host_pid)")
+
+
+def test_a_variable_that_has_a_fixed_value_instead_can_be_shared() -> None:
+    check(*SHARE, "--env", "A=session", "--set", "A=x")
+
+
+def test_contradictory_options_are_refused_before_wrap_writes_them() -> None:
+    with pytest.raises(UsageError, match="does not work with --direct"):
+        run_options.check([*SHARE, "--direct"])
+
+
+def describe(home: Path, environ: dict[str, str], *words: str) -> tuple[str, dict[str, Any]]:
+    """Return the name of a launch's pool, and the environment of its server."""
+    own = {"HOME": str(home), **environ}
+    wanted, context = profile.load([*SHARE, *words, "cat"], own), make_context()
+    started = plan.decide(wanted, context, own, plan.Dotenv({}, ""), lambda _: True)
+    stem, job = sharing.describe(wanted, context, started, own)
+    return stem, json.loads(job)["environ"]
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ({"CLAUDE_CODE_ENTRYPOINT": "cli"}, {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}),
+        ({"PATH": "/a/codex-path:/bin"}, {"PATH": "/b/codex-path:/a/codex-path:/bin"}),
+        ({"TERM": "xterm", "SHLVL": "1"}, {"TERM": "tmux", "TMUX": "x", "SSH_TTY": "y"}),
+    ],
+    ids=["Claude Code in a terminal and for one turn", "Codex and its daemon", "two terminals"],
+)
+def test_sessions_share_a_server_however_their_host_was_started(
+    tmp_path: Path, one: dict[str, str], two: dict[str, str]
+) -> None:
+    path = {"PATH": "/bin"}
+
+    pools = [describe(tmp_path, path | environ)[0] for environ in (one, two, {"A": "1"})]
+
+    assert pools[0] == pools[1] != pools[2]
+
+
+def test_a_shared_server_does_not_get_how_one_host_was_started(tmp_path: Path) -> None:
+    environ = {"PATH": "/codex-path:/bin", "CLAUDE_CODE_ENTRYPOINT": "cli"}
+
+    _, given = describe(tmp_path, environ)
+
+    assert "CLAUDE_CODE_ENTRYPOINT" not in given
+    assert given["PATH"] == "/codex-path:/bin"
+
+
+def test_a_shared_server_gets_such_a_variable_if_it_is_asked_for(tmp_path: Path) -> None:
+    environ = {"PATH": "/bin", "CLAUDE_CODE_ENTRYPOINT": "cli"}
+    asked_for = ["--set", "CLAUDE_CODE_ENTRYPOINT=x"]
+
+    pools = {describe(tmp_path, environ, *words)[0] for words in ([], asked_for)}
+
+    assert len(pools) == 2
+    assert describe(tmp_path, environ, *asked_for)[1]["CLAUDE_CODE_ENTRYPOINT"] == "x"
+
+
+@pytest.mark.parametrize("name", ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY"])
+def test_sessions_of_two_logins_do_not_share_what_ends_with_one(tmp_path: Path, name: str) -> None:
+    pools = {describe(tmp_path, {"A": "1", name: value})[0] for value in ("one", "two")}
+
+    assert len(pools) == 2
