@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_hosts import FakeHosts
@@ -56,6 +56,48 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("MCP_LAUNCH_HOME", str(tmp_path / "state"))
     return home
+
+
+# The signals that we handle, ignore or block. SIGALRM is pytest-timeout's while a test runs.
+_SIGNALS = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGCHLD,
+    signal.SIGALRM,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+)
+
+
+@pytest.fixture(autouse=True)
+def signals(own_home: Path) -> Iterator[None]:
+    """Fail if the test changes how signals are handled, and undo the change.
+
+    All later tests of the same process would run with it, and so would their children, which
+    inherit what is ignored and blocked. A wake-up descriptor is a number that means another file
+    as soon as its own is closed.
+    """
+    assert own_home
+    before = _take_signals()
+    yield
+    after = _take_signals()
+    if after["SIGALRM"] is signal.SIG_DFL:
+        before["SIGALRM"] = signal.SIG_DFL  # pytest-timeout lets go of a test that has failed
+    changed = {name: value for name, value in after.items() if value != before[name]}
+    for number in _SIGNALS:
+        if number.name in changed:
+            signal.signal(number, before[number.name])
+    signal.pthread_sigmask(signal.SIG_SETMASK, before["blocked"])
+    assert not changed, f"the test leaves signals changed: {changed}, before: {before}"
+
+
+def _take_signals() -> dict[str, Any]:
+    """Return how signals are handled, and remove the wake-up descriptor: else it is not read."""
+    handlers = {number.name: signal.getsignal(number) for number in _SIGNALS}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return {**handlers, "blocked": blocked, "wake-up descriptor": signal.set_wakeup_fd(-1)}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from guarded_launch import GuardedLaunch
-from loop_rig import BoundedLoop, RecordedLog, StandardStreams
+from loop_rig import BoundedLoop, RecordedLog, StandardStreams, list_open
 
 from mcp_launch import state
 from mcp_launch.system import kernel
@@ -24,13 +24,10 @@ if sys.platform == "win32":  # nothing is launched there
 @pytest.fixture(autouse=True)
 def descriptors() -> Iterator[None]:
     """Close every descriptor that the test has left open."""
-    before = set(os.listdir("/dev/fd"))
+    before = list_open()
     yield
-    for name in set(os.listdir("/dev/fd")) - before:
-        try:
-            os.close(int(name))
-        except OSError:
-            pass  # that of the listing itself
+    for fd in list_open() - before:
+        os.close(fd)
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 from guarded_launch import GREETING, ask
-from loop_rig import BoundedLoop, drain, is_at_end, open_socket_pair
+from loop_rig import LIMIT, BoundedLoop, drain, is_at_end, open_socket_pair
 
 from mcp_launch.errors import LaunchError
 from mcp_launch.hosts import load
@@ -18,6 +19,7 @@ from mcp_launch.runtime.answer_failure import answer_failure
 from mcp_launch.system import kernel, open_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from loop_rig import StandardStreams
@@ -33,7 +35,7 @@ class LingeringLoop(BoundedLoop):
 
     def run(self) -> None:
         assert not hasattr(self._poll, "close"), "it is frugal"
-        super(BoundedLoop, self).set_timer("limit", 5.0, self._fail)
+        super(BoundedLoop, self).set_timer("limit", LIMIT, self._fail)
         super().run()
 
 
@@ -141,6 +143,17 @@ def found() -> FailedLaunch:
     )
 
 
+@pytest.fixture
+def no_longer_listening() -> Iterator[None]:
+    """Undo what a launch that stays does to signals: it would exit, but pytest goes on."""
+    handlers = {number: signal.getsignal(number) for number in kernel.ENDING}
+    yield
+    signal.set_wakeup_fd(-1)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("no_longer_listening")
 def test_a_host_that_gets_the_tool_is_served_until_it_leaves(
     found: FailedLaunch,
     streams: StandardStreams,
