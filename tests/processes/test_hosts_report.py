@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,12 @@ TABLE = """\
 | Without it all is the same | Host 1 | the same |
 """
 
+# In seconds. With two workers, three are enough, but 20 next to twelve busy processes.
+LIMIT = 100
+
+# Some tests run the suite twice.
+pytestmark = pytest.mark.timeout(2 * LIMIT + 40)
+
 STALE = f"{TOPIC} is stale: run pytest -m hosts --write-table"
 
 
@@ -126,15 +133,27 @@ def run(suite: Path, *words: str, path: str = "") -> tuple[int, str]:
     environ = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     environ["PYTHONPATH"] = f"{ROOT / 'tests'}:{ROOT / 'tests' / 'support'}"
     environ["PATH"] = path or environ["PATH"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
+    # With workers, pytest removes the temporary files of earlier runs before it exits. Ours leave
+    # 60,000, which takes a minute on a busy machine, so this run gets a directory of its own.
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp=tmp"]
+    with subprocess.Popen(
+        [*command, *words],
         cwd=suite,
         env=environ,
-        check=False,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
-    )
-    return done.returncode, done.stdout
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGABRT)  # all of them print where they are, and die
+            pytest.fail("\n".join([f"pytest did not end in {LIMIT} s:", *process.communicate()]))
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, said
 
 
 # What is tested needs the same programs as the real thing, though it does not run them.
