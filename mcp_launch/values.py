@@ -22,6 +22,15 @@ RESTART = "r"
 REST = "z"
 REFUSAL = "d"
 
+# What becomes of a call, as it is recorded.
+OK = "ok"
+TOOL_ERROR = "tool error"
+PROTOCOL_ERROR = "protocol error"
+REFUSED = "refused"
+CANCELLED = "cancelled"
+TIMED_OUT = "timed out"
+DIED = "died"  # its server has, or could not be started
+
 # Programs that are started by hand are started from one of these.
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh"})
 

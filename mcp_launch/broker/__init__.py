@@ -130,6 +130,8 @@ class Broker(Isolation):
 
     def _end_input(self, connection: HostConnection) -> None:
         connection.input_has_ended = True
+        if self.settings.limits is not None:
+            self.settings.limits.release_all(self)  # before the servers' input ends
         if not self._grace_limit and (self.input_has_ended or self.host_is_lost):
             self._grace_limit = self.now + _GRACE_LIMIT
             self._extend_grace()
@@ -141,9 +143,10 @@ class Broker(Isolation):
                 backend.input_is_closed = True
                 self.out.append(do.CloseInput(backend.name))
 
-    def server_started(self, name: str) -> None:
+    def server_started(self, name: str, pid: int = 0) -> None:
         """Note that a server runs."""
         backend = self.backends[name]
+        backend.pid = pid
         handshake = self._first(backend).handshake
         self._end_unfinished_line(backend)
         backend.note_start(handshake, self.make_id)
@@ -254,6 +257,7 @@ class Broker(Isolation):
         state = backend.state
         what_happened = self.explain_end(backend, stderr_end)
         backend.note_gone()
+        backend.queue_held()
         if self.phase in {"failed", "finished"}:
             if not self.is_shown_as_tool:
                 self.finish()
@@ -294,6 +298,14 @@ class Broker(Isolation):
             self._lose_reader(connection)  # we close it, so no other server is started
             self.out.append(do.CloseHostOutput(connection.name))
 
+    def _end_overdue_calls(self, backend: Backend) -> None:
+        if self.settings.limits is not None:
+            self.settings.limits.end_overdue(self, backend)
+
+    def _release_held(self, backend: Backend) -> None:
+        if self.settings.limits is not None:
+            self.settings.limits.release(self, backend)
+
     def _end_grace(self) -> None:
         for backend in self.backends.values():
             if backend.state in {"absent", "failed"}:
@@ -313,6 +325,8 @@ _HOST_TIMERS = {
     "roots": Broker.handle_roots_timer,
 }
 _TIMERS = {
+    "deadline": Broker._end_overdue_calls,  # noqa: SLF001  # one of its own
+    "next": Broker._release_held,  # noqa: SLF001
     "compare": Broker._end_comparison,  # noqa: SLF001  # one of its own
     "rest": Broker.consider_rest,
     "restart": Broker.restart_if_possible,

@@ -8,10 +8,9 @@ turns out to have other lists, memory is corrected and the host is notified.
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker.admission import NotAdmitted
 from mcp_launch.broker.commands import Forget, Remember, SetTimer
 from mcp_launch.broker.host_requests import CALL
-from mcp_launch.broker.routing import CHATTER, Served
+from mcp_launch.broker.routing import CHATTER, NotAdmitted, Served
 from mcp_launch.broker.server_messages import ServerMessages
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit
@@ -135,6 +134,8 @@ class Absence(ServerMessages):
         self._note_answer_from_memory(connection, backend, said, line, answer)
         key = protocol.spell(said["id"])
         connection.remember_refusal(key)  # no server knows it
+        if method == "tools/list" and self._tools is not None:
+            answer = self._tools.filter(answer)
         self.answer(connection, key, answer)
         return True
 
@@ -365,7 +366,7 @@ class Absence(ServerMessages):
         text = f"[mcp-launch] {error.problem} — fix: {error.fix}; after that, call again"
         text += f" (a call in {wait:.0f} s or later starts it again)"
         connection.remember_refusal(key)
-        self.answer(connection, key, protocol.make_refusal(line, text))
+        self.answer(connection, key, protocol.make_refusal(line, text), reason=error.problem)
 
     def fail_to_wake(self, backend: Backend, error: LaunchError) -> None:
         """Answer what waits for a server that could not be started; a later call tries again."""

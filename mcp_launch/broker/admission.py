@@ -11,14 +11,15 @@ Deciding and asking are one module because every launch needs both, and each mod
 from __future__ import annotations
 
 from mcp_launch import protocol
+from mcp_launch.broker.calls import Calls
 from mcp_launch.broker.commands import CancelTimer, SetTimer
-from mcp_launch.broker.connection import Parties
 from mcp_launch.broker.routing import (
     ACTING,
     CHATTER,
     OF_NO_SESSION,
     TASKS,
     Binding,
+    NotAdmitted,
     Rule,
     Served,
     bind_by_call,
@@ -48,17 +49,6 @@ _ASK_AFTER = 0.1
 _ANSWER_LIMIT = 2.0
 
 _ORIGIN = "the host's roots/list"
-
-
-class NotAdmitted:
-    """A request that must not reach a server, with the reason."""
-
-    __slots__ = ("is_counted", "problem", "reason")
-
-    def __init__(self, problem: str, fix: str, *, is_counted: bool) -> None:
-        self.problem = problem
-        self.reason = f"{problem} — fix: {fix}"
-        self.is_counted = is_counted  # as a refusal; else no server can be started for it
 
 
 class Admitted:
@@ -262,7 +252,7 @@ def _refuse(problem: str) -> NotAdmitted:
     )
 
 
-class Roots(Parties):
+class Roots(Calls):
     """Asks hosts for their directories, and compares them with those of the servers."""
 
     def __init__(self, settings: Settings) -> None:

@@ -86,7 +86,9 @@ class Backend(Waiting):
         self.served = served
         self.state: State = "absent"
         self.requests = OpenRequests()
-        self.queue = []
+        self.queue, self.held = [], {}
+        self.pid = 0  # of the current server, or the last
+        self.expired: set[bytes] = set()  # requests that we have answered in the server's place
         self.connections: list[str] = []  # the hosts that have sent it something
         self.generation = 0  # how many servers ran here before this one
         self.exit_code: int | None = None
@@ -186,6 +188,7 @@ class Backend(Waiting):
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
         """Note that the server runs; one that the host was answered without gets its greeting."""
         self._keys.clear()
+        self.expired.clear()
         self.has_run = self.is_unused = True
         self.gone_tools = set()
         self.tasks.clear()
@@ -251,6 +254,7 @@ class Backend(Waiting):
             or self.is_shared
             or self.has_neighbours
             or requests.has_renamed
+            or bool(self.expired)
         )
         self.lines.holds_noise = self.has_neighbours
 

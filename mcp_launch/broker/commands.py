@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from mcp_launch.broker.policies import ToolPolicy
     from mcp_launch.broker.routing import PlanFor
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.plan import Plan
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     # Or nobody has called it for some time.
     EndReason = Literal["input ended", "replaced", "rest"]
     from collections.abc import Callable
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from mcp_launch.broker.routing import Policy, Served
-    from mcp_launch.hosts import Callers, Carries
+    from mcp_launch.hosts import Caller, Callers, Carries
     from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.protocol.memory import Remembered
     from mcp_launch.values import Found
@@ -36,6 +37,38 @@ if TYPE_CHECKING:
 
         def claim_check(self, client: str) -> None:
             """Note that a memory is being compared with its server."""
+
+    class CallLimits(Protocol):
+        """How many calls a server gets, and how long each may take; see `broker.limits`."""
+
+        def hold(  # noqa: PLR0913, PLR0917  # everything that tells a call
+            self,
+            broker: Any,  # noqa: ANN401  # its module builds on this one
+            connection: Any,  # noqa: ANN401
+            backend: Any,  # noqa: ANN401
+            key: bytes | None,
+            caller: Caller | None,
+            line: bytes,
+        ) -> bool:
+            """Return whether a call has to wait for others."""
+
+        def note_delivery(self, broker: Any, backend: Any, call: Any) -> None:  # noqa: ANN401
+            """Note when a call has to be answered that a server gets now."""
+
+        def note_end(self, broker: Any) -> None:  # noqa: ANN401
+            """Note that a call has ended, so that another may follow."""
+
+        def note_progress(self, broker: Any, backend: Any, said: Message) -> None:  # noqa: ANN401
+            """Give a call that makes progress its whole time again."""
+
+        def release(self, broker: Any, backend: Any) -> None:  # noqa: ANN401
+            """Deliver calls that were held back, as many as the server may get now."""
+
+        def release_all(self, broker: Any) -> None:  # noqa: ANN401
+            """Deliver everything that was held back."""
+
+        def end_overdue(self, broker: Any, backend: Any) -> None:  # noqa: ANN401
+            """Answer the calls whose time is over in their server's place."""
 
 
 class Command:
@@ -311,6 +344,9 @@ class Settings:
         is_host_directory: bool = False,
         no_meta: bool = False,
         policies: tuple[Policy, ...] = (),
+        tools: ToolPolicy | None = None,
+        limits: CallLimits | None = None,
+        records_calls: bool = False,
         handshakes: HandshakeStore | None = None,
         answers_from_memory: bool = False,
         ignores_changes: bool = False,
@@ -344,6 +380,9 @@ class Settings:
         self.is_host_directory = is_host_directory  # a server starts where its host runs
         self.no_meta = no_meta
         self.policies = policies  # applied after the identity stamp
+        self.tools = tools  # None: the host sees all of them
+        self.limits = limits
+        self.records_calls = records_calls
         self.handshakes = handshakes  # None: nothing is remembered
         self.answers_from_memory = answers_from_memory  # also a host whose server is started
         self.ignores_changes = ignores_changes  # the host does, if a list is announced as changed

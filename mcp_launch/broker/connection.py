@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Command, Settings
+    from mcp_launch.broker.routing import FollowedCall
     from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.protocol.memory import Remembered
 
@@ -76,6 +77,7 @@ class HostConnection:
         self.reader_is_lost = False
         self.batches: dict[bytes, Batch] = {}  # by the spelt ids of their open requests
         self._refused: dict[bytes, None] = {}
+        self.calls: dict[bytes, FollowedCall] = {}  # by the spelt ids of open calls
         self.client = ""  # the kind of client that the host is
         self.memories: dict[str, Remembered] = {}  # what servers answer, by client
         self.greeting_key = b""  # the spelt id of a greeting that memory may answer soon
@@ -171,6 +173,11 @@ def must_be_judged(said: Json) -> bool:
         return False
     has_meta = protocol.get_member(said, "params", "_meta") is not None
     return str(said.get("method")) in ACTING or has_meta
+
+
+def asks_for_tools(said: Json) -> bool:
+    """Return whether a message asks for a list of tools, of which some may be hidden."""
+    return protocol.get_member(said, "method") == "tools/list"
 
 
 def is_unreadable(said: Json, part: bytes) -> bool:
@@ -281,10 +288,6 @@ class Parties:
         for other in self._list_others(connection, backend):
             if other.has_state_of_host:
                 other.send(line)
-
-    def answer(self, connection: HostConnection, key: bytes, line: bytes) -> None:
-        """Answer a request ourselves; an empty line: it gets no answer."""
-        self.send_own(connection, connection.collect(key, line))
 
     def send_own(self, connection: HostConnection, line: bytes) -> None:
         """Send a host a line of our own, but not in the middle of a server's line."""

@@ -12,6 +12,7 @@ from mcp_launch.broker.commands import EndServer, Fail, Finish, SetTimer, WriteL
 from mcp_launch.broker.host_requests import HostRequests
 from mcp_launch.errors import ServerFailed
 from mcp_launch.protocol import json_edit
+from mcp_launch.values import DIED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class Endings(HostRequests):
             text = f"{problem} — fix: {fix}; it may already have taken effect"
             self.unanswered.add(ticket.method)
             connection = self.connections[ticket.connection]
-            self.answer(connection, ticket.key, protocol.make_refusal(ticket.line, text))
+            refusal = protocol.make_refusal(ticket.line, text)
+            self.answer(connection, ticket.key, refusal, reason=f"{server} {what_happened}")
         self._cancel_server_requests(backend)
         backend.wait_as_needed()
 
@@ -103,7 +105,9 @@ class Endings(HostRequests):
             self.unanswered |= {request[1]} if request else set()
             text = f"[mcp-launch] {self.settings.server} {what_happened}; it did not read this"
             refusal = protocol.make_refusal(line, f"{text} — fix: {fix}")
-            self.answer(self.connections[name], protocol.read_key(line) or b"", refusal)
+            key = protocol.read_key(line) or b""
+            reason = f"{self.settings.server} {what_happened}"
+            self.answer(self.connections[name], key, refusal, reason=reason)
         backend.queue.clear()
 
     def _answer_for_the_last_time(
@@ -129,6 +133,8 @@ class Endings(HostRequests):
         if request is None or error is None:
             return
         key = protocol.spell(request[0])
+        if self.follows_calls and request[1] == "tools/call":
+            self.follow_call(connection, key, line)
         if self.is_shown_as_tool:
             self._answer_as_server(connection, key, line, error)
             return
@@ -140,6 +146,7 @@ class Endings(HostRequests):
             text = f"[mcp-launch] {error.problem} — fix: {error.fix}"
             answer = protocol.make_refusal(line, text)
             self._failure_was_sent = True
+            self.finish_call(connection, key, DIED, len(answer), error.problem)
             self.out.append(SetTimer("linger", _HANG_UP_GRACE))
         self.send_to_host(connection, connection.collect(key, answer))
 
@@ -155,6 +162,7 @@ class Endings(HostRequests):
         else:
             server, is_listed = self.settings.server, self.settings.on_failure == "tool"
             answer = error_tool.answer_as_server(line, server, error, is_listed=is_listed)
+            self.finish_call(connection, key, DIED, len(answer), error.problem)
         self.send_to_host(connection, connection.collect(key, answer))
 
     def end_if_drained(self, backend: Backend) -> None:
@@ -244,6 +252,7 @@ class Endings(HostRequests):
                 self._cancel_server_requests(backend)
             for ticket in backend.requests.take_unfinished():
                 self.answer_with_failure(self.connections[ticket.connection], ticket.line)
+            backend.queue_held()
             for name, line in backend.queue:
                 self.answer_with_failure(self.connections[name], line)
             backend.queue.clear()

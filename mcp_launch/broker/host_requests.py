@@ -7,21 +7,20 @@ that is not a message passes unchanged, unless another reader may find a message
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker.admission import NotAdmitted, Roots
+from mcp_launch.broker.admission import Roots
 from mcp_launch.broker.commands import SendToServer, WriteLease
-from mcp_launch.broker.connection import is_unreadable, must_be_judged
-from mcp_launch.broker.routing import CHATTER, KEY, Call, StampIdentity
+from mcp_launch.broker.connection import asks_for_tools, is_unreadable, must_be_judged
+from mcp_launch.broker.routing import CHATTER, KEY, Call, NotAdmitted
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket, rename_cancelled
-from mcp_launch.values import REFUSAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
-    from mcp_launch.broker.routing import Binding, Policy
+    from mcp_launch.broker.routing import Binding
     from mcp_launch.hosts import Caller
     from mcp_launch.protocol.json_text import Json, Message
 
@@ -43,12 +42,6 @@ class HostRequests(Roots):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.refusals = 0
-        self.last_call: float | None = None
-        is_shared = settings.carries == "many sessions"
-        stamp = StampIdentity(settings.describe, settings.read_outer, is_shared=is_shared)
-        own: tuple[Policy, ...] = () if settings.no_meta else (stamp,)
-        self._policies = own + settings.policies
         self._binding_has_changed = False  # since the lease was written
 
     def end_if_drained(self, backend: Backend) -> None:
@@ -126,6 +119,7 @@ class HostRequests(Roots):
         pairs = list(zip(messages, parts, strict=True))
         is_judged = any(must_be_judged(one) or is_unreadable(one, part) for one, part in pairs)
         is_judged |= not backend.may_get_batch(messages)
+        is_judged |= self._tools is not None and any(map(asks_for_tools, messages))
         if not is_judged and backend.is_starting:
             self.pass_on(connection, line)
         elif is_judged or not backend.is_ready:
@@ -178,19 +172,28 @@ class HostRequests(Roots):
 
     # A request or a notification
 
-    def _take_request(
+    def _take_request(  # noqa: C901, PLR0912  # on the path of every request
         self, connection: HostConnection, said: Message, line: bytes, meta_at: int = 0
     ) -> None:
         """Handle a message with a method; with `meta_at`, a call that matches the pattern."""
+        is_call = said["method"] == "tools/call"
+        followed = None
+        if is_call and self.follows_calls:
+            key = connection.pattern.key if meta_at else protocol.read_id(said)
+            if key is not None:
+                followed = self.follow_call(connection, key, line)
+        if is_call and self._tools is not None and not self._may_call(connection, said, line):
+            return
         if connection.backend and len(self.backends) == 1:
             backend = self.backends[connection.backend]
         else:
             backend, line = self._choose_backend(connection, said, line)
             self.add_connection(backend, connection)
         if backend.state != "ready":
+            if followed is not None:
+                followed.has_waited = True
             self._keep(connection, backend, said, line)
             return
-        is_call = said["method"] == "tools/call"
         is_doubtful = is_call and (connection.roots_are_due or backend.gone_tools)
         if is_doubtful and self._stop_call(connection, backend, line):
             return
@@ -198,22 +201,22 @@ class HostRequests(Roots):
         if meta_at:
             key, meta, caller = pattern.key, pattern.meta, pattern.caller
         else:
-            request_id, params = said.get("id"), said.get("params")
-            key = None if request_id is None else protocol.spell(request_id)
+            key, params = protocol.read_id(said), said.get("params")
             meta = params.get("_meta") if isinstance(params, dict) else None
             caller = admission.read_caller(said["method"], meta)
         # A request from the same caller as the last one need not be judged again.
         is_new = caller is not None and caller != admission.known
         is_away = admission.root is not None and (is_call or caller is not None)
+        if followed is not None:
+            followed.caller, followed.served = caller, backend.served
         if (is_new or is_away) and not self._admit(connection, backend, caller, said, line):
             return
         delivered = line
         if is_call:
-            backend.calls += 1
-            self.last_call = self.now
             call = Call(line, said, meta, meta_at, caller, backend.served, admission.place)
-            for policy in self._policies:
-                delivered = call.line = policy.review(call)
+            if not self._review(connection, backend, key, call, followed):
+                return
+            delivered = call.line
             if not meta_at and admission.identifying is not None and isinstance(meta, dict):
                 pattern.learn(line, meta, caller, admission.identifying, KEY.text)
         if key is None:
@@ -229,13 +232,14 @@ class HostRequests(Roots):
             memory = connection.memories[connection.client]
             problem = f"{self.settings.server} no longer has a tool {tool}: its tools have changed"
             fix = "start a new session, or use a tool that it has now: "
-            fix += ", ".join(memory.list_names("tools/list"))
+            names = memory.list_names("tools/list")
+            fix += ", ".join(names if self._tools is None else filter(self._tools.allows, names))
             key = protocol.read_key(line)
             self.refuse(connection, key, line, NotAdmitted(problem, fix, is_counted=False))
             return True
         return connection.roots_are_due and self._hold_call(connection, backend, line)
 
-    def _deliver(  # noqa: PLR0913, PLR0917  # on the path of every request
+    def _deliver(  # noqa: C901, PLR0913, PLR0917  # on the path of every request
         self,
         connection: HostConnection,
         backend: Backend,
@@ -264,6 +268,10 @@ class HostRequests(Roots):
             ticket.line = bytes(line)
         if len(line) > protocol.LONG_LINE and "id" in said:
             ticket.line = protocol.condense(line, said)  # saves memory while it is open
+        if ticket.line is not line and (followed := connection.calls.get(key)):
+            followed.whole_length = getattr(line, "whole_length", len(line))
+            followed.line = ticket.line
+            followed.tool = str(protocol.get_member(said, "params", "name") or "")
         self.out.append(SendToServer(backend.name, sent))
         if not self.lease_is_due and method == "tools/call":
             self.schedule_lease_write()
@@ -298,7 +306,7 @@ class HostRequests(Roots):
         if method == "notifications/cancelled":
             key = protocol.spell(protocol.get_member(said, "params", "requestId"))
             self.answer(connection, key, b"")
-            if connection.forget_refusal(key):
+            if connection.forget_refusal(key) or (self.settings.limits and backend.drop_held(key)):
                 return
             known = backend.requests.find(connection.name, key)
             was_open = backend.requests.close(known) is not None  # no answer will come
@@ -367,16 +375,3 @@ class HostRequests(Roots):
             self.note(f"now serves {claimed}, according to {claimed.evidence}")
         before, after = ((one.state, one.session, one.thread) for one in (bound, claimed))
         self._binding_has_changed = self._binding_has_changed or before != after
-
-    def refuse(
-        self, connection: HostConnection, key: bytes | None, line: bytes, verdict: NotAdmitted
-    ) -> None:
-        """Answer a request that no server may get."""
-        if verdict.is_counted:
-            self.refusals += 1
-            self.note(f"refused: {verdict.problem}", REFUSAL)
-        self.schedule_lease_write()
-        if key is None:
-            return  # a notification has no answer
-        connection.remember_refusal(key)
-        self.answer(connection, key, protocol.make_refusal(line, f"[mcp-launch] {verdict.reason}"))

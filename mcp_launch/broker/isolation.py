@@ -9,11 +9,10 @@ session's. One that is at work is never taken away: then the request is refused.
 
 from __future__ import annotations
 
-from mcp_launch.broker.admission import NotAdmitted
 from mcp_launch.broker.backend import Backend
 from mcp_launch.broker.commands import EndServer
 from mcp_launch.broker.replacement import DEATHS_LIMIT, DEATHS_SPAN, Restart
-from mcp_launch.broker.routing import Served, bind_at_start, opens_another
+from mcp_launch.broker.routing import NotAdmitted, Served, bind_at_start, opens_another
 from mcp_launch.protocol import get_member, look, read_key
 from mcp_launch.protocol.framing import StdoutGuard
 from mcp_launch.values import DECISION, FAILURE

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     SomeCandidate = TypeVar("SomeCandidate", bound=Candidate)
 
     class Policy(Protocol):
-        """Reviews every call on its way to a server, and may change it."""
+        """Reviews every call on its way to a server, and may change or refuse it."""
 
-        def review(self, call: Call) -> bytes:
-            """Return the call's line for the server."""
+        def review(self, call: Call) -> bytes | NotAdmitted:
+            """Return the call's line for the server, or why it gets none."""
 
 
 class Rule:
@@ -227,10 +227,32 @@ def rebind_context(
 KEY = json_edit.Name("mcp-launch/context")
 
 
+class NotAdmitted:
+    """A request that must not reach a server, with the reason."""
+
+    __slots__ = ("is_counted", "problem", "reason", "recorded")
+
+    def __init__(self, problem: str, fix: str, *, is_counted: bool, recorded: str = "") -> None:
+        self.problem = problem
+        self.reason = f"{problem} — fix: {fix}"
+        self.is_counted = is_counted  # as a refusal; else no server can be started for it
+        self.recorded = recorded or problem  # has no value of an argument
+
+
 class Call:
     """One call, its caller, and the server that gets it."""
 
-    __slots__ = ("_said", "_sent", "caller", "line", "meta", "meta_at", "place", "served")
+    __slots__ = (
+        "_said",
+        "_sent",
+        "caller",
+        "changed",
+        "line",
+        "meta",
+        "meta_at",
+        "place",
+        "served",
+    )
 
     def __init__(  # noqa: PLR0913, PLR0917  # a record, made for every call
         self,
@@ -249,10 +271,33 @@ class Call:
         self.caller = caller
         self.served = served
         self.place = place  # the directory of its session, if it is not the server's
+        self.changed: tuple[str, ...] = ()  # the arguments that were changed
 
     def parse(self) -> Message:
         """Return the call as the host sent it; one that matches a pattern is parsed only now."""
         return protocol.look(self._sent) if self.meta_at else self._said  # type: ignore[return-value]
+
+
+class FollowedCall:
+    """A call from its arrival to its answer. What few calls need has a default here."""
+
+    has_waited = False  # until a server was started
+    caller: Caller | None = None
+    served: Served | None = None  # None: it was not judged yet
+    place: Found | None = None  # the directory of its session, if it is not the server's
+    pid = 0  # of the server that got it
+    whole_length = 0  # of a line that is kept only in part …
+    tool = ""  # … without its tool
+    changed: tuple[str, ...] = ()  # the arguments that a policy has changed
+    deadline = 0.0
+    reason = ""  # why no server has answered it
+    outcome = ""
+    ended = 0.0
+    number = answer_length = 0
+
+    def __init__(self, line: bytes, began: float) -> None:
+        self.line = line  # as the host sent it
+        self.began = began
 
 
 class StampIdentity:

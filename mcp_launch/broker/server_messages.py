@@ -8,6 +8,7 @@ number.
 from __future__ import annotations
 
 from mcp_launch import protocol
+from mcp_launch.broker.calls import judge_long_answer
 from mcp_launch.broker.commands import SignalServer
 from mcp_launch.broker.ending import Endings
 from mcp_launch.errors import LaunchError
@@ -71,6 +72,8 @@ class ServerMessages(Endings):
         if ticket is not None and not (ticket.is_noted or ticket.id or backend.own_requests):
             # By far the most common: an answer that need not be read.
             del backend.requests.open[answered]
+            if self.follows_calls:
+                self.note_answer_to_call(ticket.connection, ticket.key, line)
             if backend.notes_use:
                 self.note_use(backend, ticket, line)
             if not backend.is_shared:
@@ -97,6 +100,7 @@ class ServerMessages(Endings):
         for one, part in answers:
             if ticket := backend.requests.close(protocol.spell(one["id"])):
                 tickets.append(ticket)
+                self.note_answer_to_call(ticket.connection, ticket.key, part)
                 self.connections[ticket.connection].close_batch(ticket.key)
                 self._note_list(backend, ticket, one, part)
         backend.wait_as_needed()
@@ -104,11 +108,13 @@ class ServerMessages(Endings):
             return b""  # we have answered them ourselves
         return self._pass_to(backend, tickets[0].connection, line) if tickets else line
 
-    def _note_long_message(self, backend: Backend, head: bytes, tail: bytes) -> None:
+    def _note_long_message(self, backend: Backend, head: bytes, tail: bytes, length: int) -> None:
         """Note a long line that has passed."""
         ticket = backend.requests.close(read_answered(head, tail))
         if ticket is not None:
             connection = self.connections[ticket.connection]
+            if ticket.key in connection.calls:
+                self.finish_call(connection, ticket.key, judge_long_answer(head, tail), length)
             self.send_own(connection, connection.collect_from_server(ticket.key, b""))
 
     def _note_answer(self, backend: Backend, said: Message, line: bytes) -> bytes:
@@ -121,12 +127,10 @@ class ServerMessages(Endings):
             return b""  # the host keeps its stream, and the next server gets it
         ticket = backend.requests.close(key)
         if ticket is None:
-            # While the server is not ready, we have answered its requests ourselves.
-            if backend.is_ready:
-                self._first(backend).handshake.note_answer(said)
-            return line if backend.is_ready else b""
+            return self._note_unexpected(backend, key, said, line)
         if self.note_refusal(backend, ticket, said):
             return b""
+        self.note_answer_to_call(ticket.connection, ticket.key, line)
         connection = self.connections[ticket.connection]
         handshake = connection.handshake
         if ticket.id:
@@ -137,9 +141,22 @@ class ServerMessages(Endings):
             handshake.note_answer(protocol.look(line) if ticket.id else said)  # type: ignore[arg-type]
             self.schedule_lease_write()
         self._note_list(backend, ticket, said, line)
+        if ticket.method == "tools/list" and self._tools is not None:
+            line = self._tools.filter(line)
         backend.wait_as_needed()
         line = connection.collect_from_server(ticket.key, line)
         return self._pass_to(backend, ticket.connection, line)
+
+    def _note_unexpected(self, backend: Backend, key: bytes, said: Message, line: bytes) -> bytes:
+        """Note an answer to a request that is not open; return what the host gets."""
+        if key in backend.expired:
+            backend.expired.discard(key)
+            self.note("an answer that came too late was dropped")
+            return b""
+        # While the server is not ready, we have answered its requests ourselves.
+        if backend.is_ready:
+            self._first(backend).handshake.note_answer(said)
+        return line if backend.is_ready else b""
 
     def _pass_to(self, backend: Backend, connection: str, line: bytes) -> bytes:
         if not backend.is_shared:
@@ -225,8 +242,7 @@ class ServerMessages(Endings):
         method, requests = said["method"], backend.requests
         if protocol.is_request(said):
             return self._forward_request(backend, said, line)
-        if backend.notes_use:
-            self.note_notification(backend, method)
+        self._note_sign_of_life(backend, said)
         if method in _CHANGES or method == _UPDATED:
             backend.speaks_to_its_host |= not backend.is_unused
         if method in _CHANGES and self._is_secondary(backend):
@@ -244,6 +260,12 @@ class ServerMessages(Endings):
             if owner:
                 return self._pass_to(backend, owner, line)
         return self._pass_to_all(backend, said, line) if is_shared else line
+
+    def _note_sign_of_life(self, backend: Backend, said: Message) -> None:
+        if backend.notes_use:
+            self.note_notification(backend, said["method"])
+        if said["method"] == "notifications/progress" and self.settings.limits is not None:
+            self.settings.limits.note_progress(self, backend, said)
 
     def _pass_to_all(self, backend: Backend, said: Message, line: bytes) -> bytes:
         if said["method"] != "notifications/progress":  # else its request is no longer open

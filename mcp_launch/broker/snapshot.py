@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 BROKER = (
     "_binding_has_changed",
     "_deaths",
+    "_finished",
     "_ids",
     "_restart_until",
     "last_call",
@@ -103,6 +104,7 @@ IDLE_BROKER = (
     "host_is_lost",
     "_is_reading",
     "failure",
+    "finished_calls",
     "is_out_of_time",
     "is_shown_as_tool",
     "out",
@@ -110,13 +112,14 @@ IDLE_BROKER = (
 )
 IDLE_CONNECTION = (
     "batches",
+    "calls",
     "input_has_ended",
     "input_is_lost",
     "reader_is_lost",
     "server_requests",
     "unsent",
 )
-IDLE_BACKEND = ("has_neighbours", "next_served", "own_requests", "queue", "restart")
+IDLE_BACKEND = ("has_neighbours", "held", "next_served", "own_requests", "queue", "restart")
 IDLE_REQUESTS = ("_noted", "tokens")
 
 

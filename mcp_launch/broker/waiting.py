@@ -24,6 +24,7 @@ class Waiting:
     requests: OpenRequests
     state: str
     queue: list[tuple[str, bytes]]  # connection and line
+    held: dict[str, list[tuple[str, bytes]]]  # the same, of each session
     _keys: dict[bytes, bytes | None]  # of waiting lines, while one is cancelled
     _out: list[Command]
 
@@ -71,6 +72,38 @@ class Waiting:
             kept += self.requests.take_back(protocol.look(line), line + b"\n")
         first = self.connections[0] if self.connections else ""
         self.queue[:0] = [(connection or first, line) for connection, line in kept]
+
+    # Calls that wait until the server has finished others
+
+    def hold(self, session: str, connection: str, line: bytes) -> None:
+        """Keep a call back; the sessions take turns."""
+        self.held.setdefault(session, []).append((connection, line))
+
+    def take_held(self) -> tuple[str, bytes] | None:
+        """Return the call that is next, if any is held back."""
+        for session in self.held:
+            lines = self.held.pop(session)
+            taken, *rest = lines
+            if rest:
+                self.held[session] = rest  # behind the others
+            return taken
+        return None
+
+    def drop_held(self, key: bytes) -> bool:
+        """Drop a call that was cancelled; return whether it was held back."""
+        for session, lines in self.held.items():
+            for waiting in lines:
+                if self._read_key(waiting[1]) == key:
+                    lines.remove(waiting)
+                    if not lines:
+                        del self.held[session]
+                    return True
+        return False
+
+    def queue_held(self) -> None:
+        """Have the next server get what was held back from this one."""
+        while waiting := self.take_held():
+            self.queue.append(waiting)
 
     def list_waiting(self) -> list[tuple[str, bytes]]:
         """Return the requests that wait for a server."""

@@ -21,6 +21,8 @@ _DEFAULTS = {
     "--pass-env": "all",
     "--rest": "off",
     "--max-servers": options.MAX_SERVERS,
+    "--call-timeout": "off",
+    "--max-concurrent": "any",
 }
 
 EXPLAINED = (*options.CHOICES, *_DEFAULTS, *options.SWITCHES)

@@ -60,6 +60,8 @@ def _list_run_values(option: str, current: str) -> Iterable[Suggestion]:
         "--pass-env": ("all", "safe"),
         "--rest": ("off", "5m", "10m", "1h"),
         "--max-servers": ("4", "8", "16"),
+        "--call-timeout": ("off", "5m", "10m", "1h"),
+        "--max-concurrent": ("1", "2", "4", "8"),
         **{one: tuple(filter(None, words)) for one, words in CHOICES.items()},
     }
     if option == "--server":

@@ -59,6 +59,12 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       2h; default: off); the next call starts it again. A server
                       that keeps state in memory loses it
   --rest-anyway       let it rest even if it shows signs of state
+  --call-timeout TIME end a call without an answer or progress after this time
+                      (90s, 10m, 2h; default: off): the server is told, and the
+                      host gets an error
+  --max-concurrent N  the most calls that the server works on at the same time
+                      (1 to 1000; default: any number); others wait for their
+                      turn, one session after the other
   --restart WHEN      when the server dies: on (default) starts a new one, off
                       ends the launch
   --runner WHAT       what to do with a command such as npx -y PACKAGE: auto
@@ -66,6 +72,8 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       is certain which one npx would start; keep starts npx
   --no-meta           do not add to the _meta of calls
   --no-log            keep no log of this launch (see mcp-launch logs)
+  --no-record         do not record the calls (see mcp-launch calls)
+  --record-arguments  record the arguments of calls, too, with secrets masked
   --strict            refuse a launch whose lineage cannot be verified, whose
                       thread is only a guess, or whose directory is / or a home
                       that was not named with --cwd
@@ -102,16 +110,22 @@ CHOICES = {
 }
 TAKE_A_VALUE = (
     *("--server", "--env", "--set", "--dotenv", "--pass-env", "--cwd", "--rest"),
-    "--max-servers",
+    *("--max-servers", "--call-timeout", "--max-concurrent"),
     *CHOICES,
 )
-SWITCHES = ("--strict", "--direct", "--rest-anyway", "--no-meta", "--no-log", "--trace")
+SWITCHES = (
+    *("--strict", "--direct", "--rest-anyway", "--no-meta", "--no-log", "--trace"),
+    *("--no-record", "--record-arguments"),
+)
 MAY_REPEAT = ("--env", "--set", "--dotenv")
 
 # How many servers one connection may have under `--on-change isolate`. Each is a whole process
 # tree: eight is more than most people have open at once, and 64 is what a machine may survive.
 MAX_SERVERS = "8"
 ALLOWED_SERVERS = range(1, 65)
+
+# How many calls a server may work on at the same time.
+ALLOWED_CALLS = range(1, 1001)
 
 # The units of a time, in seconds.
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -281,8 +295,8 @@ def split_passed(text: str) -> list[str]:
     return text.split(",")
 
 
-def read_rest(text: str) -> float:
-    """Return the time after which a server rests, in seconds; 0: never.
+def read_limit(option: str, text: str) -> float:
+    """Return the time that an option names, in seconds; 0: no limit.
 
     Raises:
         UsageError: It is not a time.
@@ -291,23 +305,23 @@ def read_rest(text: str) -> float:
     seconds = read_time(text)
     if seconds is None:
         raise UsageError(
-            f"--rest (or MCP_LAUNCH_REST) does not take {text}",
+            f"{option} (or {name_variable(option)}) does not take {text}",
             fix="write a time such as 90s, 10m or 2h, or off",
         )
     return seconds
 
 
-def read_max_servers(text: str) -> int:
-    """Return how many servers one connection may have.
+def read_number(option: str, text: str, allowed: range) -> int:
+    """Return the number that an option names.
 
     Raises:
         UsageError: It is not a number, or not an allowed one.
 
     """
-    if text not in map(str, ALLOWED_SERVERS):
+    if text not in map(str, allowed):
         raise UsageError(
-            f"--max-servers (or MCP_LAUNCH_MAX_SERVERS) does not take {text}",
-            fix=f"write a number from {ALLOWED_SERVERS[0]} to {ALLOWED_SERVERS[-1]}",
+            f"{option} (or {name_variable(option)}) does not take {text}",
+            fix=f"write a number from {allowed[0]} to {allowed[-1]}",
         )
     return int(text)
 

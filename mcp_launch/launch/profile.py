@@ -35,6 +35,7 @@ class Profile:
     """What the user wants; every value has been checked."""
 
     __slots__ = (
+        "call_timeout",
         "command",
         "cwd",
         "cwd_origin",
@@ -42,13 +43,17 @@ class Profile:
         "dotenv",
         "env",
         "literals",
+        "max_concurrent",
         "max_servers",
         "no_log",
         "no_meta",
+        "no_record",
         "on_change",
         "on_failure",
         "pass_env",
         "passed_over",
+        "policies",
+        "record_arguments",
         "rest",
         "rest_anyway",
         "restart",
@@ -88,14 +93,19 @@ class Profile:
         self.cwd_origin = "--cwd"  # where the user named the directory
         self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
-        self.max_servers = options.read_max_servers(
-            _last(values, "--max-servers") or options.MAX_SERVERS
+        most = _last(values, "--max-servers") or options.MAX_SERVERS
+        self.max_servers = options.read_number("--max-servers", most, options.ALLOWED_SERVERS)
+        calls = _last(values, "--max-concurrent")  # 0: any number
+        self.max_concurrent = (
+            options.read_number("--max-concurrent", calls, options.ALLOWED_CALLS) if calls else 0
         )
+        timeout = _last(values, "--call-timeout") or "off"
+        self.call_timeout = options.read_limit("--call-timeout", timeout)  # in seconds; 0: never
         self.share = _choose(values, "--share")
         self.on_failure = _choose(values, "--on-failure")
         self.when_unknown = _choose(values, "--when-unknown")
         self.start = _choose(values, "--start")
-        self.rest = options.read_rest(_last(values, "--rest") or "off")  # in seconds; 0: never
+        self.rest = options.read_limit("--rest", _last(values, "--rest") or "off")  # likewise
         self.rest_anyway = "--rest-anyway" in values
         self.restart = _choose(values, "--restart")
         self.runner = _choose(values, "--runner")
@@ -103,6 +113,9 @@ class Profile:
         self.direct = "--direct" in values
         self.no_meta = "--no-meta" in values
         self.no_log = "--no-log" in values
+        self.no_record = "--no-record" in values
+        self.record_arguments = "--record-arguments" in values
+        self.policies: list[dict[str, Any]] = []  # of each file that sets some
         self.trace = "--trace" in values
 
     def _add_variables(self, record: Record) -> None:
@@ -137,11 +150,13 @@ def load(
     server = name_server(given, environ)
     users = read_user_profile(server, environ, is_launch=is_launch)
     records = list(users.values())
+    policies = _find_policies(records)
     untrusted: ProfileUntrusted | None = None
     if server:
         try:
             own = read_project_profile(server, environ, find_place(), is_launch=is_launch)
             records += [own] if own else []
+            policies += _find_policies([own] if own else [])
         except ProfileUntrusted as refused:
             untrusted = refused
     values = _join([record.options for record in records], variables, given)
@@ -150,10 +165,20 @@ def load(
         raise untrusted
     if not command:
         has_profile = len(records) > len(users.keys() & {DEFAULTS})
-        raise _no_command(
-            server, lambda: list_known(environ, find_place()), has_profile=has_profile
-        )
+        from mcp_launch.launch import missing_command
+
+        def list_files() -> list[str]:
+            return [locate_user_file(environ), locate_project_file(find_place())]
+
+        raise missing_command.explain(server, environ, list_files, has_profile=has_profile)
     wanted = Profile(values, command, records)
+    wanted.policies = policies
+    if wanted.direct and policies:
+        raise UsageError(
+            f"{wanted.server} cannot run with --direct: its profile sets `tools` or `arguments`, "
+            "and with --direct nobody reads its calls",
+            fix="remove `direct`, or remove `tools` and `arguments` from its profile",
+        )
     if "--cwd" not in given:
         variable = options.name_variable("--cwd")
         wanted.cwd_origin = variable if variables.get("--cwd") else "the profile"
@@ -161,6 +186,14 @@ def load(
         wanted.passed_over = untrusted.problem
         state.note(f"continues without the project's profile: {untrusted.problem}")
     return wanted
+
+
+def _find_policies(records: list[Record]) -> list[dict[str, Any]]:
+    """Return the policies of one file: a server's own replace those of all servers."""
+    joined: dict[str, Any] = {"tools": None, "arguments": {}, "arguments_of": {}}
+    for record in records:
+        joined |= {key: value for key, value in record.policies.items() if value is not None}
+    return [joined] if any(joined.values()) else []
 
 
 def read_options(words: list[str]) -> Profile:
@@ -194,21 +227,6 @@ def _join(
 def name_server(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> str:
     """Return the server's name in profile files; empty if it has none."""
     return _last(given, "--server") or environ.get(options.name_variable("--server"), "")
-
-
-def _no_command(
-    server: str, list_known: Callable[[], list[str]], *, has_profile: bool
-) -> UsageError:
-    how = "write the command after the options: mcp-launch run -- npx -y some-server"
-    if not server:
-        return UsageError("no server command was given", fix=how)
-    if has_profile:
-        return UsageError(f"the profile of {server} has no command", fix=f"add one, or {how}")
-    return UsageError(
-        f"no profile defines the server {server}, and no command was given",
-        fix=f"{suggest(server, list_known())}"
-        f"add [servers.{server}] to ~/.config/mcp-launch/config.toml, or {how}",
-    )
 
 
 def _last(values: Mapping[str, list[str]], name: str) -> str:
@@ -289,15 +307,6 @@ def read_project_profile(
             fix=f"read it, then run: mcp-launch trust {quote(path)}",
         )
     return profile_cache.Record(table) if table else None
-
-
-def list_known(environ: Mapping[str, str], place: str) -> list[str]:
-    """Return the servers in the files that have a record."""
-    from mcp_launch.state import profile_cache
-
-    files = (locate_user_file(environ), locate_project_file(place))
-    kept = [profile_cache.read(path, environ) for path in files if path]
-    return [name for record in kept if record for name in record["servers"]]
 
 
 def name_table(server: str) -> str:

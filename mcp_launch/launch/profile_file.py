@@ -11,14 +11,17 @@ from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
 from mcp_launch.errors import ProfileRefused, suggest
 from mcp_launch.launch import environment
 from mcp_launch.launch.options import (
+    ALLOWED_CALLS,
     ALLOWED_SERVERS,
     CHOICES,
     SHARED_VARIABLES,
     SOURCES,
     SPELLINGS,
+    SWITCHES,
     is_own_variable,
     read_time,
 )
+from mcp_launch.launch.profile_policies import POLICIES, PolicyChecker
 
 _T = TypeVar("_T")
 
@@ -27,10 +30,12 @@ PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 
 _WORD = re.compile(r"[a-z_]{1,20}")
 
-_SWITCHES = ("strict", "direct", "rest_anyway", "no_meta", "no_log", "trace")
+_SWITCHES = tuple(option[2:].replace("-", "_") for option in SWITCHES)
 _CHOSEN = {option[2:].replace("-", "_"): words for option, words in CHOICES.items()}
-_TEXTS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env", "rest")
-KEYS = (*_TEXTS, *_CHOSEN, "max_servers", *_SWITCHES)
+_TEXTS = ("command", "args", "cwd", "env_vars", "env", "dotenv", "pass_env")
+_TIMES = ("rest", "call_timeout")
+NUMBERS = {"max_servers": ALLOWED_SERVERS, "max_concurrent": ALLOWED_CALLS}
+KEYS = (*_TEXTS, *_TIMES, *_CHOSEN, *NUMBERS, *_SWITCHES, *POLICIES)
 KEYS_OF_ONE_SERVER = ("command", "args")
 KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
 
@@ -158,16 +163,16 @@ class _Checker:
             here = (*where, key)
             option = "--" + key.replace("_", "-")
             if key in _SWITCHES:
-                is_on = self._take(here, value, bool, "true or false")
+                is_on = self.take(here, value, bool, "true or false")
                 options[option] = [] if is_on else None
             elif key in _CHOSEN:
                 options[option] = [self._choose(here, value)]
             elif key == "cwd":
-                options[option] = [self._anchor(self._take_text(here, value))]
-            elif key == "rest":
+                options[option] = [self._anchor(self.take_text(here, value))]
+            elif key in _TIMES:
                 options[option] = [self._take_time(here, value)]
-            elif key == "max_servers":
-                options[option] = [self._take_max_servers(here, value)]
+            elif key in NUMBERS:
+                options[option] = [self._take_number(here, value, NUMBERS[key])]
             elif key == "dotenv":
                 options[option] = [self._anchor(one) for one in self._take_texts(here, value)]
             elif key == "pass_env":
@@ -179,9 +184,11 @@ class _Checker:
             "options": options,
             "literals": literals,
             "variables": variables,
+            "policies": PolicyChecker(self).take(where, table),
         }
 
-    def _take(self, where: Path, value: object, kind: type[_T], what: str) -> _T:
+    def take(self, where: Path, value: object, kind: type[_T], what: str) -> _T:
+        """Return a value that has to be of a kind."""
         if not isinstance(value, kind):
             raise self.refuse(
                 where,
@@ -190,13 +197,14 @@ class _Checker:
             )
         return value
 
-    def _take_text(self, where: Path, value: object) -> str:
-        text = self._take(where, value, str, "a string in quotes")
+    def take_text(self, where: Path, value: object) -> str:
+        """Return a value that has to be a text, and not an empty one."""
+        text = self.take(where, value, str, "a string in quotes")
         if not text:
             raise self.refuse(where, f"{_name(where)} is empty", fix="write a value, or remove it")
-        return self._refuse_nul(where, text)
+        return self.refuse_nul(where, text)
 
-    def _refuse_nul(self, where: Path, text: str) -> str:
+    def refuse_nul(self, where: Path, text: str) -> str:
         if "\0" in text:
             problem = f"{_name(where)} contains a NUL, which no program can be given"
             raise self.refuse(where, problem, fix="remove the \\u0000")
@@ -204,9 +212,9 @@ class _Checker:
 
     def _take_texts(self, where: Path, value: object) -> list[str]:
         if isinstance(value, str):
-            return [self._take_text(where, value)]
-        values = self._take(where, value, list, "a string, or a list of strings")
-        return [self._take_text((*where, index), one) for index, one in enumerate(values)]
+            return [self.take_text(where, value)]
+        values = self.take(where, value, list, "a string, or a list of strings")
+        return [self.take_text((*where, index), one) for index, one in enumerate(values)]
 
     def _take_command(self, where: Path, table: dict[str, Any]) -> list[str]:
         if "command" not in table:
@@ -222,11 +230,11 @@ class _Checker:
                 fix='write only the program, and put the rest in `args`: command = "npx", '
                 'args = ["-y", "some-server"]',
             )
-        command = self._take_text((*where, "command"), table["command"])
-        args = self._take((*where, "args"), table.get("args", []), list, "a list of strings")
+        command = self.take_text((*where, "command"), table["command"])
+        args = self.take((*where, "args"), table.get("args", []), list, "a list of strings")
         for index, word in enumerate(args):
-            text = self._take((*where, "args", index), word, str, "a string in quotes")
-            self._refuse_nul((*where, "args", index), text)
+            text = self.take((*where, "args", index), word, str, "a string in quotes")
+            self.refuse_nul((*where, "args", index), text)
         return [command, *args]
 
     def _choose(self, where: Path, value: object) -> str:
@@ -251,14 +259,14 @@ class _Checker:
             )
         return text
 
-    def _take_max_servers(self, where: Path, value: object) -> str:
+    def _take_number(self, where: Path, value: object, allowed: range) -> str:
         # JSON Schema does not tell 8.0 from 8, so neither do we; to Python, true is 1.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or value not in ALLOWED_SERVERS:
+        if not is_number or value not in allowed:
             raise self.refuse(
                 where,
                 f"{_name(where)} does not take {_spell(value)}",
-                fix=f"write a number from {ALLOWED_SERVERS[0]} to {ALLOWED_SERVERS[-1]}",
+                fix=f"write a number from {allowed[0]} to {allowed[-1]}",
             )
         return f"{value:.0f}"
 
@@ -269,7 +277,7 @@ class _Checker:
     def _take_passed(self, where: Path, value: object) -> list[str]:
         if value in (environment.ALL, environment.SAFE):
             return [str(value)]
-        patterns = self._take(where, value, list, '"all", "safe", or a list of names')
+        patterns = self.take(where, value, list, '"all", "safe", or a list of names')
         for index, one in enumerate(patterns):
             if not isinstance(one, str) or not PATTERN.fullmatch(one):
                 raise self.refuse(
@@ -286,18 +294,18 @@ class _Checker:
         return patterns or ["PATH"]  # an empty list: only BASICS, of which PATH is one
 
     def _take_literals(self, where: Path, value: object) -> dict[str, str]:
-        table = self._take(where, value, dict, "a table of strings")
+        table = self.take(where, value, dict, "a table of strings")
         for name, text in table.items():
             self._check_name((*where, name), name)
-            self._take((*where, name), text, str, "a string in quotes")
-            self._refuse_nul((*where, name), text)
+            self.take((*where, name), text, str, "a string in quotes")
+            self.refuse_nul((*where, name), text)
         return dict(table)
 
     def _take_variables(
         self, where: Path, value: object, literals: dict[str, str]
     ) -> dict[str, list[Any]]:
         variables: dict[str, list[Any]] = {}
-        wanted = self._take(where, value, list, "a list of variables")
+        wanted = self.take(where, value, list, "a list of variables")
         for index, one in enumerate(wanted):
             here = (*where, index)
             name, facts = self._take_variable(here, one)
@@ -309,7 +317,7 @@ class _Checker:
     def _take_variable(self, where: Path, value: object) -> tuple[str, list[Any]]:
         if isinstance(value, str):
             value = {"name": value}
-        table = self._take(where, value, dict, 'a name, or { name = "…", source = "…" }')
+        table = self.take(where, value, dict, 'a name, or { name = "…", source = "…" }')
         self.check_keys(where, table, KEYS_OF_A_VARIABLE)
         if "name" not in table:
             raise self.refuse(where, "a variable has no name", fix='write { name = "…", … }')
@@ -324,11 +332,11 @@ class _Checker:
             )
         default = table.get("default")
         if default is not None:
-            text = self._take((*where, "default"), default, str, "a string in quotes")
-            self._refuse_nul((*where, "default"), text)
+            text = self.take((*where, "default"), default, str, "a string in quotes")
+            self.refuse_nul((*where, "default"), text)
         # As in Codex: a variable of our own environment may be missing.
         required = table.get("required", source != "local")
-        self._take((*where, "required"), required, bool, "true or false")
+        self.take((*where, "required"), required, bool, "true or false")
         return name, [source, sought, default, required]
 
     def _check_name(self, where: Path, value: object) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 from mcp_launch.launch import environment
 from mcp_launch.launch.options import (
-    ALLOWED_SERVERS,
     CHOICES,
     SOURCES,
     SPELLINGS,
@@ -25,9 +24,11 @@ from mcp_launch.launch.profile_file import (
     KEYS_OF_A_VARIABLE,
     KEYS_OF_ONE_SERVER,
     NAME,
+    NUMBERS,
     OF_DOCTOR,
     PATTERN,
 )
+from mcp_launch.launch.profile_policies import DEFAULT, DEMANDS, GLOBS, PLACES
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -43,6 +44,9 @@ _DESCRIPTIONS = {
     'name, if it exists; { name = "…", source = "…" } takes it from somewhere else.',
     "pass_env": 'What the server inherits: "all" (default), "safe" (all but the secrets of the '
     "hosts themselves), or a list of names, in which * stands for any text.",
+    "tools": "Which tools the host may see and call: allow and deny are lists of patterns, in "
+    "which * stands for any text. Any other key is a tool, or a pattern, with its own arguments.",
+    "arguments": "What is demanded of the arguments of every tool, by their names.",
     "dotenv": "A dotenv file, or a list of them. If env_vars takes a variable from the source "
     "dotenv, only such variables are taken; else all of them.",
 }
@@ -168,15 +172,62 @@ _VALUES_OF_A_VARIABLE: dict[str, dict[str, Any]] = {
     "required": {"type": "boolean"},
 }
 
+_LIMIT = {"anyOf": [{**_TIME, "examples": ["90s", "10m", "2h", "off"]}, {"enum": [False]}]}
+
+_PLACE = {"anyOf": [{"enum": [*PLACES]}, {"type": "string", "pattern": "^(/|~/|~$)"}]}
+_PIN = {
+    "description": "What is demanded of an argument.",
+    "type": "object",
+    "properties": {
+        "inside": {
+            "description": "The argument is a path, or a list of paths, in this directory; a call "
+            "with another is refused.",
+            **_PLACE,
+        },
+        DEFAULT: {"description": "The path, if the call has none.", **_PLACE},
+        "value": {
+            "description": "The argument always has this value.",
+            "type": ["string", "number", "boolean", "array", "object"],
+        },
+        "remove": {"description": "The argument is left out.", "enum": [True]},
+    },
+    "oneOf": [{"required": [key]} for key in DEMANDS],
+    "dependencies": {DEFAULT: ["inside"]},
+    "additionalProperties": False,
+}
+_ARGUMENTS: dict[str, Any] = {"type": "object", "additionalProperties": _PIN}
+_OF_TOOLS = (
+    "The tools that the host sees (default: all).",
+    "Of these, the tools that it does not see.",
+)
+_PATTERNS: dict[str, Any] = {"type": "array", "items": _TEXT}
+_TOOL: dict[str, Any] = {
+    "description": "Settings for one tool, or for those that match a pattern.",
+    "type": "object",
+    "properties": {
+        "arguments": {"description": "What is demanded of its arguments.", **_ARGUMENTS}
+    },
+    "additionalProperties": False,
+}
+
 _VALUES: dict[str, dict[str, Any]] = {
     "command": _TEXT,
     "args": {"type": "array", "items": _ANY_TEXT},
     "cwd": {**_TEXT, "examples": list(environment.PLACES)},
-    "rest": {"anyOf": [{**_TIME, "examples": ["90s", "10m", "2h", "off"]}, {"enum": [False]}]},
-    "max_servers": {
-        "type": "integer",
-        "minimum": ALLOWED_SERVERS[0],
-        "maximum": ALLOWED_SERVERS[-1],
+    "rest": _LIMIT,
+    "call_timeout": _LIMIT,
+    **{
+        key: {"type": "integer", "minimum": allowed[0], "maximum": allowed[-1]}
+        for key, allowed in NUMBERS.items()
+    },
+    "arguments": _ARGUMENTS,
+    "tools": {
+        "type": "object",
+        "properties": {
+            key: {"description": text, "anyOf": [_PATTERNS, _TOOL]}
+            for key, text in zip(GLOBS, _OF_TOOLS, strict=True)
+        },
+        "additionalProperties": _TOOL,
     },
     "dotenv": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
     "pass_env": {

@@ -98,8 +98,8 @@ class _Maker:
                 self._keys[key] = words[0] if words[0] in {"all", "safe"} else words
             elif option == "--dotenv":
                 self._keys[key] = texts[0] if len(texts) == 1 else texts
-            elif option == "--max-servers":
-                self._keys[key] = _read_max_servers(texts[-1])
+            elif option in {"--max-servers", "--max-concurrent"}:
+                self._keys[key] = _read_number(texts[-1])
             elif option in options.SWITCHES:
                 self._keys[key] = True
             elif option != "--server":
@@ -226,6 +226,6 @@ class _Maker:
         return is_borrowed or not host_environment.is_solved(self._item, text)
 
 
-def _read_max_servers(text: str) -> int | str:
-    """Return the number; a text that is invalid as it is, because the parser says why."""
-    return int(text) if text in map(str, options.ALLOWED_SERVERS) else text
+def _read_number(text: str) -> int | str:
+    """Return the number; a text that is none as it is, because the parser says why."""
+    return int(text) if text.isascii() and text.isdigit() else text

@@ -177,6 +177,12 @@ def spell(request_id: Json) -> bytes:
     return json_text.encode(request_id).encode()
 
 
+def read_id(message: Message) -> bytes | None:
+    """Return the id of a message, as `spell` writes it; None if it has none."""
+    request_id = message.get("id")
+    return None if request_id is None else spell(request_id)
+
+
 def is_ambiguous(message: Message) -> bool:
     """Return whether a lenient server may read a member that we ignore for its capitalisation."""
     if not message.keys() <= _MEMBERS and any(

@@ -96,7 +96,7 @@ class StdoutGuard:
     """Sorts a server's stdout into messages and noise, however it is split into chunks.
 
     `note_message` gets each message and returns the bytes to pass on. `note_long_message`
-    gets both ends of a line that was too long to hold, after the line has passed.
+    gets both ends of a line that was too long to hold, and its length, after the line has passed.
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class StdoutGuard:
         owner: Any,  # noqa: ANN401  # passed through to the callbacks
         divert: Callable[[Any, bytes], None],
         note_message: NoteMessage,
-        note_long_message: Callable[[Any, bytes, bytes], None],
+        note_long_message: Callable[[Any, bytes, bytes, int], None],
         *,
         is_off: bool = False,
     ) -> None:
@@ -194,13 +194,15 @@ class StdoutGuard:
     def end_line(self) -> bool:
         """Forget a line that will not be completed; return whether the host has its beginning."""
         was_within, self._state, self._is_shown = self.is_within_a_line, _HELD, False
+        self._length = 0
         self.is_midway = False
         return was_within
 
     def _finish_line(self, end: bytes) -> bytes:
         if self._state == _PASSING:
             self._state = _HELD
-            self._note_long_message(self._owner, self._head, (self._tail + end)[-_EDGE:])
+            length, self._length = self._length + len(end), 0
+            self._note_long_message(self._owner, self._head, (self._tail + end)[-_EDGE:], length)
             return end
         if self._state in {_DIVERTING, _DROPPING}:
             if self._state == _DIVERTING:
@@ -223,6 +225,7 @@ class StdoutGuard:
     def _hold(self, part: bytes) -> bytes:
         if self._state == _PASSING:
             self._tail = (self._tail + part)[-_EDGE:]
+            self._length += len(part)
             return part
         if self._state in {_DIVERTING, _DROPPING}:
             if self._state == _DIVERTING:
@@ -271,7 +274,7 @@ class StdoutGuard:
         if self._state == _DIVERTING:
             self._divert_noise(held)
             return b""
-        self._head, self._tail = held[:_EDGE], held[-_EDGE:]
+        self._head, self._tail, self._length = held[:_EDGE], held[-_EDGE:], len(held)
         return part if is_shown else held
 
     def _is_needed_whole(self, head: bytes) -> bool:

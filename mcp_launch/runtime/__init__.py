@@ -27,10 +27,13 @@ from mcp_launch.values import REST, compare
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
+    from mcp_launch.launch.profile import Profile
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.runtime.direct import DirectWatch
     from mcp_launch.runtime.outer_launch import Outer
+    from mcp_launch.runtime.records import Records
     from mcp_launch.runtime.running import Running
     from mcp_launch.runtime.standby import Standby
     from mcp_launch.state.handshakes import Handshakes
@@ -67,13 +70,19 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             )
             watch.watch_hosts(hosts)
             return _run_directly(running, watch, lease)
+        recorder = CallRecorder(broker, keeps_arguments=running.wanted.record_arguments)
+
+        def write_state() -> None:
+            lease.write()
+            recorder.write()
+
         supervisor = Supervisor(
             broker,
             loop,
             wake=wake,
             log=log,
             report=running.report,
-            write_lease=lease.write,
+            write_lease=write_state,
             note_server=lease.note_server,
             starter=running.starter,
             absent=AbsentServers(running.table, handshakes) if handshakes else None,
@@ -93,7 +102,11 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
                 _make_standby(running, supervisor, lease, hosts).resume(running.resumed)
             lease.write()
         supervisor.watch_hosts(hosts)
-        return _run(running, loop, supervisor, lease, log)
+        try:
+            return _run(running, loop, supervisor, lease, log)
+        finally:
+            broker.finish_calls("the host did not wait for an answer")
+            recorder.write()
     finally:
         log.finish_line()
         _leave(running, supervisor, lease)
@@ -138,6 +151,48 @@ def _run(running: Running, loop: Loop, supervisor: Supervisor, lease: LeaseWrite
         return code
     finally:
         _write_outcome(_describe_outcome(supervisor))
+
+
+class CallRecorder:
+    """Records finished calls; what that needs is imported with the first of them."""
+
+    def __init__(self, broker: Broker, *, keeps_arguments: bool) -> None:
+        self._broker = broker
+        self._keeps_arguments = keeps_arguments
+        self._records: Records | None = None
+
+    def write(self) -> None:
+        """Write the records of the calls that have finished."""
+        if not self._broker.finished_calls:
+            return
+        if self._records is None:
+            from mcp_launch.runtime.records import Records
+
+            self._records = Records(self._broker, keeps_arguments=self._keeps_arguments)
+        self._records.write()
+
+
+def _make_policies(wanted: Profile, home: str) -> dict[str, Any]:
+    """Return the settings for what a profile demands of calls; most demand nothing."""
+    made: dict[str, Any] = {}
+    if wanted.policies:
+        from mcp_launch.broker.policies import make_policies
+
+        made["tools"], made["policies"] = make_policies(
+            wanted.policies, wanted.server, home, resolve_path
+        )
+    if wanted.call_timeout or wanted.max_concurrent:
+        from mcp_launch.broker.limits import CallLimiter
+
+        made["limits"] = CallLimiter(
+            call_timeout=wanted.call_timeout, max_concurrent=wanted.max_concurrent
+        )
+    return made
+
+
+def resolve_path(path: str, directory: str) -> str:
+    """Return the real path of a path as seen from a directory."""
+    return os.path.realpath(os.path.join(directory, path))
 
 
 def _make_standby(
@@ -217,6 +272,8 @@ def _make_settings(
         starts_when_called=is_free and wanted.start == "called",
         rests_after=wanted.rest,
         rest_anyway=wanted.rest_anyway,
+        records_calls=not (wanted.no_record or wanted.direct),
+        **_make_policies(wanted, found.home),
     )
 
 

@@ -169,7 +169,7 @@ class Supervisor:
 
     def _note_start(self, name: str) -> None:
         self._note_server(name, self._servers[name].guardian)
-        self._notify(lambda: self.broker.server_started(name))
+        self._notify(lambda: self.broker.server_started(name, self._find_server(name)))
 
     def _watch_output(self, name: str) -> None:
         """Read a server's stdout from now on."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # The format of a record; a record of another version is ignored.
-VERSION = 2
+VERSION = 3
 
 # No real profile file is larger; in a project, one may be meant to slow us down.
 _TOO_LARGE = 256 << 10
@@ -34,12 +34,13 @@ _KEYS = {"version", "path", "digest", "trusted", "was_trusted", "defaults", "ser
 class Record:
     """What one file sets for one server."""
 
-    __slots__ = ("command", "literals", "options", "variables")
+    __slots__ = ("command", "literals", "options", "policies", "variables")
 
     def __init__(self, table: dict[str, Any]) -> None:
         self.command: list[str] = table["command"]
         self.options: dict[str, list[str] | None] = table["options"]
         self.literals: dict[str, str] = table["literals"]
+        self.policies: dict[str, Any] = table["policies"]
         self.variables = {name: Variable(*facts) for name, facts in table["variables"].items()}
 
 

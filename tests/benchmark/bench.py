@@ -100,6 +100,7 @@ class Bench:
         self.behind: dict[str, list[str]] = {
             "bare": [],
             "guarded": [launcher, "run", "--"],
+            "not recorded": [launcher, "run", "--no-record", "--"],
             "direct": [launcher, "run", "--direct", "--"],
             "minimal relay": [str(self.python), "-S", "-E", RELAY],
         }

@@ -15,6 +15,8 @@ from mcp_launch.protocol import json_edit
 if TYPE_CHECKING:
     from broker_world import Server, World
 
+    from mcp_launch.broker.routing import FollowedCall
+
 _NUMBER = re.compile(rb'"n": ?(\d+)[,}]')
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _OURS = {
@@ -388,6 +390,24 @@ class Books:
             if request.end <= delivered and not request.is_cancelled:
                 is_stream = request.method in _REPEATED
                 assert request.answers or is_stream, f"{request} was never answered"
+
+    def check_records(self, finished: list[FollowedCall]) -> None:
+        numbers = [call.number for call in finished]
+        assert numbers == list(range(1, len(finished) + 1)), "records are not numbered in order"
+        keys = [protocol.read_key(call.line) for call in finished]
+        for request in self.requests.values():
+            if request.method != "tools/call":
+                continue
+            count = keys.count(protocol.spell(request.id))
+            is_open = not request.answers
+            assert count == 1 or (is_open and not count), f"{request} was recorded {count} times"
+            outcomes = [
+                one.outcome
+                for one, key in zip(finished, keys, strict=True)
+                if key == protocol.spell(request.id)
+            ]
+            if request.answers == ["us"]:
+                assert outcomes[0] in {"refused", "died", "cancelled"}, f"{request}: {outcomes}"
 
     def check_arrivals(self) -> None:
         for number, one in self.said.items():

@@ -231,6 +231,7 @@ class Schedule(Players):
             if world.finished:
                 books.check_last_line()
             books.check_answers(self.written - len(world.to_us))
+            books.check_records(world.take_finished())
             if not world.failures and not broker.failure and not books.cut_offs:
                 books.check_arrivals()
 

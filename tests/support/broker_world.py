@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker_setup import Setup
 
     from mcp_launch.broker.backend import Backend
+    from mcp_launch.broker.routing import FollowedCall
     from mcp_launch.launch.context import Context
 
 HOST = "host"
@@ -82,6 +83,7 @@ class World:
     def __init__(self, setup: Setup, random: Random) -> None:
         self.setup = setup
         self.random = random
+        self._finished: list[FollowedCall] = []
         self.clock = 1000.0
         self.timers: dict[str, float] = {}
         self.record = "s-a"  # the session in the host's record
@@ -167,6 +169,7 @@ class World:
             rests_after=setup.rests_after,
             rest_anyway=setup.rest_anyway,
             find_state=self._find_sign,
+            records_calls=True,
         )
         return Broker(settings)
 
@@ -175,8 +178,15 @@ class World:
         broker.connect(HOST)
         return broker.open_backend(SERVER, self._first)
 
+    def take_finished(self) -> list[FollowedCall]:
+        """Return all calls that have finished so far, as the runtime would record them."""
+        self._finished += self.broker.finished_calls
+        self.broker.finished_calls.clear()
+        return self._finished
+
     def stand_by(self) -> None:
         """Let another broker go on from a description of this one, if there can be one."""
+        self.take_finished()
         described = None if self.timers or self.is_paused else snapshot.describe(self.broker)
         if described is None:
             return

@@ -116,11 +116,11 @@ class Pool(ClientLines):
         self.leave_pool(name)
         self.out.append(do.EndConnection(name, code))
 
-    def server_started(self, name: str) -> None:
+    def server_started(self, name: str, pid: int = 0) -> None:
         """Note that a server runs."""
         if self.backends[name].state == "ending":
             return  # nobody needs it any more
-        super().server_started(name)
+        super().server_started(name, pid)
         self._greet(self.backends[name])
         for host in [*self.backends[name].connections]:
             self._end_if_finished(host)  # what has waited may have been refused

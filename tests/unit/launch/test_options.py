@@ -194,6 +194,10 @@ def test_every_option_has_an_environment_variable() -> None:
         "MCP_LAUNCH_STRICT": "1",
         "MCP_LAUNCH_DIRECT": "true",
         "MCP_LAUNCH_NO_LOG": "on",
+        "MCP_LAUNCH_CALL_TIMEOUT": "2h",
+        "MCP_LAUNCH_MAX_CONCURRENT": "4",
+        "MCP_LAUNCH_NO_RECORD": "1",
+        "MCP_LAUNCH_RECORD_ARGUMENTS": "1",
         "MCP_LAUNCH_TRACE": "0",
         "HOME": "/nowhere",
     }
@@ -206,6 +210,11 @@ def test_every_option_has_an_environment_variable() -> None:
     assert set(facts.pop("set_by_option")) == {"C"}
     assert facts == {
         "command": ["cat"],
+        "call_timeout": 7200.0,
+        "max_concurrent": 4,
+        "no_record": True,
+        "record_arguments": True,
+        "policies": [],
         "start": "called",
         "rest": 600.0,
         "rest_anyway": True,

@@ -31,7 +31,7 @@ def make_guard(
     def note(_owner: None, line: bytes, _answered: bytes = b"") -> bytes:
         return note_message(line)
 
-    def note_long(_owner: None, _head: bytes, _tail: bytes) -> None:
+    def note_long(_owner: None, _head: bytes, _tail: bytes, _length: int) -> None:
         """Long lines are not looked at here."""
 
     return StdoutGuard(None, divert, note, note_long, is_off=is_off)

@@ -1,0 +1,269 @@
+"""Policies that a profile sets: which tools a host may call, and with which arguments.
+
+Only a launch whose profile has such a policy imports this module. A call is changed by spans:
+everything that a policy does not concern stays as the host wrote it.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from mcp_launch import protocol
+from mcp_launch.broker.routing import NotAdmitted
+from mcp_launch.protocol import json_edit, json_text
+from mcp_launch.values import Found, expand_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from mcp_launch.broker.routing import Call, Policy
+    from mcp_launch.launch.context import Context
+    from mcp_launch.protocol.json_text import Json, Message
+
+    # Returns the real path of a path as seen from a directory.
+    Resolve = Callable[[str, str], str]
+
+    # What is demanded of an argument: `inside` and perhaps `default`, `value`, or `remove`.
+    Pin = Mapping[str, Any]
+
+_NAMED = ("name", "arguments")  # what a policy reads of a call's parameters
+
+
+def make_policies(
+    layers: list[dict[str, Any]], server: str, home: str, resolve: Resolve
+) -> tuple[ToolPolicy | None, tuple[Policy, ...]]:
+    """Return the policies of profiles: each file's has to be passed."""
+    globs = [layer["tools"] for layer in layers if layer["tools"] is not None]
+    pinned = [layer for layer in layers if layer["arguments"] or layer["arguments_of"]]
+    return ToolPolicy(globs) if globs else None, tuple(
+        PinnedArguments(server, layer["arguments"], layer["arguments_of"], home, resolve)
+        for layer in pinned
+    )
+
+
+class ToolPolicy:
+    """Hides tools: lists are shortened, calls are refused."""
+
+    def __init__(self, layers: list[dict[str, list[str]]]) -> None:
+        self._layers = layers  # patterns to allow (if there are none: all) and to deny
+
+    def allows(self, name: str) -> bool:
+        """Return whether the host may know a tool."""
+        return all(
+            _matches(name, layer.get("allow", ["*"])) and not _matches(name, layer.get("deny", []))
+            for layer in self._layers
+        )
+
+    def judge(self, said: Message, line: bytes, server: str) -> NotAdmitted | None:
+        """Return why a call must not pass; None if it may."""
+        message = said if "params" in said else protocol.look_message(line)
+        params = message.get("params")
+        name = protocol.get_member(params, "name")
+        if not isinstance(params, dict) or not isinstance(name, str):
+            return _refuse_unreadable(server)
+        if (doubt := _find_doubtful(params, _NAMED)) is not None:
+            return _refuse_doubtful(doubt)
+        if self.allows(name):
+            return None
+        return NotAdmitted(
+            f"{server} has no tool {name} here: its profile hides it",
+            "use another tool; only the user can allow this one, with `tools` in the profile",
+            is_counted=True,
+            recorded="the profile hides this tool",
+        )
+
+    def filter(self, line: bytes) -> bytes:
+        """Return an answer to `tools/list` without the tools that are hidden."""
+        tools = protocol.get_member(protocol.look(line), "result", "tools")
+        if not isinstance(tools, list) or all(map(self._is_shown, tools)):
+            return line
+        written = json_edit.list_elements(json_edit.read_raw(line, "result", "tools"))
+        pairs = zip(tools, written, strict=True)
+        shown = b",".join(part.strip() for tool, part in pairs if self._is_shown(tool))
+        return json_edit.replace(line, b"[%b]" % shown, "result", "tools")
+
+    def _is_shown(self, tool: Json) -> bool:
+        name = protocol.get_member(tool, "name")
+        return not isinstance(name, str) or self.allows(name)
+
+
+class PinnedArguments:
+    """Sets, removes or checks arguments of calls."""
+
+    def __init__(
+        self,
+        server: str,
+        pins: Mapping[str, Pin],
+        tools: Mapping[str, Mapping[str, Pin]],
+        home: str,
+        resolve: Resolve,
+    ) -> None:
+        self._server = server
+        self._pins = pins  # for all tools
+        self._tools = tools  # by patterns of tools
+        self._home = home
+        self._resolve = resolve
+
+    def review(self, call: Call) -> bytes | NotAdmitted:
+        """Return the call's line with its arguments as they have to be, or why it is refused."""
+        message = call.parse()
+        params = message.get("params") if isinstance(message, dict) else None
+        tool, given = (protocol.get_member(params, name) for name in _NAMED)
+        pins = self._find_pins(tool) if isinstance(tool, str) else {}
+        if not isinstance(tool, str) or (pins and not isinstance(given, dict | None)):
+            return _refuse_unreadable(self._server)
+        arguments = given if isinstance(given, dict) else {}
+        doubt = _find_doubtful(params, _NAMED) or _find_doubtful(arguments, pins)  # type: ignore[arg-type]
+        if doubt and pins:
+            return _refuse_doubtful(doubt)
+        written = _read_members(call.line) if arguments else {}
+        changed = []
+        for name, pin in pins.items():
+            value = arguments.get(name)
+            wanted = self._apply(call, tool, name, pin, value)
+            if isinstance(wanted, NotAdmitted):
+                return wanted
+            if wanted is not value and _set_member(written, name, wanted):
+                changed.append(name)
+        if not changed:
+            return call.line
+        call.changed += tuple(changed)
+        return json_edit.put(call.line, _write_members(written), "params", "arguments")
+
+    def _find_pins(self, tool: str) -> dict[str, Pin]:
+        pins = dict(self._pins)
+        for pattern, more in self._tools.items():
+            if fnmatchcase(tool, pattern):
+                pins.update(more)
+        return pins
+
+    def _apply(  # noqa: PLR0911  # one for each kind of pin and of fault
+        self, call: Call, tool: str, name: str, pin: Pin, value: Json
+    ) -> Json | NotAdmitted:
+        """Return the value that an argument has to have; None: it has to be absent."""
+        if "inside" not in pin:
+            return pin.get("value")
+        context = call.served.context
+        context = context.at(call.place) if call.place else context
+        root = self._find_directory(context, pin["inside"])
+        if root is None:
+            return self._refuse_path(tool, name, "the session's project is not known")
+        if value is None:
+            default = pin.get("default")
+            return self._find_directory(context, default) if default else None
+        session = context.place.value
+        paths = value if isinstance(value, list) else [value]
+        if not all(isinstance(path, str) and "\0" not in path for path in paths):
+            return self._refuse_path(tool, name, "it is not a path")
+        real_root = self._resolve(root, session)
+        for meant in (one for path in paths for one in _list_meanings(str(path), self._home)):
+            real = self._resolve(meant, session)
+            if not _is_below(real, real_root):
+                return self._refuse_outside(tool, name, real, root)
+        if session == call.served.plan.cwd.value:
+            return value
+        # The server would look for it in its own directory.
+        moved: list[Json] = [_make_absolute(str(path), session) for path in paths]
+        return value if moved == paths else moved if isinstance(value, list) else moved[0]
+
+    def _find_directory(self, context: Context, name: str) -> str | None:
+        """Return a directory of the session, or the one that the profile names."""
+        if name == "cwd":
+            return context.place.value
+        if name != "project_root":
+            return expand_home(name, self._home)
+        root = context.project_root
+        return root.value if isinstance(root, Found) else None
+
+    def _refuse_outside(self, tool: str, name: str, path: str, root: str) -> NotAdmitted:
+        return NotAdmitted(
+            f"{tool} of {self._server} was called with {name} = {path}, which is outside of {root}",
+            f"choose a path inside of {root}; only the user can allow others, with `arguments` in "
+            "the profile",
+            is_counted=True,
+            recorded=f"the path in {name} is outside of {root}",
+        )
+
+    def _refuse_path(self, tool: str, name: str, why: str) -> NotAdmitted:
+        return NotAdmitted(
+            f"{tool} of {self._server} needs a path in {name} that can be checked: {why}",
+            "give a plain path inside the session's project, or leave it out",
+            is_counted=True,
+            recorded=f"{name} cannot be checked: {why}",
+        )
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _find_doubtful(members: Mapping[str, Json], names: Iterable[str]) -> str | None:
+    """Return a member that some servers take for one of these, if it is capitalised otherwise."""
+    exact = set(names)
+    folded = {name.casefold() for name in exact}
+    for name in members:
+        if name not in exact and name.casefold() in folded:
+            return name
+    return None
+
+
+def _refuse_doubtful(name: str) -> NotAdmitted:
+    return NotAdmitted(
+        f"the member {name} of this call is capitalised in a way that only some servers read",
+        "write it as the tool's description does",
+        is_counted=True,
+        recorded="a member is capitalised wrongly",
+    )
+
+
+def _refuse_unreadable(server: str) -> NotAdmitted:
+    return NotAdmitted(
+        f"this call of {server} names no tool, or its arguments are not an object",
+        "call a tool by its name, with its arguments as an object",
+        is_counted=True,
+    )
+
+
+def _read_members(line: bytes) -> dict[str, bytes]:
+    """Return the arguments of a call as they are written."""
+    text = json_edit.read_raw(line, "params", "arguments").decode("utf-8", "surrogateescape")
+    members = json_edit.list_members(text, 0)
+    return {
+        name: text[start:end].encode("utf-8", "surrogateescape") for name, start, end in members
+    }
+
+
+def _set_member(written: dict[str, bytes], name: str, wanted: Json) -> bool:
+    """Set an argument, or remove it; return whether that has changed anything."""
+    before = written.pop(name, None)
+    if wanted is None:
+        return before is not None
+    written[name] = json_text.encode(wanted).encode()
+    return written[name] != before
+
+
+def _write_members(written: Mapping[str, bytes]) -> bytes:
+    pairs = (json_text.encode(name).encode() + b":" + value for name, value in written.items())
+    return b"{%b}" % b",".join(pairs)
+
+
+def _list_meanings(path: str, home: str) -> list[str]:
+    """Return every path that a server may take this for."""
+    meanings = [path]
+    if path.startswith("~"):  # that of another user is nowhere near
+        meanings.append(expand_home(path, home) if path[1:2] in {"", "/"} else "/")
+    if path[:5].lower() == "file:":
+        from urllib.parse import unquote
+
+        meanings.append(unquote(path[5:].removeprefix("//localhost").removeprefix("//")))
+    return meanings
+
+
+def _make_absolute(path: str, directory: str) -> str:
+    return path if path.startswith(("/", "~")) else f"{directory}/{path}"
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")

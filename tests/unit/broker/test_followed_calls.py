@@ -1,0 +1,285 @@
+"""Every call is followed to its one answer, and its outcome is noted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from broker_playbooks import HANDSHAKE, Playbook
+
+from mcp_launch import protocol
+from mcp_launch.broker import commands
+from mcp_launch.broker.limits import CallLimiter
+from mcp_launch.errors import LaunchError
+
+
+def open_followed(**settings: Any) -> Playbook:
+    """Return a playbook whose calls are recorded, after the handshake."""
+    playbook = Playbook(records_calls=True, **settings)
+    playbook.play(HANDSHAKE)
+    return playbook
+
+
+def list_outcomes(playbook: Playbook) -> list[tuple[bytes | None, str]]:
+    finished = playbook.broker.finished_calls
+    return [(protocol.read_key(call.line), call.outcome) for call in finished]
+
+
+CALL = """
+    >> host: 1 tools/call {"name":"a"}
+    << server: 1 tools/call {"name":"a"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ('1 = {"content":[]}', "ok"),
+        ('1 = {"content":[],"isError":false}', "ok"),
+        ('1 = {"content":["\\"isError\\":true"]}', "ok"),
+        ('1 = {"structuredContent":{"error":1}}', "ok"),
+        ("1 refused it is broken", "tool error"),
+        ("1 error -32602 no such tool", "protocol error"),
+    ],
+)
+def test_the_answer_of_a_server_tells_the_outcome(answer: str, outcome: str) -> None:
+    playbook = open_followed()
+    playbook.play(f"{CALL}\n>> server: {answer}\n<< host: {answer}")
+
+    assert list_outcomes(playbook) == [(b"1", outcome)]
+    [call] = playbook.broker.finished_calls
+    assert call.number == 1
+    assert call.answer_length > 20
+    assert not playbook.broker.connections["host"].calls
+
+
+def test_a_long_answer_is_measured_although_it_is_not_held() -> None:
+    playbook = open_followed()
+    playbook.play(CALL)
+    line = b'{"jsonrpc":"2.0","id":1,"result":{"content":["%b"],"isError":true}}\n' % (b"x" * 99999)
+
+    for at in range(0, len(line), 4096):
+        playbook.broker.server_said("server", line[at : at + 4096])
+
+    [call] = playbook.broker.finished_calls
+    assert (call.outcome, call.answer_length) == ("tool error", len(line))
+
+
+def test_a_cancelled_call_gets_no_answer() -> None:
+    playbook = open_followed()
+    playbook.play(f"""{CALL}
+        >> host: notifications/cancelled {{"requestId":1}}
+        << server: notifications/cancelled {{"requestId":1}}
+    """)
+
+    assert list_outcomes(playbook) == [(b"1", "cancelled")]
+
+
+def test_the_calls_of_a_server_that_dies_have_died_with_it() -> None:
+    playbook = open_followed()
+    playbook.play(CALL)
+
+    playbook.broker.server_exited("server", 3)
+    playbook.broker.server_closed_output("server")
+    playbook.broker.server_gone("server", b"", b"")
+
+    assert list_outcomes(playbook) == [(b"1", "died")]
+    assert "exit code 3" in playbook.broker.finished_calls[0].reason
+
+
+def test_a_call_that_fails_with_its_launch_has_died() -> None:
+    playbook = open_followed()
+    playbook.play(CALL)
+
+    playbook.broker.fail(LaunchError("no more", fix="none"))
+    playbook.broker.host_said("host", b'{"id":2,"method":"tools/call","params":{"name":"b"}}\n')
+
+    assert list_outcomes(playbook) == [(b"1", "died"), (b"2", "died")]
+
+
+def test_a_call_of_another_session_is_refused() -> None:
+    playbook = open_followed(on_change="refuse")
+    playbook.play("""
+        >> host: 1 tools/call {"_meta":{"session":"s-1"},"name":"a"}
+        << server: 1 tools/call {"_meta":{"session":"s-1"},"name":"a"}
+        >> host: 2 tools/call {"_meta":{"session":"s-2"},"name":"a"}
+        << host: 2 refused …session s-2…
+    """)
+
+    [call] = playbook.broker.finished_calls
+    assert call.outcome == "refused"
+    assert call.caller == ("s-2", None, None)
+    assert "session s-2" in call.reason
+
+
+def test_a_call_that_waits_for_a_server_is_counted_from_its_arrival() -> None:
+    playbook = Playbook(records_calls=True)
+    broker = playbook.broker
+    broker.now = 10.0
+    broker.host_said("host", b'{"id":1,"method":"tools/call","params":{"name":"a"}}\n')
+    broker.now = 13.0
+    broker.server_started("server", 4711)
+    broker.server_said("server", b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
+
+    [call] = broker.finished_calls
+    assert (call.began, call.ended, call.has_waited, call.pid) == (10.0, 13.0, True, 4711)
+
+
+def test_calls_that_are_open_at_the_end_are_cancelled() -> None:
+    playbook = open_followed()
+    playbook.play(CALL)
+
+    playbook.broker.finish_calls("the host has left")
+
+    assert list_outcomes(playbook) == [(b"1", "cancelled")]
+
+
+def test_nothing_is_followed_unless_it_is_wanted() -> None:
+    playbook = Playbook()
+    playbook.play(HANDSHAKE + CALL)
+
+    assert not playbook.broker.connections["host"].calls
+
+
+# Limits
+
+
+def open_limited(**limits: Any) -> Playbook:
+    """Return a playbook with limits, after the handshake."""
+    playbook = Playbook(records_calls=True, limits=CallLimiter(**limits))
+    playbook.play(HANDSHAKE)
+    return playbook
+
+
+def test_a_call_waits_for_its_turn() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> host: 3 ping
+        << server: 3 ping
+        >> server: 1 = {}
+        << timer next server: 0
+        << host: 1 = {}
+        >> timer next server
+        << server: 2 tools/call {"name":"b"}
+        >> server: 2 = {}
+        << host: 2 = {}
+    """)
+
+    assert list_outcomes(playbook) == [(b"1", "ok"), (b"2", "ok")]
+
+
+def test_sessions_take_turns() -> None:
+    playbook = open_limited(max_concurrent=1)
+    said = playbook.broker.host_said
+    for number, session in enumerate(["a", "a", "a", "b", "b"], 1):
+        params = f'{{"_meta":{{"session":"{session}"}},"name":"t"}}'
+        said("host", f'{{"id":{number},"method":"tools/call","params":{params}}}\n'.encode())
+    playbook.take()
+
+    order = []
+    for _ in range(5):
+        [open_one] = [
+            key
+            for key, one in playbook.broker.backends["server"].requests.open.items()
+            if one.method == "tools/call"
+        ]
+        order.append(int(open_one))
+        playbook.broker.server_said("server", b'{"jsonrpc":"2.0","id":%b,"result":{}}\n' % open_one)
+        playbook.broker.timer("next server")
+
+    assert order == [1, 2, 4, 3, 5]
+
+
+def test_a_call_that_is_cancelled_while_it_waits_reaches_no_server() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> host: notifications/cancelled {"requestId":2}
+        << timer next server: 0
+        >> server: 1 = {}
+        << host: 1 = {}
+    """)
+
+    assert list_outcomes(playbook) == [(b"2", "cancelled"), (b"1", "ok")]
+
+
+def test_what_waits_goes_to_the_next_server_if_this_one_dies() -> None:
+    playbook = open_limited(max_concurrent=1)
+    broker = playbook.broker
+    for number in (1, 2, 3):
+        broker.host_said(
+            "host", b'{"id":%d,"method":"tools/call","params":{"name":"a"}}\n' % number
+        )
+
+    broker.server_exited("server", 1)
+    broker.server_gone("server", b"", b"")
+    broker.server_started("server")
+    greeting = next(iter(broker.backends["server"].own_requests))
+    broker.server_said("server", b'{"jsonrpc":"2.0","id":%b,"result":{}}\n' % greeting)
+
+    opened = list(broker.backends["server"].requests.open.values())
+    assert [one.key for one in opened] == [b"2"]
+    assert list_outcomes(playbook) == [(b"1", "died")]
+
+
+def test_what_waits_is_delivered_before_the_input_ends() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+    """)
+
+    playbook.broker.host_closed("host")
+
+    done = playbook.broker.take_commands()
+    sent = commands.SendToServer(
+        "server", b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"b"}}\n'
+    )
+    assert done.index(sent) < done.index(commands.CloseInput("server"))
+
+
+def test_a_call_without_an_answer_is_ended() -> None:
+    playbook = open_limited(call_timeout=60.0)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << timer deadline server: 60
+        << server: 1 tools/call {"name":"a"}
+    """)
+    playbook.broker.now = 61.0
+    playbook.play("""
+        >> timer deadline server
+        << server: notifications/cancelled …
+        << host: 1 refused …within 1 min…
+        >> server: 1 = {}
+    """)
+
+    assert list_outcomes(playbook) == [(b"1", "timed out")]
+
+
+def test_progress_gives_a_call_its_whole_time_again() -> None:
+    playbook = open_limited(call_timeout=60.0)
+    playbook.play("""
+        >> host: 1 tools/call {"_meta":{"progressToken":"p"},"name":"a"}
+        << timer deadline server: 60
+        << server: 1 tools/call {"_meta":{"progressToken":"p"},"name":"a"}
+    """)
+    playbook.broker.now = 50.0
+    playbook.play("""
+        >> server: notifications/progress {"progressToken":"p"}
+        << host: notifications/progress {"progressToken":"p"}
+    """)
+    playbook.broker.now = 60.0
+    playbook.play("""
+        >> timer deadline server
+        << timer deadline server: 50
+        >> server: 1 = {}
+        << host: 1 = {}
+    """)
+
+    assert list_outcomes(playbook) == [(b"1", "ok")]

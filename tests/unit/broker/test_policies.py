@@ -1,0 +1,290 @@
+"""Policies of a profile: which tools, and with which arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_playbooks import HANDSHAKE, Playbook, make_plan
+from fakes import make_context
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_launch.broker.policies import PinnedArguments, ToolPolicy
+from mcp_launch.broker.routing import Call, NotAdmitted, Served, bind_at_start
+from mcp_launch.runtime import resolve_path
+from mcp_launch.values import Found
+
+
+def open_with_tools(**globs: list[str]) -> Playbook:
+    playbook = Playbook(tools=ToolPolicy([globs]), records_calls=True)
+    playbook.play(HANDSHAKE)
+    return playbook
+
+
+@pytest.mark.parametrize(
+    ("globs", "shown"),
+    [
+        ({}, ["read_a", "read_b", "delete_a"]),
+        ({"allow": ["read_*"]}, ["read_a", "read_b"]),
+        ({"deny": ["delete_*"]}, ["read_a", "read_b"]),
+        ({"allow": ["*_a"], "deny": ["delete_*"]}, ["read_a"]),
+        ({"allow": ["READ_*"]}, []),
+        ({"allow": []}, []),
+    ],
+)
+def test_a_list_is_filtered_on_every_page(globs: dict[str, list[str]], shown: list[str]) -> None:
+    names = ["read_a", "read_b", "delete_a"]
+    tools = [{"name": name, "inputSchema": {"n": 1.10}} for name in names]
+    line = json.dumps({"id": 1, "result": {"tools": tools, "nextCursor": "2"}}).encode() + b"\n"
+
+    filtered = json.loads(ToolPolicy([globs]).filter(line))
+
+    assert [tool["name"] for tool in filtered["result"]["tools"]] == shown
+    assert filtered["result"]["nextCursor"] == "2"
+
+
+def test_a_list_of_which_nothing_is_hidden_keeps_every_byte() -> None:
+    line = b'{ "id":1, "result":{"tools": [ {"name":"a"} , {"name":"b","x":1.0} ]}}\n'
+
+    assert ToolPolicy([{"deny": ["c"]}]).filter(line) == line
+
+
+def test_each_file_has_to_allow_a_tool() -> None:
+    policy = ToolPolicy([{"allow": ["read_*"]}, {"deny": ["*_b"]}])
+
+    assert [name for name in ("read_a", "read_b", "x") if policy.allows(name)] == ["read_a"]
+
+
+def test_a_hidden_tool_is_neither_listed_nor_called() -> None:
+    playbook = open_with_tools(deny=["delete_*"])
+
+    playbook.play("""
+        >> host: 1 tools/list
+        << server: 1 tools/list
+        >> server: 1 = {"tools":[{"name":"read_a"},{"name":"delete_a"}]}
+        << host: 1 = {"tools":[{"name":"read_a"}]}
+        >> host: 2 tools/call {"name":"delete_a"}
+        << host: 2 refused …has no tool delete_a here…
+        >> host: 3 tools/call {"name":"read_a"}
+        << server: 3 tools/call {"name":"read_a"}
+    """)
+
+    assert [call.outcome for call in playbook.broker.finished_calls] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    ['{"name":"read_a","Name":"delete_a"}', '{"Name":"delete_a"}', '{"name":1}', "[]"],
+)
+def test_a_call_that_only_some_servers_understand_is_refused(params: str) -> None:
+    playbook = open_with_tools(deny=["delete_*"])
+
+    playbook.play(f">> host: 2 tools/call {params}\n<< host: 2 refused …")
+
+
+def test_an_escaped_name_is_still_hidden() -> None:
+    playbook = open_with_tools(deny=["delete_*"])
+
+    playbook.play(r""">> host: 2 tools/call {"n\u0061me":"delete\u005fa"}
+        << host: 2 refused …""")
+
+
+def test_a_hidden_tool_in_a_batch_is_refused() -> None:
+    playbook = open_with_tools(deny=["delete_*"])
+    batch = [
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "delete_a"}},
+    ]
+
+    playbook.broker.host_said("host", json.dumps(batch).encode() + b"\n")
+    playbook.broker.server_said(
+        "server", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"delete_a"}]}}\n'
+    )
+
+    sent = "".join(playbook.take())
+    assert "has no tool delete_a" in sent
+    assert '"tools":[]' in sent
+
+
+def test_a_hidden_tool_does_not_start_a_server() -> None:
+    playbook = Playbook(
+        is_started=False, starts_when_called=True, tools=ToolPolicy([{"allow": []}])
+    )
+
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << host: 1 refused …
+    """)
+
+
+# Arguments
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a project beside another one, with links between them."""
+    for name in ("app/src", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "app" / "out").symlink_to(tmp_path / "other")
+    (tmp_path / "app" / "in").symlink_to(tmp_path / "app" / "src")
+    return tmp_path / "app"
+
+
+def review(
+    arguments: Any,
+    pins: dict[str, Any],
+    project: Path,
+    *,
+    tools: dict[str, Any] | None = None,
+    server_cwd: Path | None = None,
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the arguments that a server gets, or the refusal; and what was changed."""
+    context = make_context().at(Found(str(project), "test"))
+    context = context._change(project_root=Found(str(project), "test"))  # noqa: SLF001
+    served = Served(context, bind_at_start(context.identity), make_plan(str(server_cwd or project)))
+    said = {"id": 1, "method": "tools/call", "params": {"name": "t", "arguments": arguments}}
+    if arguments is None:
+        del said["params"]["arguments"]  # type: ignore[attr-defined]
+    line = json.dumps(said).encode() + b"\n"
+    call = Call(line, said, None, 0, None, served, None)  # type: ignore[arg-type]
+    pinned = PinnedArguments("srv", pins, tools or {}, "/home/me", resolve_path)
+    reviewed = pinned.review(call)
+    if isinstance(reviewed, NotAdmitted):
+        return reviewed, call.changed
+    return json.loads(reviewed)["params"].get("arguments"), call.changed
+
+
+INSIDE = {"cwd": {"inside": "project_root", "default": "project_root"}}
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "src", "src/../src", "in", "new/directory", "{project}", "{project}/src"]
+)
+def test_a_path_inside_passes_as_it_is(path: str, project: Path) -> None:
+    given = {"cwd": path.format(project=project), "x": 1.5}
+
+    assert review(given, INSIDE, project) == (given, ())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..",
+        "/",
+        "src/../../other",
+        "out",
+        "out/sub",
+        "~",
+        "~/x",
+        "~root/x",
+        "file:///etc",
+        "FILE:///etc",
+        "file://localhost/etc",
+        "{project}x",
+        "{project}/../other",
+        "a\0b",
+    ],
+)
+def test_a_path_outside_is_refused(path: str, project: Path) -> None:
+    refused, changed = review({"cwd": path.format(project=project)}, INSIDE, project)
+
+    assert isinstance(refused, NotAdmitted)
+    assert changed == ()
+
+
+def test_a_refusal_names_both_paths_but_the_record_only_ours(project: Path) -> None:
+    refused, _ = review({"cwd": "../other"}, INSIDE, project)
+
+    assert str(project) in refused.problem
+    assert str(project.parent / "other") in refused.problem
+    assert "other" not in refused.recorded
+
+
+@pytest.mark.parametrize("given", [None, {}, {"cwd": None}])
+def test_a_missing_path_is_the_default(given: Any, project: Path) -> None:
+    assert review(given, INSIDE, project) == ({"cwd": str(project)}, ("cwd",))
+
+
+@pytest.mark.parametrize("given", [1, True, {"a": 1}, ["src", ".."], ["src", 1]])
+def test_what_is_not_a_path_inside_is_refused(given: Any, project: Path) -> None:
+    refused, _ = review({"cwd": given}, INSIDE, project)
+
+    assert isinstance(refused, NotAdmitted)
+
+
+def test_every_path_of_a_list_has_to_be_inside(project: Path) -> None:
+    assert review({"cwd": ["src", "."]}, INSIDE, project) == ({"cwd": ["src", "."]}, ())
+
+
+def test_a_relative_path_is_that_of_the_session_not_of_the_server(project: Path) -> None:
+    got, changed = review({"cwd": "src"}, INSIDE, project, server_cwd=project.parent)
+
+    assert got == {"cwd": f"{project}/src"}
+    assert changed == ("cwd",)
+
+
+def test_a_value_is_set_and_another_is_removed(project: Path) -> None:
+    pins = {"mode": {"value": "safe"}, "config": {"remove": True}}
+
+    got, changed = review({"config": {"a": 1}, "n": 1, "mode": "wild"}, pins, project)
+
+    assert got == {"n": 1, "mode": "safe"}
+    assert sorted(changed) == ["config", "mode"]
+
+
+def test_a_value_that_is_right_is_not_changed(project: Path) -> None:
+    assert review({"mode": "safe"}, {"mode": {"value": "safe"}}, project)[1] == ()
+
+
+def test_a_tool_has_pins_of_its_own(project: Path) -> None:
+    tools = {"t*": {"a": {"value": 1}}, "u": {"b": {"value": 2}}}
+
+    assert review({}, {"a": {"value": 0}}, project, tools=tools)[0] == {"a": 1}
+
+
+def test_an_argument_in_other_letters_is_refused(project: Path) -> None:
+    refused, _ = review({"CWD": "/etc"}, INSIDE, project)
+
+    assert isinstance(refused, NotAdmitted)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(arguments=st.dictionaries(st.text(max_size=6), json_values, max_size=4))
+def test_everything_else_in_the_arguments_stays(arguments: dict[str, Any]) -> None:
+    """Whatever the host sends, only the pinned argument is changed."""
+    if any(name.casefold() == "pin" for name in arguments):
+        return
+
+    got, changed = review(arguments, {"pin": {"value": "x"}}, Path("/"))
+
+    assert got == {**arguments, "pin": "x"}
+    assert changed == ("pin",)
+
+
+@given(parts=st.lists(st.sampled_from(["..", ".", "a", "b", "out", "in", "src"]), max_size=6))
+def test_no_path_escapes(parts: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.getbasetemp() / "escape"
+    if not root.exists():
+        (root / "app" / "src").mkdir(parents=True)
+        (root / "other").mkdir()
+        (root / "app" / "out").symlink_to(root / "other")
+        (root / "app" / "in").symlink_to(root / "app" / "src")
+    project = root / "app"
+
+    got, _ = review({"cwd": "/".join(parts)}, {"cwd": {"inside": "project_root"}}, project)
+
+    real = os.path.realpath(project / "/".join(parts))
+    is_inside = os.path.commonpath([real, os.path.realpath(project)]) == os.path.realpath(project)
+    assert isinstance(got, NotAdmitted) != is_inside
