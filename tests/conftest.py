@@ -39,7 +39,16 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 # Prefixes of the variables that hosts and launches pass to the processes they start.
-_OF_HOSTS = ("MCP_LAUNCH_", "CODEX_", "CLAUDE", "AGENT_SESSION", "COPILOT_", "QWEN_", "KILO_")
+_OF_HOSTS = (
+    "MCP_LAUNCH_",
+    "CODEX_",
+    "CLAUDE",
+    "AGENT_SESSION",
+    "COPILOT_",
+    "QWEN_",
+    "KILO_",
+    "OTEL_",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import typer
 from mcp_launch.cli import (  # noqa: F401  # each registers its commands
     completion,
     explanations,
+    exporting,
     findings,
     learning,
     logs,

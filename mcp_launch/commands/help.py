@@ -20,7 +20,7 @@ DIRECTORY = Path(__file__).parents[1] / "help"
 SECTIONS = {
     "Set up": ("install", "wrap", "profiles"),
     "Options": ("options", "sources", "deferred", "sharing", "runners"),
-    "Commands": ("doctor", "list", "ps", "logs", "env", "restart", "reap", "json"),
+    "Commands": ("doctor", "list", "ps", "logs", "env", "export", "restart", "reap", "json"),
     "How it works": ("sessions", "calls", "ending", "files"),
     "What to expect": ("limits", "hosts", "tested", "figures", "changes", "layout"),
 }

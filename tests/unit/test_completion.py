@@ -106,7 +106,7 @@ def test_hosts_and_codes_are_offered_with_what_they_are() -> None:
 
 
 # Names in help texts that stand for anything: there is nothing to offer.
-FREE = {"AGE", "NAME", "NUMBER", "TIME"}
+FREE = {"AGE", "NAME", "NAME=VALUE", "NUMBER", "TIME", "URL"}
 
 
 def list_parameters(command: Any) -> list[Any]:
