@@ -21,7 +21,7 @@ SECTIONS = {
     "Set up": ("install", "wrap", "profiles"),
     "Options": ("options", "sources", "deferred", "sharing", "runners"),
     "Commands": ("doctor", "list", "ps", "logs", "env", "export", "restart", "reap", "json"),
-    "How it works": ("sessions", "calls", "ending", "files"),
+    "How it works": ("sessions", "calls", "records", "policies", "ending", "files"),
     "What to expect": ("limits", "hosts", "tested", "figures", "changes", "layout"),
 }
 TOPICS = [topic for topics in SECTIONS.values() for topic in topics]

@@ -38,6 +38,7 @@ _PLACES = (
     _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
     _Place("pools", re.compile(r"[0-9a-f]{4,64}\.(json|sock|lock)")),
+    _Place("calls", re.compile(r"\d{8}-\d{6}(-\d{2})?\.jsonl")),
     _Place("exports", re.compile(r"[0-9a-f]{16}\.(json|lock)")),
     _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
 )
