@@ -9,6 +9,7 @@ from io import TextIOWrapper
 import typer
 
 from mcp_launch.cli import (  # noqa: F401  # each registers its commands
+    calls,
     completion,
     explanations,
     exporting,

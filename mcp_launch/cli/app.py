@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The sections of the help text, and the order of the commands in each.
 SECTIONS = {
     "Set up": ("wrap", "unwrap", "profile", "trust", "completion", "uninstall"),
-    "See what runs": ("list", "ps", "logs", "env", "export"),
+    "See what runs": ("list", "ps", "calls", "logs", "env", "export"),
     "Find out what is wrong": ("doctor", "explain"),
     "Act": ("run", "restart", "reap"),
     "Learn": ("demo", "help", "schema"),

@@ -38,6 +38,8 @@ class Column(NamedTuple):
     is_right: bool = False
     can_be_cut: bool = False  # where there is too little room
     spare: int = 0  # the columns with the lowest number are left out first; 0: never
+    keeps_end: bool = False  # it is cut at its front, as a path is
+    shortest: int = _SHORTEST_NAME  # it is not cut further while others can be left out
 
 
 class Paper(NamedTuple):
@@ -115,7 +117,8 @@ class Layout:
 
     def _pad(self, cell: Text, at: int) -> Text:
         width = self._widths[at]
-        shown = Text(self._paper.cut(cell.plain, width), cell.style)
+        cut = self._paper.cut(cell.plain, width, keeps_end=self._columns[at].keeps_end)
+        shown = Text(cut, cell.style)
         fill = " " * (width - shown.cell_len)
         return Text(fill).append_text(shown) if self._columns[at].is_right else shown.append(fill)
 
@@ -127,19 +130,25 @@ class Layout:
     def _fit(self) -> None:
         """Make the columns before the last one fit, if there is a limit."""
         while self._find_excess() > 0:
-            cuttable = [
-                at
-                for at in self._shown[:-1]
-                if self._columns[at].can_be_cut and self._widths[at] > _SHORTEST_NAME
-            ]
-            if cuttable:
-                widest = max(cuttable, key=lambda at: self._widths[at])
-                self._widths[widest] -= 1
-                continue
             spare = [at for at in self._shown[:-1] if self._columns[at].spare]
+            if self._cut_widest(is_last_resort=not spare):
+                continue
             if not spare:
                 return
             self._shown.remove(min(spare, key=lambda at: self._columns[at].spare))
+
+    def _cut_widest(self, *, is_last_resort: bool) -> bool:
+        """Make the widest column narrower by one cell; return False if none can be cut."""
+
+        def can_be_cut(at: int) -> bool:
+            column = self._columns[at]
+            least = _SHORTEST_NAME if is_last_resort else column.shortest
+            return column.can_be_cut and self._widths[at] > least
+
+        cuttable = [*filter(can_be_cut, self._shown[:-1])]
+        if cuttable:
+            self._widths[max(cuttable, key=lambda at: self._widths[at])] -= 1
+        return bool(cuttable)
 
     def _find_excess(self) -> int:
         """Return how many cells are missing, if the last column may be as narrow as it can be."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
@@ -13,10 +12,10 @@ from rich.text import Text
 from mcp_launch import hosts
 from mcp_launch.commands.columns import cut_id
 from mcp_launch.commands.json_output import print_json_line
+from mcp_launch.commands.moments import read_moment, tell_clock
 from mcp_launch.commands.paragraphs import print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
-from mcp_launch.machine import units
 from mcp_launch.machine.launch_logs import Line, LogReader
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import launch_log, leases
@@ -100,29 +99,6 @@ def run(request: LogsRequest, environ: Mapping[str, str]) -> int:
     except KeyboardInterrupt:
         pass  # the normal way to quit
     return 0
-
-
-def read_moment(text: str, now: float) -> float:
-    """Return the time that `10m`, `2026-11-17T10:00` or `10:00` stands for, since 1970.
-
-    Raises:
-        UsageError: It is none of these.
-
-    """
-    if text[-1:] in "smhd" and text[:-1].isdigit():
-        return now - units.read_age(text)
-    try:
-        if text[:2].isdigit() and text[2:3] == ":":
-            today = datetime.fromtimestamp(now).astimezone()
-            clock = datetime.fromisoformat(f"{today:%Y-%m-%d}T{text}").astimezone()
-            # Later than now: yesterday's.
-            return (clock - timedelta(days=clock > today)).timestamp()
-        return datetime.fromisoformat(text).timestamp()  # local, unless it names a zone
-    except ValueError:
-        raise UsageError(
-            f"{printable(text)!r} is not a time",
-            fix="write an age, as in 10m, 2h or 1d, or a time, as in 10:00 or 2026-11-17T10:00",
-        ) from None
 
 
 class _Logs:
@@ -279,7 +255,8 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
     last: dict[str, str] = {}  # the kind of each launch's last line
 
     def show(reader: LogReader, line: Line) -> None:
-        shown = Text.assemble((_tell_clock(line, is_short=is_terminal), "dim"), " ")
+        clock = tell_clock(line.moment, is_short=is_terminal, is_exact=request.is_verbose)
+        shown = Text.assemble((clock, "dim"), " ")
         label = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
         shown.append(f"{printable(label)} ", "cyan")
         style = _STYLES[line.kind]
@@ -293,12 +270,6 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
             said = said.replace("\N{EM DASH}", "-")
         text = Text(printable(said.expandtabs()), style)
         print_row(console, shown, text)
-
-    def _tell_clock(line: Line, *, is_short: bool) -> str:
-        moment = datetime.fromtimestamp(line.moment).astimezone()
-        is_today = moment.date() == datetime.now().astimezone().date()
-        clock = f"{moment:%H:%M:%S}" if is_short and is_today else f"{moment:%m-%d %H:%M:%S}"
-        return f"{clock}.{moment.microsecond // 1000:03}" if request.is_verbose else clock
 
     return show
 

@@ -11,6 +11,8 @@ from mcp_launch.commands import schema
 from mcp_launch.doctor.finding import CHECKS, LEVELS
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch.options import CHOICES, SOURCES, SWITCHES, TAKE_A_VALUE, USAGE
+from mcp_launch.machine import call_records
+from mcp_launch.machine.call_statistics import ORDERS
 from mcp_launch.machine.survey import open_survey
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 # What a shell does itself: complete paths, or the names of programs.
 _FILES, _PROGRAMS = ":files", ":programs"
+
+
+# How many of the last calls are searched for the names of tools.
+_CALLS = 1000
 
 
 class Suggestion(NamedTuple):
@@ -116,6 +122,19 @@ def _list_schemas() -> list[Suggestion]:
     return [Suggestion(name) for name in schema.list_names()]
 
 
+def _list_tools() -> list[Suggestion]:
+    """Return the tools that were called lately, with their servers."""
+    parts = call_records.list_parts(call_records.find_directory(os.environ))
+    found: dict[str, set[str]] = {}
+    for call in call_records.read_last(parts, _CALLS):
+        found.setdefault(call.tool, set()).add(call.server)
+    return [Suggestion(tool, ", ".join(sorted(found[tool]))) for tool in sorted(found)]
+
+
+def _list_orders() -> list[Suggestion]:
+    return [Suggestion(order) for order in ORDERS]
+
+
 def _list_files() -> list[Suggestion]:
     return [Suggestion(_FILES)]
 
@@ -127,9 +146,11 @@ VALUES: dict[str, Callable[[], list[Suggestion]]] = {
     "HOST": _list_hosts,
     "ID": _list_sessions,
     "LEVEL": _list_levels,
+    "ORDER": _list_orders,
     "PATH": _list_files,
     "SCHEMA": _list_schemas,
     "SERVER": _list_servers,
     "SHELL": _list_shells,
+    "TOOL": _list_tools,
     "TOPIC": _list_topics,
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.commands.export.destination import read_destination
 from mcp_launch.commands.json_output import print_json, print_json_line
-from mcp_launch.commands.logs import read_moment
+from mcp_launch.commands.moments import read_moment
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import LaunchError, UsageError, tell
 from mcp_launch.machine import units

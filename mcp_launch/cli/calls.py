@@ -1,0 +1,104 @@
+"""`calls`: what was called, how long it took, and what came of it."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from mcp_launch.cli.app import app
+from mcp_launch.cli.parameters import Hosts, Json
+
+
+@app.command("calls")
+def _calls(  # noqa: PLR0913  # one for each option
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Servers, as with --server; default: all.", metavar="SERVER", show_default=False
+        ),
+    ] = None,
+    *,
+    servers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--server", metavar="SERVER", help="Only this server, as in 'git*'; may be repeated."
+        ),
+    ] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tool", metavar="TOOL", help="Only this tool, as in 'read_*'; may be repeated."
+        ),
+    ] = None,
+    session: Annotated[
+        str,
+        typer.Option(
+            "--session", metavar="ID", help="A session or thread, or the beginning of its id."
+        ),
+    ] = "",
+    hosts: Hosts = None,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only calls that failed or were refused.")
+    ] = False,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="TIME", help="Only later calls: 10m, 2h, 10:00, 2026-11-17T10:00."
+        ),
+    ] = "",
+    lines: Annotated[
+        int | None,
+        typer.Option(
+            "--lines",
+            "-n",
+            min=1,
+            metavar="NUMBER",
+            help="How many rows: the last calls (default: 30, or all with --since), or the first "
+            "tools of --stats (default: all).",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new calls.")] = False,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Count calls, failures and durations of each tool.")
+    ] = False,
+    order: Annotated[
+        str,
+        typer.Option(
+            "--sort",
+            metavar="ORDER",
+            help="With --stats, the largest of this first: calls (default), failures, p50, p95, "
+            "slowest, bytes, last.",
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Show the calls of all sessions: what was called, how long it took, what came of it.
+
+    Arguments and results are not recorded. With --json and -f, each line is a JSON object.
+
+    \b
+    Examples:
+      mcp-launch calls                      the last 30 calls
+      mcp-launch calls docs -f              follow the calls of one server
+      mcp-launch calls --failed --since 1h  what failed in the last hour
+      mcp-launch calls --stats --sort p95   which tools are slow
+    """  # noqa: D301  # keeps the line breaks of what follows
+    from mcp_launch.commands import calls
+
+    request = calls.CallsRequest(
+        (*(names or ()), *(servers or ())),
+        tuple(tools or ()),
+        tuple(hosts or ()),
+        session,
+        since,
+        lines,
+        only_failed=failed,
+        is_following=follow,
+        is_counting=stats,
+        order=order,
+        is_json=as_json,
+    )
+    raise typer.Exit(calls.run(request, os.environ))

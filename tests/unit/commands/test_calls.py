@@ -1,0 +1,363 @@
+"""`mcp-launch calls`: which calls it shows, and in which form."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from call_parts import THREAD, CallParts, make_call
+from command_line import run_command
+from fake_output import FakeOutput
+from json_formats import check_format
+from rich.cells import cell_len
+
+from mcp_launch import cli
+from mcp_launch.commands import calls_table
+from mcp_launch.commands.calls_table import CallTable, draw_course, tell_duration
+from mcp_launch.commands.columns import Paper
+from mcp_launch.commands.moments import tell_clock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOME = "/home/ann"
+OTHER = "5e0f1c9a-7d24-4b1e-9c35-8a64d2f0b713"
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> CallParts:
+    return CallParts(tmp_path / "state")
+
+
+@pytest.fixture
+def recorded(parts: CallParts) -> CallParts:
+    """Record a call of each outcome, one a minute, the last one now."""
+    now = time.time()
+    outcomes = ("ok", "tool error", "protocol error", "refused", "cancelled", "timed out", "died")
+    for at, outcome in enumerate(outcomes):
+        facts: dict[str, Any] = {"time": now - 60 * (6 - at), "outcome": outcome, "number": at + 1}
+        if outcome == "refused":
+            facts |= {"reason": "it is of another thread", "pid": None, "tool": "write"}
+        if outcome == "died":
+            facts |= {"server": "git", "tool": "git_log", "host": "claude", "session": OTHER}
+            facts |= {"thread": None, "waited": True, "changed": ["cwd"]}
+        parts.add(facts)
+    return parts
+
+
+def draw(width: int | None, *calls: Any, is_ascii: bool = False) -> list[str]:
+    table = CallTable(Paper(width, is_ascii=is_ascii), HOME)
+    return [line.plain for line in table.draw(calls, has_header=True)]
+
+
+def list_outcomes(*words: str) -> list[str]:
+    done = run_command("calls", "--json", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [call["outcome"] for call in check_format("calls", done.stdout)["calls"]]
+
+
+# The table
+
+
+def test_a_call_has_one_row_with_what_came_of_it() -> None:
+    now = time.time()
+    fine = make_call(time=now, project=f"{HOME}/shop")
+    late = make_call(time=now, host="claude", session=OTHER, thread=None, project=None, ms=61_000.0)
+    bad = make_call(time=now, outcome="refused", reason="it is not yours", request=None)
+    clock = tell_clock(now, is_short=True)
+
+    assert draw(100, fine, late, bad) == [
+        "TIME      HOST    SESSION   PROJECT     SERVER  TOOL     TOOK  OUTCOME",
+        f"{clock}  codex   01a1e289  ~/shop      docs    search  12 ms  ok",
+        f"{clock}  claude  5e0f1c9a  -           docs    search  1m 1s  ok",
+        f"{clock}  codex   01a1e289  /work/shop  docs    search  12 ms  refused: it is not yours",
+    ]
+    assert draw(140, bad)[1].split("12 ms")[1].startswith("  - / 4.1 kB  refused: ")
+
+
+def test_a_narrow_terminal_shows_what_matters_most() -> None:
+    call = make_call(project="/work/a/very/long/path/to/the/shop", tool="a_tool_with_a_long_name")
+
+    for width, titles in {
+        140: "TIME HOST SESSION PROJECT SERVER TOOL TOOK SIZES OUTCOME",
+        90: "TIME HOST SESSION PROJECT SERVER TOOL TOOK OUTCOME",
+        80: "TIME HOST SESSION SERVER TOOL TOOK OUTCOME",
+        70: "TIME SESSION SERVER TOOL TOOK OUTCOME",
+        40: "SERVER TOOL OUTCOME",
+    }.items():
+        assert " ".join(draw(width, call)[0].split()) == titles, width
+    assert "  …/the/shop  " in draw(90, call)[1]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 79, 80, 81, 140])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    calls = [
+        make_call(tool="日本語のとても長い名前のツールです" * 3, server="x" * 80),
+        make_call(outcome="refused", reason="word " * 40, changed=["a", "b" * 50]),
+    ]
+
+    assert max(cell_len(line) for line in draw(width, *calls)) <= width
+
+
+def test_a_pipe_gets_every_call_whole_in_one_line() -> None:
+    call = make_call(tool="t" * 200, outcome="refused", reason="word " * 40, project=f"{HOME}/x")
+
+    _, line = draw(None, call)
+    assert "t" * 200 in line
+    assert THREAD in line
+    assert f"{HOME}/x" in line
+    assert line.endswith("word word")
+
+
+def test_control_characters_of_a_tool_do_not_reach_a_terminal() -> None:
+    call = make_call(tool="a\x1b[2J\n\u202eb\ud800", server="\x07", outcome="ok\x9b", reason="\r")
+
+    for width in (None, 140):
+        shown = "".join(draw(width, call))
+        assert shown.isprintable()
+        assert r"a\x1b[2J\n\u202eb\ud800" in shown
+
+
+def test_rows_that_come_later_are_aligned_with_those_before() -> None:
+    table = CallTable(Paper(120), HOME)
+    first = [line.plain for line in table.draw([make_call(tool="a" * 15)], has_header=True)]
+    later = [line.plain for line in table.draw([make_call(tool="b")], has_header=False)]
+
+    assert later[0].index("12 ms") == first[1].index("12 ms")
+    assert later[0].index("ok") == first[0].index("OUTCOME")
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [
+        (0.04, "0.0 ms"),
+        (1.25, "1.2 ms"),
+        (12.5, "12 ms"),
+        (1234.0, "1.2 s"),
+        (125_000.0, "2m 5s"),
+        (7_260_000.0, "2h 1m"),
+    ],
+)
+def test_a_duration_is_short(ms: float, shown: str) -> None:
+    assert tell_duration(ms) == shown
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown", "ascii_shown"),
+    [
+        ([0, 0, 0], "···", "   "),
+        ([0, 1, 0], "·█·", " # "),
+        ([1, 2, 3, 4, 5, 6, 7, 8], "▁▂▃▄▅▆▇█", ".:-=+*%#"),
+        ([1, 800], "▁█", ".#"),
+        ([], "", ""),
+    ],
+)
+def test_the_course_of_calls_is_a_row_of_bars(
+    counts: list[int], shown: str, ascii_shown: str
+) -> None:
+    assert draw_course(counts) == shown
+    assert draw_course(counts, is_ascii=True) == ascii_shown
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_failed_call_is_red_on_a_terminal_unless_colours_are_unwanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("COLUMNS", "120"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+
+    def show() -> str:
+        screen = FakeOutput(is_terminal=True)
+        with contextlib.redirect_stdout(screen):
+            assert cli.run(["calls"]) == 0
+        return screen.getvalue()
+
+    assert "\x1b[1;31mtool error" in show()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "31m" not in show()
+    assert "tool error" in show()
+
+
+# Which calls
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize(
+    ("words", "outcomes"),
+    [
+        (["-n", "2"], ["timed out", "died"]),
+        (["git"], ["died"]),
+        (["--server", "g*"], ["died"]),
+        (["--tool", "git_*", "--tool", "wr?te"], ["refused", "died"]),
+        (["--host", "claude"], ["died"]),
+        (["--session", "5e0f"], ["died"]),
+        (["--failed", "--since", "3m30s", "docs"], None),
+        (["--failed", "--since", "210s"], ["refused", "timed out", "died"]),
+        (["--failed", "--since", "210s", "docs", "-n", "1"], ["timed out"]),
+    ],
+    ids=lambda value: " ".join(value) if value else "-",
+)
+def test_options_choose_calls(words: list[str], outcomes: list[str] | None) -> None:
+    if outcomes is None:
+        assert "is not a time" in run_command("calls", *words).stderr
+    else:
+        assert list_outcomes(*words) == outcomes
+
+
+def test_thirty_calls_are_shown_unless_a_number_or_a_time_is_given(parts: CallParts) -> None:
+    parts.add(*({"number": number} for number in range(50)))
+
+    assert len(list_outcomes()) == 30
+    assert len(list_outcomes("--since", "1h")) == 50
+    assert len(list_outcomes("-n", "40")) == 40
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_filter_that_matches_nothing_says_so_and_what_was_perhaps_meant() -> None:
+    done = run_command("calls", "gti", "--failed")
+
+    assert done.returncode == 0
+    assert done.stdout == "No call on record matches --server gti --failed. Did you mean git?\n"
+
+
+def test_an_old_record_does_not_match_and_its_age_is_named(parts: CallParts) -> None:
+    parts.add({"time": time.time() - 7300})
+
+    done = run_command("calls", "--since", "1h")
+
+    assert done.stdout == "No call on record matches --since 1h. The last one came 2h 1m ago.\n"
+
+
+@pytest.mark.parametrize("words", [[], ["--stats"], ["docs", "--failed"]])
+def test_without_records_it_is_said_what_is_recorded_and_what_is_not(words: list[str]) -> None:
+    done = run_command("calls", *words)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("No call is on record. Every call to a server that runs through")
+    assert "--direct" in done.stdout
+    assert "record = false" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "fix"),
+    [
+        (["--host", "codx"], "there is no host codx", "did you mean codex?"),
+        (["--sort", "p95"], "--sort needs --stats", "add --stats"),
+        (["--stats", "--sort", "p59"], "--sort p59 is unknown", "did you mean p95?"),
+        (["--stats", "-f"], "--stats and --follow cannot be combined", "leave out one"),
+        (["--since", "soon"], "'soon' is not a time", "write an age"),
+        (["--tol", "x"], "--tol", "--tool"),
+    ],
+    ids=" ".join,
+)
+def test_bad_usage_is_refused_with_a_way_out(words: list[str], problem: str, fix: str) -> None:
+    done = run_command("calls", *words)
+
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert fix in done.stderr
+
+
+# JSON
+
+
+@pytest.mark.usefixtures("recorded")
+def test_json_has_everything_that_is_recorded() -> None:
+    [call] = check_format("calls", run_command("calls", "git", "--json").stdout)["calls"]
+
+    del call["time"]
+    assert call == {
+        "ms": 12.5,
+        "outcome": "died",
+        "failed": True,
+        "reason": None,
+        "host": "claude",
+        "session": OTHER,
+        "thread": None,
+        "project": "/work/shop",
+        "cwd": "/work/shop",
+        "server": "git",
+        "tool": "git_log",
+        "launch": "01a1e296e1adc4db8953f0",
+        "number": 7,
+        "pid": 4711,
+        "id": 7,
+        "request": 312,
+        "response": 4096,
+        "waited": True,
+        "changed": ["cwd"],
+        "protocol": "2025-06-18",
+        "trace": None,
+        "arguments": None,
+    }
+
+
+def test_json_without_calls_is_a_document_too() -> None:
+    assert check_format("calls", run_command("calls", "--json").stdout)["calls"] == []
+    assert check_format("calls", run_command("calls", "--stats", "--json").stdout)["tools"] == []
+
+
+# Statistics
+
+
+@pytest.mark.usefixtures("recorded")
+def test_statistics_have_a_row_for_each_tool() -> None:
+    head, *rows, total = run_command("calls", "--stats").stdout.splitlines()
+
+    titles = "SERVER TOOL CALLS FAILED P50 P95 SLOWEST BYTES LAST HOUR"
+    assert " ".join(head.split()) == titles
+    assert [row.split()[:4] for row in rows] == [
+        ["docs", "search", "5", "3"],
+        ["docs", "write", "1", "1"],
+        ["git", "git_log", "1", "1"],
+    ]
+    assert total.startswith("7 calls of 2 servers since ")
+    assert total.endswith(", 5 failed")
+
+
+@pytest.mark.usefixtures("recorded")
+def test_statistics_can_be_sorted_and_cut_and_printed_as_json() -> None:
+    words = ["calls", "--stats", "--sort", "last", "-n", "1", "--json"]
+
+    [tool] = check_format("calls", run_command(*words).stdout)["tools"]
+
+    assert (tool["server"], tool["tool"], tool["calls"]) == ("git", "git_log", 1)
+    assert len(tool["last_hour"]) == 12
+    assert sum(tool["last_hour"]) == 1
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_no_line_of_the_statistics_is_wider_than_the_terminal(
+    width: int, recorded: CallParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.add({"tool": "x" * 100, "server": "y" * 100})
+    monkeypatch.setenv("COLUMNS", str(width))
+    screen = FakeOutput(is_terminal=True)
+
+    shown = screen.show(lambda: cli.run(["calls", "--stats"]))
+
+    assert max(cell_len(line) for line in shown.splitlines()) <= width
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_terminal_without_unicode_gets_bars_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    screen = FakeOutput(is_terminal=True, encoding="ascii")
+
+    assert screen.show(lambda: cli.run(["calls", "--stats"])).isascii()
+
+
+def test_a_tool_name_of_a_record_reaches_json_as_it_is(parts: CallParts) -> None:
+    parts.add({"tool": "a\x1b\ud800"})
+
+    [call] = json.loads(run_command("calls", "--json").stdout)["calls"]
+    assert call["tool"] == "a\x1b\ud800"
+
+
+def test_many_rows_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls_table, "_BLOCK", 2)
+
+    assert len(draw(120, *[make_call()] * 5)) == 6

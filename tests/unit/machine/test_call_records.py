@@ -1,0 +1,296 @@
+"""The records of calls are read from their ends, whatever launches do to them meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from call_parts import CallParts, make_call, make_line, make_record
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_launch.machine import call_records
+from mcp_launch.machine.call_filter import CallFilter
+from mcp_launch.machine.call_records import Follower, parse, read_each, read_last
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_launch.machine.call_records import RecordedCall
+
+NOW = time.time()
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> CallParts:
+    return CallParts(tmp_path / "state")
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read a few lines at once, so that lines lie on the borders."""
+    monkeypatch.setattr(call_records, "_CHUNK", 700)
+
+
+def list_numbers(calls: list[RecordedCall]) -> list[int | None]:
+    return [call.number for call in calls]
+
+
+def add_series(parts: CallParts, count: int, **facts: Any) -> None:
+    """Write a series of calls, one a second, the last one now."""
+    lines = [
+        make_line(number=number, time=NOW - count + number, **facts)
+        for number in range(1, count + 1)
+    ]
+    parts.append(*lines)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("count", [1, 2, 7, 50, 60])
+def test_the_last_calls_are_found_whatever_the_chunks_cut(count: int, parts: CallParts) -> None:
+    add_series(parts, 50)
+
+    expected = [*range(1, 51)][-count:]
+    assert list_numbers(read_last(parts.list(), count)) == expected
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_line_may_be_longer_than_a_chunk(parts: CallParts) -> None:
+    add_series(parts, 3, arguments={"text": "x" * 5000})
+
+    assert list_numbers(read_last(parts.list(), 2)) == [2, 3]
+    assert read_last(parts.list(), 1)[0].arguments == {"text": "x" * 5000}
+
+
+def test_the_last_calls_are_found_without_reading_everything(
+    parts: CallParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for hour in range(10, 20):
+        moment = NOW - (20 - hour) * 3600
+        lines = [make_line(time=moment + number, number=number) for number in range(1000)]
+        path = parts.append(*lines, name=f"20261118-{hour}0000.jsonl")
+        os.utime(path, (moment + 1000, moment + 1000))
+    read, sizes = os.pread, list[int]()
+
+    def read_and_count(fd: int, size: int, offset: int) -> bytes:
+        sizes.append(size)
+        return read(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", read_and_count)
+
+    assert list_numbers(read_last(parts.list(), 30)) == [*range(970, 1000)]
+    assert sum(sizes) < 300_000  # of more than 3 MB
+    sizes.clear()
+    assert len(read_last(parts.list(), None, since=NOW - 3600 + 900)) == 100
+    assert sum(sizes) < 300_000
+
+
+def test_calls_of_parts_that_are_written_at_the_same_time_are_in_order(parts: CallParts) -> None:
+    for number in range(40):
+        moment = NOW - 100 + number
+        name = f"20261118-110501-{number % 4}.jsonl"
+        parts.add({"time": moment, "number": number}, name=name)
+
+    assert list_numbers(read_last(parts.list(), 10)) == [*range(30, 40)]
+
+
+def test_a_call_that_took_long_is_among_the_last_and_in_the_order_of_arrival(
+    parts: CallParts,
+) -> None:
+    add_series(parts, 50)
+    parts.add({"time": NOW - 600, "ms": 600_000.0, "number": 51})
+
+    assert list_numbers(read_last(parts.list(), 3)) == [51, 49, 50]
+    assert list_numbers(read_last(parts.list(), None, since=NOW - 2.5)) == [48, 49, 50]
+
+
+@pytest.mark.usefixtures("small_chunks")
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 5000), st.floats(0, 900), st.integers(0, 2), st.booleans()),
+        max_size=60,
+    ),
+    st.integers(1, 20),
+    st.sampled_from([0.0, 1000.0, 4000.0]),
+)
+def test_what_is_found_is_what_a_reader_of_everything_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    calls: list[tuple[float, float, int, bool]],
+    count: int,
+    since: float,
+) -> None:
+    parts = CallParts(tmp_path_factory.mktemp("state"))
+    ended = sorted((come + took, come, took, part, flag) for come, took, part, flag in calls)
+    for number, (end, come, took, part, has_failed) in enumerate(ended):
+        outcome = "died" if has_failed else "ok"
+        facts = {"time": come, "ms": took * 1000, "number": number, "outcome": outcome}
+        path = parts.add(facts, name=f"20261118-11050{part}.jsonl")
+        os.utime(path, (end, end))
+
+    is_wanted = CallFilter(only_failed=True).make_test()
+    found = read_last(parts.list(), count, since=since, is_wanted=is_wanted)
+
+    wanted = [number for number, one in enumerate(ended) if one[4] and one[1] >= since]
+    ends = sorted((ended[number][0] for number in wanted), reverse=True)[:count]
+    assert sorted(list_numbers(found)) == sorted(set(list_numbers(found)))  # type: ignore[type-var]
+    assert sorted(call.ended for call in found) == pytest.approx(sorted(ends))
+    assert [call.time for call in found] == sorted(call.time for call in found)
+    assert sum(1 for _ in read_each(parts.list())) == len(calls)
+
+
+DAMAGED = {
+    "torn": b'{"time": 1794999925.1, "tool": "se',
+    "not JSON": b"hello",
+    "not an object": b"[1, 2]",
+    "without a time": b'{"tool": "search"}',
+    "a time that is text": b'{"time": "now"}',
+    "a time that is not a number": b'{"time": NaN}',
+    "a time far off": b'{"time": 1e300}',
+    "a number too long": b'{"time": 1' + b"0" * 5000 + b"}",
+    "nested too deep": b'{"time": 1, "arguments": ' + b"[" * 100_000,
+    "not UTF-8": b'{"time": 1,\xff',
+    "empty": b"",
+    "what would join its neighbours": b'{"time": 1, "x": [1',
+}
+
+
+@pytest.mark.parametrize("line", DAMAGED.values(), ids=list(DAMAGED))
+def test_a_damaged_line_costs_no_other(line: bytes) -> None:
+    data = make_line(number=1) + line + b"\n" + make_line(number=2)
+
+    assert list_numbers(parse(data)) == [1, 2]
+
+
+def test_a_line_without_an_end_is_not_read(parts: CallParts) -> None:
+    parts.append(make_line(number=1), make_line(number=2)[:-1])
+
+    assert list_numbers(read_last(parts.list(), 5)) == [1]
+
+
+def test_members_of_another_type_are_unknown() -> None:
+    [call] = parse(
+        b'{"time": 5, "ms": "long", "tool": 7, "pid": true, "changed": "cwd", "id": [], '
+        b'"request": -1, "waited": 1, "host": null}\n'
+    )
+
+    assert call == make_call(**dict.fromkeys(make_record()) | {"time": 5})
+    assert call.ended == 5
+    assert (call.ms, call.tool, call.pid, call.id, call.request) == (None, "", None, None, None)
+
+
+def test_files_of_others_are_not_read(parts: CallParts, tmp_path: Path) -> None:
+    own = parts.add({"number": 1})
+    writable = parts.add({"number": 2}, name="20261118-110502.jsonl")
+    writable.chmod(0o622)
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    elsewhere.write_bytes(make_line(number=3))
+    (parts.directory / "20261118-110503.jsonl").symlink_to(elsewhere)
+    os.mkfifo(parts.directory / "20261118-110504.jsonl")
+    parts.add({"number": 4}, name="notes.jsonl")
+
+    assert [part.path for part in parts.list()] == [str(own)]
+    parts.directory.chmod(0o777)
+    assert parts.list() == []
+
+
+def test_a_part_that_is_replaced_by_a_link_is_not_read(parts: CallParts, tmp_path: Path) -> None:
+    path = parts.add({"number": 1})
+    found = parts.list()
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+    assert read_last(found, 5) == []
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_part_may_be_removed_while_it_is_read(parts: CallParts) -> None:
+    add_series(parts, 50)
+    old = parts.add({"time": NOW - 10**6, "number": 0}, name="20261101-000000.jsonl")
+    os.utime(old, (NOW, NOW))
+    found = parts.list()
+    old.unlink()
+    reading = read_each(found)
+    first = next(reading)
+    for part in parts.directory.iterdir():
+        part.unlink()
+
+    assert first.number in range(45, 51)
+    assert len([*reading]) < 10
+
+
+def test_without_records_there_are_no_calls(tmp_path: Path) -> None:
+    assert call_records.list_parts(str(tmp_path / "nothing")) == []
+    assert Follower(str(tmp_path / "nothing")).read() == []
+
+
+def test_a_follower_reads_only_what_is_new_in_any_part(parts: CallParts) -> None:
+    old = parts.add({"number": 1})
+    follower = Follower(str(parts.directory))
+
+    assert follower.read() == []
+    parts.add({"number": 2, "time": NOW})
+    parts.add({"number": 3, "time": NOW - 1}, name="20261118-110502.jsonl")
+    assert list_numbers(follower.read()) == [3, 2]
+    old.unlink()
+    parts.add({"number": 4}, name="20261118-110502.jsonl")
+    assert list_numbers(follower.read()) == [4]
+    assert follower.read() == []
+
+
+def test_a_follower_waits_for_the_end_of_a_line(parts: CallParts) -> None:
+    line = make_line(number=2)
+    parts.append(make_line(number=1) + line[:20])
+    follower = Follower(str(parts.directory))
+
+    assert list_numbers(read_last(follower.parts, 5)) == [1]
+    assert follower.read() == []
+    parts.append(line[20:-1])
+    assert follower.read() == []
+    parts.append(b"\n" + make_line(number=3)[:7])
+    assert list_numbers(follower.read()) == [2]
+
+
+def test_what_was_there_and_what_is_new_have_no_gap_and_no_overlap(parts: CallParts) -> None:
+    add_series(parts, 5)
+    follower = Follower(str(parts.directory))
+    parts.add({"number": 6}, {"number": 7})
+
+    assert list_numbers(read_last(follower.parts, 30)) == [1, 2, 3, 4, 5]
+    assert list_numbers(follower.read()) == [6, 7]
+
+
+# Which calls are wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tools"),
+    [
+        (CallFilter(), "abcd"),
+        (CallFilter(servers=("docs",)), "a"),
+        (CallFilter(servers=("d*",)), "ab"),
+        (CallFilter(servers=("docs", "git")), "acd"),
+        (CallFilter(servers=("doc",)), ""),
+        (CallFilter(tools=("[ab]",)), "ab"),
+        (CallFilter(hosts=("claude",)), "c"),
+        (CallFilter(session="01a1"), "ad"),
+        (CallFilter(session="s-2"), "b"),
+        (CallFilter(only_failed=True), "b"),
+        (CallFilter(servers=("d*",), only_failed=True), "b"),
+    ],
+)
+def test_a_filter_lets_through_what_matches_all_of_it(wanted: CallFilter, tools: str) -> None:
+    calls = [
+        make_call(tool="a"),
+        make_call(tool="b", server="db", session="s-2", thread=None, outcome="tool error"),
+        make_call(tool="c", server="git", host="claude", session=None, thread=None),
+        make_call(tool="d", server="git", outcome="cancelled", session="s-3"),
+    ]
+
+    is_wanted = wanted.make_test() or (lambda _: True)
+    assert "".join(call.tool for call in calls if is_wanted(call)) == tools
+
+
+# What `ps` shows
