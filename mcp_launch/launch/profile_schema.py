@@ -174,7 +174,7 @@ _VALUES_OF_A_VARIABLE: dict[str, dict[str, Any]] = {
 
 _LIMIT = {"anyOf": [{**_TIME, "examples": ["90s", "10m", "2h", "off"]}, {"enum": [False]}]}
 
-_PLACE = {"anyOf": [{"enum": [*PLACES]}, {"type": "string", "pattern": "^(/|~/|~$)"}]}
+_PLACE = {"anyOf": [{"enum": [*PLACES]}, {"type": "string", "pattern": r"^(/|~/|~$)[^\x00]*$"}]}
 _PIN = {
     "description": "What is demanded of an argument.",
     "type": "object",

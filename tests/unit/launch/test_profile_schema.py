@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_launch.errors import ProfileRefused
-from mcp_launch.launch import options, profile_file, profile_schema
+from mcp_launch.launch import options, profile_file, profile_policies, profile_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,16 +120,30 @@ SAMPLES = (
     *("", "x", "all", "safe", "session", "on", "off", "now", "called", "keep", "fail", "auto"),
     *("90s", "0s", "00s", "10m", "2h", "1d", "5", "s", "1.5h", "-1s", "A", "A_1", "1A", "A-B"),
     *("A*", "*", "\0", "x\0", "MCP_LAUNCH_ID", "MCP_LAUNCH_HOME", "thread", "thread_id"),
-    *("local", "dotenv", "refuse", "strict", "placeholder", "known", "${A", "~/x"),
+    *("local", "dotenv", "refuse", "strict", "placeholder", "known", "${A", "~/x", "~", "~x"),
+    *("project_root", "cwd", "/", "/x", "/\0", "read_*"),
 )
 WORDS = st.sampled_from(SAMPLES)
 SCALARS = WORDS | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3)
 VARIABLES = st.dictionaries(st.sampled_from([*profile_file.KEYS_OF_A_VARIABLE, "nam"]), SCALARS)
 TABLES = st.dictionaries(WORDS.filter(bool), SCALARS, max_size=2) | VARIABLES
 LISTS = st.lists(SCALARS | VARIABLES, max_size=2)
-SERVERS = st.dictionaries(
-    st.sampled_from([*profile_file.KEYS, "comand"]), SCALARS | LISTS | TABLES, max_size=2
+KEYS_OF_A_PIN = (*profile_policies.DEMANDS, profile_policies.DEFAULT, "insde")
+PINS = st.dictionaries(st.sampled_from(KEYS_OF_A_PIN), SCALARS | LISTS | TABLES, max_size=2)
+ARGUMENTS = st.dictionaries(st.sampled_from(["cwd", "", "inside"]), PINS | SCALARS, max_size=2)
+TOOLS = st.dictionaries(
+    st.sampled_from([*profile_policies.GLOBS, "alow", "*"]),
+    st.dictionaries(st.sampled_from(["arguments", "argument"]), ARGUMENTS | SCALARS)
+    | st.lists(SCALARS, max_size=2)
+    | SCALARS,
+    max_size=2,
 )
+SERVERS = st.dictionaries(
+    st.sampled_from([*profile_file.KEYS, "comand"]),
+    SCALARS | LISTS | TABLES | ARGUMENTS | TOOLS,
+    max_size=2,
+)
+POLICIES = st.fixed_dictionaries({}, optional={"tools": TOOLS, "arguments": ARGUMENTS})
 DOCUMENTS = st.dictionaries(
     st.sampled_from(["servers", "defaults", "server"]),
     st.dictionaries(st.just("a"), SERVERS | SCALARS) | SERVERS | SCALARS,
@@ -150,6 +164,42 @@ def test_the_schema_and_the_parser_accept_the_same(
     assert accepts_schema(schema, document) == is_accepted
 
 
+# Few documents of the test above get as far as the arguments of a tool.
+@BOTH
+@given(policies=POLICIES)
+def test_the_schema_and_the_parser_accept_the_same_policies(
+    schema: dict[str, Any], policies: dict[str, Any]
+) -> None:
+    document = {"servers": {"a": policies}}
+    is_accepted = accepts_parser(document, is_projects=schema is PROJECTS)
+
+    assert accepts_schema(schema, document) == is_accepted
+
+
+def list_pins() -> Iterator[Any]:
+    """Return every demand with every kind of value, and every two demands together."""
+    yield from ({}, [], "cwd", True)
+    for one in KEYS_OF_A_PIN:
+        for value in (*SAMPLES, True, False, 0, 1, 1.5, [], {}, ["x", 1], {"a": [True]}):
+            yield {one: value}
+            yield {"inside": "cwd", one: value}
+        yield from ({one: "/x", other: "cwd"} for other in KEYS_OF_A_PIN)
+        yield from ({one: "/x", "remove": True}, {"value": 1, one: "cwd"})
+
+
+def test_each_demand_takes_the_same_values_in_both() -> None:
+    validator = jsonschema.Draft7Validator(get_server(USERS))
+
+    for pin in list_pins():
+        for server in (
+            {"arguments": {"x": pin}},
+            {"tools": {"x*": {"arguments": {"y": pin}}}},
+            {"tools": {"deny": {"arguments": {"y": pin}}, "allow": ["x"]}},
+        ):
+            is_accepted = accepts_parser({"servers": {"a": server}}, is_projects=False)
+            assert validator.is_valid(server) == is_accepted, server
+
+
 def list_values() -> Iterator[Any]:
     """Return every scalar, alone and wherever a list, a table or a variable can have it."""
     yield from ([], {}, [[]], [{}], {"A": {}}, ["A", "B*"])
@@ -160,6 +210,8 @@ def list_values() -> Iterator[Any]:
         yield from (scalar, [scalar], {"A": scalar})
         yield from ([{key: scalar}] for key in (*profile_file.KEYS_OF_A_VARIABLE, "nam"))
         yield from ([{"name": "A", key: scalar}] for key in profile_file.KEYS_OF_A_VARIABLE[1:])
+        yield from ({key: scalar} for key in profile_policies.GLOBS)
+        yield from ({key: [scalar]} for key in (*profile_policies.GLOBS, "alow"))
         if isinstance(scalar, str):
             yield {scalar: "x"}
 
