@@ -24,7 +24,7 @@ def refuse(text: str) -> ProfileRefused:
     return caught.value
 
 
-VALID = {
+VALID: dict[str, tuple[str, object, object, object]] = {
     "nothing": ("[servers.a]\n", None, None, None),
     "an empty table": ("[servers.a]\ntools = {}\n", None, None, None),
     "patterns": (
@@ -152,8 +152,7 @@ REFUSED = {
         '[servers.a.tools]\nalow = ["x"]\n',
         "2:1",
         "`alow` in `tools` is neither a list of patterns nor a tool with arguments",
-        'did you mean allow? write allow = ["…"] or deny = ["…"], or a table such as '
-        "[servers.NAME.tools.alow.arguments]",
+        'did you mean allow? write allow = ["…"] or deny = ["…"], or a table such as ',
     ),
     "a number for a list": (
         "[servers.a.tools]\nallow = 1\n",
