@@ -7,6 +7,7 @@ takes what has finished and records it.
 from __future__ import annotations
 
 from mcp_launch import protocol
+from mcp_launch.broker.commands import WriteRecords
 from mcp_launch.broker.connection import Parties
 from mcp_launch.broker.routing import FollowedCall, NotAdmitted, StampIdentity
 from mcp_launch.values import (
@@ -152,9 +153,9 @@ class Calls(Parties):
         call.ended = self.now
         self._finished = call.number = self._finished + 1
         if self._records_calls:
+            if not self.finished_calls:
+                self.out.append(WriteRecords())
             self.finished_calls.append(call)
-            if not self.lease_is_due:
-                self.schedule_lease_write()
         if self._limits is not None:
             self._limits.note_end(self)
 

@@ -10,7 +10,8 @@ from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.running_data import describe
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
-from mcp_launch.machine import census_filter, session_titles
+from mcp_launch.machine import call_records, census_filter, session_titles
+from mcp_launch.machine.recent_calls import RecentRecords
 from mcp_launch.machine.survey import check_hosts, open_survey
 from mcp_launch.values import find_home_directory
 
@@ -53,17 +54,27 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
     if request.is_short:
         status_line.show(_take(survey, request))
     elif request.is_json:
-        print_json(describe(_take(survey, request)))
+        print_json(describe(_take_whole(survey, request, _open_records(environ))))
     elif request.is_watching:
         _watch(survey, request)
     else:
-        show(_take(survey, request), Screen(), request, find_home_directory(environ))
+        census = _take_whole(survey, request, _open_records(environ))
+        show(census, Screen(), request, find_home_directory(environ))
     return 0
 
 
 def _take(survey: Survey, request: PsRequest) -> Census:
-    census = census_filter.select(survey.take_census(), request.names, request.hosts)
-    return census if request.is_short else session_titles.add_titles(census, survey.table)
+    return census_filter.select(survey.take_census(), request.names, request.hosts)
+
+
+def _take_whole(survey: Survey, request: PsRequest, records: RecentRecords) -> Census:
+    """Return the census with titles of sessions and recent calls."""
+    census = session_titles.add_titles(_take(survey, request), survey.table)
+    return records.add_to(census)
+
+
+def _open_records(environ: Mapping[str, str]) -> RecentRecords:
+    return RecentRecords(call_records.find_directory(environ))
 
 
 def show(
@@ -97,4 +108,5 @@ def _watch(survey: Survey, request: PsRequest) -> None:
         title = f"mcp-launch ps  {time.strftime('%H:%M:%S')}  {status_line.sum_up(census)}"
         return live_screen.View([title], page.head, page.body)
 
-    live_screen.watch(lambda: _take(survey, request), draw)
+    records = _open_records(survey.environ)
+    live_screen.watch(lambda: _take_whole(survey, request, records), draw)

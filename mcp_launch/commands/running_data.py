@@ -77,6 +77,8 @@ def _describe_server(server: Server) -> dict[str, object]:
         "state": server.state or None,
         "is_unrecorded": server.is_unrecorded,
         "launch": server.launch._asdict() if server.launch else None,
+        "calls_last_minute": server.recent.in_minute if server.recent else None,
+        "failures_last_hour": server.recent.failed_in_hour if server.recent else None,
         "shared": _describe_pool(server.pool) if server.pool else None,
         "why_ownerless": server.why_ownerless or None,
         "doubt": server.doubt or None,

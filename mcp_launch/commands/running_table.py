@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from mcp_launch.machine.process_snapshot import ConnectedClient, LeasedLaunch, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
 
+# Calls per minute: shown only if there are some.
+_RATE = "/MIN"
 _COLUMNS = (
     Column("SERVER", can_be_cut=True),
-    Column("PID", is_right=True, spare=4),
-    Column("UP", is_right=True, spare=3),
-    Column("MEMORY", is_right=True, spare=5),
-    Column("CALLS", is_right=True, spare=2),
-    Column("LAST", is_right=True, spare=1),
+    Column("PID", is_right=True, spare=5),
+    Column("UP", is_right=True, spare=4),
+    Column("MEMORY", is_right=True, spare=6),
+    Column("CALLS", is_right=True, spare=3),
+    Column(_RATE, is_right=True, spare=1),
+    Column("LAST", is_right=True, spare=2),
     Column("STATE"),
 )
 _NOTHING = Text("-", "dim")
@@ -80,6 +83,12 @@ class _Table:
         self._census = census
         self._request = request
         self._ids = _cut_ids(census, is_whole=request.is_verbose or request.paper.width is None)
+        self._has_rate = any(
+            server.recent and server.recent.in_minute
+            for host in census.hosts
+            for server in host.servers
+        )
+        self._columns = [one for one in _COLUMNS if self._has_rate or one.title != _RATE]
         self._rows = {
             id(server): self._describe(server, session.project)
             for host in census.hosts
@@ -88,7 +97,7 @@ class _Table:
         }
         for server in (*census.ownerless, *census.doubtful):
             self._rows[id(server)] = self._describe(server)
-        self._layout = Layout(_COLUMNS, self._rows.values(), request.paper, indent=_OF_SERVER)
+        self._layout = Layout(self._columns, self._rows.values(), request.paper, indent=_OF_SERVER)
 
     def draw(self) -> Page:
         body = [line for host in self._census.hosts for line in self._draw_host(host)]
@@ -171,6 +180,7 @@ class _Table:
             # A further server of a launch takes nothing while it does not run.
             Text(units.tell_size(server.memory.amount)) if server.processes else _NOTHING,
             Text(str(launch.calls)) if launch and launch.wire != "direct" else _NOTHING,
+            *([_tell_rate(server)] if self._has_rate else []),
             Text(_tell_shortly(time.time() - last)) if last is not None else _NOTHING,
             self._describe_state(server, project),
         ]
@@ -236,6 +246,10 @@ def _tell_state(server: Server) -> str:
     return f"installing {launch.installs}" if launch.installs else launch.server_state
 
 
+def _tell_rate(server: Server) -> Text:
+    return Text(str(server.recent.in_minute)) if server.recent else _NOTHING
+
+
 def _list_notes(server: Server, ids: dict[str, str]) -> Iterator[str]:
     """Return what a user should know about a server, in short."""
     if server.is_unrecorded:
@@ -249,9 +263,12 @@ def _list_notes(server: Server, ids: dict[str, str]) -> Iterator[str]:
         # Its host has moved on to another session, whatever the evidence was.
         did = "last called" if launch.calls else "started"
         yield f"{did} for {ids[server.earlier]}"
-    for number, what in ((launch.restarts, "restart"), (launch.refusals, "refusal")):
-        if number:
-            yield units.count(number, what)
+    counts = {
+        "failed call": server.recent.failed_in_hour if server.recent else 0,
+        "restart": launch.restarts,
+        "refusal": launch.refusals,
+    }
+    yield from (units.count(number, what) for what, number in counts.items() if number)
     if launch.noise:
         yield "noise"
     if launch.place_note:
@@ -286,6 +303,9 @@ def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
         yield f"fix: {launch.failure['fix']}"
     if launch.wire == "direct":
         yield "its host is connected to it directly, so its calls are not counted"
+    if server.recent and server.recent.failed_in_hour:
+        failed = f"mcp-launch calls --failed --since 1h --server {shlex.quote(server.name)}"
+        yield f"calls of the last hour that failed: {failed}"
     if launch.noise:
         yield f"{units.count(launch.noise, 'line')} of its stdout were not messages"
     if launch.place_note:

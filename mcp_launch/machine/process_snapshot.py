@@ -72,6 +72,13 @@ class LeasedLaunch(NamedTuple):
         return self.backend not in {"", _FIRST}
 
 
+class RecentCalls(NamedTuple):
+    """What the records say of a server's calls at the moment."""
+
+    in_minute: int = 0  # how many came in the last minute
+    failed_in_hour: int = 0  # how many of those that came in the last hour have failed
+
+
 class KnownPool(NamedTuple):
     """A process that keeps a server which several launches use."""
 
@@ -104,6 +111,7 @@ class Server:
     earlier: str = ""  # the session it was last bound to, if its host has another now
     why_ownerless: str = ""  # the proof; empty: none
     doubt: str = ""  # why a server that seems orphaned may not be
+    recent: RecentCalls | None = None  # None: they are not recorded, or nobody has looked
 
     def __str__(self) -> str:
         """Return its name in messages."""

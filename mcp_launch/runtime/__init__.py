@@ -71,18 +71,14 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             watch.watch_hosts(hosts)
             return _run_directly(running, watch, lease)
         recorder = CallRecorder(broker, keeps_arguments=running.wanted.record_arguments)
-
-        def write_state() -> None:
-            lease.write()
-            recorder.write()
-
         supervisor = Supervisor(
             broker,
             loop,
             wake=wake,
             log=log,
             report=running.report,
-            write_lease=write_state,
+            write_lease=lease.write,
+            write_records=recorder.write,
             note_server=lease.note_server,
             starter=running.starter,
             absent=AbsentServers(running.table, handshakes) if handshakes else None,

@@ -130,6 +130,7 @@ def _make_supervisor(
         log=launch_log.open_log("", {}),
         report=_do_nothing,
         write_lease=write_lease,
+        write_records=_do_nothing,
         note_server=_do_nothing,
         starter=None,
     )

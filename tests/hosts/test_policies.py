@@ -188,9 +188,7 @@ def test_a_call_is_recorded_with_its_session(
     before = time.time()
 
     if host == "codex":
-        # `codex exec` kills the launcher before it has recorded the last calls.
-        app = codex.AppServer(workspace)
-        app.prompt(*app.start_threads(project), words=words)
+        codex.run(workspace, project, words=words).wait(LIMIT)
     else:
         claude.run(workspace, project, words=words).wait(LIMIT)
 

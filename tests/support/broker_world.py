@@ -365,7 +365,9 @@ class World:
     def _do(self) -> None:
         while self.broker.out:
             for command in self.broker.take_commands():
-                if not isinstance(command, (commands.Note, commands.WriteLease)):
+                if not isinstance(
+                    command, (commands.Note, commands.WriteLease, commands.WriteRecords)
+                ):
                     self.log.append(f"{'':8}   {command!r}")
                 self.on_command(command)
                 act = self._ACTS.get(type(command))

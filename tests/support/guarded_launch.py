@@ -9,6 +9,7 @@ from broker_playbooks import Playbook
 from loop_rig import FakeServer, FakeStarter, RecordedLog
 
 from mcp_launch.runtime.supervisor import HOST, SERVER, Supervisor
+from mcp_launch.system import kernel
 from mcp_launch.system.spawn import Pipes
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class GuardedLaunch:
         self.starter = FakeStarter()
         self.reported: list[LaunchError] = []
         self.lease_writes = 0
+        self.record_writes: list[int] = []  # how many calls each of them was for
         self.noted: list[Guardian] = []
         self.wake, self._signals = os.pipe()
         self.read = b""  # by the host
@@ -59,6 +61,7 @@ class GuardedLaunch:
             log=log,
             report=self.reported.append,
             write_lease=self._write_lease,
+            write_records=self._write_records,
             note_server=lambda _, guardian: self.noted.append(guardian),
             starter=self.starter,
         )
@@ -70,6 +73,10 @@ class GuardedLaunch:
 
     def _write_lease(self) -> None:
         self.lease_writes += 1
+
+    def _write_records(self) -> None:
+        self.record_writes.append(len(self.broker.finished_calls))
+        self.broker.finished_calls = []
 
     @property
     def server(self) -> FakeServer:
@@ -141,6 +148,11 @@ class GuardedLaunch:
     def send_signal(self, number: int) -> None:
         """Have a signal arrive."""
         os.write(self._signals, bytes([number]))
+
+    def let_the_lease_be_due(self) -> None:
+        """Have the time pass until the lease is written."""
+        self.supervisor._lease_is_written_at = 0.0  # noqa: SLF001
+        self.send_signal(kernel.SIGALRM)
 
     def finish(self) -> int:
         """Run to the end; return the exit code."""

@@ -250,7 +250,7 @@ class Schedule:
         self.log.append(f"> {what}")
         event(*arguments)
         for command in self.pool.take_commands():
-            if isinstance(command, (commands.Note, commands.WriteLease)):
+            if isinstance(command, (commands.Note, commands.WriteLease, commands.WriteRecords)):
                 continue
             self.log.append(f"    {_show(command)}")
             act = self._ACTS.get(type(command))

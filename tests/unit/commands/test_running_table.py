@@ -20,7 +20,7 @@ from mcp_launch.commands import running_table
 from mcp_launch.commands.columns import Paper
 from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import census_filter
-from mcp_launch.machine.process_snapshot import ConnectedClient
+from mcp_launch.machine.process_snapshot import ConnectedClient, RecentCalls
 
 if TYPE_CHECKING:
     from mcp_launch.machine.running import Census
@@ -219,3 +219,40 @@ def test_where_processes_cannot_be_seen_nothing_is_said_to_be_missing() -> None:
 
     assert "No MCP servers" not in shown
     assert "servers may run that are not listed" in shown
+
+
+def test_calls_per_minute_and_failures_are_shown_while_there_are_some() -> None:
+    busy = make_launch(calls=12, last_call=time.time() - 1)
+    census = make_census(
+        make_host(
+            make_session(
+                make_server("files", 5, launch=busy, recent=RecentCalls(12, 2)),
+                make_server("docs", 7, launch=make_launch(), recent=RecentCalls(0, 1)),
+                make_server("other", 9),
+            )
+        )
+    )
+
+    header, _, _, files, docs, other = show(census, None)
+    assert header.split() == ["SERVER", "PID", "UP", "MEMORY", "CALLS", "/MIN", "LAST", "STATE"]
+    assert files.endswith("12    12    1s  running, 2 failed calls")
+    assert docs.endswith("0     0     -  running, 1 failed call")
+    assert other.endswith("-     -     -  running")
+    hint = "mcp-launch calls --failed --since 1h --server files"
+    assert any(line.endswith(hint) for line in show(census, None, is_verbose=True))
+
+
+def test_a_narrow_table_leaves_calls_per_minute_out_first() -> None:
+    server = make_server("a-long-name-of-a-server", 5, recent=RecentCalls(3), launch=make_launch())
+    census = make_census(make_host(make_session(server)))
+
+    assert "/MIN" in show(census, 100)[0]
+    assert show(census, 60)[0].split() == [
+        "SERVER",
+        "PID",
+        "UP",
+        "MEMORY",
+        "CALLS",
+        "LAST",
+        "STATE",
+    ]

@@ -271,12 +271,32 @@ def test_one_write_of_the_lease_covers_several_changes(
         ready.tell_server(ask(number, method="tools/call"))
     assert alarms == [0.25]
     assert ready.lease_writes == 0
-    ready.send_signal(kernel.SIGALRM)
+    ready.let_the_lease_be_due()
     ready.loop.run_until(lambda: ready.lease_writes > 0)
 
     assert ready.lease_writes == 1
     ready.tell_server(ask(4, method="tools/call"))
     assert alarms == [0.25, 0.25]
+
+
+def test_records_are_written_before_the_lease_and_do_not_delay_it(
+    loop: BoundedLoop, streams: StandardStreams, log: RecordedLog, alarms: list[float]
+) -> None:
+    launch = GuardedLaunch(loop, streams, log, records_calls=True)
+    launch.shake_hands()
+    launch.broker.lease_is_due = False
+    alarms.clear()
+    for number in (1, 2):
+        launch.tell_server(ask(number, method="tools/call"))
+        launch.tell_host(answer(number))
+    assert alarms == [0.25, 0.01]
+    launch.send_signal(kernel.SIGALRM)
+    launch.loop.run_until(lambda: bool(launch.record_writes))
+
+    assert launch.record_writes == [2]
+    assert launch.lease_writes == 0
+    assert len(alarms) == 3
+    assert 0.01 < alarms[2] <= 0.25
 
 
 def test_a_launch_without_a_wake_up_pipe_watches_none(
@@ -289,6 +309,7 @@ def test_a_launch_without_a_wake_up_pipe_watches_none(
         log=ready.log,
         report=ready.reported.append,
         write_lease=lambda: None,
+        write_records=lambda: None,
         note_server=lambda _name, _guardian: None,
         starter=None,
     )
