@@ -36,6 +36,7 @@ CHECKS: dict[str, Check] = {
     "ML014": Check("warning", "a project's profiles are not trusted"),
     "ML015": Check("warning", "the doctor's ignore list is invalid"),
     "ML017": Check("note", "files outside this project are wrapped, or wrapped files are gone"),
+    "ML018": Check("warning", "a policy of a profile matches no tool"),
     # What the hosts' files say.
     "ML101": Check("error", "a configuration file cannot be read"),
     "ML102": Check("warning", "the host ignores a key"),

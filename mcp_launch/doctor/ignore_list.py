@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.filter import CodeRule, read_rule
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.documents import toml
-from mcp_launch.documents.positions import Unreadable, locate
+from mcp_launch.documents.positions import Unreadable, locate_path
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
 from mcp_launch.launch import profile, profile_file
 from mcp_launch.machine.subject import Subject
@@ -49,12 +49,10 @@ def _walk(survey: Survey) -> Iterator[CodeRule | Finding]:
         document, spots = toml.read(text)
     except (OSError, ValueError, ProfileRefused, Unreadable):
         return  # there is no such file, or it cannot be used, which ML013 reports
-    places = {spot.path: spot.key[0] for spot in spots}
+    places = {spot.path: spot for spot in spots}
 
     def refuse(where: Path, problem: str, fix: str) -> Finding:
-        while where and where not in places:
-            where = where[:-1]
-        line, column = locate(text, places.get(where, 0))
+        line, column = locate_path(text, places, where)
         return Finding("ML015", Subject(file=path, line=line, column=column), problem, fix)
 
     table = document.get(_TABLE, {})

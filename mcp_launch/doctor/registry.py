@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor import ignore_list
-from mcp_launch.doctor.checks import configuration, environment, our_installation, processes
+from mcp_launch.doctor.checks import (
+    configuration,
+    environment,
+    our_installation,
+    processes,
+    unmatched_policies,
+)
 from mcp_launch.doctor.finding import LEVELS, Finding, report_failure
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine.subject import Subject
@@ -51,7 +57,10 @@ def examine(survey: Survey, progress: Progress | None = None) -> list[Finding]:
     found += [
         report_failure(subject, "reading the entry", error) for subject, error in survey.failures
     ]
-    if progress is not None:
+    if progress is None:
+        # Otherwise the servers are asked for their tools first.
+        found += _run(unmatched_policies.check, Subject(), survey)
+    else:
         from mcp_launch.doctor import live
 
         known = {_get_entry(finding) for finding in found if finding.code in _EXPLAIN_NO_START}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Path = tuple["str | int", ...]
 
@@ -31,3 +34,10 @@ def locate(text: str, offset: int) -> tuple[int, int]:
     """Return the line and column of an offset, both counted from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - before.rfind("\n")
+
+
+def locate_path(text: str, spots: Mapping[Path, Spot], path: Path) -> tuple[int, int]:
+    """Return the line and column of a path's key, or of the nearest one above that is written."""
+    while path and path not in spots:
+        path = path[:-1]
+    return locate(text, spots[path].key[0] if path else 0)

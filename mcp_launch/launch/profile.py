@@ -53,6 +53,7 @@ class Profile:
         "pass_env",
         "passed_over",
         "policies",
+        "profile_name",
         "record_arguments",
         "rest",
         "rest_anyway",
@@ -73,11 +74,16 @@ class Profile:
     ) -> None:
         self.command = command
         self.passed_over = ""  # why the project's file was not used
-        self.server = _last(values, "--server") or command[0].rpartition("/")[2]
+        self.profile_name = _last(values, "--server")  # empty: no server's table applies
+        self.server = self.profile_name or command[0].rpartition("/")[2]
         self.literals: dict[str, str] = {}
         self.env: dict[str, Variable] = {}
         for record in records:
-            self._add_variables(record)
+            for name in (*record.literals, *record.variables):
+                self.literals.pop(name, None)
+                self.env.pop(name, None)
+            self.literals |= record.literals
+            self.env |= record.variables
         for text in values.get("--env", []):
             name, source = options.split_variable(text)
             self.env[name] = Variable(source, name)
@@ -117,14 +123,6 @@ class Profile:
         self.record_arguments = "--record-arguments" in values
         self.policies: list[dict[str, Any]] = []  # of each file that sets some
         self.trace = "--trace" in values
-
-    def _add_variables(self, record: Record) -> None:
-        for name, text in record.literals.items():
-            self.literals[name] = text
-            self.env.pop(name, None)
-        for name, variable in record.variables.items():
-            self.env[name] = variable
-            self.literals.pop(name, None)
 
 
 def load(

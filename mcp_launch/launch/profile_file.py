@@ -7,7 +7,7 @@ import re
 from typing import Any, TypeVar
 
 from mcp_launch.documents import toml
-from mcp_launch.documents.positions import Path, Spot, Unreadable, locate
+from mcp_launch.documents.positions import Path, Spot, Unreadable, locate, locate_path
 from mcp_launch.errors import ProfileRefused, suggest
 from mcp_launch.launch import environment
 from mcp_launch.launch.options import (
@@ -116,11 +116,7 @@ class _Checker:
         self._spots = {spot.path: spot for spot in found}
 
     def refuse(self, where: Path, problem: str, *, fix: str) -> ProfileRefused:
-        at = where
-        while at and at not in self._spots:
-            at = at[:-1]
-        offset = self._spots[at].key[0] if at else 0
-        line, column = locate(self._text, offset)
+        line, column = locate_path(self._text, self._spots, where)
         return ProfileRefused(problem, fix=fix, path=self._path, line=line, column=column)
 
     def check_keys(self, where: Path, table: dict[str, Any], known: tuple[str, ...]) -> None:

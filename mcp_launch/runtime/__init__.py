@@ -212,7 +212,7 @@ def _follow_absence(
 
 def _open_handshakes(running: Running) -> Handshakes:
     seen = drop_session_variables(running.wanted, running.found, running.decided)
-    return open_for(running.decided, seen, os.environ)
+    return open_for(running.decided, seen, os.environ, running.wanted.profile_name)
 
 
 def _write_outcome(outcome: dict[str, object]) -> None:

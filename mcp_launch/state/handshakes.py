@@ -136,12 +136,15 @@ def _describe_file(path: str) -> list[object]:
 class Handshakes:
     """The files of one server."""
 
-    __slots__ = ("_directory", "_secrets", "_server")
+    __slots__ = ("_directory", "_profile", "_secrets", "_server")
 
-    def __init__(self, environ: Mapping[str, str], server: str, secrets: list[bytes]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], server: str, secrets: list[bytes], profile: str = ""
+    ) -> None:
         self._directory = find_directory(environ)
         self._server = server
         self._secrets = secrets  # an answer with one of these is not kept
+        self._profile = profile  # the server's name in profiles, for the doctor
 
     def has_any(self) -> bool:
         """Return whether anything is known of this server."""
@@ -155,34 +158,8 @@ class Handshakes:
 
     def read(self, client: str, now: float) -> Remembered | None:
         """Return what is known for a kind of client; `now` is the time by the caller's clock."""
-        path = self._name(client)
-        content = state.read(path)
-        if content is None:
-            return None
-        first, *lines = content.split(b"\n")[:-1] or [b""]
-        header = _parse_header(first)
-        written, questions = header.get("written"), header.get("answers")
-        is_known = header.get("format") == _FORMAT and header.get("client") == client
-        if not is_known or not isinstance(written, float):
-            return None
-        if not isinstance(questions, list) or len(questions) != len(lines):
-            return None  # another program has changed it
-        if header.get("digest") != digest(b"\n".join(lines)):
-            return None
-        answers: dict[tuple[str, bytes], bytes] = {}
-        for question, line in zip(questions, lines, strict=True):
-            match question:
-                case [str(method), str(cursor)]:
-                    answers[method, cursor.encode()] = line
-        age = time.time() - written
-        if not 0 <= age < AGE_LIMIT:
-            return None
-        memory = Remembered(client, now - age, answers)
-        size = header.get("memory")
-        is_size = isinstance(size, int) and 0 < size < _MEMORY_LIMIT
-        memory.size_of_server = size if is_size else 0  # type: ignore[assignment]  # it is one
-        memory.is_due = _is_old(path)
-        return memory
+        kept = read_file(self._name(client), now)
+        return kept[1] if kept is not None and kept[1].client == client else None
 
     def claim_check(self, client: str) -> None:
         """Note that this memory is being compared with its server, so that only one launch does."""
@@ -198,6 +175,7 @@ class Handshakes:
         header: dict[str, object] = {
             "format": _FORMAT,
             "client": memory.client,
+            "server": self._profile,
             "written": time.time() - (now - memory.written),
             "memory": memory.size_of_server,
             "answers": questions,
@@ -220,6 +198,38 @@ class Handshakes:
         state.remove(self._name(client))
 
 
+def read_file(path: str, now: float) -> tuple[str, Remembered] | None:
+    """Return the memory in a file, with the server's name in profiles (empty if it has none)."""
+    content = state.read(path)
+    if content is None:
+        return None
+    first, *lines = content.split(b"\n")[:-1] or [b""]
+    header = _parse_header(first)
+    client, server = header.get("client"), header.get("server")
+    written, questions = header.get("written"), header.get("answers")
+    is_known = header.get("format") == _FORMAT and isinstance(client, str)
+    if not is_known or not isinstance(written, float):
+        return None
+    if not isinstance(questions, list) or len(questions) != len(lines):
+        return None  # another program has changed it
+    if header.get("digest") != digest(b"\n".join(lines)):
+        return None
+    answers: dict[tuple[str, bytes], bytes] = {}
+    for question, line in zip(questions, lines, strict=True):
+        match question:
+            case [str(method), str(cursor)]:
+                answers[method, cursor.encode()] = line
+    age = time.time() - written
+    if not 0 <= age < AGE_LIMIT:
+        return None
+    memory = Remembered(str(client), now - age, answers)
+    size = header.get("memory")
+    is_size = isinstance(size, int) and 0 < size < _MEMORY_LIMIT
+    memory.size_of_server = size if is_size else 0  # type: ignore[assignment]  # it is one
+    memory.is_due = _is_old(path)
+    return server if isinstance(server, str) else "", memory
+
+
 def _parse_header(line: bytes) -> dict[str, Json]:
     try:
         header = json_text.parse(line)
@@ -228,13 +238,16 @@ def _parse_header(line: bytes) -> dict[str, Json]:
     return header if isinstance(header, dict) else {}
 
 
-def open_for(plan: ServerPlan, seen: Mapping[str, str], environ: Mapping[str, str]) -> Handshakes:
+def open_for(
+    plan: ServerPlan, seen: Mapping[str, str], environ: Mapping[str, str], profile: str = ""
+) -> Handshakes:
     """Return the files of the server that a plan starts.
 
-    `seen` is the server's environment without what is only for one session.
+    `seen` is the server's environment without what is only for one session, `profile` its name
+    in profiles, which only what is written needs.
     """
     server = name_server(plan.argv, plan.program, plan.cwd.value, seen)
-    return Handshakes(environ, server, list_secrets(plan.environ))
+    return Handshakes(environ, server, list_secrets(plan.environ), profile)
 
 
 def list_secrets(environ: Mapping[str, str]) -> list[bytes]:

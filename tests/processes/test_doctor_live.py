@@ -125,6 +125,24 @@ def test_nothing_is_found_about_a_healthy_server(
     ]
 
 
+@pytest.mark.parametrize("host", ["codex", "claude"])
+def test_policies_are_compared_with_the_tools_that_a_server_has_now(
+    machine: FakeMachine, host: str
+) -> None:
+    words = ["pages=2", "legacy", "name=read"]
+    configure(machine, host, docs=make_entry(*words, run=["--server", "docs"]))
+    file = machine.write(
+        "~/.config/mcp-launch/config.toml",
+        '[servers.docs]\ntools = { allow = ["read*"], deny = ["read-1", "raed"] }\n',
+    )
+    file.chmod(0o600)
+
+    [finding] = look(machine)
+
+    assert (finding.code, finding.subject.file) == ("ML018", str(file))
+    assert finding.message.startswith("`raed` in `deny` matches no tool of docs (2 remembered)")
+
+
 def test_nothing_is_left_of_a_look(machine: FakeMachine, tmp_path: Path) -> None:
     configure(machine, "claude", docs=make_entry())
     before = {path for path in tmp_path.rglob("*") if "cache" not in str(path)}

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks import not_approved
+from mcp_launch.doctor.checks import not_approved, unmatched_policies
 from mcp_launch.doctor.live import client, evaluate, prepare
 from mcp_launch.doctor.live.client import DISCOVER, INITIALIZE
 from mcp_launch.doctor.live.evaluate import ProbedServer
@@ -64,7 +64,9 @@ def check(survey: Survey, progress: Progress) -> list[Finding]:
         finally:
             launches.close()
             pool.shutdown(cancel_futures=True)
-    return evaluate.judge(servers)
+        # These launches have kept what the servers have told them, as all do.
+        unmatched = list(unmatched_policies.check(survey, home))
+    return [*evaluate.judge(servers), *unmatched]
 
 
 @contextmanager

@@ -219,6 +219,7 @@ def test_every_option_has_an_environment_variable() -> None:
         "rest": 600.0,
         "rest_anyway": True,
         "server": "docs",
+        "profile_name": "docs",
         "literals": {"C": "x,y=z"},
         "passed_over": "",
         "pass_env": ["A", "B_*"],

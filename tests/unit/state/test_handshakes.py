@@ -14,7 +14,7 @@ import pytest
 from mcp_launch.protocol.memory import Remembered
 from mcp_launch.state import handshake_files
 from mcp_launch.state.handshake_files import prune
-from mcp_launch.state.handshakes import Handshakes, list_secrets, name_server
+from mcp_launch.state.handshakes import Handshakes, list_secrets, name_server, read_file
 
 ANSWERS = {
     ("initialize", b""): b'{"result":{}}',
@@ -73,6 +73,20 @@ def test_a_size_that_no_server_has_is_not_believed(
 
     assert read is not None
     assert read.size_of_server == 0
+
+
+@pytest.mark.parametrize(("name", "known"), [("docs", "docs"), ("", ""), (3, ""), (None, "")])
+def test_a_file_names_its_server_as_profiles_do(
+    environ: dict[str, str], name: object, known: str
+) -> None:
+    Handshakes(environ, "server", [], "docs").write(make_memory(), 100.0)
+    file = find_file(environ)
+    change_header(file, server=name)
+
+    kept = read_file(str(file), 100.0)
+
+    assert kept is not None
+    assert (kept[0], kept[1].answers) == (known, ANSWERS)
 
 
 def test_another_client_or_server_is_not_known(environ: dict[str, str], store: Handshakes) -> None:
