@@ -1,9 +1,10 @@
-"""The state of a launch without a server as plain values, from which another broker can go on.
+"""The state of an idle launch as plain values, from which another broker can go on.
 
-The broker does not read or write anything itself, so its attributes are its state. While no
-server runs they are few: the handshake, the host's settings and streams, what the host knows of
-each list, the session that the last server served, some counters. Everything else must be as in
-a new broker, or there is no snapshot.
+It has no server, or one that a pool keeps, which need not notice. The broker does not read or
+write anything itself, so its attributes are its state. While nothing goes on they are few: the
+handshake, the host's settings and streams, what the host knows of each list, the session that the
+last server served, some counters. Everything else must be as in a new broker, or there is no
+snapshot.
 """
 
 from __future__ import annotations
@@ -95,6 +96,9 @@ LINES = ("is_replacement", "noise_count")
 BOUND = ("state", "session", "thread", "evidence")
 CONTEXT = ("session", "thread", "place")
 MEMORY = ("answers", "client", "has_changed", "is_due", "is_new", "size_of_server", "written")
+# The same, if a server runs.
+RUNNING = ("keeps_order", "pid", "state")
+
 TICKET = ("connection", "key", "method", "line", "is_noted", "id", "token")
 
 # What must be empty or false, of each object.
@@ -122,12 +126,21 @@ IDLE_CONNECTION = (
 IDLE_BACKEND = ("has_neighbours", "held", "next_served", "own_requests", "queue", "restart")
 IDLE_REQUESTS = ("_noted", "tokens")
 
+# The same, if a server runs.
+IDLE_RUNNING = ("expired", "input_is_closed", "is_overdue", "is_resting", "output_has_ended")
 
-def describe(broker: Broker) -> dict[str, Spelt] | None:
-    """Return the state of a broker without a server; None if it cannot be described exactly."""
+
+def describe(broker: Broker, *, may_run: bool = False) -> dict[str, Spelt] | None:
+    """Return the state of a broker; None if it cannot be described exactly.
+
+    It has no server or, if that may run, one that has nothing to do.
+    """
     if len(broker.connections) != 1 or len(broker.backends) != 1 or not _is_idle(broker):
         return None
     (connection,), (backend,) = broker.connections.values(), broker.backends.values()
+    is_running = backend.state == "ready" and may_run and not _has_any(backend, IDLE_RUNNING)
+    if backend.state != "absent" and not is_running:
+        return None
     lists = _describe_lists(connection, backend)
     if lists is None:
         return None
@@ -140,6 +153,7 @@ def describe(broker: Broker) -> dict[str, Spelt] | None:
             "handshake": _read(connection.handshake, HANDSHAKE),
             "memories": [_read(memory, MEMORY) for memory in connection.memories.values()],
             "backend": _read(backend, BACKEND),
+            "running": _read(backend, RUNNING) if is_running else {},
             "requests": _read(requests, REQUESTS),
             "open": [[_spell(key), _read(one, TICKET)] for key, one in requests.open.items()],
             "lists": lists,
@@ -168,6 +182,7 @@ def restore(broker: Broker, described: dict[str, Spelt], plan_for: PlanFor) -> N
         _write(memory, kept)
         connection.memories[memory.client] = memory
     _write(backend, described["backend"])
+    _write(backend, described["running"])
     _write(backend.requests, described["requests"])
     for key, kept in described["open"]:
         ticket = Ticket("", b"", "", b"", is_noted=False)
@@ -188,7 +203,7 @@ def _restore_served(served: Served, described: dict[str, Spelt], plan_for: PlanF
     was_moved = place.value != context.place.value
     is_same = not was_moved and place.origin == context.place.origin
     try:
-        # The next server is planned again; until then, this describes the last one.
+        # The next server is planned again; until then, this describes the one before it.
         context, plan = plan_for(context, None if is_same else place)
     except LaunchError:
         if was_moved:
@@ -197,7 +212,7 @@ def _restore_served(served: Served, described: dict[str, Spelt], plan_for: PlanF
 
 
 def _is_idle(broker: Broker) -> bool:
-    """Return whether nothing goes on in a broker, and no server runs."""
+    """Return whether nothing goes on in a broker."""
     (connection,), (backend,) = broker.connections.values(), broker.backends.values()
     requests, comparison = backend.requests, backend.comparison
     is_within = backend.lines.is_midway or backend.lines.is_within_a_line
@@ -209,8 +224,8 @@ def _is_idle(broker: Broker) -> bool:
         or requests.list_unfinished()
     )
     is_quiet = not (is_within or connection.lines.is_midway or comparison.is_going_on)
-    is_absent = backend.state == "absent" and backend.exit_code is None
-    return is_empty and is_quiet and is_absent and broker.phase == "serving"
+    has_exited = backend.exit_code is not None
+    return is_empty and is_quiet and not has_exited and broker.phase == "serving"
 
 
 def _has_any(owner: object, names: Iterable[str]) -> bool:

@@ -6,6 +6,7 @@ This module and what only it needs are imported while the server boots.
 from __future__ import annotations
 
 import os
+import time
 
 from mcp_launch import state
 from mcp_launch.broker import Broker
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from mcp_launch.state.launch_log import Log
     from mcp_launch.system.spawn import Pipes
     from mcp_launch.values import Found
+
+
+# How long nothing must happen before a launch whose server is shared goes on standby.
+SHARED_DELAY = 60.0
 
 
 def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
@@ -87,6 +92,7 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         lease.absent = supervisor.absent
         backend = broker.open_backend(SERVER, served)
         lease.on_absent = _follow_absence(running, supervisor, lease, hosts)
+        lease.on_shared = _follow_idleness(running, supervisor, lease, hosts)
         if pipes is not None and running.guardian is not None:
             pipes.close_servers()
             backend.note_begin()
@@ -206,6 +212,24 @@ def _follow_absence(
 
     def expect_standby() -> None:
         _make_standby(running, supervisor, lease, hosts).expect()
+
+    return expect_standby
+
+
+def _follow_idleness(
+    running: Running, supervisor: Supervisor, lease: LeaseWriter, hosts: HostWatch
+) -> Callable[[], None]:
+    """Return what to do when the lease of a launch was written whose server is shared."""
+    broker = supervisor.broker
+
+    def expect_standby() -> None:
+        rest = broker.now + SHARED_DELAY - time.monotonic()
+        if broker.lease_is_due:
+            return  # it is written again soon
+        if rest > 0:
+            kernel.wake_after(rest)  # to write the lease, unless it is written before
+        else:
+            _make_standby(running, supervisor, lease, hosts).leave_to_pool()
 
     return expect_standby
 

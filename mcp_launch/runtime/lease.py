@@ -47,6 +47,7 @@ class LeaseWriter:
 
     absent: AbsentServers | None = None
     on_absent: Callable[[], None] | None = None  # called whenever it is written without a server
+    on_shared: Callable[[], None] | None = None  # and whenever with one that a pool keeps
 
     def __init__(self, running: Running, broker: Broker, outer: Outer | None) -> None:
         record = leases.open_record(running.found.launch.value, running.wanted.command)
@@ -112,6 +113,9 @@ class LeaseWriter:
             # A launch that failed does not start its server again.
             restarts_on=None if broker.phase == "failed" else self._lease.record["restarts_on"],
         )
+        guardian = self._running.guardian
+        if guardian is not None and guardian.shared and self.on_shared:
+            self.on_shared()
 
     def _describe_backends(self) -> list[dict[str, object]] | None:
         """Return each server of a launch that has several."""

@@ -211,6 +211,11 @@ class ServerProcess:
         loop.watch(guardian.report, self._read_report)
         loop.set_timer(f"start {name}", guardian.start_limit, self._give_up_start)
 
+    def note_running(self) -> None:
+        """Note that the server was started long ago."""
+        self._is_started = True
+        self._loop.cancel_timer(f"start {self._name}")
+
     def _read_report(self) -> None:
         before = self.guardian.left_behind
         is_running = self.guardian.read_report()

@@ -27,7 +27,6 @@ class Writer:
     __slots__ = (
         "_closes",
         "_event_loop",
-        "_fd",
         "_is_broken",
         "_is_idle",
         "_loop",
@@ -38,6 +37,7 @@ class Writer:
         "_target",
         "_unread",
         "_write",
+        "fd",
         "is_closed",
         "pending",
     )
@@ -53,7 +53,7 @@ class Writer:
         on_moved: Callable[[], None],
     ) -> None:
         self._loop = loop
-        self._fd = fd
+        self.fd = fd
         self._on_full = on_full
         self._on_empty = on_empty
         self._on_broken = on_broken
@@ -81,7 +81,7 @@ class Writer:
             self._is_idle = False
             self.pending = bytearray(memoryview(data)[written:])
             self._on_full()
-            self._loop.watch(self._fd, self.flush, select.POLLOUT)
+            self._loop.watch(self.fd, self.flush, select.POLLOUT)
         elif not self.is_closed:
             self.pending += data
         elif self._is_broken:
@@ -99,7 +99,7 @@ class Writer:
         self._on_moved()
         if not self.pending:
             self._is_idle = True
-            self._loop.unwatch(self._fd)
+            self._loop.unwatch(self.fd)
             if self._closes:
                 self.close()
             else:
@@ -107,10 +107,10 @@ class Writer:
 
     def recover(self) -> bytes:
         """Return the data that the reader has not read, written or pending."""
-        return self._unread if self.is_closed else _read_back(self._fd) + bytes(self.pending)
+        return self._unread if self.is_closed else _read_back(self.fd) + bytes(self.pending)
 
     def _break(self, unsent: bytes) -> None:
-        self._unread = _read_back(self._fd) + unsent
+        self._unread = _read_back(self.fd) + unsent
         self._is_broken = True
         self.close()
         self._on_broken()
@@ -129,15 +129,15 @@ class Writer:
         self.is_closed = True
         self._is_idle = False
         self.pending = bytearray()
-        self._loop.unwatch(self._fd)
+        self._loop.unwatch(self.fd)
         if not isinstance(self._target, int):
             # A socket closes its descriptor when it is garbage-collected. By then, the number may
             # belong to another file.
             self._target.detach()
-        if self._fd > 2:  # noqa: PLR2004  # the number of a standard descriptor must not be reused
-            os.close(self._fd)
+        if self.fd > 2:  # noqa: PLR2004  # the number of a standard descriptor must not be reused
+            os.close(self.fd)
         else:
-            replace_with_null(self._fd)
+            replace_with_null(self.fd)
 
 
 def _open_without_blocking(fd: int) -> tuple[Callable[[Any, bytes | bytearray], int], Any]:

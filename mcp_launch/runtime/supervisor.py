@@ -81,7 +81,7 @@ class Supervisor:
         self._note_server = note_server
         self._starter = starter
         self.absent = absent  # None: no server is ever absent
-        self._servers: dict[str, PipedServer] = {}
+        self.servers: dict[str, PipedServer] = {}
         self._wake = wake
         self._is_paused = False  # the broker does not want to read from the host
         self._is_finishing = self._host_is_lost = self._input_has_ended = False
@@ -128,7 +128,7 @@ class Supervisor:
             self._end_input()
             broker.host_closed(HOST)
         self._run_commands()
-        if self.to_host.pending or len(self._servers) > 1:
+        if self.to_host.pending or len(self.servers) > 1:
             self._resume_host()  # or not: it may have to read first
 
     def _end_input(self) -> None:
@@ -158,7 +158,7 @@ class Supervisor:
             on_broken=lambda: self._notify(lambda: self.broker.server_closed_input(name)),
             on_moved=lambda: self._notify(self.broker.bytes_moved),
         )
-        server = self._servers[name] = PipedServer(
+        server = self.servers[name] = PipedServer(
             self.loop,
             name,
             started,
@@ -175,12 +175,12 @@ class Supervisor:
             self._watch_output(name)
 
     def _note_start(self, name: str) -> None:
-        self._note_server(name, self._servers[name].guardian)
+        self._note_server(name, self.servers[name].guardian)
         self._notify(lambda: self.broker.server_started(name, self._find_server(name)))
 
     def _watch_output(self, name: str) -> None:
         """Read a server's stdout from now on."""
-        server, broker = self._servers[name], self.broker
+        server, broker = self.servers[name], self.broker
 
         def read_server() -> None:
             try:
@@ -203,7 +203,7 @@ class Supervisor:
 
     def _report_gone(self, name: str) -> None:
         """Report that a server is gone, once all its output was read."""
-        server = self._servers[name]
+        server = self.servers[name]
         if not server.is_gone:
             return
         if server.output >= 0 and self.loop.is_watched(server.output):
@@ -222,7 +222,7 @@ class Supervisor:
         self.errors.print_install(server)
         unread = server.guardian.unread + server.writer.recover()
         self._notify(lambda: self.broker.server_gone(name, unread, server.stderr.end))
-        if self._servers[name] is server:  # no other one was started
+        if self.servers[name] is server:  # no other one was started
             server.close_pipes()
 
     @property
@@ -230,22 +230,22 @@ class Supervisor:
         return not self._host_is_lost and not self.to_host.is_closed
 
     def _pause_servers(self) -> None:
-        for server in self._servers.values():
+        for server in self.servers.values():
             self.loop.unwatch(server.output)
 
     def _resume_servers(self) -> None:
-        for name, server in self._servers.items():
+        for name, server in self.servers.items():
             if server.output >= 0:
                 self._watch_output(name)
         self._resume_host()
-        for name in list(self._servers):
+        for name in list(self.servers):
             self._report_gone(name)
         self._try_to_leave()
 
     def _resume_host(self) -> None:
         # Of several servers, one that does not read must not keep the others waiting.
-        limit = _UNREAD_LIMIT if len(self._servers) > 1 else 0
-        is_full = any(len(one.writer.pending) > limit for one in self._servers.values())
+        limit = _UNREAD_LIMIT if len(self.servers) > 1 else 0
+        is_full = any(len(one.writer.pending) > limit for one in self.servers.values())
         is_behind = len(self.to_host.pending) > _UNREAD_LIMIT
         if self._input_has_ended or self._is_paused or is_full or is_behind:
             self.loop.unwatch(0)
@@ -265,7 +265,7 @@ class Supervisor:
             if kind is _SendToHost:
                 self.to_host.put(command.data)  # type: ignore[attr-defined]
             elif kind is _SendToServer:
-                self._servers[command.backend].writer.put(command.data)  # type: ignore[attr-defined]
+                self.servers[command.backend].writer.put(command.data)  # type: ignore[attr-defined]
             else:
                 _ACTIONS[kind](self, command)
 
@@ -296,7 +296,7 @@ class Supervisor:
     def _do_start(self, command: commands.StartServer) -> None:
         if self._starter is None:
             return
-        if last := self._servers.get(command.backend):
+        if last := self.servers.get(command.backend):
             last.close_pipes()  # so that the next server needs no more descriptors than this one
         for kind in ("input", "output"):  # the ends of those pipes say nothing about the next
             self.loop.cancel_timer(f"broker {kind} {command.backend}")
@@ -309,7 +309,7 @@ class Supervisor:
         self.attach(command.backend, started, pipes, command.plan)
 
     def _fail_to_start(self, name: str, error: LaunchError) -> None:
-        server = self._servers.get(name)
+        server = self.servers.get(name)
         if server is not None and server.guardian.can_try_again:
             again = commands.StartServer(name, server.plan)
             self.loop.set_timer(f"start {name} again", 0.0, lambda: self._do_start(again))
@@ -330,22 +330,22 @@ class Supervisor:
 
     def _do_close_output(self, command: commands.CloseOutput) -> None:
         self.to_host.close()
-        if server := self._servers.get(command.backend):
+        if server := self.servers.get(command.backend):
             server.close_output()
 
     def _do_close_input(self, command: commands.CloseInput) -> None:
-        if server := self._servers.get(command.backend):
+        if server := self.servers.get(command.backend):
             if server.guardian.shared and self.broker.backends[command.backend].restart:
                 server.guardian.send(server.guardian.RESTART)  # first: a pool lets us go at the end
             server.writer.close_when_empty()
 
     def _do_cut_input(self, command: commands.CutInput) -> None:
-        if server := self._servers.get(command.backend):
+        if server := self.servers.get(command.backend):
             server.writer.close()
 
     def _find_server(self, name: str) -> int:
         """Return the pid of a server, or 0."""
-        server = self._servers.get(name)
+        server = self.servers.get(name)
         return (server.guardian.server or 0) if server is not None else 0
 
     def find_state(self, name: str) -> str:
@@ -359,10 +359,10 @@ class Supervisor:
     def _do_end(self, command: commands.EndServer) -> None:
         if command.reason == "rest" and self.absent is not None:
             self.absent.note_rest(self._find_server(command.backend))
-        self._servers[command.backend].guardian.send(END_ORDERS[command.reason])
+        self.servers[command.backend].guardian.send(END_ORDERS[command.reason])
 
     def _do_signal(self, command: commands.SignalServer) -> None:
-        if server := self._servers.get(command.backend):
+        if server := self.servers.get(command.backend):
             server.guardian.send(command.number)
 
     def _set_paused(self, *, is_paused: bool) -> None:
@@ -393,7 +393,7 @@ class Supervisor:
 
     def leave(self) -> None:
         """Leave without waiting: the guardians finish their work without us."""
-        for server in self._servers.values():
+        for server in self.servers.values():
             server.guardian.leave()
 
 

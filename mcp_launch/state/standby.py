@@ -23,7 +23,7 @@ RESUME = "MCP_LAUNCH_RESUME"
 
 # The version of its format: the launcher may be updated while it is on standby. It grows with
 # every change of what a broker's snapshot consists of.
-_VERSION = 4
+_VERSION = 5
 
 # The name of the file, for those who look at our descriptors.
 _NAME = "mcp-launch"
@@ -33,23 +33,25 @@ _LIMIT = 1 << 20
 
 
 class Suspended:
-    """The state of a launch without a server."""
+    """The state of a launch that has nothing to do."""
 
-    __slots__ = ("broker", "ended", "host_is_lost", "launch", "lease", "parent", "signal")
+    __slots__ = ("broker", "ended", "host_is_lost", "launch", "lease", "parent", "shared", "signal")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # the parts of a file
         self,
         launch: str,
         parent: int,
         broker: dict[str, Any],
         lease: dict[str, Any],
         ended: dict[str, Any],
+        shared: dict[str, Any] | None,
     ) -> None:
         self.launch = launch  # its id
         self.parent = parent  # the process that has started it
         self.broker = broker  # as `broker.snapshot` describes it
         self.lease = lease  # what a lease says that does not follow from the broker
         self.ended = ended  # what is known of the servers that have ended
+        self.shared = shared  # the connection to a server that others use, too
         self.signal = 0  # that has arrived on standby
         self.host_is_lost = False  # since then
 
@@ -69,6 +71,7 @@ def write(kept: Suspended) -> int:
             "broker": kept.broker,
             "lease": kept.lease,
             "ended": kept.ended,
+            "shared": kept.shared,
         }
     ).encode()
     if len(content) > _LIMIT:
@@ -106,11 +109,13 @@ def take(environ: MutableMapping[str, str]) -> Suspended | None:
     if version != _VERSION:
         state.remove(state.name_lease(environ, launch))
         raise LaunchError(
-            "mcp-launch was updated while this server did not run, and cannot continue its launch",
+            "mcp-launch was updated while this launch was idle, and cannot continue it",
             fix="reconnect the server, or start a new session",
         )
-    parts = (content[name] for name in ("parent", "broker", "lease", "ended"))
+    parts = (content[name] for name in ("parent", "broker", "lease", "ended", "shared"))
     kept = Suspended(launch, *parts)
+    for open_fd in kept.shared["descriptors"] if kept.shared else ():
+        os.set_inheritable(open_fd, False)  # noqa: FBT003  # named by the function
     kept.signal = number
     kept.host_is_lost = bool(is_lost) or os.getppid() != kept.parent
     return kept

@@ -38,15 +38,16 @@ _ENDING = (SIGTERM, SIGINT, SIGHUP)
 _RESTART = SIGUSR1
 
 
-def main(kept: str, watched: str, *command: str) -> None:
+def main(kept: str, hosts: str, others: str, *command: str) -> None:
     """Wait for the host, for the end of a process, or for a signal; then execute the launcher.
 
-    `watched` are descriptors that become readable when one of the host's processes ends.
+    `hosts` are descriptors that become readable when one of the host's processes ends. `others`
+    connect the launcher to a server that it shares, and stay open.
     """
     wake = _listen()
-    descriptors = [int(fd) for fd in watched.split(",") if fd]
+    descriptors = [int(fd) for fd in hosts.split(",") if fd]
     poll = select.poll()
-    for fd in (0, wake, *descriptors):
+    for fd in (0, wake, *descriptors, *(int(fd) for fd in others.split(",") if fd)):
         poll.register(fd, select.POLLIN)
     while not (ready := poll.poll()):
         pass

@@ -31,6 +31,9 @@ ROUND_TRIP_BOUND = 3.0
 
 SESSIONS = 20
 
+# When all of them are on standby after their last call, in seconds: they wait a minute.
+UNTIL_STANDBY = 70.0
+
 # What all sessions together may take: so many bare servers, and so many megabytes a session.
 SERVERS_BOUND = 1.5
 SESSION_BOUND = 4.0
@@ -112,22 +115,30 @@ def _connect(bench: Bench, words: list[str]) -> Connection:
 def measure_memory(bench: Bench) -> None:
     """Count the memory of twenty sessions that share one server."""
     program = ["node", str(_install())]
-    one, _, _ = _count_memory(bench, program, 1)
-    used, count, servers = _count_memory(
-        bench, [bench.launcher, "run", *SHARE, "--", *program], SESSIONS
+    ((one, _, _),) = _count_memory(bench, program, 1)
+    counted = _count_memory(
+        bench, [bench.launcher, "run", *SHARE, "--", *program], SESSIONS, UNTIL_STANDBY
     )
     bound = SERVERS_BOUND * one + SESSION_BOUND * SESSIONS
+    say(f"\nmemory, {SESSIONS} sessions of one server, called once: a bare server {one:.0f} MB")
+    for name, (used, count, servers) in zip(("just called", "on standby"), counted, strict=True):
+        say(
+            f"  {name:14} {used:.0f} MB, {count} processes, {servers} of them servers: "
+            f"{used / bound:.2f} of the bound"
+        )
     say(
-        f"\nmemory, {SESSIONS} sessions of one server, called once: a bare server {one:.0f} MB\n"
-        f"  shared         {used:.0f} MB, {count} processes, {servers} of them servers: "
-        f"{used / bound:.2f} of the bound\n"
         f"  the bound      {bound:.0f} MB, {SERVERS_BOUND} bare servers and "
         f"{SESSION_BOUND:.0f} MB a session"
     )
 
 
-def _count_memory(bench: Bench, command: list[str], sessions: int) -> tuple[float, int, int]:
-    """Return the megabytes of everything below some sessions, its processes, and its servers."""
+def _count_memory(
+    bench: Bench, command: list[str], sessions: int, *later: float
+) -> list[tuple[float, int, int]]:
+    """Return the megabytes of everything below some sessions, its processes, and its servers.
+
+    They are counted after the calls, and again so many seconds later.
+    """
     state = bench.directory / "state"
     environ = {**bench.environ, "MCP_LAUNCH_HOME": str(state)}
     crowd = Crowd(bench, [{"command": command, "call": CALL}], environ, sessions)
@@ -135,8 +146,12 @@ def _count_memory(bench: Bench, command: list[str], sessions: int) -> tuple[floa
         crowd.wait_until("ready")
         crowd.call()
         crowd.settle()
-        pids = crowd.list_processes(_list_pools(state / "pools"))
-        return read_megabytes(pids), len(pids), sum(map(_is_node, pids))
+        counted = []
+        for seconds in (0.0, *later):
+            time.sleep(seconds)
+            pids = crowd.list_processes(_list_pools(state / "pools"))
+            counted.append((read_megabytes(pids), len(pids), sum(map(_is_node, pids))))
+        return counted
     finally:
         crowd.end()
 

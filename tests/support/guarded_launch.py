@@ -91,7 +91,7 @@ class GuardedLaunch:
     @property
     def output(self) -> int:
         """The supervisor's end of the server's stdout."""
-        return self.supervisor._servers[SERVER].output  # noqa: SLF001
+        return self.supervisor.servers[SERVER].output
 
     def start(self) -> None:
         """Let the server start."""

@@ -15,6 +15,7 @@ from mcp_launch.system import pool_client, sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mcp_launch.runtime.loop import Loop
@@ -37,6 +38,10 @@ _DESCRIPTORS_INTERVAL = 1.0
 
 # The ends of the pipes that a launch sends us: stdin, stdout and stderr of its server.
 _PIPES = 3
+
+# The orders that only say whether a launch is on standby.
+_STANDBY, _BACK = bytes([pool_client.STANDBY]), bytes([pool_client.BACK])
+_ABOUT_STANDBY = _STANDBY + _BACK
 
 
 class Clients(Servers):
@@ -107,7 +112,7 @@ class Clients(Servers):
             on_broken=lambda: self._lose_reader(client),
             on_moved=lambda: self._note_read(client),
         )
-        client.errors = _make_writer(self._loop, errors)
+        client.errors = _make_writer(self._loop, errors, lambda: self._report_pool(client.name))
         self._reports[client.name] = _make_writer(self._loop, report)
         self._loop.watch(client.link, lambda: self._take_orders(client))
         self._watch(client)
@@ -118,11 +123,22 @@ class Clients(Servers):
 
     def _report_sessions(self) -> None:
         for name in self._reports:
-            self._report(name, f"pool {os.getpid()} {len(self.pool.connections)}")
+            if not self._clients[name].is_on_standby:
+                self._report_pool(name)
         self._loop.set_timer("record", _RECORD_DELAY, self._write_record)
 
+    def _report_pool(self, name: str) -> None:
+        self._report(name, f"pool {os.getpid()} {len(self.pool.connections)}")
+
     def _take_orders(self, client: Client) -> None:
-        orders = read(client.link)
+        data = read(client.link)
+        orders = data.translate(None, _ABOUT_STANDBY)
+        if data != orders:
+            client.is_on_standby = data.rfind(_STANDBY) > data.rfind(_BACK)
+            if not client.is_on_standby:
+                self._report_pool(client.name)  # what it has missed
+            if not orders:
+                return
         if pool_client.RESTART_ALL in orders and client.name in self.pool.connections:
             backend = self.pool.backends[self.pool.connections[client.name].backend]
             if backend.state != "ending":
@@ -240,17 +256,17 @@ class Clients(Servers):
             self._watch(client)
 
 
-def _make_writer(loop: Loop, fd: int) -> Writer:
+def _do_nothing() -> None:
+    """Ignore an event."""
+
+
+def _make_writer(loop: Loop, fd: int, on_full: Callable[[], None] = _do_nothing) -> Writer:
     """Return a writer whose sources need not wait, and do not mind if nobody reads."""
-
-    def do_nothing() -> None:
-        """Ignore an event."""
-
     return Writer(
         loop,
         fd,
-        on_full=do_nothing,
-        on_empty=do_nothing,
-        on_broken=do_nothing,
-        on_moved=do_nothing,
+        on_full=on_full,
+        on_empty=_do_nothing,
+        on_broken=_do_nothing,
+        on_moved=_do_nothing,
     )

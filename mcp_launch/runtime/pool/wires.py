@@ -19,6 +19,7 @@ class Client:
         "backend",
         "errors",
         "is_ending",
+        "is_on_standby",
         "is_paused",
         "launch",
         "link",
@@ -36,6 +37,7 @@ class Client:
         self.out: Writer  # answers go out
         self.errors: Writer  # the server's stderr goes out
         self.is_paused = False  # by the broker: too much of it waits
+        self.is_on_standby = False  # to wake it is expensive
         self.is_ending = False  # only what was written is still sent
 
 

@@ -39,9 +39,9 @@ def open_rested(script: str = "") -> Playbook:
     return open_absent(RESTED + script, rests_after=60.0)
 
 
-def replace(playbook: Playbook) -> None:
+def replace(playbook: Playbook, *, may_run: bool = False) -> None:
     """Let another broker go on."""
-    described = json.loads(json.dumps(snapshot.describe(playbook.broker)))
+    described = json.loads(json.dumps(snapshot.describe(playbook.broker, may_run=may_run)))
     before = playbook.broker
     playbook.broker = Broker(before.settings)
     playbook.broker.now = before.now
@@ -108,6 +108,54 @@ def test_a_failed_start_is_not_repeated_too_soon_by_another_broker() -> None:
 )
 def test_there_is_no_snapshot_while_something_goes_on(script: str) -> None:
     assert snapshot.describe(open_absent(script, rests_after=60.0).broker) is None
+
+
+def open_running(script: str = "") -> Playbook:
+    """Return a playbook whose server runs, and has nothing to do."""
+    return open_absent(
+        f"""
+        {GREETED}
+        {CALLED.rstrip()}
+        << timer rest server: 60
+        >> server: 2 = {{}}
+        << host: 2 = {{}}
+        {script}
+        """,
+        rests_after=60.0,
+    )
+
+
+def test_a_broker_with_an_idle_server_can_be_replaced() -> None:
+    playbook = open_running()
+
+    replace(playbook, may_run=True)
+
+    playbook.play("""
+        >> host: 4 tools/call {"name":"x"}
+        << server: 4 tools/call {"name":"x"}
+        >> server: 4 = {}
+        << host: 4 = {}
+    """)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        '>> host: 4 tools/call {"name":"x"}\n<< server: 4 tools/call {"name":"x"}',
+        ">> exited server 1",
+    ],
+    ids=["it is called", "it has ended"],
+)
+def test_there_is_no_snapshot_while_a_server_is_busy_or_has_ended(script: str) -> None:
+    assert snapshot.describe(open_running(script).broker, may_run=True) is None
+
+
+def test_there_is_no_snapshot_in_the_middle_of_a_line_of_a_server() -> None:
+    playbook = open_running()
+
+    playbook.broker.server_said("server", b'{"jsonrpc":"2.0",')
+
+    assert snapshot.describe(playbook.broker, may_run=True) is None
 
 
 def test_there_is_no_snapshot_in_the_middle_of_a_line() -> None:

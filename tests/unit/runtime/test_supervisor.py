@@ -359,7 +359,7 @@ def test_the_rest_for_a_lost_host_is_not_awaited(launch: GuardedLaunch, hosts: H
 
 def test_a_new_server_replaces_the_pipes_of_the_last(launch: GuardedLaunch) -> None:
     launch.shake_hands()
-    old = launch.supervisor._servers[SERVER]  # noqa: SLF001
+    old = launch.supervisor.servers[SERVER]
     launch.server.exit(1)
     launch.loop.run_until(lambda: len(launch.starter.started) == 2)
 

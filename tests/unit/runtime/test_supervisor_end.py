@@ -117,7 +117,7 @@ def test_a_server_is_not_gone_before_a_slow_host_has_got_its_output(
         ready.server.say(answer(number, 40_000)[: 1 << 16])
         ready.loop.run_once()
     ready.server.exit(0)
-    ready.loop.run_until(lambda: ready.supervisor._servers[SERVER].is_gone)  # noqa: SLF001
+    ready.loop.run_until(lambda: ready.supervisor.servers[SERVER].is_gone)
     ready.loop.run_once()
     assert gone == []
     got = b""
@@ -164,7 +164,7 @@ def test_a_slow_host_is_awaited_though_a_process_holds_a_dead_servers_output_ope
         ready.server.say(answer(number, 40_000))
         ready.loop.run_once()
     ready.server.exit(1)
-    ready.loop.run_until(lambda: ready.supervisor._servers[SERVER].is_gone)  # noqa: SLF001
+    ready.loop.run_until(lambda: ready.supervisor.servers[SERVER].is_gone)
     assert gone == []
     drain(ready.streams.host_input)
     ready.loop.run_until(lambda: bool(gone))
@@ -191,7 +191,7 @@ def test_the_rest_of_stderr_is_read_before_a_server_is_gone(
     held = os.dup(ready.server.stdout)
     ready.server.complain(b"last words\n")
     ready.server.exit(1)
-    process = ready.supervisor._servers[SERVER]  # noqa: SLF001
+    process = ready.supervisor.servers[SERVER]
     while not process.is_gone:  # the guardian's report is read before stderr
         process._read_report()  # noqa: SLF001
     assert gone == []
