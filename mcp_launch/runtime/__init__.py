@@ -224,7 +224,7 @@ def _follow_idleness(
 
     def expect_standby() -> None:
         rest = broker.now + SHARED_DELAY - time.monotonic()
-        if broker.lease_is_due:
+        if broker.lease_is_due or broker.finished_calls:
             return  # it is written again soon
         if rest > 0:
             kernel.wake_after(rest)  # to write the lease, unless it is written before

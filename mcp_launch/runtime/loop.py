@@ -13,6 +13,7 @@ import time
 
 from mcp_launch import state
 from mcp_launch.system import guardian as guardians
+from mcp_launch.system import kernel
 from mcp_launch.values import FAILURE, RESTART, START
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mcp_launch.broker import Broker
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.plan import Plan
     from mcp_launch.system.guardian import Guardian
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
 # and freed for every short message.
 CHUNK = 1 << 16
 
+
+# How long to collect changes before the lease is written: each write is a new file.
+_LEASE_DELAY = 0.25
+
+# How long to collect finished calls before their records are written, with one write. Some hosts
+# kill their servers as soon as they have the last answer.
+_RECORDS_DELAY = 0.01
 
 # The longest wait for an event, in seconds.
 _LONGEST_WAIT = 86_400.0
@@ -177,6 +186,44 @@ def has_input(fd: int, milliseconds: int = 0) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(milliseconds))
+
+
+class StateWrites:
+    """Writes the lease and the records of calls, both soon after a change, for several at once."""
+
+    def __init__(
+        self, broker: Broker, write_lease: Callable[[], None], write_records: Callable[[], None]
+    ) -> None:
+        self._broker = broker
+        self._write_lease = write_lease
+        self._write_records = write_records
+        self.lease_is_due_at = 0.0  # if it is due
+
+    def expect_lease(self, *, is_urgent: bool) -> None:
+        """Write the lease soon; at once if that is urgent."""
+        if is_urgent:
+            self._write_due_lease()
+            return
+        self.lease_is_due_at = time.monotonic() + _LEASE_DELAY
+        if not self._broker.finished_calls:  # else we wake up earlier
+            kernel.wake_after(_LEASE_DELAY)
+
+    def expect_records(self) -> None:
+        """Write the records very soon."""
+        kernel.wake_after(_RECORDS_DELAY)
+
+    def write_due(self) -> None:
+        """Write what is due when the alarm has rung."""
+        self._write_records()
+        rest = self.lease_is_due_at - time.monotonic()
+        if self._broker.lease_is_due and rest > _RECORDS_DELAY:
+            kernel.wake_after(rest)
+        else:
+            self._write_due_lease()
+
+    def _write_due_lease(self) -> None:
+        self._broker.lease_is_due = False
+        self._write_lease()
 
 
 class ServerProcess:

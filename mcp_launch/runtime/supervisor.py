@@ -14,7 +14,7 @@ import time
 from mcp_launch import state
 from mcp_launch.broker import commands
 from mcp_launch.errors import OutOfResources
-from mcp_launch.runtime.loop import CHUNK, Loop, has_input
+from mcp_launch.runtime.loop import CHUNK, Loop, StateWrites, has_input
 from mcp_launch.runtime.streams import PipedServer, ServerErrors, Writer, replace_with_null
 from mcp_launch.system import kernel
 from mcp_launch.system.guardian import END_ORDERS
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.system.kernel import HostWatch
     from mcp_launch.system.spawn import Pipes
-
-# How long to collect changes before the lease is written: each write is a new file.
-_LEASE_DELAY = 0.25
-
-# How long to collect finished calls before their records are written, with one write. Some hosts
-# kill their servers as soon as they have the last answer.
-_RECORDS_DELAY = 0.01
 
 # How long to wait for the host to read the rest of our stderr, if nothing else is left to do.
 _LAST_LINES_LIMIT = 0.45
@@ -75,9 +68,7 @@ class Supervisor:
         self.left_behind = 0  # processes, by all servers that have ended
         self.exit_code = 0
         self._report = report
-        self._write_lease = write_lease
-        self._lease_is_written_at = 0.0  # if it is due
-        self._write_records = write_records
+        self.writes = StateWrites(broker, write_lease, write_records)
         self._note_server = note_server
         self._starter = starter
         self.absent = absent  # None: no server is ever absent
@@ -141,7 +132,7 @@ class Supervisor:
     def _handle_signals(self) -> None:
         for number in os.read(self._wake, 64):
             if number == kernel.SIGALRM:
-                self._write_what_is_due()
+                self.writes.write_due()
             elif number == kernel.RESTART:
                 self._notify(self.broker.restart_requested)
             else:
@@ -269,30 +260,6 @@ class Supervisor:
             else:
                 _ACTIONS[kind](self, command)
 
-    def _do_write_lease(self, command: commands.WriteLease) -> None:
-        if command.is_urgent:
-            self._write_due_lease()
-        else:
-            self._lease_is_written_at = _now() + _LEASE_DELAY
-            if not self.broker.finished_calls:  # else we wake up earlier
-                kernel.wake_after(_LEASE_DELAY)
-
-    def _do_write_records(self, _command: Command) -> None:
-        kernel.wake_after(_RECORDS_DELAY)
-
-    def _write_what_is_due(self) -> None:
-        self._write_records()
-        if self.broker.lease_is_due:
-            rest = self._lease_is_written_at - _now()
-            if rest > _RECORDS_DELAY:
-                kernel.wake_after(rest)
-            else:
-                self._write_due_lease()
-
-    def _write_due_lease(self) -> None:
-        self.broker.lease_is_due = False
-        self._write_lease()
-
     def _do_start(self, command: commands.StartServer) -> None:
         if self._starter is None:
             return
@@ -398,8 +365,8 @@ class Supervisor:
 
 
 _ACTIONS: dict[type[Command], Callable[[Supervisor, Command], None]] = {
-    commands.WriteLease: Supervisor._do_write_lease,  # type: ignore[dict-item]  # noqa: SLF001
-    commands.WriteRecords: Supervisor._do_write_records,  # noqa: SLF001
+    commands.WriteLease: lambda self, one: self.writes.expect_lease(is_urgent=one.is_urgent),  # type: ignore[attr-defined]
+    commands.WriteRecords: lambda self, _: self.writes.expect_records(),
     commands.StartServer: Supervisor._do_start,  # type: ignore[dict-item]  # noqa: SLF001
     commands.SetTimer: Supervisor._do_set_timer,  # type: ignore[dict-item]  # noqa: SLF001
     commands.CancelTimer: lambda self, one: self.loop.cancel_timer(f"broker {one.name}"),  # type: ignore[attr-defined]

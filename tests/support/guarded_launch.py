@@ -151,7 +151,7 @@ class GuardedLaunch:
 
     def let_the_lease_be_due(self) -> None:
         """Have the time pass until the lease is written."""
-        self.supervisor._lease_is_written_at = 0.0  # noqa: SLF001
+        self.supervisor.writes.lease_is_due_at = 0.0
         self.send_signal(kernel.SIGALRM)
 
     def finish(self) -> int:

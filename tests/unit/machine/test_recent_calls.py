@@ -15,7 +15,6 @@ from mcp_launch.machine.recent_calls import RecentRecords
 if TYPE_CHECKING:
     from pathlib import Path
 
-NOW = time.time()
 LAUNCH = "8fe1"
 
 
@@ -40,7 +39,7 @@ def make_calls(**ages: float) -> list[dict[str, Any]]:
     return [
         {
             "launch": LAUNCH,
-            "time": NOW - age,
+            "time": time.time() - age,
             "outcome": "died" if name.startswith("bad") else "ok",
         }
         for name, age in ages.items()
@@ -51,7 +50,7 @@ def test_calls_of_the_last_minute_and_failures_of_the_last_hour_are_counted(
     parts: CallParts, records: RecentRecords
 ) -> None:
     parts.add(*make_calls(older=4000, bad_older=3700, bad=3000, bad_too=70, one=50, two=1))
-    parts.add({"launch": "another", "time": NOW, "outcome": "died"})
+    parts.add({"launch": "another", "time": time.time(), "outcome": "died"})
 
     assert look(records, make_server("docs", 5, launch=make_launch())) == [RecentCalls(2, 2)]
 
@@ -66,12 +65,13 @@ def test_each_look_adds_what_is_new_and_drops_what_is_old(
     parts.add(*make_calls(new=0), name="20261118-120000.jsonl")
     assert look(records, server) == [RecentCalls(2, 1)]
 
-    monkeypatch.setattr(time, "time", lambda: NOW + 3590)
+    later = time.time() + 3590
+    monkeypatch.setattr(time, "time", lambda: later)
     assert look(records, server) == [RecentCalls(0, 0)]
 
 
 def test_a_server_that_was_not_called_has_no_calls(records: RecentRecords) -> None:
-    launch = make_launch(calls=3, last_call=NOW - 5000)
+    launch = make_launch(calls=3, last_call=time.time() - 5000)
 
     assert look(records, make_server("docs", 5, launch=launch)) == [RecentCalls(0, 0)]
 
@@ -81,7 +81,7 @@ def test_a_server_that_was_not_called_has_no_calls(records: RecentRecords) -> No
     [
         pytest.param(None, id="not launched by us"),
         pytest.param(make_launch(wire="direct"), id="connected directly"),
-        pytest.param(make_launch(calls=3, last_call=NOW), id="called, but not recorded"),
+        pytest.param(make_launch(calls=3, last_call=4e9), id="called, but not recorded"),
     ],
 )
 def test_nothing_is_said_of_calls_that_are_not_recorded(

@@ -16,7 +16,7 @@ from started_launch import HOST_PID, StartedLaunch
 from mcp_launch import runtime, state
 from mcp_launch.errors import LaunchError, NotExecutable
 from mcp_launch.runtime import answer_failure
-from mcp_launch.runtime import supervisor as supervisors
+from mcp_launch.runtime import loop as loops
 from mcp_launch.system import kernel
 from mcp_launch.system.spawn import Pipes
 from mcp_launch.values import Found
@@ -152,7 +152,7 @@ def test_the_guarded_wire_from_start_to_end(
 def test_the_lease_counts_calls_and_knows_when_the_last_was(
     carried: Carried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisors, "_LEASE_DELAY", 0.0)
+    monkeypatch.setattr(loops, "_LEASE_DELAY", 0.0)
     carried.prepare()
     server = carried.server
     assert server is not None
