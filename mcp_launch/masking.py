@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from mcp_launch.launch.environment import ANYWHERE
+from mcp_launch.launch.environment import ANYWHERE, CHOSEN_BY_PEOPLE
 from mcp_launch.launch.options import SOURCES, SPELLINGS
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MASK = "***"
 
 _NAME = re.compile(ANYWHERE, re.IGNORECASE)
+_TYPED = re.compile(CHOSEN_BY_PEOPLE, re.IGNORECASE)  # its value may be a number
 
 # Keys that name the place of a secret, not its value.
 _ELSEWHERE = re.compile(r"\w*_env_vars?|env_(?:http_headers|keys|vars)", re.IGNORECASE)
@@ -36,6 +37,9 @@ _PLACES = tuple(
         # As the value of an option, in a script.
         rf"""{_OPTIONS}\s+(?P<quote>["'])(?P<secret>(?:(?!(?P=quote)).)+)""",
         rf"""{_OPTIONS}\s+(?P<secret>[^\s"'-][^\s"']*)""",
+        # The user and password of curl; other programs' `-u` may be a user and group.
+        r"""\bcurl\b[^|;&\n]{0,200}?\s(?:-u|--user)[\s=]{0,3}["']?[^\s:"']{1,80}:
+             (?P<secret>[^\s"']+)""",
         # In a header: the scheme may be shown, `X-Api-Key` has none.
         r"""(?i:\b(?:(?:\w{1,40}-){1,6}(?:key|token|secret|auth)|(?:proxy-)?authorization
              |password)\s*:\s*(?:(?:bearer|basic|digest|token)\s+)?)(?P<secret>[^\s"',]+)""",
@@ -251,6 +255,23 @@ class Scrubber:
     def clean_all(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return data with the secrets masked in all its texts."""
         return {key: self._clean_value(value) for key, value in data.items()}
+
+    def clean_sent(self, data: dict[str, Any], name: str = "") -> dict[str, Any]:
+        """Return data from a host with the secrets masked in all its texts, names and numbers."""
+        return {
+            self.clean(key): self._clean_sent_value(value, f"{name} {key}")
+            for key, value in data.items()
+        }
+
+    def _clean_sent_value(self, value: object, name: str) -> object:
+        if isinstance(value, dict):
+            return self.clean_sent(value, name)
+        if isinstance(value, list):
+            return [self._clean_sent_value(one, name) for one in value]
+        if isinstance(value, str):
+            return self.clean(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return MASK if is_number and _TYPED.search(name) else value
 
     def _clean_value(self, value: object) -> object:
         if isinstance(value, dict):

@@ -175,11 +175,6 @@ def must_be_judged(said: Json) -> bool:
     return str(said.get("method")) in ACTING or has_meta
 
 
-def asks_for_tools(said: Json) -> bool:
-    """Return whether a message asks for a list of tools, of which some may be hidden."""
-    return protocol.get_member(said, "method") == "tools/list"
-
-
 def is_unreadable(said: Json, part: bytes) -> bool:
     """Return whether another reader may find a message in a part that is none to us."""
     return (said is None or isinstance(said, list)) and protocol.may_hide_a_message(part)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mcp_launch import protocol
 from mcp_launch.broker.admission import Roots
 from mcp_launch.broker.commands import SendToServer, WriteLease
-from mcp_launch.broker.connection import asks_for_tools, is_unreadable, must_be_judged
+from mcp_launch.broker.connection import is_unreadable, must_be_judged
 from mcp_launch.broker.routing import CHATTER, KEY, Call, NotAdmitted
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS
@@ -82,8 +82,8 @@ class HostRequests(Roots):
             self._take_answer(connection, line)
             return
         said = protocol.look(line)
-        if isinstance(said, dict) and protocol.is_ambiguous(said):
-            text = "[mcp-launch] not delivered: members of this message are capitalised wrongly"
+        if isinstance(said, dict) and (fault := self._find_fault(said, line)):
+            text = f"[mcp-launch] not delivered: members of this message are {fault}"
             raw_id = json_edit.read_raw(line, "id")
             error = protocol.make_error(raw_id, protocol.INVALID_REQUEST, text)
             self.answer(connection, protocol.spell(said.get("id")), error)
@@ -93,6 +93,14 @@ class HostRequests(Roots):
             self._take_request(connection, said, line)
         else:
             self._take_answer(connection, line)
+
+    def _find_fault(self, said: Message, line: bytes) -> str:
+        """Return what may make a server read a message in another way than we do."""
+        if protocol.is_ambiguous(said):
+            return "capitalised wrongly"
+        # A call is refused in a way that the model can read.
+        tools = self._tools if said.get("method") != "tools/call" else None
+        return "repeated" if tools is not None and tools.is_doubtful(line) else ""
 
     def pass_on(self, connection: HostConnection, data: bytes) -> None:
         """Send a server data that is not a message, unchanged."""
@@ -119,7 +127,7 @@ class HostRequests(Roots):
         pairs = list(zip(messages, parts, strict=True))
         is_judged = any(must_be_judged(one) or is_unreadable(one, part) for one, part in pairs)
         is_judged |= not backend.may_get_batch(messages)
-        is_judged |= self._tools is not None and any(map(asks_for_tools, messages))
+        is_judged |= self._tools is not None  # it may hide a call, or ask for tools
         if not is_judged and backend.is_starting:
             self.pass_on(connection, line)
         elif is_judged or not backend.is_ready:

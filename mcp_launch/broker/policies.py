@@ -7,6 +7,7 @@ everything that a policy does not concern stays as the host wrote it.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from posixpath import join, normpath
 
 from mcp_launch import protocol
 from mcp_launch.broker.routing import NotAdmitted
@@ -28,33 +29,53 @@ if TYPE_CHECKING:
     # What is demanded of an argument: `inside` and perhaps `default`, `value`, or `remove`.
     Pin = Mapping[str, Any]
 
+_NULL = b"null"
 _NAMED = ("name", "arguments")  # what a policy reads of a call's parameters
+
+# What every reader takes for the same path: no other machine, no query, nothing that some
+# readers remove or take for a slash.
+_FILE_URL = r"file:(?://(?:localhost)?)?(/(?:[^\0-\x20\x7f%?#\\]|%(?!00|2f|5c)[0-9a-f]{2})*)"
+_REMOVED_FROM_URLS = str.maketrans("", "", "\t\r\n")
+_CONTROL = "".join(map(chr, range(33)))  # and the space: what some readers remove at both ends
 
 
 def make_policies(
     layers: list[dict[str, Any]], server: str, home: str, resolve: Resolve
-) -> tuple[ToolPolicy | None, tuple[Policy, ...]]:
-    """Return the policies of profiles: each file's has to be passed."""
+) -> tuple[ToolPolicy, tuple[Policy, ...]]:
+    """Return the policies of profiles: each file's has to be passed.
+
+    The first decides which tools there are, and refuses messages that others would misread.
+    """
     globs = [layer["tools"] for layer in layers if layer["tools"] is not None]
     pinned = [layer for layer in layers if layer["arguments"] or layer["arguments_of"]]
-    return ToolPolicy(globs) if globs else None, tuple(
+    return ToolPolicy(globs), tuple(
         PinnedArguments(server, layer["arguments"], layer["arguments_of"], home, resolve)
         for layer in pinned
     )
 
 
 class ToolPolicy:
-    """Hides tools: lists are shortened, calls are refused."""
+    """Hides tools: lists are shortened, calls are refused.
+
+    Refuses every message with two members of one name: a server may read the one that we do not.
+    """
 
     def __init__(self, layers: list[dict[str, list[str]]]) -> None:
         self._layers = layers  # patterns to allow (if there are none: all) and to deny
 
     def allows(self, name: str) -> bool:
         """Return whether the host may know a tool."""
+        readable = "".join(filter(str.isprintable, name)).strip()  # as some servers read it
         return all(
-            _matches(name, layer.get("allow", ["*"])) and not _matches(name, layer.get("deny", []))
+            _matches(one, layer.get("allow", ["*"])) and not _matches(one, layer.get("deny", []))
             for layer in self._layers
+            for one in {name, readable}
         )
+
+    @staticmethod
+    def is_doubtful(line: bytes) -> bool:
+        """Return whether a message has two members of one name."""
+        return _find_repeated(line) is not None
 
     def judge(self, said: Message, line: bytes, server: str) -> NotAdmitted | None:
         """Return why a call must not pass; None if it may."""
@@ -63,6 +84,9 @@ class ToolPolicy:
         name = protocol.get_member(params, "name")
         if not isinstance(params, dict) or not isinstance(name, str):
             return _refuse_unreadable(server)
+        repeated = _find_repeated(line) or _find_repeated(line, "params")
+        if repeated is not None:
+            return _refuse_repeated(repeated)
         if (doubt := _find_doubtful(params, _NAMED)) is not None:
             return _refuse_doubtful(doubt)
         if self.allows(name):
@@ -76,6 +100,8 @@ class ToolPolicy:
 
     def filter(self, line: bytes) -> bytes:
         """Return an answer to `tools/list` without the tools that are hidden."""
+        if not self._layers:
+            return line
         tools = protocol.get_member(protocol.look(line), "result", "tools")
         if not isinstance(tools, list) or all(map(self._is_shown, tools)):
             return line
@@ -118,14 +144,20 @@ class PinnedArguments:
         doubt = _find_doubtful(params, _NAMED) or _find_doubtful(arguments, pins)  # type: ignore[arg-type]
         if doubt and pins:
             return _refuse_doubtful(doubt)
+        repeated = _find_repeated(call.line, "params", "arguments") if pins and arguments else None
+        if repeated is not None:
+            return _refuse_repeated(repeated)
         written = _read_members(call.line) if arguments else {}
         changed = []
         for name, pin in pins.items():
             value = arguments.get(name)
+            if value is None and written.get(name, _NULL).strip() != _NULL:
+                value = {}  # nested too deeply to be read
             wanted = self._apply(call, tool, name, pin, value)
             if isinstance(wanted, NotAdmitted):
                 return wanted
-            if wanted is not value and _set_member(written, name, wanted):
+            is_same = wanted is value and "inside" in pin
+            if not is_same and _set_member(written, name, wanted):
                 changed.append(name)
         if not changed:
             return call.line
@@ -155,13 +187,18 @@ class PinnedArguments:
             return self._find_directory(context, default) if default else None
         session = context.place.value
         paths = value if isinstance(value, list) else [value]
-        if not all(isinstance(path, str) and "\0" not in path for path in paths):
-            return self._refuse_path(tool, name, "it is not a path")
         real_root = self._resolve(root, session)
-        for meant in (one for path in paths for one in _list_meanings(str(path), self._home)):
-            real = self._resolve(meant, session)
-            if not _is_below(real, real_root):
-                return self._refuse_outside(tool, name, real, root)
+        try:
+            for meant in (one for path in paths for one in _list_meanings(path, self._home)):
+                # Some servers resolve `..` before they follow links, and some afterwards.
+                for spelling in (meant, normpath(join(session, meant))):
+                    real = self._resolve(spelling, session)
+                    if not _is_below(real, real_root):
+                        return self._refuse_outside(tool, name, real, root)
+        except ValueError as problem:
+            # Python's own are about a NUL or half a character, which no path has.
+            known = isinstance(problem, _NotAPath)
+            return self._refuse_path(tool, name, str(problem) if known else "it is not a path")
         if session == call.served.plan.cwd.value:
             return value
         # The server would look for it in its own directory.
@@ -218,6 +255,25 @@ def _refuse_doubtful(name: str) -> NotAdmitted:
     )
 
 
+def _find_repeated(line: bytes, *path: str) -> str | None:
+    """Return a name that two members of an object have; servers differ in which of them counts."""
+    seen = set()
+    for name in json_edit.list_names(line, *path):
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _refuse_repeated(name: str) -> NotAdmitted:
+    return NotAdmitted(
+        f"this call has two members with the name {name}",
+        "write each of them once",
+        is_counted=True,
+        recorded="a member is repeated",
+    )
+
+
 def _refuse_unreadable(server: str) -> NotAdmitted:
     return NotAdmitted(
         f"this call of {server} names no tool, or its arguments are not an object",
@@ -249,15 +305,31 @@ def _write_members(written: Mapping[str, bytes]) -> bytes:
     return b"{%b}" % b",".join(pairs)
 
 
-def _list_meanings(path: str, home: str) -> list[str]:
-    """Return every path that a server may take this for."""
-    meanings = [path]
-    if path.startswith("~"):  # that of another user is nowhere near
-        meanings.append(expand_home(path, home) if path[1:2] in {"", "/"} else "/")
-    if path[:5].lower() == "file:":
+class _NotAPath(ValueError):
+    """A value that cannot be checked as a path, and why."""
+
+
+def _list_meanings(path: Json, home: str) -> set[str]:
+    """Return every path that a server may take a value for.
+
+    Raises:
+        _NotAPath: It is none, or servers differ too much in what they read.
+
+    """
+    if not isinstance(path, str) or isinstance(path, json_text.Digits) or "\0" in path:
+        raise _NotAPath("it is not a path")
+    meanings = {path, path.strip(), path.strip(_CONTROL)}
+    for one in [*meanings]:
+        if one.startswith("~"):  # that of another user is nowhere near
+            meanings.add(expand_home(one, home) if one[1:2] in {"", "/"} else "/")
+    if path.translate(_REMOVED_FROM_URLS).strip().lstrip(_CONTROL)[:5].lower() == "file:":
+        import re
         from urllib.parse import unquote
 
-        meanings.append(unquote(path[5:].removeprefix("//localhost").removeprefix("//")))
+        found = re.fullmatch(_FILE_URL, path, re.IGNORECASE)
+        if found is None:
+            raise _NotAPath("servers may read this file URL differently")
+        meanings.add(unquote(found[1], errors="surrogateescape"))
     return meanings
 
 

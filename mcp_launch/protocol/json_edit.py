@@ -106,6 +106,15 @@ def read_raw(line: bytes, *path: str) -> bytes:
     return _encode(text[start:end])
 
 
+def list_names(line: bytes, *path: str) -> list[str]:
+    """Return the names of an object's members, repeated ones as often as they occur."""
+    text = _decode(read_raw(line, *path) if path else line)
+    try:
+        return [name for name, _, _ in list_members(text, 0)]
+    except (ValueError, IndexError, StopIteration, SystemError):
+        return []  # it is missing, or not JSON
+
+
 def join_line(line: bytes) -> bytes:
     """Return the same message with each carriage return between its parts made a space.
 

@@ -53,6 +53,7 @@ class Records:
         self._caller: Caller | None = None
         self._place: Found | None = None
         self._context = b""
+        self._secrets: tuple[Served | None, list[str]] | None = None  # of a server's environment
 
     def write(self) -> None:
         """Write all records so far in one go."""
@@ -119,12 +120,28 @@ class Records:
         version = protocol.get_member(said, "params", "_meta", _VERSION)
         if isinstance(version, str):
             record["protocol"] = version[:_NAME_LIMIT]
-        if self._keeps_arguments:
-            arguments = _mask_arguments(call.line, said)
+        if self._keeps_arguments and len(call.line) <= _ARGUMENTS_LIMIT and b"\0" not in call.line:
+            arguments = self._mask(call, protocol.get_member(said, "params", "arguments"))
             if arguments is not None:
                 record["arguments"] = arguments
         spelt = json_text.encode(record)[:-1].encode()
         return b"%b,%b}\n" % (spelt, self._describe_context(call))
+
+    def _mask(self, call: FollowedCall, given: Json) -> Json:
+        """Return the arguments of a call without secrets; None if they are nested too deeply."""
+        from mcp_launch import masking
+
+        if self._secrets is None or call.served is not self._secrets[0]:
+            environ = call.served.plan.environ if call.served else {}
+            known = masking.list_in_variables({**os.environ, **environ})
+            self._secrets = (call.served, [*known])
+        try:
+            scrubber = masking.Scrubber([*self._secrets[1], *masking.list_in_value(given)])
+            masked: Json = scrubber.clean_sent({"": given})[""]
+            json_text.encode(masked)
+        except RecursionError:
+            return None
+        return masked
 
     def _describe_context(self, call: FollowedCall) -> bytes:
         """Return who has called, as members of an object; the same as last time for most."""
@@ -186,15 +203,3 @@ def _describe_call(call: FollowedCall, said: Message) -> dict[str, Json]:
     if isinstance(request_id, int | float | str) and len(str(request_id)) <= _NAME_LIMIT:
         found["id"] = request_id
     return found
-
-
-def _mask_arguments(line: bytes, said: Json) -> Json:
-    """Return the arguments of a call without its secrets; None if they are too long."""
-    given = protocol.get_member(said, "params", "arguments")
-    if given is None or len(line) > _ARGUMENTS_LIMIT or b"\0" in line:
-        return None
-    from mcp_launch import masking
-
-    scrubber = masking.Scrubber(masking.list_in_value(given))
-    masked: Json = scrubber.clean_all({"": given})[""]
-    return masked

@@ -146,6 +146,37 @@ def test_arguments_are_recorded_on_request_without_their_secrets(
     assert record["arguments"] == {"path": "a.txt", "password": "***"}
 
 
+def test_secrets_of_the_environment_numbers_and_names_are_masked(
+    project: Path, sessions: list[Session], records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "Zx81-not-to-be-shown")
+    token = "ghp_" + "a1" * 12
+    sessions.append(session := Session(project, "--record-arguments"))
+    session.call("read", text="it is Zx81-not-to-be-shown", passwd=12345678, max_tokens=99)
+    session.call("read", script="curl -s -u me:hunter22 http://x", **{token: 1})
+    session.close()
+
+    first, second = (one["arguments"] for one in read_records(records))
+    assert first == {"text": "it is ***", "passwd": "***", "max_tokens": 99}
+    assert second == {"script": "curl -s -u me:*** http://x", "***": 1}
+
+
+def test_arguments_nested_too_deeply_are_left_out(
+    project: Path, sessions: list[Session], records: Path
+) -> None:
+    sessions.append(session := Session(project, "--record-arguments"))
+    deep: Any = "x"
+    for _ in range(480):
+        deep = [deep]
+    for value in (deep, "plain"):
+        assert not session.call("read", value=value)["result"]["isError"]
+    session.close()
+
+    first, second = read_records(records)
+    assert "arguments" not in first
+    assert second["arguments"] == {"value": "plain"}
+
+
 @pytest.mark.parametrize("option", ["--no-record", "--direct"])
 def test_nothing_is_recorded_if_the_user_says_so(
     option: str, project: Path, sessions: list[Session], records: Path

@@ -13,6 +13,7 @@ from fakes import make_context
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_launch import protocol
 from mcp_launch.broker.policies import PinnedArguments, ToolPolicy
 from mcp_launch.broker.routing import Call, NotAdmitted, Served, bind_at_start
 from mcp_launch.runtime import resolve_path
@@ -91,6 +92,60 @@ def test_an_escaped_name_is_still_hidden() -> None:
 
     playbook.play(r""">> host: 2 tools/call {"n\u0061me":"delete\u005fa"}
         << host: 2 refused …""")
+
+
+# Which of two members with one name counts, is up to each server's parser.
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id":2,"method":"tools/call","params":{"name":"delete_a","name":"read_a"}}',
+        r'{"id":2,"method":"tools/call","params":{"n\u0061me":"delete_a","name":"read_a"}}',
+        '{"id":2,"method":"tools/call","params":{"name":"delete_a"},"params":{"name":"read_a"}}',
+        '{"id":2,"method":"tools/call","params":{"name":"delete_a"},"method":"ping"}',
+        '{"method":"ping","id":2,"params":{"name":"delete_a"},"method":"tools/call"}',
+        '{"id":2,"method":"ping","m\\u0065thod":"tools/call","params":{"name":"delete_a"}}',
+        '[{"id":2,"method":"tools/call","params":{"name":"delete_a"},"method":"ping"}]',
+        '{"id":2,"method":"tools/call","params":{"name":"delete_a"},"method":"ping"} {"a":1}',
+    ],
+)
+def test_a_message_with_two_members_of_one_name_reaches_no_server(line: str) -> None:
+    playbook = open_with_tools(deny=["delete_*"])
+
+    playbook.broker.host_said("host", line.encode() + b"\n")
+
+    sent = playbook.take()
+    assert any("[mcp-launch]" in one for one in sent)
+    assert not any("delete_a" in one and "server:" in one for one in sent)
+
+
+def test_repeated_members_pass_where_no_policy_needs_to_know_them() -> None:
+    playbook = Playbook()
+    playbook.play(HANDSHAKE)
+
+    line = '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a","name":"b"}}'
+
+    playbook.broker.host_said("host", line.encode() + b"\n")
+
+    assert playbook.take() == [f"server: {line}"]
+
+
+def test_repeated_members_are_refused_after_calls_that_match_a_pattern() -> None:
+    playbook = open_with_tools(deny=["delete_*"])
+    call = (
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"session":"s"},%b}}\n'
+    )
+
+    for number in range(3, 6):
+        playbook.broker.host_said("host", call % (number, b'"name":"read_a"'))
+    playbook.take()
+    playbook.broker.host_said("host", call % (6, b'"name":"delete_a","name":"read_a"'))
+
+    assert "two members" in "".join(playbook.take())
+
+
+@pytest.mark.parametrize("name", ["delete_a\n", " delete_a", "delete_\0a", "delete\u200b_a"])
+def test_a_name_that_some_servers_trim_is_still_hidden(name: str) -> None:
+    assert not ToolPolicy([{"deny": ["delete_a"]}]).allows(name)
 
 
 def test_a_hidden_tool_in_a_batch_is_refused() -> None:
@@ -187,6 +242,23 @@ def test_a_path_inside_passes_as_it_is(path: str, project: Path) -> None:
         "{project}x",
         "{project}/../other",
         "a\0b",
+        "src/\ud800",
+        " /etc",
+        "\x01/etc",
+        "in/../../other",
+        "{project}/in/../../app-2",
+        "file:etc",
+        "file:///{project}/%00",
+        "file:///etc?/../..{project}",
+        "file:///etc#/../..{project}",
+        "file://LOCALHOST/etc",
+        "file://elsewhere{project}",
+        "file:\\\\\\etc",
+        "file://{project}\\..\\..",
+        "file://{project}/..%2fother",
+        "fi\tle:///etc",
+        " file:///etc",
+        "\x1ffile:///etc",
     ],
 )
 def test_a_path_outside_is_refused(path: str, project: Path) -> None:
@@ -194,6 +266,67 @@ def test_a_path_outside_is_refused(path: str, project: Path) -> None:
 
     assert isinstance(refused, NotAdmitted)
     assert changed == ()
+
+
+@pytest.mark.parametrize("url", ["file://{}", "FILE://localhost{}/src", "file:{}/a%20b"])
+def test_a_plain_file_url_inside_passes(url: str, project: Path) -> None:
+    given = {"cwd": url.format(project)}
+
+    assert review(given, INSIDE, project) == (given, ())
+
+
+def test_a_path_has_to_be_inside_for_servers_that_resolve_dots_before_links(project: Path) -> None:
+    """For them `deep/../x` is beside the link, for others beside the directory it leads to."""
+    (project / "src" / "a" / "b").mkdir(parents=True)
+    (project / "deep").symlink_to(project / "src" / "a" / "b")
+
+    refused, _ = review({"cwd": "deep/../../x"}, INSIDE, project)
+
+    assert isinstance(refused, NotAdmitted)
+    assert review({"cwd": "deep/../x"}, INSIDE, project)[1] == ()
+
+
+def review_text(arguments: str, pins: dict[str, Any], project: Path) -> Any:
+    """Return what becomes of arguments that Python would not write."""
+    written = '{"id":1,"method":"tools/call","params":{"name":"t","arguments":%s}}'
+    line = (written % arguments).encode() + b"\n"
+    context = make_context().at(Found(str(project), "test"))
+    context = context._change(project_root=Found(str(project), "test"))  # noqa: SLF001
+    served = Served(context, bind_at_start(context.identity), make_plan(str(project)))
+    call = Call(line, protocol.look_message(line), None, 0, None, served, None)
+    return PinnedArguments("srv", pins, {}, "/home/me", resolve_path).review(call)
+
+
+DEEP = "[" * 60_000 + "]" * 60_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"cwd":"/etc","cwd":"."}',
+        '{"cwd":"/etc","\\u0063wd":"."}',
+        f'{{"cwd":["/etc",{DEEP}]}}',
+        f'{{"cwd":{DEEP}}}',
+        '{"cwd":"\\ud800"}',
+        '{"cwd":["\\ud800"]}',
+        '{"cwd":%s}' % ("1" * 5000),
+    ],
+)
+def test_a_path_that_cannot_be_checked_is_refused(arguments: str, project: Path) -> None:
+    assert isinstance(review_text(arguments, INSIDE, project), NotAdmitted)
+
+
+@pytest.mark.parametrize("value", ["null", DEEP, '{"a":1}'])
+def test_an_argument_is_removed_whatever_it_is(value: str, project: Path) -> None:
+    got = review_text(f'{{"config":{value},"n":1.10}}', {"config": {"remove": True}}, project)
+
+    assert got.endswith(b'"arguments":{"n":1.10}}}\n')
+
+
+def test_a_null_stays_where_a_path_may_be_left_out(project: Path) -> None:
+    pins = {"cwd": {"inside": "project_root"}}
+
+    assert b'{"cwd":null}' in review_text('{"cwd":null}', pins, project)
 
 
 def test_a_refusal_names_both_paths_but_the_record_only_ours(project: Path) -> None:
