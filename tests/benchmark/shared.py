@@ -62,7 +62,11 @@ def measure_round_trip(bench: Bench, call: bytes) -> None:
     """Time a call and its answer through a server that a second session has joined."""
     starts, rounds, calls = (3, 10, 200) if bench.quick else (8, 30, 200)
     prefixes = {name: bench.behind[name] for name in ("bare", "minimal relay", "guarded")}
+    relay = bench.behind["minimal relay"]
+    prefixes["two relays"] = [*relay, *relay]  # no pool with a process of its own can be faster
     prefixes["shared"] = [bench.launcher, "run", *SHARE, "--"]
+    if "before" in bench.behind:
+        prefixes["shared before"] = [bench.behind["before"][0], "run", *SHARE, "--"]
     times: dict[str, list[float]] = {name: [] for name in prefixes}
     with on_one_core():
         for _ in range(starts):
@@ -70,22 +74,22 @@ def measure_round_trip(bench: Bench, call: bytes) -> None:
                 times[name].append(seconds)
     middle = {name: statistics.median(values) for name, values in times.items()}
     bare = middle["bare"]
-    relay = middle["minimal relay"] - bare
+    unit = middle["minimal relay"] - bare
     say(
         f"\nround trip, a call of one of two sessions: bare {bare * 1e6:.1f} us, "
-        f"the minimal relay adds {relay * 1e6:.1f} us"
+        f"the minimal relay adds {unit * 1e6:.1f} us"
     )
-    for name in ("guarded", "shared"):
+    for name in [*prefixes][2:]:
         added = middle[name] - bare
         bound = f" (bound {ROUND_TRIP_BOUND})" if name == "shared" else ""
-        say(f"  {name:14} adds {added * 1e6:6.1f} us, {added / relay:5.2f} minimal relays{bound}")
+        say(f"  {name:14} adds {added * 1e6:6.1f} us, {added / unit:5.2f} minimal relays{bound}")
 
 
 def _time_round_trips(
     bench: Bench, prefixes: dict[str, list[str]], call: bytes, rounds: int, calls: int
 ) -> dict[str, float]:
-    idle = _connect(bench, prefixes["shared"])
-    connections = {name: _connect(bench, words) for name, words in prefixes.items()}
+    idle = [_connect(bench, name, prefixes[name]) for name in prefixes if "shared" in name]
+    connections = {name: _connect(bench, name, words) for name, words in prefixes.items()}
     times: dict[str, list[float]] = {name: [] for name in connections}
     for connection in connections.values():
         for _ in range(50):
@@ -97,14 +101,16 @@ def _time_round_trips(
             for _ in range(calls):
                 connection.ask(call)
             times[name].append((time.perf_counter() - started) / calls)
-    for connection in (*connections.values(), idle):
+    for connection in (*connections.values(), *idle):
         connection.close()
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def _connect(bench: Bench, words: list[str]) -> Connection:
+def _connect(bench: Bench, name: str, words: list[str]) -> Connection:
+    # With a state of its own: else the sessions of two versions would share one pool.
+    environ = {**bench.environ, "MCP_LAUNCH_HOME": str(bench.directory / f"state {name}")}
     server = [str(bench.python), "-S", "-E", str(HERE / "echo_server.py")]
-    connection = Connection([*words, *server], str(bench.project), bench.environ)
+    connection = Connection([*words, *server], str(bench.project), environ)
     # A client that does not say what it is shares nothing.
     client = {"name": "benchmark", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}

@@ -29,8 +29,8 @@ WAITING_LIMIT = 1 << 20
 # What follows the id in a call.
 _CALL = b',"method":"tools/call","params":{'
 
-# What a call must not have after that, so that its beginning tells all.
-_NOT_IN_SIMPLE_CALLS = (b'"id"', b'"method"', b"\\u", b"\r")
+# What most calls begin with after that: each launch has added its context.
+_META = b'"_meta":{'
 
 _TOKEN = b'"progressToken":'
 
@@ -61,12 +61,17 @@ class ClientLines(ServerLines):
         ):
             return None
         at = end + len(_CALL)
-        for word in _NOT_IN_SIMPLE_CALLS:
-            if data.find(word, at) >= 0:
-                return None
+        # What a call must not have after that, so that its beginning tells all.
+        if (
+            data.find(b'"id"', at) >= 0
+            or data.find(b'"method"', at) >= 0
+            or data.find(b"\r", at) >= 0
+            or (data.find(b"\\", at) >= 0 and data.find(b"\\u", at) >= 0)
+        ):
+            return None
         token_at = token_end = end
-        if data.find(b"progressToken", at) >= 0:
-            token_at, token_end = _find_token(data)
+        if (named_at := data.find(b"progressToken", at)) >= 0:
+            token_at, token_end = _find_token(data, at, named_at - 1)
             if not token_at:
                 return None
         known = requests.make_id()
@@ -172,17 +177,29 @@ class ClientLines(ServerLines):
         self._end_if_finished(name)
 
 
-def _find_token(data: bytes) -> tuple[int, int]:
-    """Return where a call's progress token begins and ends; zeros if that is not certain."""
-    start = data.find(_TOKEN) + len(_TOKEN)
-    token = protocol.get_member(protocol.look(data), "params", "_meta", "progressToken")
-    # The name is there once, so this is the one that was parsed.
-    if token is None or isinstance(token, bool) or data.count(b"progressToken") != 1:
+def _find_token(data: bytes, params_at: int, named_at: int) -> tuple[int, int]:
+    """Return where a call's progress token begins and ends; zeros if that is not certain.
+
+    `named_at` is where its name occurs first. Most tokens are numbers, directly in the `_meta`
+    that the parameters begin with, which need not be parsed for that.
+    """
+    start = named_at + len(_TOKEN)
+    if data.find(b"progressToken", start) >= 0 or not data.startswith(_TOKEN, named_at):
         return 0, 0
-    raw = protocol.spell(token)
-    end = start + len(raw)
-    # A fraction may be spelt otherwise, and must not be taken for its beginning.
-    is_whole = data.startswith(raw, start) and data.startswith((b",", b"}"), end)
+    ends = (data.find(b",", start), data.find(b"}", start))
+    end = min((at for at in ends if at >= 0), default=0)
+    raw, meta_at = data[start:end], params_at + len(_META)
+    if (
+        raw.isdigit()
+        and data[named_at - 1] in b"{,"  # a quote that opens a string outside of another
+        and data.startswith(_META, params_at)
+        and data.count(b"{", meta_at, named_at) == data.count(b"}", meta_at, named_at)
+    ):
+        return start, end
+    token = protocol.get_member(protocol.look(data), "params", "_meta", "progressToken")
+    # The name is there once, so this is the one that was parsed. A fraction may be spelt
+    # otherwise, and must not be taken for its beginning.
+    is_whole = token is not None and not isinstance(token, bool) and raw == protocol.spell(token)
     return (start, end) if is_whole else (0, 0)
 
 

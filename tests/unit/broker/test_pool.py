@@ -618,6 +618,14 @@ def test_a_launch_whose_servers_die_of_others_before_its_greeting_tries_the_next
 # Calls and answers that are passed without being parsed
 
 
+def test_a_line_that_is_cut_off_is_not_passed() -> None:
+    pool = open_pool().broker
+    assert isinstance(pool, Pool)
+    call = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"_meta":{"progressToken":7\n'
+
+    assert pool.pass_call("a", call) is None
+
+
 @pytest.mark.parametrize(
     ("params", "passed"),
     [
@@ -626,6 +634,15 @@ def test_a_launch_whose_servers_die_of_others_before_its_greeting_tries_the_next
         ('"_meta":{"a":1,"progressToken":"t 1"}', '"_meta":{"a":1,"progressToken":1}'),
         ('"_meta":{"progressToken":1.0}', None),
         ('"_meta":{"progressToken": 7}', None),
+        ('"_meta":{"a":{"b":{}},"progressToken":7}', '"_meta":{"a":{"b":{}},"progressToken":1}'),
+        ('"_meta":{"a":"}","progressToken":7}', '"_meta":{"a":"}","progressToken":1}'),
+        ('"name":"x","_meta":{"progressToken":7}', '"name":"x","_meta":{"progressToken":1}'),
+        ('"_meta":{"a":{"progressToken":7}}', None),
+        ('"_meta":{"a":[{"progressToken":7}]}', None),
+        ('"_meta":{"progressToken":[7,8]}', None),
+        ('"_meta":{"progressToken":true}', None),
+        (r'"_meta":{"a":"{\"progressToken\":7"}', None),
+        (r'"_meta":{"a":",\"progressToken\":7,"}', None),
         ('"arguments":{"progressToken":7}', None),
         ('"_meta":{"progressToken":7},"arguments":{"x":"progressToken"}', None),
         ('"_meta":{"progressToken":"\\u0041"}', None),
