@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 # How long nothing must happen before a launch whose server is shared goes on standby.
 SHARED_DELAY = 60.0
+UNCALLED_DELAY = 5.0  # of one that was never called
 
 
 def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
@@ -223,7 +224,8 @@ def _follow_idleness(
     broker = supervisor.broker
 
     def expect_standby() -> None:
-        rest = broker.now + SHARED_DELAY - time.monotonic()
+        delay = SHARED_DELAY if broker.last_call is not None else UNCALLED_DELAY
+        rest = broker.now + delay - time.monotonic()
         if broker.lease_is_due or broker.finished_calls:
             return  # it is written again soon
         if rest > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -10,7 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from launches import LIMIT, Launch, call, request, wait_for_lease, wait_until_gone
+from launches import (
+    LIMIT,
+    Launch,
+    call,
+    read_refusal,
+    request,
+    wait_for_lease,
+    wait_until_gone,
+)
 from sessions import kill
 from shared_servers import MODERN, SESSION_SERVER, SHARE, Sharing, greet, read_pid
 
@@ -22,7 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no sta
 # A launch that does not wait a minute.
 CODE = """
 import sys; from mcp_launch import main, runtime; from mcp_launch.runtime import standby
-runtime.SHARED_DELAY = standby.TRY_AGAIN = 0.3
+runtime.SHARED_DELAY = runtime.UNCALLED_DELAY = standby.TRY_AGAIN = 0.3
 sys.exit(main(sys.argv[1:]))
 """
 HASTY = [sys.executable, "-c", CODE, "run", *SHARE]
@@ -214,6 +223,53 @@ def test_a_session_on_standby_ends_with_its_host(sharing: Sharing) -> None:
     host.process.kill()
     host.wait()
 
+    sharing.wait_until_nothing_is_left()
+
+
+# One that the system refuses to replace by a smaller one, as if it had no memory left.
+REFUSED_CODE = """
+import errno, os
+def refuse(*_): raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+os.execve = refuse
+"""
+
+
+def test_a_session_goes_on_that_cannot_go_on_standby(sharing: Sharing) -> None:
+    refused = [sys.executable, "-c", REFUSED_CODE + CODE, "run", *SHARE, "--", *SESSION_SERVER]
+    launch, other = sharing.runner.start(refused), join(sharing)
+    greet(launch)
+    pid = read_pid(launch)
+
+    wait_until(lambda: "not on standby: Cannot allocate" in read_logs(sharing))
+
+    stand_by(other)
+    assert read_pid(launch) == read_pid(other) == pid
+    other.send(call("send", 7, method="notifications/tools/list_changed"))
+    assert launch.answer()["method"] == "notifications/tools/list_changed"
+    assert launch.finish()[0] == 0
+
+
+def read_logs(sharing: Sharing) -> str:
+    return "".join(path.read_text("utf-8") for path in (sharing.state / "logs").iterdir())
+
+
+def test_a_session_that_was_updated_on_standby_says_so_and_leaves_the_others(
+    sharing: Sharing,
+) -> None:
+    launch, other = join(sharing), sharing.join()
+    pid = read_pid(other)
+    stand_by(launch)
+    descriptors = Path(f"/proc/{launch.pid}/fd")
+    [kept] = [one for one in descriptors.iterdir() if str(one.readlink()).startswith("/memfd:")]
+    kept.write_text(json.dumps(json.loads(kept.read_bytes()) | {"version": 0}), encoding="utf-8")
+
+    launch.send(call("echo", 7))
+
+    assert "mcp-launch was updated" in read_refusal(launch.answer())
+    assert launch.finish()[0] == 125
+    assert read_pid(other) == pid
+    wait_until(lambda: len(sharing.wait_for_pool()["sessions"]) == 1)
+    other.finish()
     sharing.wait_until_nothing_is_left()
 
 
