@@ -135,7 +135,7 @@ class Calls(Parties):
         call = self.connections[name].calls.pop(key, None)
         if call is not None:
             # Most results have neither word. One that has may still be a success.
-            is_plain = line.find(b'rror"') < 0
+            is_plain = line.rfind(b'rror"') < 0  # faster than `find`
             self._finish(call, OK if is_plain else judge_answer(line), len(line))
 
     def finish_call(

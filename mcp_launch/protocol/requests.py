@@ -228,8 +228,8 @@ class OpenRequests:
             self.lists[method] = KnownList(method, line)
 
 
-def _has_escaped_letters(text: str) -> bool:
-    return any(escape in text for escape in ("\\u", "\\x", "\\/"))
+def _has_escaped_letters(text: bytes) -> bool:
+    return any(escape in text for escape in (b"\\u", b"\\x", b"\\/"))
 
 
 _REMEMBERED = {
@@ -262,7 +262,7 @@ class CallPattern:
         self.key: bytes | None = None  # the spelt id of the last call that matched
         self._beginning = b""  # from the id to the first gap; empty if nothing was learned
         self._gaps: list[tuple[bytes, bytes]] = []  # the end of each, and the text up to the next
-        self._names: list[str] = []  # must not occur in the rest of a call
+        self._names: list[bytes] = []  # must not occur in the rest of a call
         self._misses = 0
 
     def match(self, data: bytes) -> int:  # noqa: PLR0911  # on the path of every call
@@ -293,11 +293,11 @@ class CallPattern:
         # Nothing in the rest may name another caller or another method, even for a reader that
         # ignores case or accepts more than JSON. Some letters beyond ASCII become ASCII in lower
         # case. `at` may be behind the quote of a name.
-        rest = data[at - 1 :].decode("latin-1").lower()  # in a string, `in` is fast
+        rest = data[at - 1 :].lower()
         for name in self._names:
-            if name in rest:
+            if rest.rfind(name) >= 0:  # in a long call, several times as fast as `in`
                 return 0
-        if not rest.isascii() or ("\\" in rest and _has_escaped_letters(rest)):
+        if not rest.isascii() or (b"\\" in rest and _has_escaped_letters(rest)):
             return 0
         self.key = key
         self._misses = 0
@@ -338,7 +338,7 @@ class CallPattern:
         self._beginning = fixed[0] if members else b""
         self._gaps = list(zip(signs, fixed[1:], strict=True))
         names = (*_NEVER_REPEATED, ours, *identifying)
-        self._names = [name.lower() for name in names]
+        self._names = [name.lower().encode() for name in names]
         self.meta, self.caller = meta, caller
 
 

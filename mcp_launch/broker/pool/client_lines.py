@@ -61,16 +61,17 @@ class ClientLines(ServerLines):
         ):
             return None
         at = end + len(_CALL)
-        # What a call must not have after that, so that its beginning tells all.
+        # What a call must not have after that, so that its beginning tells all. CPython finds
+        # words several times as fast from the end, and that is most of what is done here.
         if (
-            data.find(b'"id"', at) >= 0
-            or data.find(b'"method"', at) >= 0
+            data.rfind(b'"id"', at) >= 0
+            or data.rfind(b'"method"', at) >= 0
             or data.find(b"\r", at) >= 0
-            or (data.find(b"\\", at) >= 0 and data.find(b"\\u", at) >= 0)
+            or (data.find(b"\\", at) >= 0 and data.rfind(b"\\u", at) >= 0)
         ):
             return None
         token_at = token_end = end
-        if (named_at := data.find(b"progressToken", at)) >= 0:
+        if (named_at := data.rfind(b"progressToken", at)) >= 0:
             token_at, token_end = _find_token(data, at, named_at - 1)
             if not token_at:
                 return None
@@ -180,11 +181,12 @@ class ClientLines(ServerLines):
 def _find_token(data: bytes, params_at: int, named_at: int) -> tuple[int, int]:
     """Return where a call's progress token begins and ends; zeros if that is not certain.
 
-    `named_at` is where its name occurs first. Most tokens are numbers, directly in the `_meta`
+    `named_at` is where its name occurs last. Most tokens are numbers, directly in the `_meta`
     that the parameters begin with, which need not be parsed for that.
     """
     start = named_at + len(_TOKEN)
-    if data.find(b"progressToken", start) >= 0 or not data.startswith(_TOKEN, named_at):
+    is_named_before = data.rfind(b"progressToken", params_at, named_at) >= 0
+    if is_named_before or not data.startswith(_TOKEN, named_at):
         return 0, 0
     ends = (data.find(b",", start), data.find(b"}", start))
     end = min((at for at in ends if at >= 0), default=0)

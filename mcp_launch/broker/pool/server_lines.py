@@ -29,7 +29,7 @@ class ServerLines(Tasks):
             return None
         answered = protocol.read_answered(data)
         ticket = backend.requests.open.get(answered) if answered else None
-        if ticket is None or ticket.is_noted or data.find(b'"taskId"') >= 0:
+        if ticket is None or ticket.is_noted or data.rfind(b'"taskId"') >= 0:
             return None
         connection = ticket.connection
         is_leaving = self.connections[connection].input_has_ended
@@ -47,7 +47,7 @@ class ServerLines(Tasks):
             return b""
         del backend.requests.open[answered]
         name = ticket.connection
-        if line.find(b'"taskId"') >= 0:
+        if line.rfind(b'"taskId"') >= 0:
             self.note_use(backend, ticket, line)
         rest = line[ID_AT + len(answered) :]
         self.out.append(do.SendToHost(name, b"".join((USUAL_BEGINNING, ticket.id, rest))))
