@@ -34,6 +34,9 @@ _META = b'"_meta":{'
 
 _TOKEN = b'"progressToken":'
 
+# All but the characters that begin and end strings and objects.
+_NO_MARKS = bytes(set(range(256)) - set(b'"\\{}'))
+
 
 class ClientLines(ServerLines):
     """Passes the messages of connections on to their servers."""
@@ -195,7 +198,7 @@ def _find_token(data: bytes, params_at: int, named_at: int) -> tuple[int, int]:
         raw.isdigit()
         and data[named_at - 1] in b"{,"  # a quote that opens a string outside of another
         and data.startswith(_META, params_at)
-        and data.count(b"{", meta_at, named_at) == data.count(b"}", meta_at, named_at)
+        and _is_in_same_object(data[meta_at:named_at])
     ):
         return start, end
     token = protocol.get_member(protocol.look(data), "params", "_meta", "progressToken")
@@ -203,6 +206,15 @@ def _find_token(data: bytes, params_at: int, named_at: int) -> tuple[int, int]:
     # otherwise, and must not be taken for its beginning.
     is_whole = token is not None and not isinstance(token, bool) and raw == protocol.spell(token)
     return (start, end) if is_whole else (0, 0)
+
+
+def _is_in_same_object(text: bytes) -> bool:
+    """Return whether a text that begins in an object ends in it, and not in another."""
+    # A brace or an escaped quote within a string leaves its quotes, so the answer is no.
+    marks = text.translate(None, _NO_MARKS).replace(b'""', b"")
+    while b"{}" in marks:
+        marks = marks.replace(b"{}", b"")
+    return not marks
 
 
 def _measure(line: bytes) -> int:
