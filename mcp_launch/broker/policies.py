@@ -199,11 +199,16 @@ class PinnedArguments:
             # Python's own are about a NUL or half a character, which no path has.
             known = isinstance(problem, _NotAPath)
             return self._refuse_path(tool, name, str(problem) if known else "it is not a path")
-        if session == call.served.plan.cwd.value:
-            return value
-        # The server would look for it in its own directory.
-        moved: list[Json] = [_make_absolute(str(path), session) for path in paths]
+        # A server may look for it in a directory that only it knows.
+        moved: list[Json] = [self._make_absolute(str(path), session) for path in paths]
         return value if moved == paths else moved if isinstance(value, list) else moved[0]
+
+    def _make_absolute(self, path: str, directory: str) -> str:
+        if path.startswith("~"):
+            return expand_home(path, self._home)
+        if path.startswith("/") or path[:5].lower() == "file:":
+            return path
+        return directory if path in {"", "."} else join(directory, path)
 
     def _find_directory(self, context: Context, name: str) -> str | None:
         """Return a directory of the session, or the one that the profile names."""
@@ -322,6 +327,8 @@ def _list_meanings(path: Json, home: str) -> set[str]:
     for one in [*meanings]:
         if one.startswith("~"):  # that of another user is nowhere near
             meanings.add(expand_home(one, home) if one[1:2] in {"", "/"} else "/")
+    if path.startswith("~"):
+        meanings.discard(path)  # it is written out for the server
     if path.translate(_REMOVED_FROM_URLS).strip().lstrip(_CONTROL)[:5].lower() == "file:":
         import re
         from urllib.parse import unquote
@@ -331,10 +338,6 @@ def _list_meanings(path: Json, home: str) -> set[str]:
             raise _NotAPath("servers may read this file URL differently")
         meanings.add(unquote(found[1], errors="surrogateescape"))
     return meanings
-
-
-def _make_absolute(path: str, directory: str) -> str:
-    return path if path.startswith(("/", "~")) else f"{directory}/{path}"
 
 
 def _is_below(path: str, root: str) -> bool:

@@ -35,6 +35,9 @@ _REFERENCE = re.compile(r"\$\{[\w:.-]*\}|\$\w+|\{env:\w+\}")
 # In a text that cannot be parsed, nobody knows what is a key and what a value: all words are
 # masked but these.
 _WORDS = re.compile(r"""[^\s"'\[\]{},:=.]+""")
+
+# The header of a table in TOML, which has no value.
+_HEADER = re.compile(r"\s*\[\[?[\w.\- ]+\]?\]\s*")
 _SHOWN = {
     *("mcp_servers", "mcpServers", "servers", "context_servers", "extensions", "mcp", "projects"),
     *("command", "args", "cmd", "env", "env_vars", "environment", "envs", "cwd", "name", "source"),
@@ -105,7 +108,8 @@ class SourceLines:
         spans = file.secrets
         if spans is None:
             words = _WORDS.finditer(file.text, begin, end)
-            spans = [word.span() for word in words if word.group() not in _SHOWN]
+            is_header = _HEADER.fullmatch(file.text, begin, end)
+            spans = [one.span() for one in words if not is_header and one.group() not in _SHOWN]
         comment = _find_comment(file, begin, end)
         ending = _DOTS if comment < end else ""
         place = min(place, comment)

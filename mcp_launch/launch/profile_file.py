@@ -97,9 +97,13 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
         return text, *toml.read(text)
     except Unreadable as error:
         line, column = locate(text, error.offset)
+        fix = "correct this line (strings need quotes; each [table] needs its own header)"
+        if "already exists" in str(error):
+            fix = "write it once; what is `key = { ... }` above and a [table] here has to be two "
+            fix += "tables, as in [servers.NAME.tools] and [servers.NAME.tools.TOOL.arguments]"
         raise ProfileRefused(
             f"not valid TOML: {error}",
-            fix="correct this line (strings need quotes; each [table] needs its own header)",
+            fix=fix,
             path=path,
             line=line,
             column=column,

@@ -1,7 +1,7 @@
 """What it costs that several sessions share one server: the time of a call, and the memory.
 
-The time is that of a round trip while a second session is connected and idle, in units of the
-minimal relay. The memory is the proportional set size (PSS) of everything below twenty sessions
+The time is that of a round trip while a second session is connected and idle, beside one through
+the minimal relay: as a whole, and as what each adds to a bare server. The memory is the proportional set size (PSS) of everything below twenty sessions
 and of the pool that keeps their server, beside one bare server. That server comes from npm and is
 started by node itself, so that no runner is counted on either side.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # The options that make launches share a server.
 SHARE = ["--share", "project"]
 
-# What a round trip may cost at most, in minimal relays.
+# How long a round trip may take at most, in round trips through the minimal relay.
 ROUND_TRIP_BOUND = 3.0
 
 SESSIONS = 20
@@ -74,15 +74,18 @@ def measure_round_trip(bench: Bench, call: bytes) -> None:
                 times[name].append(seconds)
     middle = {name: statistics.median(values) for name, values in times.items()}
     bare = middle["bare"]
-    unit = middle["minimal relay"] - bare
+    relayed = middle["minimal relay"]
     say(
         f"\nround trip, a call of one of two sessions: bare {bare * 1e6:.1f} us, "
-        f"the minimal relay adds {unit * 1e6:.1f} us"
+        f"through the minimal relay {relayed * 1e6:.1f} us"
     )
     for name in [*prefixes][2:]:
-        added = middle[name] - bare
         bound = f" (bound {ROUND_TRIP_BOUND})" if name == "shared" else ""
-        say(f"  {name:14} adds {added * 1e6:6.1f} us, {added / unit:5.2f} minimal relays{bound}")
+        taken, added = middle[name] / relayed, (middle[name] - bare) / (relayed - bare)
+        say(
+            f"  {name:14} takes {middle[name] * 1e6:5.1f} us, {taken:4.2f} of the minimal relay"
+            f"{bound}; adds {added:4.2f} of what that adds"
+        )
 
 
 def _time_round_trips(

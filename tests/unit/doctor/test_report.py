@@ -562,6 +562,7 @@ def test_no_secret_is_in_the_line(machine: FakeMachine, line: str, shown: str) -
         ("[mcp_servers.a]\ncommand = hunter2", "command = ***"),
         ('[mcp_servers.a]\nkey = """\nhunter2\n"', '"'),
         ("[mcp_servers.a", "[mcp_servers.***"),
+        ('x.a = { b = "hunter2" }\n[x.a.b]', "[x.a.b]"),
         # The string that is not closed makes the rest look the wrong way round.
         ('[mcp_servers.a]\nargs = ["x, "hunter2", "y"]', 'args = ["***, "***", "***"]'),
     ],

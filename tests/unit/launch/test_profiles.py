@@ -43,6 +43,11 @@ BROKEN = {
         "2:15: not valid TOML",
         "strings need quotes",
     ),
+    "a key that is a table, too": (
+        '[servers.a]\ntools = { deny = ["x"] }\n[servers.a.tools.y.arguments]\n',
+        "3:29: not valid TOML",
+        "write it once",
+    ),
     "no TOML 1.1 either": (
         '[servers.a]\nenv = {\n  A = "b", # c\n}\ncommand = npx\n',
         "5:11: not valid TOML: Unexpected character: 'n'",
