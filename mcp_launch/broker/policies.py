@@ -171,9 +171,7 @@ class PinnedArguments:
                 pins.update(more)
         return pins
 
-    def _apply(  # noqa: PLR0911  # one for each kind of pin and of fault
-        self, call: Call, tool: str, name: str, pin: Pin, value: Json
-    ) -> Json | NotAdmitted:
+    def _apply(self, call: Call, tool: str, name: str, pin: Pin, value: Json) -> Json | NotAdmitted:
         """Return the value that an argument has to have; None: it has to be absent."""
         if "inside" not in pin:
             return pin.get("value")
