@@ -36,21 +36,30 @@ _NAMED = ("name", "arguments")  # what a policy reads of a call's parameters
 # readers remove or take for a slash.
 _FILE_URL = r"file:(?://(?:localhost)?)?(/(?:[^\0-\x20\x7f%?#\\]|%(?!00|2f|5c)[0-9a-f]{2})*)"
 _REMOVED_FROM_URLS = str.maketrans("", "", "\t\r\n")
-_CONTROL = "".join(map(chr, range(33)))  # and the space: what some readers remove at both ends
+
+# What some readers remove at both ends: control characters, spaces of all kinds, byte order marks.
+_TRIMMED = "".join(map(chr, range(33)))
+_TRIMMED += "\x7f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
+_TRIMMED += "".join(map(chr, range(0x2000, 0x200E)))
+
+# What means something else in the server's process than in ours.
+_OF_PROCESS = ("/proc", "/dev/fd", "/dev/stdin")
+_VARIABLE = r"\$(?:(\w+)|\{(\w+)\})"
 
 
 def make_policies(
     layers: list[dict[str, Any]], server: str, home: str, resolve: Resolve
 ) -> tuple[ToolPolicy, tuple[Policy, ...]]:
-    """Return the policies of profiles: each file's has to be passed.
+    """Return the policies of profiles, the user's file first: each file's has to be passed.
 
-    The first decides which tools there are, and refuses messages that others would misread.
+    The first decides which tools there are, and refuses messages that others would misread. The
+    others change arguments. The user's is the last of them, so that no project's undoes it.
     """
     globs = [layer["tools"] for layer in layers if layer["tools"] is not None]
     pinned = [layer for layer in layers if layer["arguments"] or layer["arguments_of"]]
     return ToolPolicy(globs), tuple(
         PinnedArguments(server, layer["arguments"], layer["arguments_of"], home, resolve)
-        for layer in pinned
+        for layer in reversed(pinned)
     )
 
 
@@ -65,11 +74,10 @@ class ToolPolicy:
 
     def allows(self, name: str) -> bool:
         """Return whether the host may know a tool."""
-        readable = "".join(filter(str.isprintable, name)).strip()  # as some servers read it
         return all(
             _matches(one, layer.get("allow", ["*"])) and not _matches(one, layer.get("deny", []))
             for layer in self._layers
-            for one in {name, readable}
+            for one in _list_readings(name)
         )
 
     @staticmethod
@@ -102,16 +110,16 @@ class ToolPolicy:
         """Return an answer to `tools/list` without the tools that are hidden."""
         if not self._layers:
             return line
-        tools = protocol.get_member(protocol.look(line), "result", "tools")
-        if not isinstance(tools, list) or all(map(self._is_shown, tools)):
-            return line
+        # Not by way of the parsed answer, which lacks tools that are nested too deeply.
         written = json_edit.list_elements(json_edit.read_raw(line, "result", "tools"))
-        pairs = zip(tools, written, strict=True)
-        shown = b",".join(part.strip() for tool, part in pairs if self._is_shown(tool))
-        return json_edit.replace(line, b"[%b]" % shown, "result", "tools")
+        shown = [tool for tool in written if self._is_shown(tool)]
+        if len(shown) == len(written):
+            return line
+        kept = b",".join(tool.strip() for tool in shown)
+        return json_edit.replace(line, b"[%b]" % kept, "result", "tools")
 
-    def _is_shown(self, tool: Json) -> bool:
-        name = protocol.get_member(tool, "name")
+    def _is_shown(self, tool: bytes) -> bool:
+        name = protocol.look_message(tool).get("name")
         return not isinstance(name, str) or self.allows(name)
 
 
@@ -134,7 +142,8 @@ class PinnedArguments:
 
     def review(self, call: Call) -> bytes | NotAdmitted:
         """Return the call's line with its arguments as they have to be, or why it is refused."""
-        message = call.parse()
+        # Another file's policies may have changed it.
+        message = protocol.look_message(call.line) if call.changed else call.parse()
         params = message.get("params") if isinstance(message, dict) else None
         tool, given = (protocol.get_member(params, name) for name in _NAMED)
         pins = self._find_pins(tool) if isinstance(tool, str) else {}
@@ -167,7 +176,7 @@ class PinnedArguments:
     def _find_pins(self, tool: str) -> dict[str, Pin]:
         pins = dict(self._pins)
         for pattern, more in self._tools.items():
-            if fnmatchcase(tool, pattern):
+            if any(fnmatchcase(one, pattern) for one in _list_readings(tool)):
                 pins.update(more)
         return pins
 
@@ -187,9 +196,14 @@ class PinnedArguments:
         paths = value if isinstance(value, list) else [value]
         real_root = self._resolve(root, session)
         try:
-            for meant in (one for path in paths for one in _list_meanings(path, self._home)):
+            environ = call.served.plan.environ
+            meanings = (_list_meanings(path, self._home, environ) for path in paths)
+            for meant in (one for several in meanings for one in several):
                 # Some servers resolve `..` before they follow links, and some afterwards.
-                for spelling in (meant, normpath(join(session, meant))):
+                absolute = "/" + normpath(join(session, meant)).lstrip("/")
+                if _is_below(absolute, *_OF_PROCESS):
+                    raise _NotAPath("it means another place in each process")
+                for spelling in (meant, absolute):
                     real = self._resolve(spelling, session)
                     if not _is_below(real, real_root):
                         return self._refuse_outside(tool, name, real, root)
@@ -202,7 +216,7 @@ class PinnedArguments:
         return value if moved == paths else moved if isinstance(value, list) else moved[0]
 
     def _make_absolute(self, path: str, directory: str) -> str:
-        if path.startswith("~"):
+        if path == "~" or path.startswith("~/"):
             return expand_home(path, self._home)
         if path.startswith("/") or path[:5].lower() == "file:":
             return path
@@ -312,7 +326,12 @@ class _NotAPath(ValueError):
     """A value that cannot be checked as a path, and why."""
 
 
-def _list_meanings(path: Json, home: str) -> set[str]:
+def _list_readings(name: str) -> set[str]:
+    """Return a tool's name, and the same as servers read it that remove what cannot be seen."""
+    return {name, "".join(filter(str.isprintable, name)).strip()}
+
+
+def _list_meanings(path: Json, home: str, environ: Mapping[str, str]) -> set[str]:
     """Return every path that a server may take a value for.
 
     Raises:
@@ -321,13 +340,15 @@ def _list_meanings(path: Json, home: str) -> set[str]:
     """
     if not isinstance(path, str) or isinstance(path, json_text.Digits) or "\0" in path:
         raise _NotAPath("it is not a path")
-    meanings = {path, path.strip(), path.strip(_CONTROL)}
+    meanings = {path, path.strip(_TRIMMED), _replace_variables(path, environ)}
     for one in [*meanings]:
-        if one.startswith("~"):  # that of another user is nowhere near
-            meanings.add(expand_home(one, home) if one[1:2] in {"", "/"} else "/")
-    if path.startswith("~"):
+        if one == "~" or one.startswith("~/"):
+            meanings.add(expand_home(one, home))
+        elif one.startswith("~") and (one[1].isalnum() or one[1] in "_-+"):
+            meanings.add("/")  # the home of another user is nowhere near
+    if path == "~" or path.startswith("~/"):
         meanings.discard(path)  # it is written out for the server
-    if path.translate(_REMOVED_FROM_URLS).strip().lstrip(_CONTROL)[:5].lower() == "file:":
+    if path.translate(_REMOVED_FROM_URLS).lstrip(_TRIMMED)[:5].lower() == "file:":
         import re
         from urllib.parse import unquote
 
@@ -338,5 +359,14 @@ def _list_meanings(path: Json, home: str) -> set[str]:
     return meanings
 
 
-def _is_below(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+def _replace_variables(path: str, environ: Mapping[str, str]) -> str:
+    """Return a path as a server reads it that replaces variables of its environment."""
+    if "$" not in path:
+        return path
+    import re
+
+    return re.sub(_VARIABLE, lambda name: environ.get(name[1] or name[2], name[0]), path)
+
+
+def _is_below(path: str, *roots: str) -> bool:
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)

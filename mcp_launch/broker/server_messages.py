@@ -92,8 +92,9 @@ class ServerMessages(Endings):
             for one, part in zip(said, json_edit.list_elements(line), strict=True)
             if isinstance(one, dict)
         ]
-        if backend.is_one_of_many and any(protocol.is_request(one) for one, _ in pairs):
-            # The ids of these requests have to be changed, each on its own.
+        has_requests = any(protocol.is_request(one) for one, _ in pairs)
+        if self._tools is not None or (backend.is_one_of_many and has_requests):
+            # Lists have to be filtered, and the ids of requests changed, each on its own.
             return b"".join(self._note_message(backend, part) for _, part in pairs)
         answers = [(one, part) for one, part in pairs if protocol.is_answer(one)]
         tickets = []
