@@ -15,12 +15,13 @@ from mcp_launch.launch import plan
 from mcp_launch.protocol import json_text
 from mcp_launch.state import handshakes, leases, pools
 from mcp_launch.state.profile_cache import digest
+from mcp_launch.system import list_ancestors
 from mcp_launch.system.pool_client import SharedStarter
 from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
@@ -41,6 +42,13 @@ _COMPARED_AS_WELL = (
     "XAUTHORITY",
     "MCP_LAUNCH_PROJECT_ROOT",
 )
+
+# Variables that every launch sets.
+_OURS = ("PWD", "MCP_LAUNCH_HOST", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT")
+
+# What a process hands down: where it is, and what it may do.
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+_RIGHTS = ("Umask:", "Groups:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:")
 
 # What contradicts sharing, and why.
 _CONTRADICTIONS = {
@@ -107,7 +115,8 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     """Return what starts the servers of a launch that shares them."""
 
     def describe_job(started: ServerPlan) -> tuple[str, bytes]:
-        return describe(wanted, found, started, os.environ)
+        inherited = _list_inherited(table, started.cwd.value)
+        return describe(wanted, found, started, os.environ, inherited)
 
     hello = json_text.encode({"launch": found.launch.value}).encode() + b"\n"
     return SharedStarter(
@@ -122,25 +131,65 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     )
 
 
+def _list_inherited(table: ProcessTable, cwd: str) -> list[str]:
+    """Return what a server has from the launch that starts it, besides its environment.
+
+    One that was started in a sandbox must not serve sessions outside of it, nor the other way
+    round. A pool below another launch ends with that launch.
+    """
+    facts = [_read_link(f"/proc/self/ns/{kind}") for kind in _NAMESPACES]
+    try:
+        with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+            facts += [line for line in file if line.startswith(_RIGHTS)]
+    except OSError:
+        os.umask(mask := os.umask(0o77))  # there is no other way to read it
+        facts += [f"{mask:o}", str(sorted(os.getgroups()))]
+    above = list_ancestors(table, os.getpid())
+    guardians = [one.identity for one in above if one.name == "mcp-guardian"]
+    facts += [f"{one.pid} {one.start}" for one in guardians[:1]]
+    try:
+        place = os.stat(cwd or os.curdir)
+    except OSError:
+        return facts
+    # A directory that was removed and made again is not the one that an older server works in.
+    return [*facts, f"{place.st_dev} {place.st_ino}"]
+
+
+def _read_link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
 def describe(
-    wanted: Profile, found: Context, started: ServerPlan, environ: Mapping[str, str]
+    wanted: Profile,
+    found: Context,
+    started: ServerPlan,
+    environ: Mapping[str, str],
+    inherited: Sequence[str] = (),
 ) -> tuple[str, bytes]:
     """Return the stem of a pool's files, and the job of a new one.
 
     The server gets the environment of the launch that starts it, without what belongs to a
     session or says how its host was started: sessions with and without a terminal share it, too.
     Two launches share a server if they agree in all of that (but not in the copies of programs
-    that their hosts bring), in the command, the files of the program, the directory, and the
-    version of mcp-launch.
+    that their hosts bring, or in what a terminal says of itself), in the command, the files of
+    the program, the directory, and the version of mcp-launch.
     """
     kept = plan.drop_session_variables(wanted, found, started)  # type: ignore[arg-type]  # a Plan
-    asked_for = {name: kept[name] for name in (*wanted.env, *wanted.literals) if name in kept}
+    # What the user has asked for, also by a file of variables, counts whatever its name is.
+    named = {*wanted.env, *wanted.literals}
+    named |= {name for name, value in kept.items() if environ.get(name) != value}
+    asked_for = {name: kept[name] for name in named if name in kept and name not in _OURS}
     shown = variables.drop_start_variables(kept) | asked_for
     if isinstance(found.project_root, Found):
         shown["MCP_LAUNCH_PROJECT_ROOT"] = found.project_root.value
     compared = variables.drop_bundled_directories(shown)
     server = handshakes.name_server(started.argv, started.program, started.cwd.value, compared)
     facts = [server, __version__, *(shown.get(name, "") for name in _COMPARED_AS_WELL)]
+    facts += [f"{name}={value}" for name, value in sorted(asked_for.items())]
+    facts += inherited
     key = digest("\n".join(facts).encode("utf-8", "surrogateescape"))[:32]
     directory = pools.find_directory(environ)
     state.make_private(directory)
