@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context
     from mcp_launch.protocol.json_text import Json, Message
 
-    # Returns the real path of a path as seen from a directory.
+    # Returns the real path of a path as seen from a directory; empty if each process has its own.
     Resolve = Callable[[str, str], str]
 
     # What is demanded of an argument: `inside` and perhaps `default`, `value`, or `remove`.
@@ -42,8 +42,6 @@ _TRIMMED = "".join(map(chr, range(33)))
 _TRIMMED += "\x7f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
 _TRIMMED += "".join(map(chr, range(0x2000, 0x200E)))
 
-# What means something else in the server's process than in ours.
-_OF_PROCESS = ("/proc", "/dev/fd", "/dev/stdin")
 _VARIABLE = r"\$(?:(\w+)|\{(\w+)\})"
 
 
@@ -200,11 +198,10 @@ class PinnedArguments:
             meanings = (_list_meanings(path, self._home, environ) for path in paths)
             for meant in (one for several in meanings for one in several):
                 # Some servers resolve `..` before they follow links, and some afterwards.
-                absolute = "/" + normpath(join(session, meant)).lstrip("/")
-                if _is_below(absolute, *_OF_PROCESS):
-                    raise _NotAPath("it means another place in each process")
-                for spelling in (meant, absolute):
+                for spelling in (meant, normpath(join(session, meant))):
                     real = self._resolve(spelling, session)
+                    if not real:
+                        raise _NotAPath("it is another place in each process")
                     if not _is_below(real, real_root):
                         return self._refuse_outside(tool, name, real, root)
         except ValueError as problem:
@@ -368,5 +365,5 @@ def _replace_variables(path: str, environ: Mapping[str, str]) -> str:
     return re.sub(_VARIABLE, lambda name: environ.get(name[1] or name[2], name[0]), path)
 
 
-def _is_below(path: str, *roots: str) -> bool:
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")

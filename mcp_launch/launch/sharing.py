@@ -15,7 +15,6 @@ from mcp_launch.launch import plan
 from mcp_launch.protocol import json_text
 from mcp_launch.state import handshakes, leases, pools
 from mcp_launch.state.profile_cache import digest
-from mcp_launch.system import list_ancestors
 from mcp_launch.system.pool_client import SharedStarter
 from mcp_launch.values import Found
 
@@ -45,10 +44,6 @@ _COMPARED_AS_WELL = (
 
 # Variables that every launch sets.
 _OURS = ("PWD", "MCP_LAUNCH_HOST", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT")
-
-# What a process hands down: where it is, and what it may do.
-_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
-_RIGHTS = ("Umask:", "Groups:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:")
 
 # What contradicts sharing, and why.
 _CONTRADICTIONS = {
@@ -115,8 +110,10 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     """Return what starts the servers of a launch that shares them."""
 
     def describe_job(started: ServerPlan) -> tuple[str, bytes]:
-        inherited = _list_inherited(table, started.cwd.value)
-        return describe(wanted, found, started, os.environ, inherited)
+        from mcp_launch.system import inherited
+
+        facts = inherited.describe(table, started.cwd.value)
+        return describe(wanted, found, started, os.environ, facts)
 
     hello = json_text.encode({"launch": found.launch.value}).encode() + b"\n"
     return SharedStarter(
@@ -131,43 +128,12 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     )
 
 
-def _list_inherited(table: ProcessTable, cwd: str) -> list[str]:
-    """Return what a server has from the launch that starts it, besides its environment.
-
-    One that was started in a sandbox must not serve sessions outside of it, nor the other way
-    round. A pool below another launch ends with that launch.
-    """
-    facts = [_read_link(f"/proc/self/ns/{kind}") for kind in _NAMESPACES]
-    try:
-        with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
-            facts += [line for line in file if line.startswith(_RIGHTS)]
-    except OSError:
-        os.umask(mask := os.umask(0o77))  # there is no other way to read it
-        facts += [f"{mask:o}", str(sorted(os.getgroups()))]
-    above = list_ancestors(table, os.getpid())
-    guardians = [one.identity for one in above if one.name == "mcp-guardian"]
-    facts += [f"{one.pid} {one.start}" for one in guardians[:1]]
-    try:
-        place = os.stat(cwd or os.curdir)
-    except OSError:
-        return facts
-    # A directory that was removed and made again is not the one that an older server works in.
-    return [*facts, f"{place.st_dev} {place.st_ino}"]
-
-
-def _read_link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
-
-
 def describe(
     wanted: Profile,
     found: Context,
     started: ServerPlan,
     environ: Mapping[str, str],
-    inherited: Sequence[str] = (),
+    inherited: Sequence[str],
 ) -> tuple[str, bytes]:
     """Return the stem of a pool's files, and the job of a new one.
 

@@ -272,6 +272,6 @@ def test_a_profile_hides_pins_and_limits(
         ("refused", None),
         ("refused", None),
         ("timed out", ["cwd"]),
-        ("ok", None),
+        ("ok", ["cwd"]),
     ]
     assert str(project.parent / "other") not in json.dumps(read_records(records))

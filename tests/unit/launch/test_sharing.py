@@ -103,13 +103,13 @@ def test_contradictory_options_are_refused_before_wrap_writes_them() -> None:
 
 
 def describe(
-    home: Path, environ: dict[str, str], *words: str, dotenv: dict[str, str] | None = None
+    home: Path, environ: dict[str, str], *words: str, dotenv: dict[str, str | None] | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Return the name of a launch's pool, and the environment of its server."""
     own = {"HOME": str(home), **environ}
     wanted, context = profile.load([*SHARE, *words, "cat"], own), make_context()
     started = plan.decide(wanted, context, own, plan.Dotenv(dotenv or {}, "file"), lambda _: True)
-    stem, job = sharing.describe(wanted, context, started, own)
+    stem, job = sharing.describe(wanted, context, started, own, [])
     return stem, json.loads(job)["environ"]
 
 
