@@ -326,6 +326,8 @@ def start_pool(listening: int, job: bytes) -> None:
 
     """
     reading, writing = os.pipe()
+    # A launch that had a server of its own adopts orphans, and would end the pool with them.
+    kernel.stop_adopting()
     try:
         pid = os.fork()
         if pid == 0:

@@ -159,6 +159,30 @@ def read_answer(launch: Launch) -> dict[str, Any]:
     return result
 
 
+def test_a_call_that_kills_the_server_does_not_end_other_sessions(sharing: Sharing) -> None:
+    first, second = sharing.join(), sharing.join()
+    read_pid(second)
+    for number in range(4):  # that many within a minute end the session that makes them
+        first.send(call("die", number + 5))
+        if first.read_line() == b"":
+            break
+    assert first.wait() == 7
+
+    assert isinstance(read_pid(second), int)
+
+
+def test_a_long_call_that_a_killed_server_has_not_read_reaches_the_next(sharing: Sharing) -> None:
+    """It is longer than what a pipe or a socket holds."""
+    first, _, pid = sharing.join_two()
+    os.kill(pid, signal.SIGSTOP)
+    text = "x" * 1_000_000
+    first.send(call("echo", 5, text=text))
+    sharing.join()  # the pool answers its greeting, and has read the call by then
+    os.kill(pid, signal.SIGKILL)
+
+    assert first.answer()["result"]["said"] == {"text": text}
+
+
 def wait_for_logs(sharing: Sharing, text: str, count: int) -> None:
     """Wait until the logs of so many launches have this text."""
     deadline = time.monotonic() + LIMIT

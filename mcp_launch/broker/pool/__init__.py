@@ -71,6 +71,7 @@ class Pool(ClientLines):
         greeting.waiting = [waiting for waiting in greeting.waiting if waiting[0] != name]
         for known in [key for key, one in backend.requests.open.items() if one.connection == name]:
             backend.requests.close(known)
+            self._note_orphan(backend, known)
             reason: Message = {"reason": "the session has ended"}
             cancelled = protocol.make_notification("notifications/cancelled", reason)
             self._send(backend, json_edit.put(cancelled, known, "params", "requestId"))
@@ -158,7 +159,8 @@ class Pool(ClientLines):
         greeting = self._greetings[name]
         # It may have died of the first greeting, unless it was killed.
         was_read = greeting.is_asked and (backend.exit_code or 0) <= _KILLED
-        waiting = [*greeting.waiting[was_read:], *backend.queue]
+        reader = greeting.asker if was_read else ""
+        waiting = [one for one in greeting.waiting if one[0] != reader] + backend.queue
         for host in backend.connections:
             waiting += [(host, line) for line in self._members[host].waiting]
         for host, line in waiting:
@@ -173,6 +175,9 @@ class Pool(ClientLines):
     def _answer_those_who_moved(self, backend: Backend, greeting: SharedServer) -> None:
         """Answer what a lost server has left open for connections that now use another."""
         asked = [(one.connection, one.line) for one in backend.requests.open.values()]
+        for host, _ in greeting.waiting:
+            if host in self._members:
+                self._members[host].is_greeting = False
         for host, line in (*asked, *greeting.waiting):
             if connection := self.connections.get(host):
                 text = "[mcp-launch] the server that was asked has ended — fix: ask again"

@@ -62,8 +62,10 @@ class Greetings(Members):
         connection.handshake.note_request(said, line)
         if greeting.answer:
             self._answer_greeting(connection, line, greeting.answer)
+            self._note_answered(connection.name)
             return True
         greeting.waiting.append((connection.name, line))
+        self._members[connection.name].is_greeting = True
         self._greet(self.backends[connection.backend])
         return True
 
@@ -72,11 +74,13 @@ class Greetings(Members):
         greeting = self._greetings[backend.name]
         if backend.is_ready and greeting.waiting and not greeting.is_asked:
             greeting.is_asked = True
-            backend.ask(_GREETING, greeting.waiting[0][1], self.make_id)
+            greeting.asker = greeting.waiting[0][0]
+            backend.ask(_GREETING, greeting.waiting[0][1], self._make_number)
 
     def _answer_greeting(self, connection: HostConnection, line: bytes, answer: bytes) -> None:
         answer = json_edit.replace(answer, json_edit.read_raw(line, "id"), "id")
         connection.handshake.note_answer(protocol.look_message(answer))
+        self._members[connection.name].is_greeting = False
         self.answer(connection, protocol.read_key(line) or b"", answer)
 
     def _handle_own_answer(
@@ -92,8 +96,12 @@ class Greetings(Members):
         waiting, greeting.waiting = greeting.waiting, []
         for name, asked in waiting:
             self._answer_greeting(self.connections[name], asked, line)
+        # A host need not wait for the answer to say that it is ready.
         for name, _ in waiting:
-            self._end_if_finished(name)
+            if ready := self.connections[name].handshake.initialized:
+                self._take_initialized(self.connections[name], {}, ready)
+        for name, _ in waiting:
+            self._note_answered(name)
 
     def _take_initialized(self, connection: HostConnection, _said: Message, line: bytes) -> bool:
         connection.handshake.initialized = line

@@ -104,6 +104,7 @@ class Clients(Servers):
             return
         client.launch = launch
         self._loop.cancel_timer(f"hello {client.name}")
+        self._loop.cancel_timer(f"drop {client.name}")
         self._connect(client, *descriptors)
 
     def _connect(self, client: Client, source: int, out: int, errors: int, report: int) -> None:
@@ -117,7 +118,14 @@ class Clients(Servers):
             on_moved=lambda: self._note_read(client),
         )
         client.errors = _make_writer(self._loop, errors, lambda: self._report_pool(client.name))
-        self._reports[client.name] = _make_writer(self._loop, report)
+        self._reports[client.name] = Writer(
+            self._loop,
+            report,
+            on_full=_do_nothing,
+            on_empty=lambda: self._finish_writing(client),
+            on_broken=_do_nothing,
+            on_moved=_do_nothing,
+        )
         self._loop.watch(client.link, lambda: self._take_orders(client))
         self._watch(client)
         self._loop.cancel_timer("end")  # a timer makes every turn of the loop slower
@@ -219,11 +227,15 @@ class Clients(Servers):
             os.close(client.source)
             client.source = -1
 
+    def _has_unread(self, client: Client) -> bool:
+        """Return whether a launch has not read all answers and reports yet."""
+        return bool(client.out.pending or self._reports[client.name].pending)
+
     def _finish_writing(self, client: Client) -> None:
-        if client.is_ending:
-            self._drop(client)
-        else:
+        if not client.is_ending:
             self._watch(client)
+        elif not self._has_unread(client):
+            self._drop(client)
 
     def _watch(self, client: Client) -> None:
         """Read the requests of a launch, unless it or its server is behind."""
