@@ -9,7 +9,7 @@ from mcp_launch import protocol
 from mcp_launch.broker.commands import SetTimer
 from mcp_launch.broker.routing import NotAdmitted
 from mcp_launch.protocol import json_edit
-from mcp_launch.values import TIMED_OUT
+from mcp_launch.values import NO_ANSWER_WITHIN, TIMED_OUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,12 +143,15 @@ class CallLimiter:
         backend.requests.close(known)
         backend.expired.add(known)  # its answer may still come
         backend.wait_as_needed()
-        why: Message = {"reason": f"no answer and no progress within {time} (call_timeout)"}
+        why: Message = {"reason": f"{NO_ANSWER_WITHIN}{time} (call_timeout)"}
         cancelled = protocol.make_notification("notifications/cancelled", why)
         backend.send(json_edit.put(cancelled, known, "params", "requestId"))
         problem = f"{server} neither answered this call nor reported progress within {time}"
-        fix = "ask for less at once, or allow more time with call_timeout in its profile"
-        text = f"[mcp-launch] {problem} — fix: {fix}; it may already have taken effect"
+        fix = (
+            "check before you repeat it; then ask for less at once, or allow more time with "
+            "call_timeout in the profile"
+        )
+        text = f"[mcp-launch] {problem}; it may have taken effect — fix: {fix}"
         connection = broker.connections[ticket.connection]
         broker.note(f"a call was ended: no answer within {time}")
         connection.remember_refusal(ticket.key)  # the host may still cancel it
@@ -157,7 +160,7 @@ class CallLimiter:
             ticket.key,
             protocol.make_refusal(ticket.line, text),
             TIMED_OUT,
-            f"no answer and no progress within {time}",
+            f"{NO_ANSWER_WITHIN}{time}",
         )
 
 

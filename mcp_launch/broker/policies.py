@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Pin = Mapping[str, Any]
 
 _NULL = b"null"
+_NOT_A_PATH = "must be a path (text)"
 _NAMED = ("name", "arguments")  # what a policy reads of a call's parameters
 
 # What every reader takes for the same path: no other machine, no query, nothing that some
@@ -98,7 +99,7 @@ class ToolPolicy:
         if self.allows(name):
             return None
         return NotAdmitted(
-            f"{server} has no tool {name} here: its profile hides it",
+            f"the tool {name} of {server} is hidden by the user's profile",
             "use another tool; only the user can allow this one, with `tools` in the profile",
             is_counted=True,
             recorded="the profile hides this tool",
@@ -186,7 +187,8 @@ class PinnedArguments:
         context = context.at(call.place) if call.place else context
         root = self._find_directory(context, pin["inside"])
         if root is None:
-            return self._refuse_path(tool, name, "the session's project is not known")
+            why = "cannot be checked: the session's project is not known"
+            return self._refuse_path(tool, name, why)
         if value is None:
             default = pin.get("default")
             return self._find_directory(context, default) if default else None
@@ -201,13 +203,13 @@ class PinnedArguments:
                 for spelling in (meant, normpath(join(session, meant))):
                     real = self._resolve(spelling, session)
                     if not real:
-                        raise _NotAPath("it is another place in each process")
+                        raise _NotAPath("cannot be checked: it is another place in each process")
                     if not _is_below(real, real_root):
                         return self._refuse_outside(tool, name, real, root)
         except ValueError as problem:
             # Python's own are about a NUL or half a character, which no path has.
             known = isinstance(problem, _NotAPath)
-            return self._refuse_path(tool, name, str(problem) if known else "it is not a path")
+            return self._refuse_path(tool, name, str(problem) if known else _NOT_A_PATH)
         # A server may look for it in a directory that only it knows.
         moved: list[Json] = [self._make_absolute(str(path), session) for path in paths]
         return value if moved == paths else moved if isinstance(value, list) else moved[0]
@@ -230,19 +232,19 @@ class PinnedArguments:
 
     def _refuse_outside(self, tool: str, name: str, path: str, root: str) -> NotAdmitted:
         return NotAdmitted(
-            f"{tool} of {self._server} was called with {name} = {path}, which is outside of {root}",
-            f"choose a path inside of {root}; only the user can allow others, with `arguments` in "
+            f"{tool} of {self._server} was called with {name} = {path}, which is outside {root}",
+            f"choose a path inside {root}; only the user can allow others, with `arguments` in "
             "the profile",
             is_counted=True,
-            recorded=f"the path in {name} is outside of {root}",
+            recorded=f"the argument `{name}` is outside {root}",
         )
 
     def _refuse_path(self, tool: str, name: str, why: str) -> NotAdmitted:
         return NotAdmitted(
-            f"{tool} of {self._server} needs a path in {name} that can be checked: {why}",
+            f"the argument `{name}` of {tool} {why}",
             "give a plain path inside the session's project, or leave it out",
             is_counted=True,
-            recorded=f"{name} cannot be checked: {why}",
+            recorded=f"the argument `{name}` {why}",
         )
 
 
@@ -251,7 +253,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _find_doubtful(members: Mapping[str, Json], names: Iterable[str]) -> str | None:
-    """Return a member that some servers take for one of these, if it is capitalised otherwise."""
+    """Return a member that differs from one of these only in its case."""
     exact = set(names)
     folded = {name.casefold() for name in exact}
     for name in members:
@@ -262,10 +264,11 @@ def _find_doubtful(members: Mapping[str, Json], names: Iterable[str]) -> str | N
 
 def _refuse_doubtful(name: str) -> NotAdmitted:
     return NotAdmitted(
-        f"the member {name} of this call is capitalised in a way that only some servers read",
+        f"the member {name} of this call has unusual capitalisation, which some servers ignore and "
+        "others do not",
         "write it as the tool's description does",
         is_counted=True,
-        recorded="a member is capitalised wrongly",
+        recorded="a member has unusual capitalisation",
     )
 
 
@@ -336,7 +339,7 @@ def _list_meanings(path: Json, home: str, environ: Mapping[str, str]) -> set[str
 
     """
     if not isinstance(path, str) or isinstance(path, json_text.Digits) or "\0" in path:
-        raise _NotAPath("it is not a path")
+        raise _NotAPath(_NOT_A_PATH)
     meanings = {path, path.strip(_TRIMMED), _replace_variables(path, environ)}
     for one in [*meanings]:
         if one == "~" or one.startswith("~/"):
@@ -351,7 +354,7 @@ def _list_meanings(path: Json, home: str, environ: Mapping[str, str]) -> set[str
 
         found = re.fullmatch(_FILE_URL, path, re.IGNORECASE)
         if found is None:
-            raise _NotAPath("servers may read this file URL differently")
+            raise _NotAPath("cannot be checked: servers may read this file URL differently")
         meanings.add(unquote(found[1], errors="surrogateescape"))
     return meanings
 

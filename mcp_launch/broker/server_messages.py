@@ -293,7 +293,8 @@ class ServerMessages(Endings):
         owners = {ticket.connection for ticket in unfinished} or set(backend.connections)
         if len(owners) > 1:
             raw_id = json_edit.read_raw(line, "id")
-            text = "[mcp-launch] several sessions use this server; which one it means is unknown"
+            why = "and the request does not say which one it is for"
+            text = f"[mcp-launch] several sessions share this server, {why}"
             backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
             return b""
         connection = self.connections[owners.pop()] if owners else self._first(backend)

@@ -96,7 +96,7 @@ def test_a_hidden_tool_is_neither_listed_nor_called() -> None:
         >> server: 1 = {"tools":[{"name":"read_a"},{"name":"delete_a"}]}
         << host: 1 = {"tools":[{"name":"read_a"}]}
         >> host: 2 tools/call {"name":"delete_a"}
-        << host: 2 refused …has no tool delete_a here…
+        << host: 2 refused …the tool delete_a of srv is hidden…
         >> host: 3 tools/call {"name":"read_a"}
         << server: 3 tools/call {"name":"read_a"}
     """)
@@ -188,7 +188,7 @@ def test_a_hidden_tool_in_a_batch_is_refused() -> None:
     )
 
     sent = "".join(playbook.take())
-    assert "has no tool delete_a" in sent
+    assert "the tool delete_a of srv is hidden" in sent
     assert '"tools":[]' in sent
 
 

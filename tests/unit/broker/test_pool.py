@@ -138,7 +138,7 @@ def test_a_request_of_the_server_goes_to_the_one_session_at_work_or_is_refused()
         >> b: 1 tools/call {"name":"y"}
         << server: 2 tools/call {"name":"y"}
         >> server: 6 sampling/createMessage
-        << server: 6 error -31000 [mcp-launch] several sessions use this server; …
+        << server: 6 error -31000 [mcp-launch] several sessions share this server, and the request …
         >> server: 1 = {}
         << a: 1 = {}
         >> server: 2 = {}
