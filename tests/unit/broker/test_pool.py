@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from broker_playbooks import Playbook
 
+from mcp_launch.broker.commands import SetTimer
 from mcp_launch.broker.pool import Pool
 from mcp_launch.broker.pool.client_lines import IN_FLIGHT_LIMIT
 
@@ -646,8 +647,8 @@ def test_a_session_that_says_nothing_does_not_hide_that_the_server_is_dying() ->
 
     playbook.broker.server_closed_input("server")
 
-    timers = [one.name for one in playbook.broker.take_commands() if hasattr(one, "seconds")]
-    assert timers == ["input server"]
+    timers = [one for one in playbook.broker.take_commands() if isinstance(one, SetTimer)]
+    assert [timer.name for timer in timers] == ["input server"]
 
 
 @pytest.mark.parametrize(
