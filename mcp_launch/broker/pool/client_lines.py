@@ -132,9 +132,8 @@ class ClientLines(ServerLines):
         is_free = len(backend.requests.open) < limit
         if not member.is_greeting and (is_free or self._has_room(connection, backend, limit)):
             return False
-        waiting = member.waiting
-        waiting.append(line)
-        if sum(map(_measure, waiting)) > WAITING_LIMIT:
+        member.keep(line)
+        if member.waiting_size > WAITING_LIMIT:
             self.out.append(do.PauseHost(connection.name))
         return True
 
@@ -152,7 +151,7 @@ class ClientLines(ServerLines):
         while member.waiting and not member.is_greeting:
             if not self._has_room(connection, backend, IN_FLIGHT_LIMIT):
                 break
-            self.take_line(connection, member.waiting.pop(0))
+            self.take_line(connection, member.take())
         self._resume(name, member)
 
     def resume_hosts(self, backend: Backend) -> None:
@@ -161,7 +160,7 @@ class ClientLines(ServerLines):
             self._resume(name, self._members[name])
 
     def _resume(self, name: str, member: Member) -> None:
-        if sum(map(_measure, member.waiting)) <= WAITING_LIMIT // 2:
+        if member.waiting_size <= WAITING_LIMIT // 2:
             self.out.append(do.ResumeHost(name))
 
     def _cancel_open(self, connection: HostConnection, said: Message, line: bytes) -> None:
@@ -177,9 +176,9 @@ class ClientLines(ServerLines):
         """Cancel a request that no server has, or another than the one it uses now."""
         key = protocol.spell(protocol.get_member(said, "params", "requestId"))
         member = self._members[connection.name]
-        for waiting in member.waiting:
+        for at, waiting in enumerate(member.waiting):
             if protocol.read_key(waiting) == key:
-                member.waiting.remove(waiting)
+                member.take(at)
                 self.answer(connection, key, b"")
                 self._resume(connection.name, member)
                 return True
@@ -234,11 +233,6 @@ def _is_in_same_object(text: bytes) -> bool:
     while b"{}" in marks:
         marks = marks.replace(b"{}", b"")
     return not marks
-
-
-def _measure(line: bytes) -> int:
-    """Return the length of a line, of which a long one is kept in a short form."""
-    return getattr(line, "whole_length", len(line))
 
 
 _Handlers = dict[str, "Callable[[ClientLines, HostConnection, Message, bytes], bool]"]

@@ -24,7 +24,7 @@ ALIVE = {"starting", "ready"}
 class Member:
     """What is known of one connection."""
 
-    __slots__ = ("is_greeting", "kind", "level", "owner", "waiting")
+    __slots__ = ("is_greeting", "kind", "level", "owner", "waiting", "waiting_size")
 
     def __init__(self, owner: str) -> None:
         self.owner = owner  # the launch, which may connect again
@@ -33,6 +33,23 @@ class Member:
         self.level = ""  # of the log messages that it wants
         # Requests, while it is greeted or has too many at the server.
         self.waiting: list[bytes] = []
+        self.waiting_size = 0  # in bytes
+
+    def keep(self, line: bytes) -> None:
+        """Keep a request for later."""
+        self.waiting.append(line)
+        self.waiting_size += _measure(line)
+
+    def take(self, at: int = 0) -> bytes:
+        """Return a request that was kept, and keep it no longer."""
+        line = self.waiting.pop(at)
+        self.waiting_size -= _measure(line)
+        return line
+
+
+def _measure(line: bytes) -> int:
+    """Return the length of a line, of which a long one is kept in a short form."""
+    return getattr(line, "whole_length", len(line))
 
 
 class SharedServer:
