@@ -154,7 +154,7 @@ def describe(
     compared = variables.drop_bundled_directories(shown)
     server = handshakes.name_server(started.argv, started.program, started.cwd.value, compared)
     facts = [server, __version__, *(shown.get(name, "") for name in _COMPARED_AS_WELL)]
-    facts += [f"{name}={value}" for name, value in sorted(asked_for.items())]
+    facts += [f"{name}={compared[name]}" for name in sorted(asked_for)]
     facts += inherited
     key = digest("\n".join(facts).encode("utf-8", "surrogateescape"))[:32]
     directory = pools.find_directory(environ)
