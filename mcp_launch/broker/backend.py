@@ -102,7 +102,6 @@ class Backend(Waiting):
         self.own_requests: dict[bytes, OwnRequest] = {}  # by their spelt ids
         self.comparison = Comparison()
         self.learns = False  # its lists are kept for other launches, so all pages are read
-        self._keys = {}
         self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
@@ -187,7 +186,6 @@ class Backend(Waiting):
 
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
         """Note that the server runs; one that the host was answered without gets its greeting."""
-        self._keys.clear()
         self.expired.clear()
         self.has_run = self.is_unused = True
         self.gone_tools = set()
@@ -385,8 +383,5 @@ class Backend(Waiting):
         return is_unique and not has_answers and not cancels and is_only_one
 
     def has_request(self, connection: str, key: bytes) -> bool:
-        """Return whether a host's request is open here, or waits in the queue."""
-        is_waiting = any(
-            host == connection and protocol.read_key(line) == key for host, line in self.queue
-        )
-        return is_waiting or bool(self.requests.find(connection, key))
+        """Return whether a host's request is open here, or waits."""
+        return self.has_waiting(connection, key) or bool(self.requests.find(connection, key))

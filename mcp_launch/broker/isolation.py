@@ -164,8 +164,8 @@ class Isolation(Restart):
             times = f"{len(backend.deaths)} times within a minute"
             self._answer_waiting(backend, f"{what_happened}, {times}", "ask again later")
         waiting, backend.queue = backend.queue, []
-        for name, line in waiting:
-            self.take_line(self.connections[name], line)
+        for one in waiting:
+            self.take_line(self.connections[one.connection], one.line)
 
     def _start_next(self, backend: Backend) -> None:
         self._admission.known = None  # another server of this host may be its caller's

@@ -8,6 +8,7 @@ from __future__ import annotations
 from mcp_launch import protocol
 from mcp_launch.broker.commands import SetTimer
 from mcp_launch.broker.routing import NotAdmitted
+from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
 from mcp_launch.values import TIMED_OUT
 
@@ -58,7 +59,7 @@ class CallLimiter:
             return False
         if sum(map(len, backend.held.values())) < _HELD_LIMIT:
             session = (caller[1] or caller[0] or "") if caller else ""
-            backend.hold(session, connection.name, line)
+            backend.hold(session, WaitingLine(connection.name, line, key))
         else:
             count = f"{_HELD_LIMIT:,} calls already wait for {broker.settings.server}"
             broker.refuse(
@@ -87,8 +88,7 @@ class CallLimiter:
     def release(self, broker: Broker, backend: Backend) -> None:
         """Deliver calls that were held back, as many as the server may get now."""
         while not self._is_busy(backend) and (waiting := backend.take_held()):
-            name, line = waiting
-            broker.take_line(broker.connections[name], line)
+            broker.take_line(broker.connections[waiting.connection], waiting.line)
 
     def release_all(self, broker: Broker) -> None:
         """Deliver everything that was held back: the server's input is about to end."""

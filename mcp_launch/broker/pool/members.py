@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.routing import Served
+    from mcp_launch.broker.waiting import WaitingLine
     from mcp_launch.protocol.json_text import Message
 
 # The states of a server that another connection may use.
@@ -40,7 +41,7 @@ class SharedServer:
         self.answer = b""  # to `initialize`
         self.is_asked = False
         self.is_initialized = False
-        self.waiting: list[tuple[str, bytes]] = []  # connections that wait for the answer
+        self.waiting: list[WaitingLine] = []  # greetings that wait for the answer
         self.level = ""  # of the log messages that the server sends
         self.subscribers: dict[str, list[str]] = {}  # connections by URI
 

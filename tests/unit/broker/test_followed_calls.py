@@ -144,11 +144,33 @@ def test_nothing_is_followed_unless_it_is_wanted() -> None:
 # Limits
 
 
-def open_limited(**limits: Any) -> Playbook:
+# Each of two sessions has a call at its own server.
+SECOND_SESSION = """
+    >> host: 1 tools/call {"_meta":{"session":"a"}}
+    << server: 1 tools/call {"_meta":{"session":"a"}}
+    >> host: 2 tools/call {"_meta":{"session":"b"}}
+    << start server-2
+    >> started server-2
+    << timer greeting server-2: 120
+    << server-2: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+    >> server-2: "mcp-launch/L/1" = {}
+    << server-2: notifications/initialized
+    << server-2: 2 tools/call {"_meta":{"session":"b"}}
+"""
+
+
+def open_limited(call_timeout: float = 0.0, max_concurrent: int = 0, **settings: Any) -> Playbook:
     """Return a playbook with limits, after the handshake."""
-    playbook = Playbook(records_calls=True, limits=CallLimiter(**limits))
+    limits = CallLimiter(call_timeout=call_timeout, max_concurrent=max_concurrent)
+    playbook = Playbook(records_calls=True, limits=limits, **settings)
     playbook.play(HANDSHAKE)
     return playbook
+
+
+def count_lines(owner: object) -> int:
+    """Return how many lines or other bytes are kept in an object's collections."""
+    collections = [one for one in vars(owner).values() if isinstance(one, (dict, list, set))]
+    return sum(map(len, collections))
 
 
 def test_a_call_waits_for_its_turn() -> None:
@@ -200,12 +222,95 @@ def test_a_call_that_is_cancelled_while_it_waits_reaches_no_server() -> None:
         << server: 1 tools/call {"name":"a"}
         >> host: 2 tools/call {"name":"b"}
         >> host: notifications/cancelled {"requestId":2}
-        << timer next server: 0
         >> server: 1 = {}
         << host: 1 = {}
     """)
 
     assert list_outcomes(playbook) == [(b"2", "cancelled"), (b"1", "ok")]
+
+
+def test_a_held_call_is_cancelled_only_by_its_own_host() -> None:
+    playbook = Playbook(connections=("host", "other"), limits=CallLimiter(max_concurrent=1))
+    playbook.play(HANDSHAKE)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> other: notifications/cancelled {"requestId":2}
+        >> server: 1 = {}
+        << timer next server: 0
+        << host: 1 = {}
+        >> timer next server
+        << server: "mcp-launch/1" tools/call {"name":"b"}
+    """)
+
+
+def test_a_call_of_the_second_session_that_is_cancelled_while_it_waits_reaches_no_server() -> None:
+    playbook = open_limited(max_concurrent=1, carries="many sessions", on_change="isolate")
+    playbook.play(f"""{SECOND_SESSION}
+        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        >> host: notifications/cancelled {{"requestId":3}}
+        >> server-2: 2 = {{}}
+        << host: 2 = {{}}
+    """)
+
+    assert list_outcomes(playbook) == [(b"3", "cancelled"), (b"2", "ok")]
+
+
+def test_a_held_call_that_is_cancelled_while_the_server_is_replaced_reaches_no_server() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> restart now
+        << timer drain server: 10
+        >> host: notifications/cancelled {"requestId":2}
+        >> server: 1 = {}
+        << host: 1 = {}
+        << close input of server
+        << end server: replaced
+        >> exited server 0
+        >> gone server
+        << start server
+        >> started server
+        << timer greeting server: 120
+        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+        >> server: "mcp-launch/L/1" = {}
+        << server: notifications/initialized
+    """)
+
+    assert list_outcomes(playbook) == [(b"2", "cancelled"), (b"1", "ok")]
+
+
+def test_a_server_for_which_calls_wait_is_not_taken_away_from_its_session() -> None:
+    playbook = open_limited(
+        max_concurrent=1, carries="many sessions", on_change="isolate", server_limit=2
+    )
+    playbook.play(f"""{SECOND_SESSION}
+        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        >> server-2: 2 = {{}}
+        << timer next server-2: 0
+        << host: 2 = {{}}
+        >> host: 4 tools/call {{"_meta":{{"session":"c"}}}}
+        << timer next server-2: 0
+        << host: 4 refused …already has 2 servers…
+    """)
+
+
+def test_nothing_is_left_of_held_calls_that_were_cancelled() -> None:
+    playbook = open_limited(max_concurrent=1)
+    backend = playbook.broker.backends["server"]
+    playbook.play_event('host: 0 tools/call {"name":"a"}')
+    playbook.take()
+    before = count_lines(backend)
+
+    for number in range(1, 20):
+        playbook.play_event(f'host: {number} tools/call {{"name":"a"}}')
+        playbook.play_event(f'host: notifications/cancelled {{"requestId":{number}}}')
+    playbook.take()
+
+    assert count_lines(backend) == before
 
 
 def test_what_waits_goes_to_the_next_server_if_this_one_dies() -> None:
