@@ -88,7 +88,9 @@ class Backend(Waiting):
         self.requests = OpenRequests()
         self.queue, self.held = [], {}
         self.pid = 0  # of the current server, or the last
-        self.expired: set[bytes] = set()  # requests that we have answered in the server's place
+        # Requests that we have answered in the server's place, and until when it may do so, too.
+        self.expired: dict[bytes, float] = {}
+        self.next_deadline = 0.0  # when `limits` looks again; 0: its timer is not set
         self.connections: list[str] = []  # the hosts that have sent it something
         self.generation = 0  # how many servers ran here before this one
         self.exit_code: int | None = None
@@ -186,7 +188,6 @@ class Backend(Waiting):
 
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
         """Note that the server runs; one that the host was answered without gets its greeting."""
-        self.expired.clear()
         self.has_run = self.is_unused = True
         self.gone_tools = set()
         self.tasks.clear()
@@ -217,7 +218,9 @@ class Backend(Waiting):
         self.greeting_was_answered = False  # perhaps with its last words
         self.own_requests.clear()
         self.comparison = Comparison()
-        for name in ("drain", "greeting", "input", "output", "rest", "compare"):
+        self.expired.clear()
+        self.next_deadline = 0.0
+        for name in ("drain", "greeting", "input", "output", "rest", "compare", "deadline"):
             self._out.append(CancelTimer(f"{name} {self.name}"))
 
     def rest(self) -> None:

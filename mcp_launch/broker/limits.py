@@ -6,7 +6,7 @@ Only a launch whose profile sets a limit imports this module.
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker.commands import SetTimer
+from mcp_launch.broker.commands import CancelTimer, SetTimer
 from mcp_launch.broker.routing import NotAdmitted
 from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
@@ -31,6 +31,10 @@ _HELD_LIMIT = 1000
 # How long to wait for the end of an answer that the server is writing when its time is over.
 _LINE_TIME = 1.0
 
+# How long a late answer is expected at least, so that its host does not get it: few servers answer
+# a call that was cancelled, and until then every long line is held, because it may be the answer.
+_LATE_TIME = 60.0
+
 # The servers that still answer what they were asked.
 _AT_WORK = {"ready", "holding", "draining"}
 
@@ -41,7 +45,6 @@ class CallLimiter:
     def __init__(self, *, call_timeout: float = 0.0, max_concurrent: int = 0) -> None:
         self._call_timeout = call_timeout  # in seconds; 0: no limit
         self._max_concurrent = max_concurrent  # 0: no limit
-        self._has_timer: set[str] = set()  # the backends whose timer is set
 
     # How many at the same time
 
@@ -80,10 +83,14 @@ class CallLimiter:
 
     @staticmethod
     def note_end(broker: Broker) -> None:
-        """Note that a call has ended, so that another may follow."""
+        """Note that a call has ended, so that another may follow, and perhaps nothing is due."""
         for backend in broker.backends.values():
             if backend.held:
                 broker.out.append(SetTimer(f"next {backend.name}", 0.0))
+            is_busy = bool(backend.expired) or any(True for _ in _list_calls(backend))
+            if backend.next_deadline and not is_busy:
+                backend.next_deadline = 0.0
+                broker.out.append(CancelTimer(f"deadline {backend.name}"))
 
     def release(self, broker: Broker, backend: Backend) -> None:
         """Deliver calls that were held back, as many as the server may get now."""
@@ -102,12 +109,14 @@ class CallLimiter:
         """Note when a call has to be answered that a server gets now."""
         if self._call_timeout:
             call.deadline = broker.now + self._call_timeout
-            self._set_timer(broker, backend, self._call_timeout)
+            self._look_again(broker, backend, call.deadline)
 
-    def _set_timer(self, broker: Broker, backend: Backend, seconds: float) -> None:
-        if backend.name not in self._has_timer:
-            self._has_timer.add(backend.name)
-            broker.out.append(SetTimer(f"deadline {backend.name}", seconds))
+    @staticmethod
+    def _look_again(broker: Broker, backend: Backend, moment: float) -> None:
+        """Set the timer, unless it is set for an earlier moment."""
+        if not backend.next_deadline or moment < backend.next_deadline:
+            backend.next_deadline = moment
+            broker.out.append(SetTimer(f"deadline {backend.name}", max(0.0, moment - broker.now)))
 
     def note_progress(self, broker: Broker, backend: Backend, said: Message) -> None:
         """Give a call that makes progress its whole time again."""
@@ -119,11 +128,11 @@ class CallLimiter:
 
     def end_overdue(self, broker: Broker, backend: Backend) -> None:
         """Answer the calls whose time is over in their server's place."""
-        self._has_timer.discard(backend.name)
+        backend.next_deadline = 0.0
         if backend.state not in _AT_WORK:
             return  # all its calls are answered, or will be
         if backend.lines.is_within_a_line:
-            self._set_timer(broker, backend, _LINE_TIME)
+            self._look_again(broker, backend, broker.now + _LINE_TIME)
             return
         later = []
         for known, ticket in [*_list_calls(backend)]:
@@ -134,15 +143,16 @@ class CallLimiter:
                 self._expire(broker, backend, known, ticket)
             else:
                 later.append(call.deadline)
-        if later:
-            self._set_timer(broker, backend, max(0.0, min(later) - broker.now))
+        backend.expired = {key: end for key, end in backend.expired.items() if end > broker.now}
+        backend.wait_as_needed()
+        if moments := (*later, *backend.expired.values()):
+            self._look_again(broker, backend, min(moments))
         broker.end_if_drained(backend)
 
     def _expire(self, broker: Broker, backend: Backend, known: bytes, ticket: Ticket) -> None:
         server, time = broker.settings.server, tell_time(self._call_timeout)
         backend.requests.close(known)
-        backend.expired.add(known)  # its answer may still come
-        backend.wait_as_needed()
+        backend.expired[known] = broker.now + max(self._call_timeout, _LATE_TIME)
         why: Message = {"reason": f"no answer and no progress within {time} (call_timeout)"}
         cancelled = protocol.make_notification("notifications/cancelled", why)
         backend.send(json_edit.put(cancelled, known, "params", "requestId"))

@@ -149,8 +149,10 @@ class ServerMessages(Endings):
 
     def _note_unexpected(self, backend: Backend, key: bytes, said: Message, line: bytes) -> bytes:
         """Note an answer to a request that is not open; return what the host gets."""
-        if key in backend.expired:
-            backend.expired.discard(key)
+        if key in backend.expired and self._limits is not None:
+            del backend.expired[key]
+            backend.wait_as_needed()
+            self._limits.note_end(self)
             self.note("an answer that came too late was dropped")
             return b""
         # While the server is not ready, we have answered its requests ourselves.

@@ -8,7 +8,7 @@ import pytest
 from broker_playbooks import HANDSHAKE, Playbook
 
 from mcp_launch import protocol
-from mcp_launch.broker import commands
+from mcp_launch.broker import commands, snapshot
 from mcp_launch.broker.limits import CallLimiter
 from mcp_launch.errors import LaunchError
 
@@ -165,6 +165,12 @@ def open_limited(call_timeout: float = 0.0, max_concurrent: int = 0, **settings:
     playbook = Playbook(records_calls=True, limits=limits, **settings)
     playbook.play(HANDSHAKE)
     return playbook
+
+
+def is_idle(playbook: Playbook) -> bool:
+    """Return whether a launch could go on standby, once its calls are recorded."""
+    playbook.broker.finished_calls.clear()
+    return snapshot.describe(playbook.broker, may_run=True) is not None
 
 
 def count_lines(owner: object) -> int:
@@ -361,10 +367,87 @@ def test_a_call_without_an_answer_is_ended() -> None:
         >> timer deadline server
         << server: notifications/cancelled …
         << host: 1 refused …within 1 min…
+        << timer deadline server: 60
         >> server: 1 = {}
     """)
 
     assert list_outcomes(playbook) == [(b"1", "timed out")]
+    assert "deadline server" not in playbook.timers
+
+
+EXPIRED = """
+    >> host: 1 tools/call {"name":"a"}
+    << timer deadline server: 10
+    << server: 1 tools/call {"name":"a"}
+    >> after 10
+    >> timer deadline server
+    << server: notifications/cancelled …
+    << host: 1 refused …within 10 s…
+    << timer deadline server: 60
+"""
+
+
+def test_a_server_that_never_answers_a_call_that_was_ended_is_idle_again_after_a_minute() -> None:
+    playbook = open_limited(call_timeout=10.0)
+    lines = playbook.broker.backends["server"].lines
+
+    playbook.play(EXPIRED)
+    was_held, was_idle = lines.waits_for_whole_lines, is_idle(playbook)
+    playbook.play("""
+        >> after 60
+        >> timer deadline server
+    """)
+
+    assert (was_held, was_idle) == (True, False)
+    assert (lines.waits_for_whole_lines, is_idle(playbook)) == (False, True)
+    assert not playbook.timers
+
+
+def test_a_call_after_one_that_was_ended_has_its_own_time() -> None:
+    playbook = open_limited(call_timeout=10.0)
+    playbook.play(f"""{EXPIRED}
+        >> after 5
+        >> host: 2 tools/call {{"name":"a"}}
+        << timer deadline server: 10
+        << server: 2 tools/call {{"name":"a"}}
+        >> after 10
+        >> timer deadline server
+        << server: notifications/cancelled …
+        << host: 2 refused …within 10 s…
+        << timer deadline server: 45
+    """)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "server: 1 = {}",
+        'host: notifications/cancelled {"requestId":1}',
+        "gone server",
+    ],
+    ids=["answer", "cancellation", "death"],
+)
+def test_no_timer_is_set_while_no_call_is_open(end: str) -> None:
+    playbook = open_limited(call_timeout=60.0)
+    playbook.play_event('host: 1 tools/call {"name":"a"}')
+    playbook.take()
+    assert "deadline server" in playbook.timers
+
+    playbook.play_event(end)
+    playbook.take()
+
+    assert "deadline server" not in playbook.timers
+
+
+def test_a_timer_stays_set_while_another_call_is_open() -> None:
+    playbook = open_limited(call_timeout=60.0)
+    for event in ('host: 1 tools/call {"name":"a"}', 'host: 2 tools/call {"name":"a"}'):
+        playbook.play_event(event)
+
+    playbook.play_event("server: 1 = {}")
+    playbook.take()
+
+    assert "deadline server" in playbook.timers
 
 
 def test_progress_gives_a_call_its_whole_time_again() -> None:
