@@ -334,6 +334,7 @@ class Absence(ServerMessages):
             self._expect_comparison(backend)
         backend.is_resting = backend.keeps_order = False
         backend.wake_error = None
+        self.note_awaited_start(backend.queue)
         backend.start(served)
         self.schedule_lease_write()
 

@@ -22,10 +22,13 @@ from mcp_launch.values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
     from mcp_launch.broker.routing import Call, Policy
+    from mcp_launch.broker.waiting import WaitingLine
     from mcp_launch.protocol.json_text import Message
 
 # How many open calls of one host are followed: it may send what no server ever answers.
@@ -129,6 +132,13 @@ class Calls(Parties):
             if len(calls) > _CALLS_LIMIT:
                 del calls[next(iter(calls))]
         return call
+
+    def note_awaited_start(self, waiting: Iterable[WaitingLine]) -> None:
+        """Note that what waits for a server has to wait until one is started."""
+        for one in waiting if self.follows_calls else ():
+            call = self.connections[one.connection].calls.get(one.key or b"")
+            if call is not None:
+                call.has_waited = True
 
     def note_answer_to_call(self, name: str, key: bytes, line: bytes) -> None:
         """Note a server's answer to a call."""

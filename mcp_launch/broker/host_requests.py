@@ -199,8 +199,6 @@ class HostRequests(Roots):
             backend, line = self._choose_backend(connection, said, line)
             self.add_connection(backend, connection)
         if backend.state != "ready":
-            if followed is not None:
-                followed.has_waited = True
             self._keep(connection, backend, said, line)
             return
         is_doubtful = is_call and (connection.roots_are_due or backend.gone_tools)
@@ -303,6 +301,8 @@ class HostRequests(Roots):
         if said["method"] == "notifications/progress" and self._is_late(connection, backend, said):
             return
         backend.keep(connection.name, said, line)
+        if said["method"] == "tools/call" and backend.state in {"starting", "greeting"}:
+            self.note_awaited_start(backend.queue[-1:])
         if said["method"] == "notifications/cancelled":
             key = protocol.spell(protocol.get_member(said, "params", "requestId"))
             self.answer(connection, key, b"")

@@ -191,6 +191,7 @@ class Replacement(Rest):
             self._note_binding(backend.served.bound, served.bound)
         backend.generation += 1
         backend.is_successor = True
+        self.note_awaited_start(backend.queue)
         backend.start(served)
 
     def _complete_handover(self, backend: Backend) -> None:

@@ -281,7 +281,7 @@ class Call:
 class FollowedCall:
     """A call from its arrival to its answer. What few calls need has a default here."""
 
-    has_waited = False  # until a server was started
+    has_waited = False  # while a server was being started
     caller: Caller | None = None
     served: Served | None = None  # None: it was not judged yet
     place: Found | None = None  # the directory of its session, if it is not the server's

@@ -31,6 +31,21 @@ CALL = """
 """
 
 
+# Each of two sessions has a call at its own server.
+SECOND_SESSION = """
+    >> host: 1 tools/call {"_meta":{"session":"a"}}
+    << server: 1 tools/call {"_meta":{"session":"a"}}
+    >> host: 2 tools/call {"_meta":{"session":"b"}}
+    << start server-2
+    >> started server-2
+    << timer greeting server-2: 120
+    << server-2: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+    >> server-2: "mcp-launch/L/1" = {}
+    << server-2: notifications/initialized
+    << server-2: 2 tools/call {"_meta":{"session":"b"}}
+"""
+
+
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
@@ -125,6 +140,82 @@ def test_a_call_that_waits_for_a_server_is_counted_from_its_arrival() -> None:
     assert (call.began, call.ended, call.has_waited, call.pid) == (10.0, 13.0, True, 4711)
 
 
+def list_that_waited(playbook: Playbook) -> list[bytes | None]:
+    finished = playbook.broker.finished_calls
+    return [protocol.read_key(call.line) for call in finished if call.has_waited]
+
+
+def test_a_call_that_waits_for_roots_waits_for_no_start() -> None:
+    playbook = Playbook(records_calls=True, moves_unannounced=True, on_change="restart")
+    playbook.play(f"""{HANDSHAKE}
+        << timer roots host: 0.1
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: 1 tools/call {{"name":"a"}}
+        << timer roots host: 2
+        >> host: "mcp-launch/L/1" = {{"roots":[{{"uri":"file:///work"}}]}}
+        << server: 1 tools/call {{"name":"a"}}
+        >> server: 1 = {{}}
+        << host: 1 = {{}}
+    """)
+
+    assert list_outcomes(playbook) == [(b"1", "ok")]
+    assert list_that_waited(playbook) == []
+
+
+def test_the_first_call_of_another_session_waits_for_the_start_of_its_server() -> None:
+    playbook = open_followed(carries="many sessions", on_change="isolate")
+    playbook.play(f"""{SECOND_SESSION}
+        >> server: 1 = {{}}
+        << host: 1 = {{}}
+        >> server-2: 2 = {{}}
+        << host: 2 = {{}}
+        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        << server-2: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        >> server-2: 3 = {{}}
+        << host: 3 = {{}}
+    """)
+
+    assert list_that_waited(playbook) == [b"2"]
+
+
+def test_the_call_for_which_a_server_is_replaced_waits_for_the_next() -> None:
+    playbook = open_followed(on_change="restart")
+    playbook.play("""
+        >> host: 1 tools/call {"_meta":{"session":"a"}}
+        << server: 1 tools/call {"_meta":{"session":"a"}}
+        >> server: 1 = {}
+        << host: 1 = {}
+        >> host: 2 tools/call {"_meta":{"session":"b"}}
+        << timer drain server: 10
+        << close input of server
+        << end server: replaced
+        >> exited server 0
+        >> gone server
+        << start server
+        >> started server
+        << timer greeting server: 30
+        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+        >> server: "mcp-launch/L/1" = {}
+        << server: notifications/initialized
+        << server: 2 tools/call {"_meta":{"session":"b"}}
+        >> server: 2 = {}
+        << host: 2 = {}
+    """)
+
+    assert list_that_waited(playbook) == [b"2"]
+
+
+def test_a_call_that_no_server_is_started_for_waits_for_no_start() -> None:
+    playbook = Playbook(records_calls=True, is_started=False, starts_when_called=True)
+    playbook.plan_problem = "no such directory"
+    for number in (1, 2):
+        playbook.play_event(f'host: {number} tools/call {{"name":"a"}}')
+
+    assert list_outcomes(playbook) == [(b"1", "died"), (b"2", "died")]
+    assert list_that_waited(playbook) == []
+
+
 def test_calls_that_are_open_at_the_end_are_cancelled() -> None:
     playbook = open_followed()
     playbook.play(CALL)
@@ -142,21 +233,6 @@ def test_nothing_is_followed_unless_it_is_wanted() -> None:
 
 
 # Limits
-
-
-# Each of two sessions has a call at its own server.
-SECOND_SESSION = """
-    >> host: 1 tools/call {"_meta":{"session":"a"}}
-    << server: 1 tools/call {"_meta":{"session":"a"}}
-    >> host: 2 tools/call {"_meta":{"session":"b"}}
-    << start server-2
-    >> started server-2
-    << timer greeting server-2: 120
-    << server-2: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
-    >> server-2: "mcp-launch/L/1" = {}
-    << server-2: notifications/initialized
-    << server-2: 2 tools/call {"_meta":{"session":"b"}}
-"""
 
 
 def open_limited(call_timeout: float = 0.0, max_concurrent: int = 0, **settings: Any) -> Playbook:
