@@ -257,7 +257,7 @@ class Broker(Isolation):
         state = backend.state
         what_happened = self.explain_end(backend, stderr_end)
         backend.note_gone()
-        backend.queue_held()
+        self.queue_held(backend)
         if self.phase in {"failed", "finished"}:
             if not self.is_shown_as_tool:
                 self.finish()

@@ -136,9 +136,24 @@ class Calls(Parties):
     def note_awaited_start(self, waiting: Iterable[WaitingLine]) -> None:
         """Note that what waits for a server has to wait until one is started."""
         for one in waiting if self.follows_calls else ():
-            call = self.connections[one.connection].calls.get(one.key or b"")
-            if call is not None:
+            if (call := self._find_call(one)) is not None:
                 call.has_waited = True
+
+    def take_held(self, backend: Backend) -> WaitingLine | None:
+        """Return the call that is next of those that were held back, if there is any."""
+        taken = backend.take_held()
+        call = self._find_call(taken) if taken is not None else None
+        if call is not None:
+            call.note_released(self.now)
+        return taken
+
+    def queue_held(self, backend: Backend) -> None:
+        """Have the next server get what was held back from this one."""
+        while waiting := self.take_held(backend):
+            backend.queue.append(waiting)
+
+    def _find_call(self, waiting: WaitingLine) -> FollowedCall | None:
+        return self.connections[waiting.connection].calls.get(waiting.key or b"")
 
     def note_answer_to_call(self, name: str, key: bytes, line: bytes) -> None:
         """Note a server's answer to a call."""
@@ -167,6 +182,7 @@ class Calls(Parties):
                 self.out.append(WriteRecords())
             self.finished_calls.append(call)
         if self._limits is not None:
+            call.note_released(self.now)
             self._limits.note_end(self)
 
     def finish_calls(self, reason: str) -> None:

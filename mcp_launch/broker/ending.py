@@ -251,7 +251,7 @@ class Endings(HostRequests):
                 self._cancel_server_requests(backend)
             for ticket in backend.requests.take_unfinished():
                 self.answer_with_failure(self.connections[ticket.connection], ticket.line)
-            backend.queue_held()
+            self.queue_held(backend)
             for one in backend.queue:
                 self.answer_with_failure(self.connections[one.connection], one.line)
             backend.queue.clear()

@@ -63,6 +63,8 @@ class CallLimiter:
         if sum(map(len, backend.held.values())) < _HELD_LIMIT:
             session = (caller[1] or caller[0] or "") if caller else ""
             backend.hold(session, WaitingLine(connection.name, line, key))
+            if key in connection.calls:
+                connection.calls[key].held_since = broker.now
         else:
             count = f"{_HELD_LIMIT:,} calls already wait for {broker.settings.server}"
             broker.refuse(
@@ -94,7 +96,7 @@ class CallLimiter:
 
     def release(self, broker: Broker, backend: Backend) -> None:
         """Deliver calls that were held back, as many as the server may get now."""
-        while not self._is_busy(backend) and (waiting := backend.take_held()):
+        while not self._is_busy(backend) and (waiting := broker.take_held(backend)):
             broker.take_line(broker.connections[waiting.connection], waiting.line)
 
     def release_all(self, broker: Broker) -> None:

@@ -126,11 +126,6 @@ class Waiting:
             return taken
         return None
 
-    def queue_held(self) -> None:
-        """Have the next server get what was held back from this one."""
-        while waiting := self.take_held():
-            self.queue.append(waiting)
-
     def list_waiting(self) -> list[WaitingLine]:
         """Return the requests that wait for a server."""
         return [one for one in self.queue if one.key is not None]

@@ -114,6 +114,7 @@ def _make_sizes(call: RecordedCall) -> Text:
 def _describe_outcome(call: RecordedCall) -> Text:
     text = make_text(call.outcome, _STYLES.get(call.outcome, _FAILED))
     notes = ["after a start"] if call.has_waited else []
+    notes += [f"held {tell_duration(call.held)}"] if call.held else []
     notes += [f"changed {name}" for name in call.changed]
     for note in notes:
         text.append(", ").append_text(make_text(note, "dim"))

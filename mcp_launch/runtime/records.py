@@ -87,6 +87,7 @@ class Records:
             self._keeps_arguments
             or call.reason
             or call.has_waited
+            or call.held
             or call.changed
             or call.whole_length
             or rfind(_TOOL, 0, at - 1) >= 0
@@ -210,6 +211,7 @@ def _describe_call(call: FollowedCall, said: Message) -> dict[str, Json]:
         "request": call.whole_length or len(call.line),
         "response": call.answer_length,
         "waited": call.has_waited,
+        "held": round(call.held * 1000, 3),
         "changed": [*call.changed],
         "trace": trace[:_NAME_LIMIT] if isinstance(trace, str) else None,
     }

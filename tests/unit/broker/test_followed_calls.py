@@ -311,6 +311,55 @@ def test_a_call_that_is_cancelled_while_it_waits_reaches_no_server() -> None:
     assert list_outcomes(playbook) == [(b"2", "cancelled"), (b"1", "ok")]
 
 
+def test_the_time_that_a_call_was_held_back_is_known() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> host: 3 tools/call {"name":"b"}
+        >> after 4
+        >> server: 1 = {}
+        << timer next server: 0
+        << host: 1 = {}
+        >> timer next server
+        << server: 2 tools/call {"name":"b"}
+        >> after 2
+        >> host: notifications/cancelled {"requestId":3}
+        >> server: 2 = {}
+        << host: 2 = {}
+    """)
+
+    held = {protocol.read_key(one.line): one.held for one in playbook.broker.finished_calls}
+    assert held == {b"1": 0.0, b"2": 4.0, b"3": 6.0}
+
+
+def test_a_call_is_not_held_back_any_more_once_its_server_has_died() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> after 4
+        >> exited server 1
+        >> gone server
+        << host: 1 refused …exit code 1…
+        << start server
+        >> after 3
+        >> started server
+        << timer greeting server: 30
+        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+        >> server: "mcp-launch/L/1" = {}
+        << server: notifications/initialized
+        << server: 2 tools/call {"name":"b"}
+        >> server: 2 = {}
+        << host: 2 = {}
+    """)
+
+    call = playbook.broker.finished_calls[-1]
+    assert (call.held, call.has_waited, call.ended - call.began) == (4.0, True, 7.0)
+
+
 def test_a_held_call_is_cancelled_only_by_its_own_host() -> None:
     playbook = Playbook(connections=("host", "other"), limits=CallLimiter(max_concurrent=1))
     playbook.play(HANDSHAKE)

@@ -43,7 +43,7 @@ def recorded(parts: CallParts) -> CallParts:
             facts |= {"reason": "it is of another thread", "pid": None, "tool": "write"}
         if outcome == "died":
             facts |= {"server": "git", "tool": "git_log", "host": "claude", "session": OTHER}
-            facts |= {"thread": None, "waited": True, "changed": ["cwd"]}
+            facts |= {"thread": None, "waited": True, "held": 4000.0, "changed": ["cwd"]}
         parts.add(facts)
     return parts
 
@@ -76,6 +76,16 @@ def test_a_call_has_one_row_with_what_came_of_it() -> None:
         f"{clock}  codex   01a1e289  /work/shop  docs    search  12 ms  refused: it is not yours",
     ]
     assert draw(140, bad)[1].split("12 ms")[1].startswith("  - / 4.1 kB  refused: ")
+
+
+def test_a_call_that_had_to_wait_shows_for_what() -> None:
+    _, first, second, third = draw(
+        100, make_call(waited=True), make_call(held=4012.5), make_call(waited=True, held=0.25)
+    )
+
+    assert first.endswith("  ok, after a start")
+    assert second.endswith("  ok, held 4.0 s")
+    assert third.endswith("  ok, after a start, held 0.2 ms")
 
 
 def test_a_narrow_terminal_shows_what_matters_most() -> None:
@@ -288,6 +298,7 @@ def test_json_has_everything_that_is_recorded() -> None:
         "request": 312,
         "response": 4096,
         "waited": True,
+        "held": 4000.0,
         "changed": ["cwd"],
         "protocol": "2025-06-18",
         "trace": None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker_playbooks import HANDSHAKE, Playbook
 
+from mcp_launch.broker.limits import CallLimiter
 from mcp_launch.runtime import CallRecorder
 from mcp_launch.runtime.records import Records
 
@@ -33,9 +34,13 @@ def call(playbook: Playbook, number: int, arguments: str = "{}") -> None:
     playbook.broker.server_said("server", b'{"jsonrpc":"2.0","id":%d,"result":{}}\n' % number)
 
 
-def read_ids(directory: Path) -> list[int]:
+def read_records(directory: Path) -> list[dict[str, Any]]:
     texts = [part.read_text(encoding="utf-8") for part in directory.glob("*")]
-    return [json.loads(line)["id"] for text in texts for line in text.splitlines()]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+def read_ids(directory: Path) -> list[int]:
+    return [one["id"] for one in read_records(directory)]
 
 
 def test_arguments_of_any_depth_leave_a_record(tmp_path: Path) -> None:
@@ -48,6 +53,26 @@ def test_arguments_of_any_depth_leave_a_record(tmp_path: Path) -> None:
         records.write()
 
     assert read_ids(tmp_path / "state" / "calls") == [*depths]
+
+
+def test_a_record_tells_how_long_its_call_was_held_back(tmp_path: Path) -> None:
+    playbook = open_recorded(limits=CallLimiter(max_concurrent=1))
+    for event in (
+        'host: 1 tools/call {"name":"a"}',
+        'host: 2 tools/call {"name":"b"}',
+        "after 4",
+        "server: 1 = {}",
+    ):
+        playbook.play_event(event)
+    playbook.broker.timer("next server")
+    playbook.play_event("after 1")
+    playbook.play_event("server: 2 = {}")
+
+    Records(playbook.broker, keeps_arguments=False).write()
+
+    first, second = read_records(tmp_path / "state" / "calls")
+    assert "held" not in first
+    assert (second["ms"], second["held"]) == (5000.0, 4000.0)
 
 
 def test_a_record_that_cannot_be_made_is_lost_and_no_other(
