@@ -39,7 +39,7 @@ from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Literal
 
     from mcp_launch.broker.commands import Command
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.framing import StdoutGuard
     from mcp_launch.protocol.json_text import Json, Message
-    from mcp_launch.protocol.requests import Handshake
+    from mcp_launch.protocol.requests import Handshake, Ticket
 
     State = Literal[
         "absent", "starting", "greeting", "ready", "holding", "draining", "ending", "lost", "failed"
@@ -372,6 +372,12 @@ class Backend(Waiting):
         """Whether another server or another host may have used the same ids."""
         has_followed = self.is_successor and not (self.is_late and not self.generation)
         return has_followed or self.has_neighbours or self.is_shared
+
+    def list_calls(self) -> Iterator[tuple[bytes, Ticket]]:
+        """Yield the calls that the server has not answered yet, by the ids that it knows."""
+        for known, ticket in self.requests.open.items():
+            if ticket.method == "tools/call":
+                yield known, ticket
 
     def may_get_batch(self, messages: list[Json]) -> bool:
         """Return whether a batch may pass as it is: its ids, and those it answers, are known."""
