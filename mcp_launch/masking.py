@@ -220,6 +220,8 @@ def _find_named(before: str, word: str) -> str:
 
 def _find_password(words: list[str], before: str, word: str) -> str:
     """Return a word that is a password after `-p`, if the program uses `-p` for that."""
+    if before in {"-u", "--user"} and "curl" in words:
+        return word.partition(":")[2]
     if before != "-p" or word.startswith("-") or is_common(word):
         return ""
     has_other_meaning = not _OTHER_MEANING.isdisjoint(one.rpartition("/")[2] for one in words)
@@ -257,7 +259,16 @@ class Scrubber:
         return {key: self._clean_value(value) for key, value in data.items()}
 
     def clean_sent(self, data: dict[str, Any], name: str = "") -> dict[str, Any]:
-        """Return data from a host with the secrets masked in all its texts, names and numbers."""
+        """Return data from a host with the secrets masked in all its texts, names and numbers.
+
+        Below the name of a secret, everything is one, also in a pair of `name` and `value`.
+        """
+        label = data.get("name")
+        if isinstance(label, str) and is_secret_name(label):
+            return {
+                self.clean(key): value if key == "name" else self._clean_sent_value(value, label)
+                for key, value in data.items()
+            }
         return {
             self.clean(key): self._clean_sent_value(value, f"{name} {key}")
             for key, value in data.items()
@@ -267,11 +278,14 @@ class Scrubber:
         if isinstance(value, dict):
             return self.clean_sent(value, name)
         if isinstance(value, list):
-            return [self._clean_sent_value(one, name) for one in value]
+            words = [one for one in value if isinstance(one, str)]
+            masked = mask(words) if len(words) == len(value) else value
+            return [self._clean_sent_value(one, name) for one in masked]
         if isinstance(value, str):
-            return self.clean(value)
+            is_secret = is_secret_name(name) and value and _is_real(value)
+            return MASK if is_secret else self.clean(value)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return MASK if is_number and _TYPED.search(name) else value
+        return MASK if is_number and any(map(_TYPED.search, name.split())) else value
 
     def _clean_value(self, value: object) -> object:
         if isinstance(value, dict):

@@ -29,6 +29,7 @@ PROTOCOL_ERROR = "protocol error"
 REFUSED = "refused"
 CANCELLED = "cancelled"
 TIMED_OUT = "timed out"
+NO_ANSWER_WITHIN = "no answer and no progress within "  # begins the reason of a timeout
 DIED = "died"  # its server has, or could not be started
 
 # Programs that are started by hand are started from one of these.

@@ -25,7 +25,7 @@ SECTIONS = [
     "Install",
     "What you see",
     "What you gain",
-    "Five daily commands",
+    "Daily commands",
     "Hosts",
     "Limits",
     "Remove it",

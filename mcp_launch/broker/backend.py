@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     State = Literal[
         "absent", "starting", "greeting", "ready", "holding", "draining", "ending", "lost", "failed"
     ]
-    MakeId = Callable[[], str]
+    MakeId = Callable[[], str | int]
 
     # Our own requests: "greeting", "state" (a setting of the host), or a list's method; its page.
     OwnRequest = tuple[str, bytes]

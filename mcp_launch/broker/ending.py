@@ -36,7 +36,10 @@ _REPLACED = "was replaced, because its session has changed"
 _RESTARTED = "was replaced, because a restart was requested"
 
 # What to do about a server that is not started again.
-_RECONNECT = "reconnect the server in its host, because it is not started again; then ask again"
+_RECONNECT = "reconnect the server in its host, because it is not started again"
+
+# What to do about a request that a server has read: nobody knows how far it got.
+_CHECK = "check before you repeat it"
 
 # How long to wait for the host's first request when there is no server to answer it. Hosts
 # send it at once; a script that keeps our stdin open and sends nothing must not hang.
@@ -73,11 +76,11 @@ class Endings(HostRequests):
     def _close_open_requests(
         self, backend: Backend, what_happened: str, *, is_last: bool = False
     ) -> None:
-        fix = _RECONNECT if is_last else "ask again"
+        fix = f"{_RECONNECT}, and {_CHECK}" if is_last else _CHECK
         for ticket in backend.requests.take_unfinished():
             server = self.settings.server
             problem = f"[mcp-launch] {server} {what_happened}; {ticket.method} was not answered"
-            text = f"{problem} — fix: {fix}; it may already have taken effect"
+            text = f"{problem}, but it may have taken effect — fix: {fix}"
             self.unanswered.add(ticket.method)
             connection = self.connections[ticket.connection]
             refusal = protocol.make_refusal(ticket.line, text)
@@ -97,7 +100,7 @@ class Endings(HostRequests):
     def _answer_everything(self, backend: Backend, what_happened: str) -> None:
         """Answer all open and waiting requests: there will be no other server."""
         self._close_open_requests(backend, what_happened, is_last=True)
-        self._answer_waiting(backend, what_happened, _RECONNECT)
+        self._answer_waiting(backend, what_happened, f"{_RECONNECT}; then ask again")
 
     def _answer_waiting(self, backend: Backend, what_happened: str, fix: str) -> None:
         for one in backend.list_waiting():

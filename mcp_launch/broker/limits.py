@@ -9,6 +9,7 @@ from __future__ import annotations
 from mcp_launch import protocol
 from mcp_launch.broker.routing import NotAdmitted
 from mcp_launch.protocol import json_edit
+from mcp_launch.values import NO_ANSWER_WITHIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class CallLimiter:
     @property
     def reason(self) -> str:
         """Why a call is ended, for the record and for its server."""
-        return f"no answer and no progress within {tell_time(self._call_timeout)}"
+        return f"{NO_ANSWER_WITHIN}{tell_time(self._call_timeout)}"
 
     def cancel(self, known: bytes) -> bytes:
         """Return the message that cancels a call which has taken too long."""
@@ -81,8 +82,11 @@ class CallLimiter:
         """Return the answer to a call that has taken too long."""
         time = tell_time(self._call_timeout)
         problem = f"{server} neither answered this call nor reported progress within {time}"
-        fix = "ask for less at once, or allow more time with call_timeout in its profile"
-        text = f"[mcp-launch] {problem} — fix: {fix}; it may already have taken effect"
+        fix = (
+            "check before you repeat it; then ask for less at once, or allow more time with "
+            "call_timeout in the profile"
+        )
+        text = f"[mcp-launch] {problem}; it may have taken effect — fix: {fix}"
         return protocol.make_refusal(line, text)
 
 

@@ -23,34 +23,42 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context
     from mcp_launch.protocol.json_text import Json, Message
 
-    # Returns the real path of a path as seen from a directory.
+    # Returns the real path of a path as seen from a directory; empty if each process has its own.
     Resolve = Callable[[str, str], str]
 
     # What is demanded of an argument: `inside` and perhaps `default`, `value`, or `remove`.
     Pin = Mapping[str, Any]
 
 _NULL = b"null"
+_NOT_A_PATH = "must be a path (text)"
 _NAMED = ("name", "arguments")  # what a policy reads of a call's parameters
 
 # What every reader takes for the same path: no other machine, no query, nothing that some
 # readers remove or take for a slash.
 _FILE_URL = r"file:(?://(?:localhost)?)?(/(?:[^\0-\x20\x7f%?#\\]|%(?!00|2f|5c)[0-9a-f]{2})*)"
 _REMOVED_FROM_URLS = str.maketrans("", "", "\t\r\n")
-_CONTROL = "".join(map(chr, range(33)))  # and the space: what some readers remove at both ends
+
+# What some readers remove at both ends: control characters, spaces of all kinds, byte order marks.
+_TRIMMED = "".join(map(chr, range(33)))
+_TRIMMED += "\x7f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
+_TRIMMED += "".join(map(chr, range(0x2000, 0x200E)))
+
+_VARIABLE = r"\$(?:(\w+)|\{(\w+)\})"
 
 
 def make_policies(
     layers: list[dict[str, Any]], server: str, home: str, resolve: Resolve
 ) -> tuple[ToolPolicy, tuple[Policy, ...]]:
-    """Return the policies of profiles: each file's has to be passed.
+    """Return the policies of profiles, the user's file first: each file's has to be passed.
 
-    The first decides which tools there are, and refuses messages that others would misread.
+    The first decides which tools there are, and refuses messages that others would misread. The
+    others change arguments. The user's is the last of them, so that no project's undoes it.
     """
     globs = [layer["tools"] for layer in layers if layer["tools"] is not None]
     pinned = [layer for layer in layers if layer["arguments"] or layer["arguments_of"]]
     return ToolPolicy(globs), tuple(
         PinnedArguments(server, layer["arguments"], layer["arguments_of"], home, resolve)
-        for layer in pinned
+        for layer in reversed(pinned)
     )
 
 
@@ -65,11 +73,10 @@ class ToolPolicy:
 
     def allows(self, name: str) -> bool:
         """Return whether the host may know a tool."""
-        readable = "".join(filter(str.isprintable, name)).strip()  # as some servers read it
         return all(
             _matches(one, layer.get("allow", ["*"])) and not _matches(one, layer.get("deny", []))
             for layer in self._layers
-            for one in {name, readable}
+            for one in _list_readings(name)
         )
 
     @staticmethod
@@ -92,7 +99,7 @@ class ToolPolicy:
         if self.allows(name):
             return None
         return NotAdmitted(
-            f"{server} has no tool {name} here: its profile hides it",
+            f"the tool {name} of {server} is hidden by the user's profile",
             "use another tool; only the user can allow this one, with `tools` in the profile",
             is_counted=True,
             recorded="the profile hides this tool",
@@ -102,16 +109,16 @@ class ToolPolicy:
         """Return an answer to `tools/list` without the tools that are hidden."""
         if not self._layers:
             return line
-        tools = protocol.get_member(protocol.look(line), "result", "tools")
-        if not isinstance(tools, list) or all(map(self._is_shown, tools)):
-            return line
+        # Not by way of the parsed answer, which lacks tools that are nested too deeply.
         written = json_edit.list_elements(json_edit.read_raw(line, "result", "tools"))
-        pairs = zip(tools, written, strict=True)
-        shown = b",".join(part.strip() for tool, part in pairs if self._is_shown(tool))
-        return json_edit.replace(line, b"[%b]" % shown, "result", "tools")
+        shown = [tool for tool in written if self._is_shown(tool)]
+        if len(shown) == len(written):
+            return line
+        kept = b",".join(tool.strip() for tool in shown)
+        return json_edit.replace(line, b"[%b]" % kept, "result", "tools")
 
-    def _is_shown(self, tool: Json) -> bool:
-        name = protocol.get_member(tool, "name")
+    def _is_shown(self, tool: bytes) -> bool:
+        name = protocol.look_message(tool).get("name")
         return not isinstance(name, str) or self.allows(name)
 
 
@@ -134,7 +141,8 @@ class PinnedArguments:
 
     def review(self, call: Call) -> bytes | NotAdmitted:
         """Return the call's line with its arguments as they have to be, or why it is refused."""
-        message = call.parse()
+        # Another file's policies may have changed it.
+        message = protocol.look_message(call.line) if call.changed else call.parse()
         params = message.get("params") if isinstance(message, dict) else None
         tool, given = (protocol.get_member(params, name) for name in _NAMED)
         pins = self._find_pins(tool) if isinstance(tool, str) else {}
@@ -167,13 +175,11 @@ class PinnedArguments:
     def _find_pins(self, tool: str) -> dict[str, Pin]:
         pins = dict(self._pins)
         for pattern, more in self._tools.items():
-            if fnmatchcase(tool, pattern):
+            if any(fnmatchcase(one, pattern) for one in _list_readings(tool)):
                 pins.update(more)
         return pins
 
-    def _apply(  # noqa: PLR0911  # one for each kind of pin and of fault
-        self, call: Call, tool: str, name: str, pin: Pin, value: Json
-    ) -> Json | NotAdmitted:
+    def _apply(self, call: Call, tool: str, name: str, pin: Pin, value: Json) -> Json | NotAdmitted:
         """Return the value that an argument has to have; None: it has to be absent."""
         if "inside" not in pin:
             return pin.get("value")
@@ -181,7 +187,8 @@ class PinnedArguments:
         context = context.at(call.place) if call.place else context
         root = self._find_directory(context, pin["inside"])
         if root is None:
-            return self._refuse_path(tool, name, "the session's project is not known")
+            why = "cannot be checked: the session's project is not known"
+            return self._refuse_path(tool, name, why)
         if value is None:
             default = pin.get("default")
             return self._find_directory(context, default) if default else None
@@ -189,22 +196,26 @@ class PinnedArguments:
         paths = value if isinstance(value, list) else [value]
         real_root = self._resolve(root, session)
         try:
-            for meant in (one for path in paths for one in _list_meanings(path, self._home)):
+            environ = call.served.plan.environ
+            meanings = (_list_meanings(path, self._home, environ) for path in paths)
+            for meant in (one for several in meanings for one in several):
                 # Some servers resolve `..` before they follow links, and some afterwards.
                 for spelling in (meant, normpath(join(session, meant))):
                     real = self._resolve(spelling, session)
+                    if not real:
+                        raise _NotAPath("cannot be checked: it is another place in each process")
                     if not _is_below(real, real_root):
                         return self._refuse_outside(tool, name, real, root)
         except ValueError as problem:
             # Python's own are about a NUL or half a character, which no path has.
             known = isinstance(problem, _NotAPath)
-            return self._refuse_path(tool, name, str(problem) if known else "it is not a path")
+            return self._refuse_path(tool, name, str(problem) if known else _NOT_A_PATH)
         # A server may look for it in a directory that only it knows.
         moved: list[Json] = [self._make_absolute(str(path), session) for path in paths]
         return value if moved == paths else moved if isinstance(value, list) else moved[0]
 
     def _make_absolute(self, path: str, directory: str) -> str:
-        if path.startswith("~"):
+        if path == "~" or path.startswith("~/"):
             return expand_home(path, self._home)
         if path.startswith("/") or path[:5].lower() == "file:":
             return path
@@ -221,19 +232,19 @@ class PinnedArguments:
 
     def _refuse_outside(self, tool: str, name: str, path: str, root: str) -> NotAdmitted:
         return NotAdmitted(
-            f"{tool} of {self._server} was called with {name} = {path}, which is outside of {root}",
-            f"choose a path inside of {root}; only the user can allow others, with `arguments` in "
+            f"{tool} of {self._server} was called with {name} = {path}, which is outside {root}",
+            f"choose a path inside {root}; only the user can allow others, with `arguments` in "
             "the profile",
             is_counted=True,
-            recorded=f"the path in {name} is outside of {root}",
+            recorded=f"the argument `{name}` is outside {root}",
         )
 
     def _refuse_path(self, tool: str, name: str, why: str) -> NotAdmitted:
         return NotAdmitted(
-            f"{tool} of {self._server} needs a path in {name} that can be checked: {why}",
+            f"the argument `{name}` of {tool} {why}",
             "give a plain path inside the session's project, or leave it out",
             is_counted=True,
-            recorded=f"{name} cannot be checked: {why}",
+            recorded=f"the argument `{name}` {why}",
         )
 
 
@@ -242,7 +253,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _find_doubtful(members: Mapping[str, Json], names: Iterable[str]) -> str | None:
-    """Return a member that some servers take for one of these, if it is capitalised otherwise."""
+    """Return a member that differs from one of these only in its case."""
     exact = set(names)
     folded = {name.casefold() for name in exact}
     for name in members:
@@ -253,10 +264,11 @@ def _find_doubtful(members: Mapping[str, Json], names: Iterable[str]) -> str | N
 
 def _refuse_doubtful(name: str) -> NotAdmitted:
     return NotAdmitted(
-        f"the member {name} of this call is capitalised in a way that only some servers read",
+        f"the member {name} of this call has unusual capitalisation, which some servers ignore and "
+        "others do not",
         "write it as the tool's description does",
         is_counted=True,
-        recorded="a member is capitalised wrongly",
+        recorded="a member has unusual capitalisation",
     )
 
 
@@ -314,7 +326,12 @@ class _NotAPath(ValueError):
     """A value that cannot be checked as a path, and why."""
 
 
-def _list_meanings(path: Json, home: str) -> set[str]:
+def _list_readings(name: str) -> set[str]:
+    """Return a tool's name, and the same as servers read it that remove what cannot be seen."""
+    return {name, "".join(filter(str.isprintable, name)).strip()}
+
+
+def _list_meanings(path: Json, home: str, environ: Mapping[str, str]) -> set[str]:
     """Return every path that a server may take a value for.
 
     Raises:
@@ -322,22 +339,33 @@ def _list_meanings(path: Json, home: str) -> set[str]:
 
     """
     if not isinstance(path, str) or isinstance(path, json_text.Digits) or "\0" in path:
-        raise _NotAPath("it is not a path")
-    meanings = {path, path.strip(), path.strip(_CONTROL)}
+        raise _NotAPath(_NOT_A_PATH)
+    meanings = {path, path.strip(_TRIMMED), _replace_variables(path, environ)}
     for one in [*meanings]:
-        if one.startswith("~"):  # that of another user is nowhere near
-            meanings.add(expand_home(one, home) if one[1:2] in {"", "/"} else "/")
-    if path.startswith("~"):
+        if one == "~" or one.startswith("~/"):
+            meanings.add(expand_home(one, home))
+        elif one.startswith("~") and (one[1].isalnum() or one[1] in "_-+"):
+            meanings.add("/")  # the home of another user is nowhere near
+    if path == "~" or path.startswith("~/"):
         meanings.discard(path)  # it is written out for the server
-    if path.translate(_REMOVED_FROM_URLS).strip().lstrip(_CONTROL)[:5].lower() == "file:":
+    if path.translate(_REMOVED_FROM_URLS).lstrip(_TRIMMED)[:5].lower() == "file:":
         import re
         from urllib.parse import unquote
 
         found = re.fullmatch(_FILE_URL, path, re.IGNORECASE)
         if found is None:
-            raise _NotAPath("servers may read this file URL differently")
+            raise _NotAPath("cannot be checked: servers may read this file URL differently")
         meanings.add(unquote(found[1], errors="surrogateescape"))
     return meanings
+
+
+def _replace_variables(path: str, environ: Mapping[str, str]) -> str:
+    """Return a path as a server reads it that replaces variables of its environment."""
+    if "$" not in path:
+        return path
+    import re
+
+    return re.sub(_VARIABLE, lambda name: environ.get(name[1] or name[2], name[0]), path)
 
 
 def _is_below(path: str, root: str) -> bool:

@@ -101,11 +101,15 @@ class Replacement(Rest):
         self.note(f"the server {what_happened}", RESTART if backend.next_served else kind)
         self.requeue(backend, unread)
         has_ended_well = is_over and not backend.list_waiting()
-        is_last = not is_planned and (has_ended_well or not self._may_restart())
+        # The call of another session may have killed a server that several share.
+        is_bystander = self.settings.is_shared and self._is_idle(backend)
+        is_last = not is_planned and (
+            has_ended_well or not self._may_restart(is_counted=not is_bystander)
+        )
         self._close_open_requests(backend, what_happened, is_last=is_last)
         if is_last:
             return False
-        if not is_planned and not backend.queue and self._may_be_absent:
+        if not is_planned and not backend.queue and (self._may_be_absent or is_bystander):
             backend.exit_code = None  # it is not our own: we go on
             self.resume_hosts(backend)
             self.note("no other server is started before it is needed", REST)
@@ -113,6 +117,12 @@ class Replacement(Rest):
         else:
             self._start_next(backend)
         return True
+
+    @staticmethod
+    def _is_idle(backend: Backend) -> bool:
+        """Return whether nobody waits for anything from a server."""
+        requests = backend.requests
+        return not (requests.open or requests.subscriptions or backend.queue)
 
     @property
     def _may_be_absent(self) -> bool:
@@ -153,10 +163,12 @@ class Replacement(Rest):
         pending = connection.handshake.pending.keys()
         return self.settings.is_shared and pending <= unread and self._may_restart()
 
-    def _may_restart(self) -> bool:
+    def _may_restart(self, *, is_counted: bool = True) -> bool:
+        is_on = self.settings.restart == "on"
+        if is_on and not is_counted:
+            return True
         self._deaths = [death for death in self._deaths if self.now - death < DEATHS_SPAN]
         self._deaths.append(self.now)
-        is_on = self.settings.restart == "on"
         if is_on and len(self._deaths) <= DEATHS_LIMIT:
             return True
         if is_on:

@@ -39,7 +39,7 @@ _LIST_CHANGES = {f"{what}ListChanged" for what in ANNOUNCED_BY.values()}
 
 
 # How many tasks of a server are remembered, finished or not.
-_TASKS_LIMIT = 1000
+_TASKS_LIMIT = 10_000
 
 # How long to wait if a server that was started only to compare its lists cannot be ended yet.
 _CHECK_AGAIN = 10.0
@@ -152,18 +152,24 @@ class Rest(Absence):
         elif b'"taskId"' in line:
             self._note_task(backend, ticket.connection, protocol.look(line))
 
-    @staticmethod
-    def _note_task(backend: Backend, connection: str, answer: Json) -> None:
+    def _note_task(self, backend: Backend, connection: str, answer: Json) -> None:
         result = protocol.get_member(answer, "result")
         told = protocol.get_member(result, "task")
         task = told if isinstance(told, dict) else result
         name, state = (protocol.get_member(task, one) for one in ("taskId", "status"))
         if not isinstance(name, str):
             return
-        backend.task_hosts.setdefault(name, connection)
-        if len(backend.task_hosts) > _TASKS_LIMIT:
-            del backend.task_hosts[next(iter(backend.task_hosts))]
+        backend.task_hosts.setdefault(name, self._name_owner(connection))
         if state in _FINISHED:
             backend.tasks.discard(name)
         else:
             backend.tasks.add(name)
+        if len(backend.task_hosts) > _TASKS_LIMIT:
+            finished = (one for one in backend.task_hosts if one not in backend.tasks)
+            oldest = next(finished, next(iter(backend.task_hosts)))
+            del backend.task_hosts[oldest]
+            backend.tasks.discard(oldest)
+
+    def _name_owner(self, connection: str) -> str:
+        """Return whose a task is that this connection has made."""
+        return connection

@@ -92,8 +92,9 @@ class ServerMessages(Endings):
             for one, part in zip(said, json_edit.list_elements(line), strict=True)
             if isinstance(one, dict)
         ]
-        if backend.is_one_of_many and any(protocol.is_request(one) for one, _ in pairs):
-            # The ids of these requests have to be changed, each on its own.
+        has_requests = any(protocol.is_request(one) for one, _ in pairs)
+        if self._tools is not None or (backend.is_one_of_many and has_requests):
+            # Lists have to be filtered, and the ids of requests changed, each on its own.
             return b"".join(self._note_message(backend, part) for _, part in pairs)
         answers = [(one, part) for one, part in pairs if protocol.is_answer(one)]
         tickets = []
@@ -294,7 +295,8 @@ class ServerMessages(Endings):
         owners = {ticket.connection for ticket in unfinished} or set(backend.connections)
         if len(owners) > 1:
             raw_id = json_edit.read_raw(line, "id")
-            text = "[mcp-launch] several sessions use this server; which one it means is unknown"
+            why = "and the request does not say which one it is for"
+            text = f"[mcp-launch] several sessions share this server, {why}"
             backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
             return b""
         connection = self.connections[owners.pop()] if owners else self._first(backend)

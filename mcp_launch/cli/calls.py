@@ -77,7 +77,8 @@ def _calls(  # noqa: PLR0913  # one for each option
 ) -> None:
     """Show the calls of all sessions: what was called, how long it took, what came of it.
 
-    Arguments and results are not recorded. With --json and -f, each line is a JSON object.
+    Results are never recorded; arguments only with --record-arguments, and only --json shows them.
+    With --json and -f, each line is a JSON object.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ _COUNT = 30
 
 _NONE_YET = (
     "No call is on record. Every call to a server that runs through mcp-launch is recorded when "
-    "it has ended, except with --direct, with --no-record, or with record = false in its profile."
+    "it ends, unless it runs with --direct or --no-record (profile: no_record = true)."
 )
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from mcp_launch.commands.columns import Column, Layout, Paper, cut_id, make_text
 from mcp_launch.commands.moments import tell_clock
 from mcp_launch.machine import units
-from mcp_launch.values import shorten_home
+from mcp_launch.values import NO_ANSWER_WITHIN, TIMED_OUT, shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -112,14 +112,17 @@ def _make_sizes(call: RecordedCall) -> Text:
 
 
 def _describe_outcome(call: RecordedCall) -> Text:
-    text = make_text(call.outcome, _STYLES.get(call.outcome, _FAILED))
+    outcome, reason = call.outcome, call.reason
+    if outcome == TIMED_OUT and reason.startswith(NO_ANSWER_WITHIN):
+        outcome, reason = f"{outcome} after {reason.removeprefix(NO_ANSWER_WITHIN)}", ""
+    text = make_text(outcome, _STYLES.get(outcome, _FAILED))
     notes = ["after a start"] if call.has_waited else []
     notes += [f"held {tell_duration(call.held)}"] if call.held else []
-    notes += [f"changed {name}" for name in call.changed]
-    for note in notes:
-        text.append(", ").append_text(make_text(note, "dim"))
-    if call.reason:
-        text.append(": ").append_text(make_text(call.reason))
+    notes += [f"changed: {', '.join(call.changed)}"] if call.changed else []
+    if notes:
+        text.append(" ").append_text(make_text(f"({'; '.join(notes)})", "dim"))
+    if reason:
+        text.append(": ").append_text(make_text(reason))
     return text
 
 

@@ -20,8 +20,19 @@ DIRECTORY = Path(__file__).parents[1] / "help"
 SECTIONS = {
     "Set up": ("install", "wrap", "profiles"),
     "Options": ("options", "sources", "deferred", "sharing", "runners"),
-    "Commands": ("doctor", "list", "ps", "logs", "env", "export", "restart", "reap", "json"),
-    "How it works": ("sessions", "calls", "records", "policies", "ending", "files"),
+    "Commands": (
+        "doctor",
+        "list",
+        "ps",
+        "calls",
+        "logs",
+        "env",
+        "export",
+        "restart",
+        "reap",
+        "json",
+    ),
+    "How it works": ("sessions", "identity", "records", "policies", "ending", "files"),
     "What to expect": ("limits", "hosts", "tested", "figures", "changes", "layout"),
 }
 TOPICS = [topic for topics in SECTIONS.values() for topic in topics]

@@ -20,7 +20,7 @@ from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
@@ -41,6 +41,9 @@ _COMPARED_AS_WELL = (
     "XAUTHORITY",
     "MCP_LAUNCH_PROJECT_ROOT",
 )
+
+# Variables that every launch sets.
+_OURS = ("PWD", "MCP_LAUNCH_HOST", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT")
 
 # What contradicts sharing, and why.
 _CONTRADICTIONS = {
@@ -107,7 +110,10 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     """Return what starts the servers of a launch that shares them."""
 
     def describe_job(started: ServerPlan) -> tuple[str, bytes]:
-        return describe(wanted, found, started, os.environ)
+        from mcp_launch.system import inherited
+
+        facts = inherited.describe(table, started.cwd.value)
+        return describe(wanted, found, started, os.environ, facts)
 
     hello = json_text.encode({"launch": found.launch.value}).encode() + b"\n"
     return SharedStarter(
@@ -123,24 +129,33 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
 
 
 def describe(
-    wanted: Profile, found: Context, started: ServerPlan, environ: Mapping[str, str]
+    wanted: Profile,
+    found: Context,
+    started: ServerPlan,
+    environ: Mapping[str, str],
+    inherited: Sequence[str],
 ) -> tuple[str, bytes]:
     """Return the stem of a pool's files, and the job of a new one.
 
     The server gets the environment of the launch that starts it, without what belongs to a
     session or says how its host was started: sessions with and without a terminal share it, too.
     Two launches share a server if they agree in all of that (but not in the copies of programs
-    that their hosts bring), in the command, the files of the program, the directory, and the
-    version of mcp-launch.
+    that their hosts bring, or in what a terminal says of itself), in the command, the files of
+    the program, the directory, and the version of mcp-launch.
     """
     kept = plan.drop_session_variables(wanted, found, started)  # type: ignore[arg-type]  # a Plan
-    asked_for = {name: kept[name] for name in (*wanted.env, *wanted.literals) if name in kept}
+    # What the user has asked for, also by a file of variables, counts whatever its name is.
+    named = {*wanted.env, *wanted.literals}
+    named |= {name for name, value in kept.items() if environ.get(name) != value}
+    asked_for = {name: kept[name] for name in named if name in kept and name not in _OURS}
     shown = variables.drop_start_variables(kept) | asked_for
     if isinstance(found.project_root, Found):
         shown["MCP_LAUNCH_PROJECT_ROOT"] = found.project_root.value
     compared = variables.drop_bundled_directories(shown)
     server = handshakes.name_server(started.argv, started.program, started.cwd.value, compared)
     facts = [server, __version__, *(shown.get(name, "") for name in _COMPARED_AS_WELL)]
+    facts += [f"{name}={value}" for name, value in sorted(asked_for.items())]
+    facts += inherited
     key = digest("\n".join(facts).encode("utf-8", "surrogateescape"))[:32]
     directory = pools.find_directory(environ)
     state.make_private(directory)

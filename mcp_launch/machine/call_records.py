@@ -1,8 +1,8 @@
 """Read the records of calls, one JSON object a line, in files that launches append to.
 
 A file is called a part. Several parts may be appended to at the same time, and the oldest may go
-while we read. A line is written when its call has ended, at most about a second later, so lines
-are nearly in the order of these ends. That is enough to find the last calls without reading
+while we read. A line is written some ten milliseconds after its call has ended, so lines are
+nearly in the order of these ends. That is enough to find the last calls without reading
 everything: each part is read backwards, and none further than it can matter.
 """
 

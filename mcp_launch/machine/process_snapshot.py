@@ -64,7 +64,7 @@ class LeasedLaunch(NamedTuple):
     installs: str = ""  # the package whose installation goes on without a host
     is_host_directory: bool = False  # it runs in its host's directory
     failure: dict[str, str] | None = None  # problem and fix, if the server could not be started
-    backend: str = ""  # "server", "server 2" and so on, if the launch has several
+    backend: str = ""  # "server", "server-2" and so on, if the launch has several
 
     @property
     def is_further(self) -> bool:

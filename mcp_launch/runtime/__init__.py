@@ -21,7 +21,7 @@ from mcp_launch.runtime.streams import explain_early_end, explain_end
 from mcp_launch.runtime.supervisor import HOST, SERVER, Supervisor
 from mcp_launch.state import launch_log, leases
 from mcp_launch.state.handshakes import open_for
-from mcp_launch.system import kernel
+from mcp_launch.system import is_of_process, kernel
 from mcp_launch.system.kernel import HostWatch
 from mcp_launch.values import REST, compare
 
@@ -197,8 +197,9 @@ def _make_policies(wanted: Profile, home: str) -> dict[str, Any]:
 
 
 def resolve_path(path: str, directory: str) -> str:
-    """Return the real path of a path as seen from a directory."""
-    return os.path.realpath(os.path.join(directory, path))
+    """Return the real path of one seen from a directory; empty if each process has its own."""
+    joined = os.path.join(directory, path)
+    return "" if is_of_process(joined) else os.path.realpath(joined)
 
 
 def _make_standby(

@@ -264,7 +264,7 @@ class ServerProcess:
         self._loop.cancel_timer(f"start {self._name}")
 
     def _read_report(self) -> None:
-        before = self.guardian.left_behind
+        before, last = self.guardian.left_behind, self.guardian.server
         is_running = self.guardian.read_report()
         if self.guardian.shared and not self._is_started:  # the pool answers; the server may not
             limit = guardians.START_LIMIT
@@ -278,6 +278,8 @@ class ServerProcess:
             text += f", pid {self.guardian.server}"
             state.note(text, START if self.is_first else RESTART)
             self._on_started()
+        elif self.guardian.server != last:
+            state.note(f"shares another server: pid {self.guardian.server}", START)
         self._note_exit()
         if not is_running:
             self._loop.unwatch(self.guardian.report)

@@ -1,4 +1,4 @@
-"""Records finished calls: one line each, without arguments and results.
+"""Records finished calls: one line each, never with results, with arguments only if asked.
 
 Imported when the first call has finished, and used only between messages: what a record needs
 to know of a call is read from its line now, not while the host waits.

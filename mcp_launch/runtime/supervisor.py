@@ -162,6 +162,7 @@ class Supervisor:
         server.writer, server.output = writer, output
         server.is_first = not self.broker.backends[name].generation
         server.stderr = self.errors.connect(errors)
+        started.on_restart = lambda: self._notify(self.broker.restart_requested)
         if not self.to_host.pending:
             self._watch_output(name)
 

@@ -45,13 +45,16 @@ _DUE_AFTER = 86_400.0
 _NAMES = """
 _ COLORFGBG COLORTERM COLUMNS DBUS_SESSION_BUS_ADDRESS DESKTOP_STARTUP_ID DISPLAY GPG_TTY
 FNM_MULTISHELL_PATH INVOCATION_ID JOURNAL_STREAM LC_TERMINAL LC_TERMINAL_VERSION LINES MANAGERPID
-OLDPWD PWD SECURITYSESSIONID SHELL_SESSION_ID SHLVL STY TERM TERM_PROGRAM TERM_PROGRAM_VERSION
-TERM_SESSION_ID TMUX TMUX_PANE TRACEPARENT TRACESTATE TTY VTE_VERSION WAYLAND_DISPLAY WINDOW
-WINDOWID WSL_INTEROP WT_PROFILE_ID WT_SESSION XAUTHORITY XDG_ACTIVATION_TOKEN __MISE_SESSION
+KITTY_PUBLIC_KEY OLDPWD PWD SECURITYSESSIONID SHELL_SESSION_ID SHLVL SSH_AGENT_PID SSH_AUTH_SOCK
+SSH_CLIENT SSH_CONNECTION SSH_TTY STARSHIP_SESSION_KEY STY SYSTEMD_EXEC_PID TERM TERM_PROGRAM
+TERM_PROGRAM_VERSION TERM_SESSION_ID TMUX TMUX_PANE TRACEPARENT TRACESTATE TTY VTE_VERSION
+WAYLAND_DISPLAY WINDOW WINDOWID WSL_INTEROP WT_PROFILE_ID WT_SESSION XAUTHORITY
+XDG_ACTIVATION_TOKEN __MISE_SESSION
 """
+# The same by their beginnings, but for secrets: a server may well be given one of these.
 _PREFIXES = """
 ALACRITTY_ ATUIN_ BYOBU_ DIRENV_ GHOSTTY_ GNOME_TERMINAL_ ITERM_ KITTY_ KONSOLE_ MCP_LAUNCH_ P9K_
-SSH_ STARSHIP_ SYSTEMD_ TERMINATOR_ TILIX_ VSCODE_ WARP_ WEZTERM_ XDG_SEAT XDG_SESSION ZELLIJ _P9K_
+STARSHIP_ TERMINATOR_ TILIX_ VSCODE_ WARP_ WEZTERM_ XDG_SEAT XDG_SESSION ZELLIJ _P9K_
 """
 
 # How many directories above a file may hold the `package.json` that names its version.
@@ -88,7 +91,7 @@ def name_server(argv: list[str], program: str, cwd: str, environ: Mapping[str, s
     variables = [
         f"{name}={value}"
         for name, value in sorted(environ.items())
-        if name not in unrelated and not name.startswith(prefixes)
+        if name not in unrelated and (not name.startswith(prefixes) or _is_secret(name))
     ]
     # The directory is empty if it was deleted.
     place = os.path.realpath(cwd) if cwd else ""
@@ -255,12 +258,17 @@ def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
     values = {
         value
         for name, value in environ.items()
-        if len(value) >= _SECRET_LENGTH and any(part in name.lower() for part in _SECRET)
+        if len(value) >= _SECRET_LENGTH and _is_secret(name)
     }
     # The path of a key may be shown, but a key may begin like a path.
     secrets = [one for one in values if not (one.startswith("/") and os.path.lexists(one))]
     escaped = [json_text.encode(one)[1:-1].encode() for one in secrets]
     return escaped + [os.fsencode(one) for one in secrets if not one.isascii()]
+
+
+def _is_secret(name: str) -> bool:
+    """Return whether a variable with this name may hold a secret."""
+    return any(part in name.lower() for part in _SECRET)
 
 
 def _is_old(path: str) -> bool:

@@ -53,7 +53,7 @@ The keys of a lease. A key whose value is not known yet is missing or null:
 
 The keys of a server in `backends`. The first one is the server that the lease itself describes:
 
-    name         "server", "server 2" and so on
+    name         "server", "server-2" and so on
     processes    pid and start of keeper, guardian and server; empty while there is no server
     binding, context, state, since, calls, last_call, saved, starts, failure
                  the server's own, with the meaning that they have in a lease

@@ -104,6 +104,12 @@ def read_namespace() -> str:
         return ""  # not on this system
 
 
+def is_of_process(path: str) -> bool:
+    """Return whether an absolute path leads to something else in each process that follows it."""
+    plain = "/" + os.path.normpath(path).lstrip("/")
+    return f"{plain}/".startswith(("/proc/", "/dev/fd/", "/dev/stdin/"))
+
+
 def list_ancestors(table: ProcessTable, pid: int) -> list[Process]:
     """Return the ancestors of `pid`, its parent first."""
     found: list[Process] = []

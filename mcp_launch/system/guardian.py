@@ -91,6 +91,7 @@ class Guardian:
         "left_behind",
         "list_spared",
         "may_install",
+        "on_restart",
         "pid",
         "report",
         "server",
@@ -110,6 +111,8 @@ class Guardian:
         self.goes_on = False  # without us, for minutes perhaps
         # Called with the seconds within which the guardian must now be gone.
         self.expect_end: Callable[[float], None] | None = None
+        # Called when another launch that shares the server has asked for a fresh one.
+        self.on_restart: Callable[[], None] | None = None
         # Returns other children of ours, which must go on if this one has to be cleaned up after.
         self.list_spared: Callable[[], list[int]] = list
         self.keeper = keeper

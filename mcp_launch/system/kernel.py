@@ -71,6 +71,11 @@ def become_subreaper() -> bool:
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1) == 0
 
 
+def stop_adopting() -> None:
+    """Leave the orphans below this process to another one."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 0)
+
+
 def die_with_parent(signal_number: int) -> bool:
     """Have the kernel send this process a signal when its parent ends; return whether it will.
 

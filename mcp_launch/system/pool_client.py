@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 SOCKET, LOCK = ".sock", ".lock"
 
-# An order that only a pool understands: replace the server for all who use it.
+# An order that only a pool understands: replace the server for all who use it, as soon as each of
+# them has asked for it. The pool reports to the others that they should.
 RESTART_ALL = 253
 
 # Two more: the launch is on standby, so only what its host must know may wake it; it is back.
@@ -65,6 +66,10 @@ _JOIN_LIMIT = 8.0
 
 # How long a pool may take to let us go.
 _LEAVING = 1.0
+
+# How long a pool waits until all launches of a server have asked for another one. Each takes ten
+# seconds at most for its open requests, and two more for the rest of a line.
+RESTART_LIMIT = 13.0
 
 
 class NotShared(OSError):
@@ -99,7 +104,7 @@ class PoolGuardian(Guardian):
             os.write(self.control, bytes([instruction]))
         except OSError:
             return  # the pool is gone; its last report is still in the socket
-        self._expect_end(_LEAVING)
+        self._expect_end(_LEAVING + RESTART_LIMIT * (instruction == RESTART_ALL))
 
     @property
     def is_quiet(self) -> bool:
@@ -121,6 +126,7 @@ class PoolGuardian(Guardian):
         except ConnectionResetError:
             data = b""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        is_asked = False
         for line in lines:
             word, _, rest = line.partition(b" ")
             if word == b"unread":
@@ -132,8 +138,12 @@ class PoolGuardian(Guardian):
                 self.server = int(rest)
             elif word == b"exited":
                 self.exit_code = int(rest)
+            elif word == b"restart":
+                is_asked = True
             else:
                 self.failure = (word.decode(), int(rest))
+        if is_asked and self.on_restart is not None:
+            self.on_restart()
         if not data:
             # It was gone before it had begun, so another may be joined.
             self.can_try_again = self.server is None and self.failure is None
@@ -316,6 +326,8 @@ def start_pool(listening: int, job: bytes) -> None:
 
     """
     reading, writing = os.pipe()
+    # A launch that had a server of its own adopts orphans, and would end the pool with them.
+    kernel.stop_adopting()
     try:
         pid = os.fork()
         if pid == 0:

@@ -1,9 +1,10 @@
 """What it costs that several sessions share one server: the time of a call, and the memory.
 
 The time is that of a round trip while a second session is connected and idle, beside one through
-the minimal relay: as a whole, and as what each adds to a bare server. The memory is the proportional set size (PSS) of everything below twenty sessions
-and of the pool that keeps their server, beside one bare server. That server comes from npm and is
-started by node itself, so that no runner is counted on either side.
+the minimal relay: as a whole, and as what each adds to a bare server. The memory is the
+proportional set size (PSS) of everything below twenty sessions and of the pool that keeps their
+server, beside one bare server. That server comes from npm and is started by node itself, so that
+no runner is counted on either side.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_a_codex_that_claude_code_calls(workspace: Workspace, situation: Situati
     with situation("A Codex that is called with the directory of another project stays out of it"):
         promise(is_untouched(other), "it works in the other project")
         for answer in answers[: len(outside)]:
-            assert f"cwd = {other}, which is outside of {project} " in answer
+            assert f"cwd = {other}, which is outside {project} " in answer
         assert list_places(workspace) == [project, str(part)]
     with situation("A Codex that is called without a directory works in the caller's project"):
         assert list_places(workspace)[-2] == project
@@ -170,7 +170,7 @@ def test_a_hidden_tool_that_codex_calls_by_its_name_is_refused(workspace: Worksp
     looked = host.ask("mcpServer/tool/call", tool="look", **call)
 
     promise(refused.get("isError"), "the server answers")
-    assert "probe has no tool shout here: its profile hides it" in json.dumps(refused)
+    assert "the tool shout of probe is hidden by the user's profile" in json.dumps(refused)
     assert "<<" in json.dumps(looked)
     records = wait_for_records(workspace, "probe", 2)
     told = [(one["tool"], one["outcome"], "pid" in one) for one in records]

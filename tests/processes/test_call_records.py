@@ -270,7 +270,7 @@ def test_a_profile_hides_pins_and_limits(
     session.close()
 
     assert given == {"cwd": str(project)}
-    assert "has no tool fail here" in hidden["result"]["content"][0]["text"]
+    assert "the tool fail of it is hidden" in hidden["result"]["content"][0]["text"]
     assert "elsewhere" in outside["result"]["content"][0]["text"]
     assert "within 1 s" in late["result"]["content"][0]["text"]
     assert not after["result"]["isError"]

@@ -467,8 +467,8 @@ def test_a_call_in_flight_is_answered_with_how_the_server_died(runner: LaunchRun
     assert died["id"] == 2
     assert read_refusal(died) == (
         "[mcp-launch] docs ended with exit code 7 while it was at work; the end of its stderr: "
-        "about to die / of old age; tools/call was not answered "
-        "— fix: ask again; it may already have taken effect"
+        "about to die / of old age; tools/call was not answered, "
+        "but it may have taken effect — fix: check before you repeat it"
     )
     assert alive["calls"] == 1
 

@@ -12,12 +12,14 @@ import itertools
 import os
 import signal
 import socket
+import subprocess
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from launches import (
     LIMIT,
+    RUN,
     Launch,
     call,
     read_refusal,
@@ -26,7 +28,18 @@ from launches import (
     wait_until_gone,
 )
 from sessions import kill, stop
-from shared_servers import MODERN, PREFIX, Sharing, answer_to, cancel, greet, hold, read_pid
+from shared_servers import (
+    MODERN,
+    PREFIX,
+    SESSION_SERVER,
+    SHARE,
+    Sharing,
+    answer_to,
+    cancel,
+    greet,
+    hold,
+    read_pid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +93,42 @@ def test_another_environment_gets_another_server(sharing: Sharing) -> None:
     third = sharing.join("--set", "TOKEN=other")
 
     assert read_pid(third) != pid
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        pytest.param(["sh", "-c", 'umask 077; exec "$@"', "sh"], id="another umask"),
+        pytest.param(["setpriv", "--no-new-privs"], id="fewer rights"),
+        pytest.param(["unshare", "--user", "--map-root-user", "--net"], id="no network"),
+    ],
+)
+def test_a_launch_in_a_sandbox_gets_another_server(sharing: Sharing, prefix: list[str]) -> None:
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
+        pytest.skip(f"{prefix[0]} does not work here")
+    first = sharing.join()
+    command = [*prefix, *RUN, *SHARE, "--", *SESSION_SERVER]
+    second = sharing.runner.start(command)
+    greet(second)
+
+    assert read_pid(first) != read_pid(second)
+
+
+def test_a_directory_that_was_made_again_gets_another_server(
+    sharing: Sharing, tmp_path: Path
+) -> None:
+    project = tmp_path / "worktree"
+    project.mkdir()
+    first = sharing.join(cwd=project)
+    pid = read_pid(first)
+    project.rename(tmp_path / "removed")
+    project.mkdir()
+
+    second = sharing.join(cwd=project)
+
+    there = second.call("echo")
+    assert there["pid"] != pid
+    assert there["cwd"] == str(project)
 
 
 def test_each_session_is_answered_in_the_version_that_it_asked_for(sharing: Sharing) -> None:

@@ -11,17 +11,25 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
-from launches import LIMIT, call, python, read_refusal, request, wait_until_gone
+from launches import (
+    LIMIT,
+    SCRIPTED_SERVER,
+    call,
+    python,
+    read_refusal,
+    request,
+    wait_until_gone,
+)
 from shared_servers import SESSION_SERVER, SHARE, greet, hold, list_processes, read_pid
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from launches import LaunchRunner
+    from launches import Launch, LaunchRunner
     from shared_servers import Sharing
 
 
@@ -139,6 +147,97 @@ def test_a_restart_replaces_the_server_of_all_its_sessions(sharing: Sharing) -> 
 
     assert done.returncode == 0, done.stdout + done.stderr
     wait_until_gone(pid)
+    assert read_pid(first) == read_pid(second) != pid
+
+
+def read_answer(launch: Launch) -> dict[str, Any]:
+    """Return the next result; both get the log messages for open calls."""
+    while "result" not in (message := launch.answer()):
+        assert message["method"] == "notifications/message", message
+    result = message["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+def test_a_call_that_kills_the_server_does_not_end_other_sessions(sharing: Sharing) -> None:
+    first, second = sharing.join(), sharing.join()
+    read_pid(second)
+    for number in range(4):  # that many within a minute end the session that makes them
+        first.send(call("die", number + 5))
+        if first.read_line() == b"":
+            break
+    assert first.wait() == 7
+
+    assert isinstance(read_pid(second), int)
+
+
+def test_a_long_call_that_a_killed_server_has_not_read_reaches_the_next(sharing: Sharing) -> None:
+    """It is longer than what a pipe or a socket holds."""
+    first, _, pid = sharing.join_two()
+    os.kill(pid, signal.SIGSTOP)
+    text = "x" * 1_000_000
+    first.send(call("echo", 5, text=text))
+    sharing.join()  # the pool answers its greeting, and has read the call by then
+    os.kill(pid, signal.SIGKILL)
+
+    assert first.answer()["result"]["said"] == {"text": text}
+
+
+def wait_for_logs(sharing: Sharing, text: str, count: int) -> None:
+    """Wait until the logs of so many launches have this text."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        logs = [path.read_text(encoding="utf-8") for path in sharing.state.glob("logs/*")]
+        if sum(text in log for log in logs) == count:
+            return
+        assert time.monotonic() < deadline, logs
+        time.sleep(0.005)
+
+
+def test_a_restart_lets_every_session_finish_its_open_calls(
+    sharing: Sharing, tmp_path: Path
+) -> None:
+    flags = [tmp_path / "first", tmp_path / "second"]
+    both = [sharing.runner.launch(*SHARE, "--", *SCRIPTED_SERVER) for _ in flags]
+    for one, flag in zip(both, flags, strict=True):
+        greet(one)
+        pid = one.call("look")["pid"]
+        one.send(call("wait", 5, path=str(flag)))
+        assert one.answer()["method"] == "notifications/message"
+
+    os.kill(both[0].pid, signal.SIGUSR1)  # only one of them is asked
+    flags[0].touch()
+    assert read_answer(both[0])["waited"] == str(flags[0])
+    wait_for_logs(sharing, "a restart was requested", 2)
+    flags[1].touch()
+    assert read_answer(both[1])["waited"] == str(flags[1])
+
+    wait_until_gone(pid)
+    new = [one.call("look")["pid"] for one in both]
+    assert new[0] == new[1] != pid
+
+
+def test_many_restarts_end_no_session(sharing: Sharing) -> None:
+    first, second = sharing.join(), sharing.join("--restart", "off")
+    pids = set()
+    for _ in range(5):  # more deaths within a minute would end it
+        pid = read_pid(second)
+        os.kill(first.pid, signal.SIGUSR1)
+        wait_until_gone(pid)
+        pids.add(pid)
+    assert read_pid(first) == read_pid(second) not in pids
+    assert len(pids) == 5
+
+
+def test_a_session_that_stands_still_does_not_stop_a_restart(sharing: Sharing) -> None:
+    """The pool waits for it no longer than for open calls."""
+    first, second, pid = sharing.join_two()
+    os.kill(second.pid, signal.SIGSTOP)
+
+    os.kill(first.pid, signal.SIGUSR1)
+
+    wait_until_gone(pid)
+    os.kill(second.pid, signal.SIGCONT)
     assert read_pid(first) == read_pid(second) != pid
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -202,3 +203,24 @@ def test_a_name_that_ends_like_a_secrets_is_masked_as_well(word: str) -> None:
 @pytest.mark.parametrize("name", ["AUTH_METHOD", "MAX_TOKENS", "KEYBOARD", "PATH"])
 def test_a_name_with_such_a_word_elsewhere_does_not_end_like_a_secrets(name: str) -> None:
     assert not re.search(environment.AT_THE_END, name, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("given", "masked"),
+    [
+        ({"user": "me", "password": "letmein"}, {"user": "me", "password": "***"}),
+        ({"password": "20241225", "api_key": "/abc"}, {"password": "***", "api_key": "***"}),
+        ({"passwd": 12345678, "n": 12345678}, {"passwd": "***", "n": 12345678}),
+        ({"db": {"password": {"value": 1234}}}, {"db": {"password": {"value": "***"}}}),
+        (
+            {"headers": [{"name": "X-Api-Key", "value": "abcdEFGH"}]},
+            {"headers": [{"name": "X-Api-Key", "value": "***"}]},
+        ),
+        ({"args": ["curl", "-u", "me:hunter2"]}, {"args": ["curl", "-u", "me:***"]}),
+        ({"password": "${PASSWORD}", "n": None}, {"password": "${PASSWORD}", "n": None}),
+        ({"password": "", "path": "/a/b"}, None),
+        ({"name": "read", "value": "x", "max_tokens": 200}, None),
+    ],
+)
+def test_arguments_of_a_call_are_masked_by_their_names(given: Any, masked: Any) -> None:
+    assert Scrubber([]).clean_sent(given) == (given if masked is None else masked)

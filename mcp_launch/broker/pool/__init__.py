@@ -73,6 +73,7 @@ class Pool(ClientLines):
         greeting.waiting = [one for one in greeting.waiting if one.connection != name]
         for known in [key for key, one in backend.requests.open.items() if one.connection == name]:
             backend.requests.close(known)
+            self._note_orphan(backend, known)
             reason: Message = {"reason": "the session has ended"}
             cancelled = protocol.make_notification("notifications/cancelled", reason)
             self._send(backend, json_edit.put(cancelled, known, "params", "requestId"))
@@ -160,7 +161,8 @@ class Pool(ClientLines):
         greeting = self._greetings[name]
         # It may have died of the first greeting, unless it was killed.
         was_read = greeting.is_asked and (backend.exit_code or 0) <= _KILLED
-        waiting = [*greeting.waiting[was_read:], *backend.queue]
+        reader = greeting.asker if was_read else ""
+        waiting = [one for one in greeting.waiting if one.connection != reader] + backend.queue
         for host in backend.connections:
             waiting += [WaitingLine(host, line) for line in self._members[host].waiting]
         for one in waiting:
@@ -175,6 +177,9 @@ class Pool(ClientLines):
 
     def _answer_those_who_moved(self, backend: Backend, greeting: SharedServer) -> None:
         """Answer what a lost server has left open for connections that now use another."""
+        for one in greeting.waiting:
+            if one.connection in self._members:
+                self._members[one.connection].is_greeting = False
         asked: list[Ticket | WaitingLine] = [*backend.requests.open.values(), *greeting.waiting]
         for each in asked:
             if connection := self.connections.get(each.connection):

@@ -58,7 +58,9 @@ class ClientLines(ServerLines):
             or length > protocol.LONG_LINE
             or connection.lines.is_midway
             or not key.isdigit()
-            or not self._members[name].kind
+            or not (member := self._members[name]).kind
+            or member.is_greeting
+            or member.waiting
             or backend.state != "ready"
             or len(requests.open) >= IN_FLIGHT_LIMIT
         ):
@@ -99,7 +101,7 @@ class ClientLines(ServerLines):
             return
         if method == "notifications/cancelled":
             if not self._cancel_waiting(connection, said, line):
-                super()._take_request(connection, said, line, meta_at)
+                self._cancel_open(connection, said, line)
             self._note_answered(connection.name)  # another may take its place
             return
         is_request = said.get("id") is not None
@@ -108,7 +110,9 @@ class ClientLines(ServerLines):
         backend = self.backends[connection.backend]
         if method.startswith(TASKS) and self._refuse_task(connection, backend, said, line):
             return
-        if is_request and self._must_wait(connection, backend, line):
+        # A ping asks whether the server is alive, however much it has to do.
+        limit = IN_FLIGHT_LIMIT * (2 if method == "ping" else 1)
+        if is_request and self._must_wait(connection, backend, line, limit):
             return
         # Not before the server can get it: what waits comes here again.
         settle = _SETTINGS.get(method) if backend.is_ready else None
@@ -120,20 +124,23 @@ class ClientLines(ServerLines):
         del connection, data
         self.note("a line that is not a message was dropped: others use the same server")
 
-    def _must_wait(self, connection: HostConnection, backend: Backend, line: bytes) -> bool:
+    def _must_wait(
+        self, connection: HostConnection, backend: Backend, line: bytes, limit: int
+    ) -> bool:
         """Return whether a connection has too many requests at the server; if so, keep this one."""
-        if len(backend.requests.open) < IN_FLIGHT_LIMIT or self._has_room(connection, backend):
+        member = self._members[connection.name]
+        is_free = len(backend.requests.open) < limit
+        if not member.is_greeting and (is_free or self._has_room(connection, backend, limit)):
             return False
-        waiting = self._members[connection.name].waiting
-        waiting.append(line)
-        if sum(map(_measure, waiting)) > WAITING_LIMIT:
+        member.keep(line)
+        if member.waiting_size > WAITING_LIMIT:
             self.out.append(do.PauseHost(connection.name))
         return True
 
     @staticmethod
-    def _has_room(connection: HostConnection, backend: Backend) -> bool:
+    def _has_room(connection: HostConnection, backend: Backend, limit: int) -> bool:
         requests, name = backend.requests.open.values(), connection.name
-        return sum(one.connection == name for one in requests) < IN_FLIGHT_LIMIT
+        return sum(one.connection == name for one in requests) < limit
 
     def _release_waiting(self, name: str) -> None:
         """Deliver requests that have waited, now that others were answered."""
@@ -141,8 +148,10 @@ class ClientLines(ServerLines):
         if member is None or connection is None:
             return
         backend = self.backends[connection.backend]
-        while member.waiting and self._has_room(connection, backend):
-            self.take_line(connection, member.waiting.pop(0))
+        while member.waiting and not member.is_greeting:
+            if not self._has_room(connection, backend, IN_FLIGHT_LIMIT):
+                break
+            self.take_line(connection, member.take())
         self._resume(name, member)
 
     def resume_hosts(self, backend: Backend) -> None:
@@ -151,16 +160,25 @@ class ClientLines(ServerLines):
             self._resume(name, self._members[name])
 
     def _resume(self, name: str, member: Member) -> None:
-        if sum(map(_measure, member.waiting)) <= WAITING_LIMIT // 2:
+        if member.waiting_size <= WAITING_LIMIT // 2:
             self.out.append(do.ResumeHost(name))
+
+    def _cancel_open(self, connection: HostConnection, said: Message, line: bytes) -> None:
+        """Cancel a request that a server may have; it may work on it all the same."""
+        backend = self.backends[connection.backend]
+        key = protocol.spell(protocol.get_member(said, "params", "requestId"))
+        known = backend.requests.find(connection.name, key)
+        super()._take_request(connection, said, line)
+        if known and known not in backend.requests.open:
+            self._note_orphan(backend, known)
 
     def _cancel_waiting(self, connection: HostConnection, said: Message, line: bytes) -> bool:
         """Cancel a request that no server has, or another than the one it uses now."""
         key = protocol.spell(protocol.get_member(said, "params", "requestId"))
         member = self._members[connection.name]
-        for waiting in member.waiting:
+        for at, waiting in enumerate(member.waiting):
             if protocol.read_key(waiting) == key:
-                member.waiting.remove(waiting)
+                member.take(at)
                 self.answer(connection, key, b"")
                 self._resume(connection.name, member)
                 return True
@@ -215,11 +233,6 @@ def _is_in_same_object(text: bytes) -> bool:
     while b"{}" in marks:
         marks = marks.replace(b"{}", b"")
     return not marks
-
-
-def _measure(line: bytes) -> int:
-    """Return the length of a line, of which a long one is kept in a short form."""
-    return getattr(line, "whole_length", len(line))
 
 
 _Handlers = dict[str, "Callable[[ClientLines, HostConnection, Message, bytes], bool]"]

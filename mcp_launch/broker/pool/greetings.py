@@ -63,8 +63,10 @@ class Greetings(Members):
         connection.handshake.note_request(said, line)
         if greeting.answer:
             self._answer_greeting(connection, line, greeting.answer)
+            self._note_answered(connection.name)
             return True
         greeting.waiting.append(WaitingLine(connection.name, line))
+        self._members[connection.name].is_greeting = True
         self._greet(self.backends[connection.backend])
         return True
 
@@ -73,11 +75,13 @@ class Greetings(Members):
         greeting = self._greetings[backend.name]
         if backend.is_ready and greeting.waiting and not greeting.is_asked:
             greeting.is_asked = True
-            backend.ask(_GREETING, greeting.waiting[0].line, self.make_id)
+            greeting.asker = greeting.waiting[0].connection
+            backend.ask(_GREETING, greeting.waiting[0].line, self._make_number)
 
     def _answer_greeting(self, connection: HostConnection, line: bytes, answer: bytes) -> None:
         answer = json_edit.replace(answer, json_edit.read_raw(line, "id"), "id")
         connection.handshake.note_answer(protocol.look_message(answer))
+        self._members[connection.name].is_greeting = False
         self.answer(connection, protocol.read_key(line) or b"", answer)
 
     def _handle_own_answer(
@@ -93,8 +97,13 @@ class Greetings(Members):
         waiting, greeting.waiting = greeting.waiting, []
         for one in waiting:
             self._answer_greeting(self.connections[one.connection], one.line, line)
+        # A host need not wait for the answer to say that it is ready.
         for one in waiting:
-            self._end_if_finished(one.connection)
+            connection = self.connections[one.connection]
+            if ready := connection.handshake.initialized:
+                self._take_initialized(connection, {}, ready)
+        for one in waiting:
+            self._note_answered(one.connection)
 
     def _take_initialized(self, connection: HostConnection, _said: Message, line: bytes) -> bool:
         connection.handshake.initialized = line

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from mcp_launch.broker.waiting import WaitingLine
     from mcp_launch.protocol.json_text import Message
 
+# Our own requests have larger ids than those of connections will ever have, and fit into 32 bits.
+_OWN_NUMBERS = 2_000_000_000
+
 # The states of a server that another connection may use.
 ALIVE = {"starting", "ready"}
 
@@ -22,28 +25,60 @@ ALIVE = {"starting", "ready"}
 class Member:
     """What is known of one connection."""
 
-    __slots__ = ("kind", "level", "owner", "waiting")
+    __slots__ = ("is_greeting", "kind", "level", "owner", "waiting", "waiting_size")
 
     def __init__(self, owner: str) -> None:
         self.owner = owner  # the launch, which may connect again
         self.kind = ""  # the kind of client; empty until it has said so
+        self.is_greeting = False  # it waits for the answer to `initialize`
         self.level = ""  # of the log messages that it wants
-        self.waiting: list[bytes] = []  # requests, while it has too many at the server
+        # Requests, while it is greeted or has too many at the server.
+        self.waiting: list[bytes] = []
+        self.waiting_size = 0  # in bytes
+
+    def keep(self, line: bytes) -> None:
+        """Keep a request for later."""
+        self.waiting.append(line)
+        self.waiting_size += _measure(line)
+
+    def take(self, at: int = 0) -> bytes:
+        """Return a request that was kept, and keep it no longer."""
+        line = self.waiting.pop(at)
+        self.waiting_size -= _measure(line)
+        return line
+
+
+def _measure(line: bytes) -> int:
+    """Return the length of a line, of which a long one is kept in a short form."""
+    return getattr(line, "whole_length", len(line))
 
 
 class SharedServer:
     """What a server was told by all of its clients, and has answered them."""
 
-    __slots__ = ("answer", "is_asked", "is_initialized", "kind", "level", "subscribers", "waiting")
+    __slots__ = (
+        "answer",
+        "asker",
+        "is_asked",
+        "is_initialized",
+        "kind",
+        "level",
+        "orphans",
+        "subscribers",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.kind = ""  # of the clients; empty: any may claim it
         self.answer = b""  # to `initialize`
         self.is_asked = False
+        self.asker = ""  # the connection whose greeting the server got
         self.is_initialized = False
         self.waiting: list[WaitingLine] = []  # greetings that wait for the answer
         self.level = ""  # of the log messages that the server sends
         self.subscribers: dict[str, list[str]] = {}  # connections by URI
+        # Requests that the server may still work on for nobody, and when they were given up.
+        self.orphans: dict[bytes, float] = {}
 
 
 class Members(Broker):
@@ -57,6 +92,7 @@ class Members(Broker):
         self._greetings: dict[str, SharedServer] = {}  # by backend
         self._discoveries: dict[str, bytes] = {}  # answers to `server/discover`, by kind of client
         self._opened = 0
+        self._numbers = _OWN_NUMBERS
         self._nobody = HostConnection("")  # in place of the first host, if there is none
 
     def open(self) -> Backend:
@@ -71,7 +107,10 @@ class Members(Broker):
         return backend
 
     def _first(self, backend: Backend) -> HostConnection:
-        return self.connections[backend.connections[0]] if backend.connections else self._nobody
+        connections = [self.connections[name] for name in backend.connections]
+        # One may join and say nothing, which is no sign that the server was not greeted.
+        greeted = (one for one in connections if one.handshake.is_over)
+        return next(greeted, connections[0] if connections else self._nobody)
 
     def has_no_more_input(self, backend: Backend) -> bool:
         """Return whether no host will come any more: another may always join."""
@@ -86,7 +125,12 @@ class Members(Broker):
         """Send a request of our own, whose answer says nothing."""
         request: Message = {"jsonrpc": "2.0", "id": "", "method": method, "params": params}
         if backend.is_ready:
-            backend.ask("state", protocol.encode(request), self.make_id)
+            backend.ask("state", protocol.encode(request), self._make_number)
+
+    def _make_number(self) -> int:
+        """Return an id for a request of our own: some servers know no other ids than numbers."""
+        self._numbers += 1
+        return self._numbers
 
     @staticmethod
     def _send(backend: Backend, line: bytes) -> None:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.protocol.json_text import Json, Message
 
+# How long a server may work on a request that was given up, and how many of these are known.
+_ORPHANED_FOR = 60.0
+_ORPHANS_LIMIT = 1000
+
 _RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
@@ -32,7 +36,7 @@ class ServerLines(Tasks):
         if ticket is None or ticket.is_noted or data.rfind(b'"taskId"') >= 0:
             return None
         connection = ticket.connection
-        is_leaving = self.connections[connection].input_has_ended
+        is_leaving = self.connections[connection].input_has_ended or not backend.connections
         if is_leaving or self._members[connection].waiting or not data.startswith(USUAL_BEGINNING):
             return None
         backend.requests.close(answered)
@@ -61,6 +65,7 @@ class ServerLines(Tasks):
         ticket = backend.requests.open.get(key)
         if ticket is None and key not in backend.own_requests:
             # The connection that asked has left, or has cancelled it; a task of it is nobody's.
+            self._greetings[backend.name].orphans.pop(key, None)
             self._note_task(backend, "", said)
             self._cancel_tasks(backend, "")
             return b""
@@ -91,6 +96,11 @@ class ServerLines(Tasks):
             text = "[mcp-launch] the session that this is for has ended"
             backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
             return b""
+        if not owner and self._has_orphans(backend):
+            raw_id = json_edit.read_raw(line, "id")
+            text = "[mcp-launch] this may be for a session that has ended or cancelled its request"
+            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
+            return b""
         if not owner:
             return super()._forward_request(backend, said, line)
         key = protocol.spell(self.make_id())
@@ -98,6 +108,18 @@ class ServerLines(Tasks):
         connection.note_server_request(backend.name, said, json_edit.read_raw(line, "id"), key)
         self.send_to_host(connection, json_edit.replace(line, key, "id"))
         return b""
+
+    def _note_orphan(self, backend: Backend, known: bytes) -> None:
+        """Note a request whose session does not wait for its answer any more."""
+        orphans = self._greetings[backend.name].orphans
+        orphans[known] = self.now
+        if len(orphans) > _ORPHANS_LIMIT:
+            del orphans[next(iter(orphans))]
+
+    def _has_orphans(self, backend: Backend) -> bool:
+        """Return whether a server may still work on what nobody waits for."""
+        orphans = self._greetings[backend.name].orphans
+        return any(self.now - since < _ORPHANED_FOR for since in orphans.values())
 
     def _pass_to_all(self, backend: Backend, said: Message, line: bytes) -> bytes:
         for name in self._list_recipients(backend, said):

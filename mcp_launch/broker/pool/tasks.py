@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.connection import HostConnection
     from mcp_launch.protocol.json_text import Json, Message
-    from mcp_launch.protocol.requests import Ticket
 
 
 class Tasks(Subscriptions):
@@ -34,13 +33,10 @@ class Tasks(Subscriptions):
             self.answer(connection, key, refusal)
         return True
 
-    def note_use(self, backend: Backend, ticket: Ticket, line: bytes) -> None:
-        """Note an answer: a task in it belongs to the launch that asked."""
-        before = len(backend.task_hosts)
-        super().note_use(backend, ticket, line)
-        if len(backend.task_hosts) > before:
-            task = next(reversed(backend.task_hosts))
-            backend.task_hosts[task] = self._members[ticket.connection].owner
+    def _name_owner(self, connection: str) -> str:
+        """Return the launch that a task belongs to; empty if it is gone."""
+        member = self._members.get(connection)
+        return member.owner if member is not None else ""
 
     def _find_owner(self, backend: Backend, task: Json) -> str:
         """Return the connection that a task was made for; empty if it is not known."""

@@ -7,11 +7,12 @@ import time
 from errno import EMFILE, ENFILE
 
 from mcp_launch.protocol import json_text
-from mcp_launch.runtime.loop import read
+from mcp_launch.runtime.loop import has_input, read
 from mcp_launch.runtime.pool.servers import Servers
 from mcp_launch.runtime.pool.wires import Client
 from mcp_launch.runtime.streams import Writer
 from mcp_launch.system import pool_client, sockets
+from mcp_launch.system.guardian import END_ORDERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ _PIPES = 3
 # The orders that only say whether a launch is on standby.
 _STANDBY, _BACK = bytes([pool_client.STANDBY]), bytes([pool_client.BACK])
 _ABOUT_STANDBY = _STANDBY + _BACK
+
+# The orders of a launch that wants another server: it says the second one to any guardian.
+_RESTART, _REPLACE = bytes([pool_client.RESTART_ALL]), bytes([END_ORDERS["replaced"]])
 
 
 class Clients(Servers):
@@ -100,6 +104,7 @@ class Clients(Servers):
             return
         client.launch = launch
         self._loop.cancel_timer(f"hello {client.name}")
+        self._loop.cancel_timer(f"drop {client.name}")
         self._connect(client, *descriptors)
 
     def _connect(self, client: Client, source: int, out: int, errors: int, report: int) -> None:
@@ -113,12 +118,21 @@ class Clients(Servers):
             on_moved=lambda: self._note_read(client),
         )
         client.errors = _make_writer(self._loop, errors, lambda: self._report_pool(client.name))
-        self._reports[client.name] = _make_writer(self._loop, report)
+        self._reports[client.name] = Writer(
+            self._loop,
+            report,
+            on_full=_do_nothing,
+            on_empty=lambda: self._finish_writing(client),
+            on_broken=_do_nothing,
+            on_moved=_do_nothing,
+        )
         self._loop.watch(client.link, lambda: self._take_orders(client))
         self._watch(client)
         self._loop.cancel_timer("end")  # a timer makes every turn of the loop slower
         self._notify(lambda: self.pool.join(client.name, client.launch))
         self._report_server(client)
+        if self._loop.has_timer(f"restart {client.backend}"):
+            self._report(client.name, "restart 0")
         self._report_sessions()
 
     def _report_sessions(self) -> None:
@@ -128,9 +142,14 @@ class Clients(Servers):
         self._loop.set_timer("record", _RECORD_DELAY, self._write_record)
 
     def _report_pool(self, name: str) -> None:
-        self._report(name, f"pool {os.getpid()} {len(self.pool.connections)}")
+        connection = self.pool.connections.get(name)
+        if connection is not None:
+            count = len(self.pool.backends[connection.backend].connections)
+            self._report(name, f"pool {os.getpid()} {count}")
 
     def _take_orders(self, client: Client) -> None:
+        if not has_input(client.link):
+            return  # `_read` was there first
         data = read(client.link)
         orders = data.translate(None, _ABOUT_STANDBY)
         if data != orders:
@@ -139,17 +158,46 @@ class Clients(Servers):
                 self._report_pool(client.name)  # what it has missed
             if not orders:
                 return
-        if pool_client.RESTART_ALL in orders and client.name in self.pool.connections:
-            backend = self.pool.backends[self.pool.connections[client.name].backend]
-            if backend.state != "ending":
-                self._notify(backend.end)  # those that come next get another
-        elif client.name in self.pool.connections:
+        is_used = client.name in self.pool.connections
+        if pool_client.RESTART_ALL in orders and is_used:
+            self._restart(client)
+            orders = orders.replace(_RESTART, b"") or _REPLACE
+        if client.is_restarting and orders == _REPLACE:
+            pass  # it goes when its server does
+        elif is_used:
             self._notify(lambda: self.pool.leave_pool(client.name))
             if orders:
                 self._report(client.name, "exited 0")
             self._drop(client)
         elif not orders:
             self._drop(client)
+
+    def _restart(self, client: Client) -> None:
+        """Have all launches of a server ask for another one; each finishes its requests first."""
+        name = self.pool.connections[client.name].backend
+        client.is_restarting = True
+        if not self._loop.has_timer(f"restart {name}"):
+            self._loop.set_timer(
+                f"restart {name}", pool_client.RESTART_LIMIT, lambda: self._replace(name)
+            )
+            for one in self.pool.backends[name].connections:
+                if not self._clients[one].is_restarting:
+                    self._report(one, "restart 0")
+        self._replace_if_asked()
+
+    def _replace_if_asked(self) -> None:
+        """End the servers for which all launches want another one."""
+        for name, backend in [*self.pool.backends.items()]:
+            clients = [self._clients[one] for one in backend.connections]
+            is_asked = self._loop.has_timer(f"restart {name}")
+            if is_asked and all(one.is_restarting for one in clients):
+                self._replace(name)
+
+    def _replace(self, name: str) -> None:
+        self._loop.cancel_timer(f"restart {name}")
+        backend = self.pool.backends.get(name)
+        if backend is not None and backend.state != "ending":
+            self._notify(backend.end)  # those that come next get another
 
     def _lose_reader(self, client: Client) -> None:
         if client.name in self.pool.connections:
@@ -168,6 +216,7 @@ class Clients(Servers):
         self._loop.unwatch(client.link)
         os.close(client.link)
         self._hold_outputs()
+        self._replace_if_asked()
         if client.launch:
             self._report_sessions()
         self._end_if_unused()
@@ -178,11 +227,15 @@ class Clients(Servers):
             os.close(client.source)
             client.source = -1
 
+    def _has_unread(self, client: Client) -> bool:
+        """Return whether a launch has not read all answers and reports yet."""
+        return bool(client.out.pending or self._reports[client.name].pending)
+
     def _finish_writing(self, client: Client) -> None:
-        if client.is_ending:
-            self._drop(client)
-        else:
+        if not client.is_ending:
             self._watch(client)
+        elif not self._has_unread(client):
+            self._drop(client)
 
     def _watch(self, client: Client) -> None:
         """Read the requests of a launch, unless it or its server is behind."""
@@ -233,11 +286,15 @@ class Clients(Servers):
             pool.host_said(client.name, data)
         else:
             self._close_source(client)
+            self._take_orders(client)  # they were given before the end
+            if client.is_restarting or client.name not in pool.connections:
+                return
             pool.host_closed(client.name)
         self._run_commands()
         connection = pool.connections.get(client.name)
         if connection is not None and connection.backend != client.backend:
             self._report_server(client)  # it has said what it is, and got another server
+            self._report_sessions()
 
     def _send_to_client(self, name: str, data: bytes) -> None:
         client = self._clients.get(name)

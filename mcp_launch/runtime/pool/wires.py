@@ -21,6 +21,7 @@ class Client:
         "is_ending",
         "is_on_standby",
         "is_paused",
+        "is_restarting",
         "launch",
         "link",
         "name",
@@ -39,6 +40,7 @@ class Client:
         self.is_paused = False  # by the broker: too much of it waits
         self.is_on_standby = False  # to wake it is expensive
         self.is_ending = False  # only what was written is still sent
+        self.is_restarting = False  # it has nothing open, and waits for another server
 
 
 class Wires:

@@ -289,7 +289,7 @@ def test_a_request_that_was_read_gets_an_error_and_an_unread_one_goes_to_the_nex
         >> exited server 139
         >> gone server | b'"half a line"}\\n' | 3 tools/call {"name":"unread"}
         << host: 1 refused … srv was killed by signal 11 while it was at work; tools/call was not …
-        << host: 2 error -31000 [mcp-launch] srv … ping was not answered …
+        << host: 2 error -31000 [mcp-launch] srv … ping was not answered, …
         << start server
         >> started server
         << timer greeting server: 30
@@ -941,7 +941,7 @@ def test_a_server_that_goes_on_after_the_end_of_its_input_is_ended() -> None:
         << end server: input ended
         >> exited server 143
         >> gone server
-        << host: 1 refused … was killed by signal 15 … tools/call was not answered …
+        << host: 1 refused … was killed by signal 15 … tools/call was not answered, …
         << finish 143
     """)
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_launch import protocol
-from mcp_launch.broker.policies import PinnedArguments, ToolPolicy
+from mcp_launch.broker.policies import PinnedArguments, ToolPolicy, make_policies
 from mcp_launch.broker.routing import Call, NotAdmitted, Served, bind_at_start
 from mcp_launch.runtime import resolve_path
 from mcp_launch.values import Found
@@ -54,6 +54,33 @@ def test_a_list_of_which_nothing_is_hidden_keeps_every_byte() -> None:
     assert ToolPolicy([{"deny": ["c"]}]).filter(line) == line
 
 
+def test_a_tool_that_is_nested_too_deeply_to_be_read_hides_no_other() -> None:
+    deep = "[" * 60_000 + "]" * 60_000
+    tools = '{"name":"read","inputSchema":%s},{"name":"delete"},{"inputSchema":%s,"name":"drop"}'
+    line = ('{"id":1,"result":{"tools":[%s]}}' % (tools % (deep, deep))).encode() + b"\n"
+
+    filtered = ToolPolicy([{"deny": ["d*"]}]).filter(line)
+
+    assert b'"read"' in filtered
+    assert b'"delete"' not in filtered
+    assert b'"drop"' not in filtered
+
+
+def test_a_list_within_an_array_is_filtered() -> None:
+    playbook = open_with_tools(deny=["delete_*"])
+    playbook.play("""
+        >> host: 5 tools/list
+        << server: 5 tools/list
+    """)
+    tools = b'{"tools":[{"name":"read_a"},{"name":"delete_a"}]}'
+    line = b'[{"jsonrpc":"2.0","id":5,"result":%b}]\n' % tools
+    playbook.broker.server_said("server", line)
+
+    sent = b"".join(one.data for one in playbook.broker.take_commands() if hasattr(one, "data"))
+    assert b"read_a" in sent
+    assert b"delete_a" not in sent
+
+
 def test_each_file_has_to_allow_a_tool() -> None:
     policy = ToolPolicy([{"allow": ["read_*"]}, {"deny": ["*_b"]}])
 
@@ -69,7 +96,7 @@ def test_a_hidden_tool_is_neither_listed_nor_called() -> None:
         >> server: 1 = {"tools":[{"name":"read_a"},{"name":"delete_a"}]}
         << host: 1 = {"tools":[{"name":"read_a"}]}
         >> host: 2 tools/call {"name":"delete_a"}
-        << host: 2 refused …has no tool delete_a here…
+        << host: 2 refused …the tool delete_a of srv is hidden…
         >> host: 3 tools/call {"name":"read_a"}
         << server: 3 tools/call {"name":"read_a"}
     """)
@@ -161,7 +188,7 @@ def test_a_hidden_tool_in_a_batch_is_refused() -> None:
     )
 
     sent = "".join(playbook.take())
-    assert "has no tool delete_a" in sent
+    assert "the tool delete_a of srv is hidden" in sent
     assert '"tools":[]' in sent
 
 
@@ -189,18 +216,21 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "app"
 
 
-def review(
+def review(  # noqa: PLR0913  # each named at the call
     arguments: Any,
     pins: dict[str, Any],
     project: Path,
     *,
     tools: dict[str, Any] | None = None,
+    tool: str = "t",
+    environ: dict[str, str] | None = None,
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the arguments that a server gets, or the refusal; and what was changed."""
     context = make_context().at(Found(str(project), "test"))
     context = context._change(project_root=Found(str(project), "test"))  # noqa: SLF001
     served = Served(context, bind_at_start(context.identity), make_plan(str(project)))
-    said = {"id": 1, "method": "tools/call", "params": {"name": "t", "arguments": arguments}}
+    served.plan.environ.update(environ or {})
+    said = {"id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     if arguments is None:
         del said["params"]["arguments"]  # type: ignore[attr-defined]
     line = json.dumps(said).encode() + b"\n"
@@ -285,13 +315,29 @@ def test_a_path_in_the_home_is_written_out(project: Path) -> None:
         "fi\tle:///etc",
         " file:///etc",
         "\x1ffile:///etc",
+        "\ufeff/etc",
+        "$OUTSIDE/x",
+        "src/${{OUTSIDE}}",
+        "/proc/self/cwd/src",
+        "//proc/self/cwd",
+        "{project}/../../../../../../../proc/self/cwd",
+        "/dev/fd/3",
     ],
 )
 def test_a_path_outside_is_refused(path: str, project: Path) -> None:
-    refused, changed = review({"cwd": path.format(project=project)}, INSIDE, project)
+    environ = {"OUTSIDE": "../../elsewhere"}
+    given = {"cwd": path.format(project=project)}
+    refused, changed = review(given, INSIDE, project, environ=environ)
 
     assert isinstance(refused, NotAdmitted)
     assert changed == ()
+
+
+@pytest.mark.parametrize("name", ["~$letter.docx", "$id.tsx", "a$b", "proc/self", "$HERE"])
+def test_odd_names_of_files_inside_pass(name: str, project: Path) -> None:
+    got, _ = review({"cwd": name}, INSIDE, project, environ={"HERE": "src"})
+
+    assert got == {"cwd": f"{project}/{name}"}
 
 
 @pytest.mark.parametrize("url", ["file://{}", "FILE://localhost{}/src", "file:{}/a%20b"])
@@ -312,14 +358,17 @@ def test_a_path_has_to_be_inside_for_servers_that_resolve_dots_before_links(proj
     assert not isinstance(review({"cwd": "deep/../x"}, INSIDE, project)[0], NotAdmitted)
 
 
-def review_text(arguments: str, pins: dict[str, Any], project: Path) -> Any:
-    """Return what becomes of arguments that Python would not write."""
-    written = '{"id":1,"method":"tools/call","params":{"name":"t","arguments":%s}}'
-    line = (written % arguments).encode() + b"\n"
+def make_call(line: bytes, project: Path) -> Call:
     context = make_context().at(Found(str(project), "test"))
     context = context._change(project_root=Found(str(project), "test"))  # noqa: SLF001
     served = Served(context, bind_at_start(context.identity), make_plan(str(project)))
-    call = Call(line, protocol.look_message(line), None, 0, None, served, None)
+    return Call(line, protocol.look_message(line), None, 0, None, served, None)
+
+
+def review_text(arguments: str, pins: dict[str, Any], project: Path) -> Any:
+    """Return what becomes of arguments that Python would not write."""
+    written = '{"id":1,"method":"tools/call","params":{"name":"t","arguments":%s}}'
+    call = make_call((written % arguments).encode() + b"\n", project)
     return PinnedArguments("srv", pins, {}, "/home/me", resolve_path).review(call)
 
 
@@ -392,6 +441,54 @@ def test_a_tool_has_pins_of_its_own(project: Path) -> None:
     tools = {"t*": {"a": {"value": 1}}, "u": {"b": {"value": 2}}}
 
     assert review({}, {"a": {"value": 0}}, project, tools=tools)[0] == {"a": 1}
+
+
+@pytest.mark.parametrize("name", ["t", " t", "t\n", "t\u200b", "\ufefft"])
+def test_a_tool_has_its_pins_however_its_name_is_written(name: str, project: Path) -> None:
+    pins = {"t": {"mode": {"value": "safe"}}}
+
+    assert review({"mode": "wild"}, {}, project, tools=pins, tool=name)[0] == {"mode": "safe"}
+
+
+SAFE = {"mode": {"value": "safe"}}
+WILD = {"mode": {"value": "wild"}}
+STAY = {"cwd": {"inside": "project_root", "default": "project_root"}}
+ELSEWHERE = {"cwd": {"inside": "/etc", "default": "/etc"}}
+
+
+@pytest.mark.parametrize("given", [None, {}, {"x": "y"}])
+@pytest.mark.parametrize(
+    ("users", "projects", "got"),
+    [
+        (SAFE, {"more": {"value": 1}}, {"mode": "safe", "more": 1}),
+        (SAFE, WILD, {"mode": "safe"}),
+        (SAFE, {"mode": {"remove": True}}, {"mode": "safe"}),
+        ({"mode": {"remove": True}}, WILD, {}),
+        (STAY, ELSEWHERE, None),
+        (STAY, {"cwd": {"value": "/etc"}}, None),
+        (STAY, {"cwd": {"remove": True}}, {"cwd": "project"}),
+    ],
+)
+def test_the_file_of_a_project_undoes_nothing_that_the_user_demands(
+    given: Any, users: Any, projects: Any, got: Any, project: Path
+) -> None:
+    layers = [{"tools": None, "arguments": pins, "arguments_of": {}} for pins in (users, projects)]
+    _, policies = make_policies(layers, "srv", "/home/me", resolve_path)
+    line = json.dumps(
+        {"id": 1, "method": "tools/call", "params": {"name": "t", "arguments": given}}
+    ).encode()
+    call = make_call(line + b"\n", project)
+    for policy in policies:
+        reviewed = policy.review(call)
+        if isinstance(reviewed, NotAdmitted):
+            assert got is None
+            return
+        call.line = reviewed
+
+    assert got is not None
+    expected = {name: str(project) if value == "project" else value for name, value in got.items()}
+    sent = json.loads(call.line)["params"]["arguments"]
+    assert (sent or {}) == {**(given or {}), **expected}
 
 
 def test_an_argument_in_other_letters_is_refused(project: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from broker_playbooks import Playbook
 
+from mcp_launch.broker.commands import SetTimer
 from mcp_launch.broker.pool import Pool
 from mcp_launch.broker.pool.client_lines import IN_FLIGHT_LIMIT
 
@@ -24,8 +25,8 @@ BOTH = f"""
     << start server
     >> started server
     >> a: 0 initialize {HELLO}
-    << server: "mcp-launch/L/1" initialize {HELLO}
-    >> server: "mcp-launch/L/1" = {{"protocolVersion":"2025-06-18"}}
+    << server: 2000000001 initialize {HELLO}
+    >> server: 2000000001 = {{"protocolVersion":"2025-06-18"}}
     << a: 0 = {{"protocolVersion":"2025-06-18"}}
     >> a: notifications/initialized
     << server: notifications/initialized
@@ -131,14 +132,14 @@ def test_a_request_of_the_server_goes_to_the_one_session_at_work_or_is_refused()
         >> a: 1 tools/call {"name":"x"}
         << server: 1 tools/call {"name":"x"}
         >> server: 5 sampling/createMessage
-        << a: "mcp-launch/L/2" sampling/createMessage
-        >> b: "mcp-launch/L/2" = {"from":"b"}
-        >> a: "mcp-launch/L/2" = {"from":"a"}
+        << a: "mcp-launch/L/1" sampling/createMessage
+        >> b: "mcp-launch/L/1" = {"from":"b"}
+        >> a: "mcp-launch/L/1" = {"from":"a"}
         << server: 5 = {"from":"a"}
         >> b: 1 tools/call {"name":"y"}
         << server: 2 tools/call {"name":"y"}
         >> server: 6 sampling/createMessage
-        << server: 6 error -31000 [mcp-launch] several sessions use this server; …
+        << server: 6 error -31000 [mcp-launch] several sessions share this server, and the request …
         >> server: 1 = {}
         << a: 1 = {}
         >> server: 2 = {}
@@ -174,10 +175,10 @@ def test_another_protocol_version_or_capability_gets_a_server_of_its_own() -> No
         << start server-2
         >> c: 1 ping
         >> started server-2
-        << server-2: 1 ping
-        << server-2: "mcp-launch/L/2" initialize {other}
-        >> server-2: "mcp-launch/L/2" = {{"protocolVersion":"2025-11-25"}}
+        << server-2: 2000000002 initialize {other}
+        >> server-2: 2000000002 = {{"protocolVersion":"2025-11-25"}}
         << c: 0 = {{"protocolVersion":"2025-11-25"}}
+        << server-2: 1 ping
         >> c: 1 tools/call {{"name":"z"}}
         << server-2: 2 tools/call {{"name":"z"}}
         >> a: 1 tools/call {{"name":"x"}}
@@ -204,11 +205,11 @@ def test_greetings_wait_for_the_first_one() -> None:
         >> a: 0 initialize {HELLO}
         >> b: 7 initialize {HELLO}
         >> started server
-        << server: "mcp-launch/L/1" initialize {HELLO}
+        << server: 2000000001 initialize {HELLO}
         >> join c
         >> c: "x" initialize {HELLO}
         >> leave a
-        >> server: "mcp-launch/L/1" = {{"v":1}}
+        >> server: 2000000001 = {{"v":1}}
         << b: 7 = {{"v":1}}
         << c: "x" = {{"v":1}}
         >> c: notifications/initialized
@@ -223,12 +224,12 @@ def test_a_refused_greeting_is_tried_again_by_the_next_session() -> None:
         << start server
         >> started server
         >> a: 0 initialize {HELLO}
-        << server: "mcp-launch/L/1" initialize {HELLO}
-        >> server: "mcp-launch/L/1" error -32602 not now
+        << server: 2000000001 initialize {HELLO}
+        >> server: 2000000001 error -32602 not now
         << a: 0 error -32602 not now
         >> join b
         >> b: 0 initialize {HELLO}
-        << server: "mcp-launch/L/2" initialize {HELLO}
+        << server: 2000000002 initialize {HELLO}
     """)
 
 
@@ -245,8 +246,8 @@ def test_a_discovery_that_was_refused_is_not_sent_to_a_server_of_the_older_era()
         >> server: 1 error -32601 Method not found
         << a: 0 error -32601 Method not found
         >> a: 1 initialize {HELLO}
-        << server: "mcp-launch/L/1" initialize {HELLO}
-        >> server: "mcp-launch/L/1" = {{}}
+        << server: 2000000001 initialize {HELLO}
+        >> server: 2000000001 = {{}}
         << a: 1 = {{}}
         >> join b
         >> b: 8 {DISCOVERY}
@@ -333,8 +334,8 @@ def test_changed_lists_reach_all_and_updates_only_the_subscribers() -> None:
         << b: notifications/resources/updated {"uri":"u:x"}
         >> server: notifications/resources/updated {"uri":"other"}
         >> leave b
-        << server: "mcp-launch/L/2" resources/unsubscribe {"uri":"u:x"}
-        >> server: "mcp-launch/L/2" = {}
+        << server: 2000000002 resources/unsubscribe {"uri":"u:x"}
+        >> server: 2000000002 = {}
     """)
 
 
@@ -386,7 +387,7 @@ def test_log_messages_reach_whoever_is_at_work_from_the_level_that_it_wants() ->
         >> server: notifications/message {"level":"alert","data":4}
         << b: notifications/message {"level":"alert","data":4}
         >> leave a
-        << server: "mcp-launch/L/2" logging/setLevel {"level":"error"}
+        << server: 2000000002 logging/setLevel {"level":"error"}
     """)
 
 
@@ -428,13 +429,13 @@ def test_a_task_belongs_to_the_session_that_got_it() -> None:
     """)
     playbook.play(f"""
         >> server: 8 elicitation/create {of_task}
-        << a: "mcp-launch/L/2" elicitation/create {of_task}
+        << a: "mcp-launch/L/1" elicitation/create {of_task}
     """)
     playbook.play("""
-        >> a: "mcp-launch/L/2" = {}
+        >> a: "mcp-launch/L/1" = {}
         << server: 8 = {}
         >> leave a
-        << server: "mcp-launch/L/3" tasks/cancel {"taskId":"t"}
+        << server: 2000000002 tasks/cancel {"taskId":"t"}
     """)
 
 
@@ -500,7 +501,7 @@ def test_a_greeting_that_a_dead_server_may_have_read_is_not_given_back() -> None
         >> started server
         >> join b
         >> a: 0 initialize {HELLO}
-        << server: "mcp-launch/L/1" initialize {HELLO}
+        << server: 2000000001 initialize {HELLO}
         >> b: 0 initialize {HELLO}
         >> exited server 1
         >> gone server
@@ -517,7 +518,7 @@ def test_a_greeting_of_a_server_that_was_killed_is_given_back() -> None:
         << start server
         >> started server
         >> a: 0 initialize {HELLO}
-        << server: "mcp-launch/L/1" initialize {HELLO}
+        << server: 2000000001 initialize {HELLO}
         >> exited server 137
         >> gone server
         << unread of a: 0 initialize {HELLO}
@@ -530,7 +531,7 @@ def test_a_session_that_leaves_takes_only_its_own_requests_with_it() -> None:
         >> a: 1 tools/call {"name":"x"}
         << server: 1 tools/call {"name":"x"}
         >> server: 5 sampling/createMessage
-        << a: "mcp-launch/L/2" sampling/createMessage
+        << a: "mcp-launch/L/1" sampling/createMessage
         >> b: 1 tools/call {"name":"y"}
         << server: 2 tools/call {"name":"y"}
         >> leave a
@@ -613,6 +614,90 @@ def test_a_launch_whose_servers_die_of_others_before_its_greeting_tries_the_next
         >> server: 0 = {}
         << host: 0 = {}
     """)
+
+
+def test_a_host_need_not_wait_for_the_answer_to_its_greeting() -> None:
+    PoolPlaybook().play(f"""
+        >> join a
+        << start server
+        >> started server
+        >> a: 0 initialize {HELLO}
+        << server: 2000000001 initialize {HELLO}
+        >> a: notifications/initialized
+        >> a: 1 tools/list
+        >> server: 2000000001 = {{}}
+        << a: 0 = {{}}
+        << server: notifications/initialized
+        << server: 1 tools/list
+    """)
+
+
+def test_a_session_that_says_nothing_does_not_hide_that_the_server_is_dying() -> None:
+    playbook = PoolPlaybook()
+    playbook.play(f"""
+        >> join a
+        << start server
+        >> started server
+        >> join b
+        >> b: 0 initialize {HELLO}
+        << server: 2000000001 initialize {HELLO}
+        >> server: 2000000001 = {{}}
+        << b: 0 = {{}}
+    """)
+
+    playbook.broker.server_closed_input("server")
+
+    timers = [one for one in playbook.broker.take_commands() if isinstance(one, SetTimer)]
+    assert [timer.name for timer in timers] == ["input server"]
+
+
+@pytest.mark.parametrize(
+    ("event", "cancelled"),
+    [
+        ("leave a", '{"requestId":1,"reason":"the session has ended"}'),
+        ('a: notifications/cancelled {"requestId":1}', '{"requestId":1}'),
+    ],
+)
+def test_a_question_about_a_call_that_nobody_waits_for_reaches_nobody(
+    event: str, cancelled: str
+) -> None:
+    playbook = open_pool()
+    refusal = "[mcp-launch] this may be for a session that has ended or cancelled its request"
+    playbook.play(f"""
+        >> a: 1 tools/call {{"name":"x"}}
+        << server: 1 tools/call {{"name":"x"}}
+        >> {event}
+        << server: notifications/cancelled {cancelled}
+        >> server: 9 elicitation/create {{"message":"a's password?"}}
+        << server: 9 error -31000 {refusal}
+        >> server: 1 = {{}}
+        >> b: 1 tools/call {{"name":"x"}}
+        << server: 2 tools/call {{"name":"x"}}
+        >> server: 9 elicitation/create {{"message":"b's?"}}
+        << b: "mcp-launch/L/1" elicitation/create {{"message":"b's?"}}
+    """)
+
+
+def test_a_session_keeps_its_tasks_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_launch.broker.rest._TASKS_LIMIT", 2)
+    playbook = open_pool()
+    for number in range(1, 5):
+        task = f'{{"taskId":"t{number}","status":"working"}}'
+        playbook.play(f"""
+            >> a: {number} tools/call {{"name":"x"}}
+            << server: {number} tools/call {{"name":"x"}}
+            >> server: {number} = {{"task":{task}}}
+            << a: {number} = {{"task":{task}}}
+        """)
+
+    playbook.play("""
+        >> a: 9 tasks/get {"taskId":"t4"}
+        << server: 5 tasks/get {"taskId":"t4"}
+    """)
+    backend = playbook.broker.backends["server"]
+    assert backend.task_hosts.keys() == backend.tasks == {"t3", "t4"}
 
 
 # Calls and answers that are passed without being parsed

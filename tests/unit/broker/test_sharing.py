@@ -135,7 +135,7 @@ def test_a_request_from_the_server_is_refused_if_either_host_could_be_meant() ->
         >> b: 1 ping
         << 1: "mcp-launch/3" ping
         >> 1: 5 sampling/createMessage
-        << 1: 5 error -31000 [mcp-launch] several sessions use this server; …
+        << 1: 5 error -31000 [mcp-launch] several sessions share this server, and the request …
     """)
 
 

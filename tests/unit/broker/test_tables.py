@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.hosts import Carries, State
 
-CALLS, OPTIONS = read_topic("calls"), read_topic("options")
+IDENTITY, OPTIONS = read_topic("identity"), read_topic("options")
 
 
 def read_table(text: str, first_column: str) -> list[list[str]]:
@@ -213,7 +213,7 @@ def read_result(text: str) -> str:
 
 
 def test_the_topic_routes_calls_of_other_sessions_as_the_code_does() -> None:
-    rows = read_table(CALLS, "the server")
+    rows = read_table(IDENTITY, "the server")
     for case in list_cases():
         said = [
             read_result(result)
@@ -228,8 +228,8 @@ def test_the_topic_routes_calls_of_other_sessions_as_the_code_does() -> None:
 
 
 def test_the_topic_describes_on_change_as_the_code_does_it() -> None:
-    assert "`--on-change` overrides the last four rows" in CALLS
-    rows = read_table(CALLS, "the server")
+    assert "`--on-change` overrides the last four rows" in IDENTITY
+    rows = read_table(IDENTITY, "the server")
     assert [server for server, *_ in rows[-4:]] == ["is confirmed"] * 4
     option = OPTIONS.partition("**`--on-change ACTION`**")[2].partition("\n**")[0]
     choices = dict(re.findall(r"^\* `(\w+)`: (.*)$", option, re.MULTILINE))
@@ -243,7 +243,7 @@ def test_the_topics_name_the_limits_of_restarts() -> None:
     numbers = {3: ("three", "fourth")}
     often, once_more = numbers[DEATHS_LIMIT]
 
-    options, calls = (" ".join(topic.split()) for topic in (OPTIONS, CALLS))
+    options, calls = (" ".join(topic.split()) for topic in (OPTIONS, IDENTITY))
     assert DEATHS_SPAN == 60
     assert f"replaces it, at most {often} times a minute" in options
     assert f"the {once_more} death in a minute" in calls
@@ -265,7 +265,7 @@ def list_transitions(rows: list[list[str]], after: str) -> set[tuple[str, str]]:
 
 def test_the_topic_lists_the_states_of_a_server_as_the_code_does() -> None:
     documented = read_table(backend.__doc__ or "", "state")
-    told = read_table(CALLS[CALLS.index("| the server | when") :], "the server")
+    told = read_table(IDENTITY[IDENTITY.index("| the server | when") :], "the server")
 
     assert list_transitions(told, r"\*(\w+)\*") == list_transitions(documented, r"→ (\w+)")
 

@@ -78,14 +78,29 @@ def test_a_call_has_one_row_with_what_came_of_it() -> None:
     assert draw(140, bad)[1].split("12 ms")[1].startswith("  - / 4.1 kB  refused: ")
 
 
-def test_a_call_that_had_to_wait_shows_for_what() -> None:
-    _, first, second, third = draw(
-        100, make_call(waited=True), make_call(held=4012.5), make_call(waited=True, held=0.25)
-    )
-
-    assert first.endswith("  ok, after a start")
-    assert second.endswith("  ok, held 4.0 s")
-    assert third.endswith("  ok, after a start, held 0.2 ms")
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        ({"waited": True}, "ok (after a start)"),
+        ({"held": 4012.5}, "ok (held 4.0 s)"),
+        ({"waited": True, "held": 0.25}, "ok (after a start; held 0.2 ms)"),
+        ({"waited": True, "changed": ["a", "b"]}, "ok (after a start; changed: a, b)"),
+        (
+            {"outcome": "refused", "changed": ["a"], "reason": "it is not yours"},
+            "refused (changed: a): it is not yours",
+        ),
+        (
+            {
+                "outcome": "timed out",
+                "changed": ["a"],
+                "reason": "no answer and no progress within 3 s",
+            },
+            "timed out after 3 s (changed: a)",
+        ),
+    ],
+)
+def test_an_outcome_says_what_led_to_it(facts: dict[str, Any], shown: str) -> None:
+    assert draw(None, make_call(**facts))[1].endswith(f"  {shown}")
 
 
 def test_a_narrow_terminal_shows_what_matters_most() -> None:
@@ -248,7 +263,7 @@ def test_without_records_it_is_said_what_is_recorded_and_what_is_not(words: list
     assert done.returncode == 0
     assert done.stdout.startswith("No call is on record. Every call to a server that runs through")
     assert "--direct" in done.stdout
-    assert "record = false" in done.stdout
+    assert "no_record = true" in done.stdout
 
 
 @pytest.mark.parametrize(

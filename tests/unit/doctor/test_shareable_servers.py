@@ -133,7 +133,7 @@ ELSEWHERE = {"host": {"value": "codex"}, "cwd": {"value": "/work/blog"}}
         {"shareable": ""},
         {"shareable": "2031"},
         {"shared": {"pool": record(7), "key": "5f3a", "sessions": 1}},
-        {"backends": [{"name": "server"}, {"name": "server 2", "processes": {}}]},
+        {"backends": [{"name": "server"}, {"name": "server-2", "processes": {}}]},
     ],
     ids=[
         *("another command", "another directory", "something speaks against it", "never"),
@@ -179,7 +179,7 @@ def test_a_server_for_each_session_is_one_instance_for_its_host(
     servers = [made_up.start_server(launcher) for _ in range(3)]
     backends = [
         {"name": name, "processes": parts, "state": "running", "binding": make_binding(name)}
-        for name, parts in zip(("server", "server 2", "server 3"), servers, strict=True)
+        for name, parts in zip(("server", "server-2", "server-3"), servers, strict=True)
     ]
     parts = {"launcher": record(launcher), "host": record(host)}
     made_up.write_lease("l-1", parts | servers[0], backends=backends)

@@ -102,12 +102,14 @@ def test_contradictory_options_are_refused_before_wrap_writes_them() -> None:
         run_options.check([*SHARE, "--direct"])
 
 
-def describe(home: Path, environ: dict[str, str], *words: str) -> tuple[str, dict[str, Any]]:
+def describe(
+    home: Path, environ: dict[str, str], *words: str, dotenv: dict[str, str | None] | None = None
+) -> tuple[str, dict[str, Any]]:
     """Return the name of a launch's pool, and the environment of its server."""
     own = {"HOME": str(home), **environ}
     wanted, context = profile.load([*SHARE, *words, "cat"], own), make_context()
-    started = plan.decide(wanted, context, own, plan.Dotenv({}, ""), lambda _: True)
-    stem, job = sharing.describe(wanted, context, started, own)
+    started = plan.decide(wanted, context, own, plan.Dotenv(dotenv or {}, "file"), lambda _: True)
+    stem, job = sharing.describe(wanted, context, started, own, [])
     return stem, json.loads(job)["environ"]
 
 
@@ -147,6 +149,27 @@ def test_a_shared_server_gets_such_a_variable_if_it_is_asked_for(tmp_path: Path)
 
     assert len(pools) == 2
     assert describe(tmp_path, environ, *asked_for)[1]["CLAUDE_CODE_ENTRYPOINT"] == "x"
+
+
+@pytest.mark.parametrize("name", ["SSH_HOST", "SSH_PASSWORD", "WARP_API_KEY", "SYSTEMD_UNIT"])
+def test_variables_of_the_server_are_not_taken_for_those_of_a_terminal(
+    tmp_path: Path, name: str
+) -> None:
+    pools = {describe(tmp_path, {"PATH": "/bin", name: value})[0] for value in ("one", "two")}
+
+    assert len(pools) == 2
+
+
+@pytest.mark.parametrize("name", ["A", "TERM", "SSH_TTY", "KITTY_PID"])
+def test_what_a_user_sets_for_the_server_counts_whatever_its_name_is(
+    tmp_path: Path, name: str
+) -> None:
+    environ = {"PATH": "/bin"}
+    pools = {describe(tmp_path, environ, "--set", f"{name}={value}")[0] for value in "ab"}
+    from_file = ["--env", f"{name}=dotenv"]
+    pools |= {describe(tmp_path, environ, *from_file, dotenv={name: value})[0] for value in "xy"}
+
+    assert len(pools) == 4
 
 
 @pytest.mark.parametrize("name", ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY"])

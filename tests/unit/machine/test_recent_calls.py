@@ -93,7 +93,7 @@ def test_nothing_is_said_of_calls_that_are_not_recorded(
 def test_each_server_of_a_launch_has_the_calls_of_its_session(
     parts: CallParts, records: RecentRecords
 ) -> None:
-    threads = {"server": "t-1", "server 2": "t-2"}
+    threads = {"server": "t-1", "server-2": "t-2"}
     calls = make_calls(bad=1, good=2, other=3)
     for call, thread in zip(calls, ("t-1", "t-2", "t-2"), strict=True):
         parts.add(call | {"thread": thread})

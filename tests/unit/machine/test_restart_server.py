@@ -112,7 +112,7 @@ def test_a_launch_without_a_server_is_left_as_it_is(name: str, signals: list[int
 def test_a_launch_with_several_servers_is_asked_if_one_of_them_runs(
     others: str, signals: list[int]
 ) -> None:
-    further = {"name": "server 2", "state": others, "processes": {"server": {"pid": 80}}}
+    further = {"name": "server-2", "state": others, "processes": {"server": {"pid": 80}}}
     write_lease(state=leases.RESTING, backends=[{"name": "server"}, further], server=None)
 
     assert isinstance(ask(), AskedLauncher) == (others == "running")
@@ -177,7 +177,7 @@ def test_a_new_server_means_that_it_was_restarted() -> None:
 
 
 def test_a_new_server_among_several_means_that_they_were_restarted() -> None:
-    further = {"name": "server 2", "state": "running", "processes": {"server": {"pid": 81}}}
+    further = {"name": "server-2", "state": "running", "processes": {"server": {"pid": 81}}}
 
     told = wait(restart_requests=2, backends=[{"name": "server"}, further])
 

@@ -61,9 +61,9 @@ def isolate(made_up: MadeUpLaunches) -> dict[str, int]:
         backends=[
             {"name": "server", "state": "running", "calls": 5, "binding": make_binding("t-1")}
             | {"processes": first},
-            {"name": "server 2", "state": "running", "calls": 3, "binding": make_binding("t-2")}
+            {"name": "server-2", "state": "running", "calls": 3, "binding": make_binding("t-2")}
             | {"processes": second, "context": {"cwd": {"value": "/work/shop"}}},
-            {"name": "server 3", "state": "resting", "calls": 1, "binding": make_binding("t-3")}
+            {"name": "server-3", "state": "resting", "calls": 1, "binding": make_binding("t-3")}
             | {"processes": {}, "saved": 50_000_000},
         ],
     )
@@ -113,7 +113,7 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
     assert second.split() == ["docs", str(pids["second"]), "1h", "72", "MB", "3", "-", "running"]
     assert third.split() == [*("docs", "-", "-", "-", "1", "-", "resting,", "saves", "50", "MB")]
     verbose = show(made_up.take(), is_verbose=True)
-    said = "      server 2 of its launch, which has one for each session that calls"
+    said = "      server-2 of its launch, which has one for each session that calls"
     assert said in verbose
 
 
@@ -123,7 +123,7 @@ def test_programs_see_which_server_of_a_launch_it_is(made_up: MadeUpLaunches) ->
     (host,) = running_data.describe(made_up.take())["hosts"]
 
     servers = [server for session in host["sessions"] for server in session["servers"]]
-    assert [one["launch"]["backend"] for one in servers] == ["server", "server 2", "server 3"]
+    assert [one["launch"]["backend"] for one in servers] == ["server", "server-2", "server-3"]
     assert {one["launch"]["id"] for one in servers} == {"l-1"}
     assert {one["shared"] for one in servers} == {None}
 
@@ -157,7 +157,7 @@ def test_a_launch_without_a_host_is_one_orphan_with_all_its_processes(
     assert len(orphan.roots) == 7
 
 
-@pytest.mark.parametrize("damaged", ["nonsense", {"name": "server 2"}, {"processes": 3}, None])
+@pytest.mark.parametrize("damaged", ["nonsense", {"name": "server-2"}, {"processes": 3}, None])
 def test_a_damaged_server_does_not_hide_the_others(
     damaged: object, made_up: MadeUpLaunches
 ) -> None:

@@ -121,7 +121,7 @@ def test_a_launch_without_a_server_is_over_with_its_launcher(
 
 
 def make_backend(**processes: object) -> dict[str, object]:
-    return {"name": "server 2", "processes": processes}
+    return {"name": "server-2", "processes": processes}
 
 
 WHOLE = {"launcher": GONE, "guardian": GONE, "server": GONE, "host": ALIVE}
@@ -139,7 +139,7 @@ WHOLE = {"launcher": GONE, "guardian": GONE, "server": GONE, "host": ALIVE}
         ([make_backend(guardian=GONE, server=UNSURE)], False),
         ([make_backend(guardian=GONE, server=UNSEEN)], True),
         ([make_backend(server=GONE)], False),
-        ([{"name": "server 2"}], False),
+        ([{"name": "server-2"}], False),
         (["nonsense"], False),
     ],
     ids=[
@@ -197,7 +197,7 @@ def test_each_server_of_a_launch_reads_like_a_launch_of_its_own() -> None:
         "processes": both | {"server": {"pid": 20}},
         "backends": [
             {"name": "server", "calls": 4, "processes": {"server": {"pid": 20}}},
-            {"name": "server 2", "calls": 1, "processes": {"server": {"pid": 30}}},
+            {"name": "server-2", "calls": 1, "processes": {"server": {"pid": 30}}},
         ],
     }
 
@@ -208,7 +208,7 @@ def test_each_server_of_a_launch_reads_like_a_launch_of_its_own() -> None:
     assert second == {
         "launch": "l-1",
         "mark": "m",
-        "name": "server 2",
+        "name": "server-2",
         "calls": 1,
         "processes": both | {"server": {"pid": 30}},
     }
