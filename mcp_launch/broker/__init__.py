@@ -130,8 +130,10 @@ class Broker(Isolation):
 
     def _end_input(self, connection: HostConnection) -> None:
         connection.input_has_ended = True
-        if self.settings.limits is not None:
-            self.settings.limits.release_all(self)  # before the servers' input ends
+        if self._limits is not None:
+            self._limits.stop_holding()
+            for backend in self.backends.values():
+                self._release_held(backend)  # before the servers' input ends
         if not self._grace_limit and (self.input_has_ended or self.host_is_lost):
             self._grace_limit = self.now + _GRACE_LIMIT
             self._extend_grace()
@@ -257,7 +259,7 @@ class Broker(Isolation):
         state = backend.state
         what_happened = self.explain_end(backend, stderr_end)
         backend.note_gone()
-        backend.queue_held()
+        self.queue_held(backend)
         if self.phase in {"failed", "finished"}:
             if not self.is_shown_as_tool:
                 self.finish()
@@ -299,12 +301,17 @@ class Broker(Isolation):
             self.out.append(do.CloseHostOutput(connection.name))
 
     def _end_overdue_calls(self, backend: Backend) -> None:
-        if self.settings.limits is not None:
-            self.settings.limits.end_overdue(self, backend)
+        self.end_overdue_calls(backend)
+        self.end_if_drained(backend)
 
     def _release_held(self, backend: Backend) -> None:
-        if self.settings.limits is not None:
-            self.settings.limits.release(self, backend)
+        """Deliver calls that were held back, as many as the server may get now."""
+        limits = self._limits
+        while limits is not None and not limits.is_busy(backend.list_calls()):
+            waiting = self.take_held(backend)
+            if waiting is None:
+                return
+            self.take_line(self.connections[waiting.connection], waiting.line)
 
     def _end_grace(self) -> None:
         for backend in self.backends.values():

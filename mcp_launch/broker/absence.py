@@ -12,6 +12,7 @@ from mcp_launch.broker.commands import Forget, Remember, SetTimer
 from mcp_launch.broker.host_requests import CALL
 from mcp_launch.broker.routing import CHATTER, NotAdmitted, Served
 from mcp_launch.broker.server_messages import ServerMessages
+from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import ANNOUNCED_BY, GREETINGS, LISTS, Remembered, name_client
@@ -321,7 +322,7 @@ class Absence(ServerMessages):
             return
         self._note_binding(backend.served.bound, served.bound)
         self._admission.known = None  # it is checked again when the server is ready
-        backend.queue.append((connection.name, line))
+        backend.queue.append(WaitingLine(connection.name, line))
         self.note(f"a server is started for {served.bound}: it is needed for {said['method']}")
         self._start(backend, served)
 
@@ -333,6 +334,7 @@ class Absence(ServerMessages):
             self._expect_comparison(backend)
         backend.is_resting = backend.keeps_order = False
         backend.wake_error = None
+        self.note_awaited_start(backend.queue)
         backend.start(served)
         self.schedule_lease_write()
 
@@ -374,9 +376,8 @@ class Absence(ServerMessages):
         backend.state = "absent"
         waiting, backend.queue = backend.list_waiting(), []
         self._close_open_requests(backend, "could not be started")
-        for name, line in waiting:
-            key = protocol.read_key(line)
-            self._refuse_wake(self.connections[name], backend, key, line)
+        for one in waiting:
+            self._refuse_wake(self.connections[one.connection], backend, one.key, one.line)
         self.resume_hosts(backend)
         self.schedule_lease_write()
 

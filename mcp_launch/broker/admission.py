@@ -27,6 +27,7 @@ from mcp_launch.broker.routing import (
     route,
     route_place,
 )
+from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit
 from mcp_launch.values import Found
@@ -312,7 +313,7 @@ class Roots(Calls):
         connection.roots_are_due = bool(connection.roots_key)
         if not connection.roots_are_due or not self._decides_by_place:
             return False
-        backend.queue.insert(0, (connection.name, line))
+        backend.queue.insert(0, WaitingLine(connection.name, line))
         backend.state = "holding"
         self.out.append(SetTimer(f"roots {connection.name}", _ANSWER_LIMIT))
         return True

@@ -39,7 +39,7 @@ from mcp_launch.protocol.requests import SUBSCRIPTION_ID, OpenRequests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Literal
 
     from mcp_launch.broker.commands import Command
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.framing import StdoutGuard
     from mcp_launch.protocol.json_text import Json, Message
-    from mcp_launch.protocol.requests import Handshake
+    from mcp_launch.protocol.requests import Handshake, Ticket
 
     State = Literal[
         "absent", "starting", "greeting", "ready", "holding", "draining", "ending", "lost", "failed"
@@ -88,7 +88,9 @@ class Backend(Waiting):
         self.requests = OpenRequests()
         self.queue, self.held = [], {}
         self.pid = 0  # of the current server, or the last
-        self.expired: set[bytes] = set()  # requests that we have answered in the server's place
+        # Requests that we have answered in the server's place, and until when it may do so, too.
+        self.expired: dict[bytes, float] = {}
+        self.next_deadline = 0.0  # when `limits` looks again; 0: its timer is not set
         self.connections: list[str] = []  # the hosts that have sent it something
         self.generation = 0  # how many servers ran here before this one
         self.exit_code: int | None = None
@@ -102,7 +104,6 @@ class Backend(Waiting):
         self.own_requests: dict[bytes, OwnRequest] = {}  # by their spelt ids
         self.comparison = Comparison()
         self.learns = False  # its lists are kept for other launches, so all pages are read
-        self._keys = {}
         self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
@@ -187,8 +188,6 @@ class Backend(Waiting):
 
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
         """Note that the server runs; one that the host was answered without gets its greeting."""
-        self._keys.clear()
-        self.expired.clear()
         self.has_run = self.is_unused = True
         self.gone_tools = set()
         self.tasks.clear()
@@ -219,7 +218,9 @@ class Backend(Waiting):
         self.greeting_was_answered = False  # perhaps with its last words
         self.own_requests.clear()
         self.comparison = Comparison()
-        for name in ("drain", "greeting", "input", "output", "rest", "compare"):
+        self.expired.clear()
+        self.next_deadline = 0.0
+        for name in ("drain", "greeting", "input", "output", "rest", "compare", "deadline"):
             self._out.append(CancelTimer(f"{name} {self.name}"))
 
     def rest(self) -> None:
@@ -372,6 +373,12 @@ class Backend(Waiting):
         has_followed = self.is_successor and not (self.is_late and not self.generation)
         return has_followed or self.has_neighbours or self.is_shared
 
+    def list_calls(self) -> Iterator[tuple[bytes, Ticket]]:
+        """Yield the calls that the server has not answered yet, by the ids that it knows."""
+        for known, ticket in self.requests.open.items():
+            if ticket.method == "tools/call":
+                yield known, ticket
+
     def may_get_batch(self, messages: list[Json]) -> bool:
         """Return whether a batch may pass as it is: its ids, and those it answers, are known."""
         dicts = [one for one in messages if isinstance(one, dict)]
@@ -385,8 +392,5 @@ class Backend(Waiting):
         return is_unique and not has_answers and not cancels and is_only_one
 
     def has_request(self, connection: str, key: bytes) -> bool:
-        """Return whether a host's request is open here, or waits in the queue."""
-        is_waiting = any(
-            host == connection and protocol.read_key(line) == key for host, line in self.queue
-        )
-        return is_waiting or bool(self.requests.find(connection, key))
+        """Return whether a host's request is open here, or waits."""
+        return self.has_waiting(connection, key) or bool(self.requests.find(connection, key))

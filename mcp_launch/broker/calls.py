@@ -1,4 +1,4 @@
-"""What becomes of each call: it is reviewed, refused, answered, cancelled, or its server dies.
+"""What becomes of each call: it is reviewed, refused, held back, answered, or ended.
 
 Every call is followed from its arrival to its one answer, of a server or our own. The runtime
 takes what has finished and records it.
@@ -7,9 +7,10 @@ takes what has finished and records it.
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker.commands import WriteRecords
+from mcp_launch.broker.commands import CancelTimer, SetTimer, WriteRecords
 from mcp_launch.broker.connection import Parties
 from mcp_launch.broker.routing import FollowedCall, NotAdmitted, StampIdentity
+from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.values import (
     CANCELLED,
     DIED,
@@ -17,19 +18,30 @@ from mcp_launch.values import (
     PROTOCOL_ERROR,
     REFUSAL,
     REFUSED,
+    TIMED_OUT,
     TOOL_ERROR,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.connection import HostConnection
+    from mcp_launch.broker.limits import CallLimiter
     from mcp_launch.broker.routing import Call, Policy
     from mcp_launch.protocol.json_text import Message
+    from mcp_launch.protocol.requests import Ticket
 
 # How many open calls of one host are followed: it may send what no server ever answers.
 _CALLS_LIMIT = 10_000
+
+# How long to wait for the end of an answer that the server is writing when its time is over.
+_LINE_TIME = 1.0
+
+# The servers that still answer what they were asked.
+_AT_WORK = {"ready", "holding", "draining"}
 
 # How much of the beginning of a long answer shows whether it is an error.
 _EDGE = 512
@@ -72,7 +84,8 @@ class Calls(Parties):
     ) -> bool:
         """Have all policies review a call; return whether the server gets it now."""
         limits, line = self._limits, call.line
-        if limits is not None and limits.hold(self, connection, backend, key, call.caller, line):
+        if limits is not None and key is not None and limits.is_busy(backend.list_calls()):
+            self._hold_back(limits, connection, backend, key, call)
             return False
         for policy in self._policies:
             reviewed = policy.review(call)
@@ -87,7 +100,8 @@ class Calls(Parties):
             if call.changed:
                 followed.changed = call.changed
             if limits is not None:
-                limits.note_delivery(self, backend, followed)
+                limits.give_time(followed, self.now)
+                self._look_again(backend, followed.deadline)
         return True
 
     def refuse(
@@ -130,6 +144,15 @@ class Calls(Parties):
                 del calls[next(iter(calls))]
         return call
 
+    def note_awaited_start(self, waiting: Iterable[WaitingLine]) -> None:
+        """Note that what waits for a server has to wait until one is started."""
+        for one in waiting if self.follows_calls else ():
+            if (call := self._find_call(one)) is not None:
+                call.has_waited = True
+
+    def _find_call(self, waiting: WaitingLine) -> FollowedCall | None:
+        return self.connections[waiting.connection].calls.get(waiting.key or b"")
+
     def note_answer_to_call(self, name: str, key: bytes, line: bytes) -> None:
         """Note a server's answer to a call."""
         call = self.connections[name].calls.pop(key, None)
@@ -157,13 +180,107 @@ class Calls(Parties):
                 self.out.append(WriteRecords())
             self.finished_calls.append(call)
         if self._limits is not None:
-            self._limits.note_end(self)
+            call.note_released(self.now)
+            self.note_server_is_free()
 
     def finish_calls(self, reason: str) -> None:
         """Note that nobody will read the answers to the calls that are still open."""
         for connection in self.connections.values():
             for key in [*connection.calls]:
                 self.finish_call(connection, key, CANCELLED, 0, reason)
+
+    # Calls that have to wait until the server has finished others
+
+    def _hold_back(
+        self,
+        limits: CallLimiter,
+        connection: HostConnection,
+        backend: Backend,
+        key: bytes,
+        call: Call,
+    ) -> None:
+        """Hold a call back, or refuse it because too many wait already."""
+        waiting = sum(map(len, backend.held.values()))
+        refusal = limits.refuse(waiting, self.settings.server)
+        if refusal is not None:
+            self.refuse(connection, key, call.line, refusal)
+            return
+        session = (call.caller[1] or call.caller[0] or "") if call.caller else ""
+        backend.hold(session, WaitingLine(connection.name, call.line, key))
+        if key in connection.calls:
+            connection.calls[key].held_since = self.now
+
+    def take_held(self, backend: Backend) -> WaitingLine | None:
+        """Return the call that is next of those that were held back, if there is any."""
+        taken = backend.take_held()
+        call = self._find_call(taken) if taken is not None else None
+        if call is not None:
+            call.note_released(self.now)
+        return taken
+
+    def queue_held(self, backend: Backend) -> None:
+        """Have the next server get what was held back from this one."""
+        while waiting := self.take_held(backend):
+            backend.queue.append(waiting)
+
+    def note_server_is_free(self) -> None:
+        """Have others delivered, now that a call has ended; forget its time if it was the last."""
+        for backend in self.backends.values():
+            if backend.held:
+                self.out.append(SetTimer(f"next {backend.name}", 0.0))
+            is_busy = bool(backend.expired) or any(True for _ in backend.list_calls())
+            if backend.next_deadline and not is_busy:
+                backend.next_deadline = 0.0
+                self.out.append(CancelTimer(f"deadline {backend.name}"))
+
+    # Calls that take too long
+
+    def _look_again(self, backend: Backend, moment: float) -> None:
+        """Look for overdue calls at a moment, unless that is done earlier anyway; 0: never."""
+        if moment and (not backend.next_deadline or moment < backend.next_deadline):
+            backend.next_deadline = moment
+            self.out.append(SetTimer(f"deadline {backend.name}", max(0.0, moment - self.now)))
+
+    def note_progress(self, backend: Backend, said: Message) -> None:
+        """Give a call that makes progress its whole time again."""
+        ticket = backend.requests.find_progress(said)
+        call = self._find_asked(ticket) if ticket is not None else None
+        if call is not None and self._limits is not None:
+            self._limits.give_time(call, self.now)
+
+    def _find_asked(self, ticket: Ticket) -> FollowedCall | None:
+        return self.connections[ticket.connection].calls.get(ticket.key)
+
+    def end_overdue_calls(self, backend: Backend) -> None:
+        """Answer the calls whose time is over in their server's place."""
+        backend.next_deadline = 0.0
+        if self._limits is None or backend.state not in _AT_WORK:
+            return  # all its calls are answered, or will be
+        if backend.lines.is_within_a_line:
+            self._look_again(backend, self.now + _LINE_TIME)
+            return
+        moments = []
+        for known, ticket in [*backend.list_calls()]:
+            call = self._find_asked(ticket)
+            if call is not None and call.deadline > self.now:
+                moments.append(call.deadline)
+            elif call is not None and call.deadline:
+                self._end_overdue(self._limits, backend, known, ticket)
+        backend.expired = {key: end for key, end in backend.expired.items() if end > self.now}
+        backend.wait_as_needed()
+        self._look_again(backend, min((*moments, *backend.expired.values()), default=0.0))
+
+    def _end_overdue(
+        self, limits: CallLimiter, backend: Backend, known: bytes, ticket: Ticket
+    ) -> None:
+        backend.requests.close(known)
+        backend.expired[known] = limits.expect_late_answer(self.now)
+        backend.send(limits.cancel(known))
+        self.note(f"a call was ended: {limits.reason}")
+        connection = self.connections[ticket.connection]
+        connection.remember_refusal(ticket.key)  # the host may still cancel it
+        answer = limits.answer(ticket.line, self.settings.server)
+        self.answer(connection, ticket.key, answer, TIMED_OUT, limits.reason)
 
 
 def judge_answer(line: bytes) -> str:

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from mcp_launch.broker.limits import CallLimiter
     from mcp_launch.broker.policies import ToolPolicy
     from mcp_launch.broker.routing import PlanFor
     from mcp_launch.errors import LaunchError
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     # Or nobody has called it for some time.
     EndReason = Literal["input ended", "replaced", "rest"]
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from mcp_launch.broker.routing import Policy, Served
-    from mcp_launch.hosts import Caller, Callers, Carries
+    from mcp_launch.hosts import Callers, Carries
     from mcp_launch.protocol.json_text import Json, Message
     from mcp_launch.protocol.memory import Remembered
     from mcp_launch.values import Found
@@ -37,38 +38,6 @@ if TYPE_CHECKING:
 
         def claim_check(self, client: str) -> None:
             """Note that a memory is being compared with its server."""
-
-    class CallLimits(Protocol):
-        """How many calls a server gets, and how long each may take; see `broker.limits`."""
-
-        def hold(  # noqa: PLR0913, PLR0917  # everything that tells a call
-            self,
-            broker: Any,  # noqa: ANN401  # its module builds on this one
-            connection: Any,  # noqa: ANN401
-            backend: Any,  # noqa: ANN401
-            key: bytes | None,
-            caller: Caller | None,
-            line: bytes,
-        ) -> bool:
-            """Return whether a call has to wait for others."""
-
-        def note_delivery(self, broker: Any, backend: Any, call: Any) -> None:  # noqa: ANN401
-            """Note when a call has to be answered that a server gets now."""
-
-        def note_end(self, broker: Any) -> None:  # noqa: ANN401
-            """Note that a call has ended, so that another may follow."""
-
-        def note_progress(self, broker: Any, backend: Any, said: Message) -> None:  # noqa: ANN401
-            """Give a call that makes progress its whole time again."""
-
-        def release(self, broker: Any, backend: Any) -> None:  # noqa: ANN401
-            """Deliver calls that were held back, as many as the server may get now."""
-
-        def release_all(self, broker: Any) -> None:  # noqa: ANN401
-            """Deliver everything that was held back."""
-
-        def end_overdue(self, broker: Any, backend: Any) -> None:  # noqa: ANN401
-            """Answer the calls whose time is over in their server's place."""
 
 
 class Command:
@@ -351,7 +320,7 @@ class Settings:
         no_meta: bool = False,
         policies: tuple[Policy, ...] = (),
         tools: ToolPolicy | None = None,
-        limits: CallLimits | None = None,
+        limits: CallLimiter | None = None,
         records_calls: bool = False,
         handshakes: HandshakeStore | None = None,
         answers_from_memory: bool = False,

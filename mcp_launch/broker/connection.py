@@ -236,8 +236,8 @@ class Parties:
         """Keep what a server has not read for the next one, which gets a batch in parts."""
         backend.requeue(unread)
         for batches in [one.batches for one in self.connections.values()]:
-            for _, line in backend.queue if batches else []:
-                if batch := batches.get(protocol.read_key(line) or b""):
+            for one in backend.queue if batches else []:
+                if batch := batches.get(one.key or b""):
                     batch.is_whole = False
 
     def resume_hosts(self, backend: Backend) -> None:

@@ -103,14 +103,13 @@ class Endings(HostRequests):
         self._answer_waiting(backend, what_happened, f"{_RECONNECT}; then ask again")
 
     def _answer_waiting(self, backend: Backend, what_happened: str, fix: str) -> None:
-        for name, line in backend.list_waiting():
-            request = protocol.read_request(line)
+        for one in backend.list_waiting():
+            request = protocol.read_request(one.line)
             self.unanswered |= {request[1]} if request else set()
             text = f"[mcp-launch] {self.settings.server} {what_happened}; it did not read this"
-            refusal = protocol.make_refusal(line, f"{text} — fix: {fix}")
-            key = protocol.read_key(line) or b""
+            refusal = protocol.make_refusal(one.line, f"{text} — fix: {fix}")
             reason = f"{self.settings.server} {what_happened}"
-            self.answer(self.connections[name], key, refusal, reason=reason)
+            self.answer(self.connections[one.connection], one.key or b"", refusal, reason=reason)
         backend.queue.clear()
 
     def _answer_for_the_last_time(
@@ -255,9 +254,9 @@ class Endings(HostRequests):
                 self._cancel_server_requests(backend)
             for ticket in backend.requests.take_unfinished():
                 self.answer_with_failure(self.connections[ticket.connection], ticket.line)
-            backend.queue_held()
-            for name, line in backend.queue:
-                self.answer_with_failure(self.connections[name], line)
+            self.queue_held(backend)
+            for one in backend.queue:
+                self.answer_with_failure(self.connections[one.connection], one.line)
             backend.queue.clear()
             if self.is_shown_as_tool:
                 self.resume_hosts(backend)  # one may wait because too much was kept

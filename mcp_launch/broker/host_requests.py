@@ -11,6 +11,7 @@ from mcp_launch.broker.admission import Roots
 from mcp_launch.broker.commands import SendToServer, WriteLease
 from mcp_launch.broker.connection import is_unreadable, must_be_judged
 from mcp_launch.broker.routing import CHATTER, KEY, Call, NotAdmitted
+from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket, rename_cancelled
@@ -198,8 +199,6 @@ class HostRequests(Roots):
             backend, line = self._choose_backend(connection, said, line)
             self.add_connection(backend, connection)
         if backend.state != "ready":
-            if followed is not None:
-                followed.has_waited = True
             self._keep(connection, backend, said, line)
             return
         is_doubtful = is_call and (connection.roots_are_due or backend.gone_tools)
@@ -301,10 +300,12 @@ class HostRequests(Roots):
             return
         if said["method"] == "notifications/progress" and self._is_late(connection, backend, said):
             return
+        backend.keep(connection.name, said, line)
+        if said["method"] == "tools/call" and backend.state in {"starting", "greeting"}:
+            self.note_awaited_start(backend.queue[-1:])
         if said["method"] == "notifications/cancelled":
             key = protocol.spell(protocol.get_member(said, "params", "requestId"))
             self.answer(connection, key, b"")
-        backend.keep(connection.name, said, line)
         self.end_if_drained(backend)
 
     def _take_notification(
@@ -313,11 +314,12 @@ class HostRequests(Roots):
         method = said["method"]
         if method == "notifications/cancelled":
             key = protocol.spell(protocol.get_member(said, "params", "requestId"))
-            self.answer(connection, key, b"")
-            if connection.forget_refusal(key) or (self.settings.limits and backend.drop_held(key)):
+            if connection.forget_refusal(key) or backend.drop(connection.name, key):
+                self.answer(connection, key, b"")
                 return
             known = backend.requests.find(connection.name, key)
             was_open = backend.requests.close(known) is not None  # no answer will come
+            self.answer(connection, key, b"")
             backend.wait_as_needed()
             if not was_open and (backend.is_successor or backend.is_one_of_many):
                 return  # the server that got the request has answered it, or is gone
@@ -371,7 +373,7 @@ class HostRequests(Roots):
             self.note(f"a fresh server is needed for {verdict.served.bound}")
             # `backend.served` does not change yet: it describes the old server until that is gone.
             backend.next_served = verdict.served
-            backend.queue.insert(0, (connection.name, line))  # the new one gets it first
+            backend.queue.insert(0, WaitingLine(connection.name, line))  # the new one gets it first
             backend.drain()
             self.end_if_drained(backend)
             return False

@@ -58,7 +58,7 @@ class Isolation(Restart):
         first = self._find_backend(connection)
         if not connection.handshake.is_ready:
             # Nobody could greet another server yet.
-            self._admit(connection, first, caller, said, line, is_only_choice=True)
+            self._give_to(connection, first, caller, said, line)
             return
         if len(self.backends) < self.settings.server_limit:
             backend = self._open_beside(first)
@@ -68,14 +68,26 @@ class Isolation(Restart):
                 self.refuse(connection, read_key(line), line, self._explain_full())
                 return
             backend = free
-            if backend.state != "absent":
-                self.note(f"the server of {backend.served.bound} is ended: it was idle longest")
         self.add_connection(backend, connection)
-        if backend.state != "absent":
-            self._admit(connection, backend, caller, said, line, is_only_choice=True)
-            return
-        backend.serve_nobody(self._forget_session(backend))
-        self.take_line(connection, line)
+        if backend.state == "absent":
+            backend.serve_nobody(self._forget_session(backend))
+            self.take_line(connection, line)
+        else:
+            self._give_to(connection, backend, caller, said, line)
+            if backend.next_served is not None:
+                self.note(f"the server of {backend.served.bound} is ended: it was idle longest")
+
+    def _give_to(
+        self,
+        connection: HostConnection,
+        backend: Backend,
+        caller: Caller | None,
+        said: Message,
+        line: bytes,
+    ) -> None:
+        """Have a server that runs handle a request: this one, or the one that replaces it."""
+        if self._admit(connection, backend, caller, said, line, is_only_choice=True):
+            self.take_line(connection, line)  # it is now the server of this caller
 
     def _open_beside(self, first: Backend) -> Backend:
         for each in self.backends.values():  # the next line may be another server's
@@ -164,8 +176,8 @@ class Isolation(Restart):
             times = f"{len(backend.deaths)} times within a minute"
             self._answer_waiting(backend, f"{what_happened}, {times}", "ask again later")
         waiting, backend.queue = backend.queue, []
-        for name, line in waiting:
-            self.take_line(self.connections[name], line)
+        for one in waiting:
+            self.take_line(self.connections[one.connection], one.line)
 
     def _start_next(self, backend: Backend) -> None:
         self._admission.known = None  # another server of this host may be its caller's

@@ -68,8 +68,8 @@ class Replacement(Rest):
             self._close_open_requests(backend, "rests")
             self.schedule_lease_write()
             waiting, backend.queue = backend.queue, []
-            for name, line in waiting:
-                self.take_line(self.connections[name], line)
+            for one in waiting:
+                self.take_line(self.connections[one.connection], one.line)
             self.resume_hosts(backend)
         self._leave_if_absent()
 
@@ -139,7 +139,7 @@ class Replacement(Rest):
         self.requeue(backend, unread)  # what it has not read cannot have killed it
         # Notifications mean nothing before `initialize`.
         backend.queue = backend.list_waiting()
-        unread_keys = {protocol.read_key(line) or b"" for _, line in backend.queue}
+        unread_keys = {one.key or b"" for one in backend.queue}
         if self._is_anothers_death(connection, unread_keys):
             self.note(f"the server {what_happened}: another one is started", RESTART)
             connection.handshake.pending.clear()  # they are sent again
@@ -203,6 +203,7 @@ class Replacement(Rest):
             self._note_binding(backend.served.bound, served.bound)
         backend.generation += 1
         backend.is_successor = True
+        self.note_awaited_start(backend.queue)
         backend.start(served)
 
     def _complete_handover(self, backend: Backend) -> None:
@@ -244,8 +245,8 @@ class Replacement(Rest):
         backend.failed_wakes, backend.retry_at = 0, 0.0
         is_only_checked, backend.is_checking = backend.is_checking and not backend.queue, False
         while backend.queue and backend.is_ready:
-            name, line = backend.queue.pop(0)
-            self.take_line(self.connections[name], line)
+            one = backend.queue.pop(0)
+            self.take_line(self.connections[one.connection], one.line)
         self.resume_hosts(backend)
         if self.has_no_more_input(backend) and backend.is_ready:
             backend.input_is_closed = True
@@ -380,10 +381,11 @@ class Restart(Replacement):
 
     def fail_to_wake(self, backend: Backend, error: LaunchError) -> None:
         """Answer what waits for a server that could not be started; a later call tries again."""
-        for name, line in backend.queue if backend.restart else []:
+        for one in backend.queue if backend.restart else []:
             # It came while the last server was ended, and counts for all later ones.
-            if protocol.look_message(line).get("method") == "notifications/initialized":
-                self.note_state_of_host(self.connections[name], "notifications/initialized", line)
+            method = protocol.look_message(one.line).get("method")
+            if method == "notifications/initialized":
+                self.note_state_of_host(self.connections[one.connection], method, one.line)
         super().fail_to_wake(backend, error)
         if backend.restart:
             self._end_restart(backend)

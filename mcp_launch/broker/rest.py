@@ -107,8 +107,8 @@ class Rest(Absence):
             yield _BUSY
         if self.phase != "serving" or self.has_no_more_input(backend):
             yield _BUSY
-        is_asked = bool(requests.list_unfinished() or backend.own_requests or backend.queue)
-        if is_asked or backend.lines.is_midway:
+        is_awaited = bool(requests.list_unfinished() or backend.queue or backend.held)
+        if is_awaited or backend.own_requests or backend.lines.is_midway:
             yield _BUSY
         for connection in connections:
             if any(one.backend == backend.name for one in connection.server_requests.values()):

@@ -281,7 +281,9 @@ class Call:
 class FollowedCall:
     """A call from its arrival to its answer. What few calls need has a default here."""
 
-    has_waited = False  # until a server was started
+    has_waited = False  # while a server was being started
+    held_since: float | None = None  # while the server has to finish others first
+    held = 0.0  # how long it was, in seconds
     caller: Caller | None = None
     served: Served | None = None  # None: it was not judged yet
     place: Found | None = None  # the directory of its session, if it is not the server's
@@ -298,6 +300,12 @@ class FollowedCall:
     def __init__(self, line: bytes, began: float) -> None:
         self.line = line  # as the host sent it
         self.began = began
+
+    def note_released(self, now: float) -> None:
+        """Note that the call is not held back any more, if it was."""
+        if self.held_since is not None:
+            self.held += now - self.held_since
+            self.held_since = None
 
 
 class StampIdentity:

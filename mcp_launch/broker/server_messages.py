@@ -151,7 +151,9 @@ class ServerMessages(Endings):
     def _note_unexpected(self, backend: Backend, key: bytes, said: Message, line: bytes) -> bytes:
         """Note an answer to a request that is not open; return what the host gets."""
         if key in backend.expired:
-            backend.expired.discard(key)
+            del backend.expired[key]
+            backend.wait_as_needed()
+            self.note_server_is_free()
             self.note("an answer that came too late was dropped")
             return b""
         # While the server is not ready, we have answered its requests ourselves.
@@ -265,8 +267,8 @@ class ServerMessages(Endings):
     def _note_sign_of_life(self, backend: Backend, said: Message) -> None:
         if backend.notes_use:
             self.note_notification(backend, said["method"])
-        if said["method"] == "notifications/progress" and self.settings.limits is not None:
-            self.settings.limits.note_progress(self, backend, said)
+        if said["method"] == "notifications/progress" and self._limits is not None:
+            self.note_progress(backend, said)
 
     def _pass_to_all(self, backend: Backend, said: Message, line: bytes) -> bytes:
         if said["method"] != "notifications/progress":  # else its request is no longer open

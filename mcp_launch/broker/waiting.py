@@ -1,4 +1,8 @@
-"""Messages that wait for a server: until it is ready, or for the one that follows it."""
+"""Messages that wait for a server: until it is ready, or for the one that follows it.
+
+Calls may also wait until the server has finished others (`limits`). These are held back by
+session, because sessions take turns. A request that is cancelled may wait in either place.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from mcp_launch.protocol.requests import rename_cancelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcp_launch.broker.commands import Command
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.protocol.requests import OpenRequests
@@ -16,16 +22,36 @@ if TYPE_CHECKING:
 QUEUE_LIMIT = 1 << 20
 QUEUE_COUNT_LIMIT = 1000
 
+# Stands for a key that was not read yet: no key is empty.
+_UNREAD = b""
+
+
+class WaitingLine:
+    """A message that waits, with what it takes to find it."""
+
+    __slots__ = ("_key", "connection", "line")
+
+    def __init__(self, connection: str, line: bytes, key: bytes = _UNREAD) -> None:
+        self.connection = connection
+        self.line = line
+        self._key: bytes | None = key
+
+    @property
+    def key(self) -> bytes | None:
+        """The key of a request, None for anything else; parsed once, and only if it is needed."""
+        if self._key == _UNREAD:
+            self._key = protocol.read_key(self.line)
+        return self._key
+
 
 class Waiting:
-    """The queue of a backend."""
+    """The queue of a backend, and the calls that are held back from its server."""
 
     connections: list[str]
     requests: OpenRequests
     state: str
-    queue: list[tuple[str, bytes]]  # connection and line
-    held: dict[str, list[tuple[str, bytes]]]  # the same, of each session
-    _keys: dict[bytes, bytes | None]  # of waiting lines, while one is cancelled
+    queue: list[WaitingLine]
+    held: dict[str, list[WaitingLine]]  # by session
     _out: list[Command]
 
     def send(self, data: bytes) -> None:
@@ -42,26 +68,38 @@ class Waiting:
             key = protocol.spell(protocol.get_member(said, "params", "requestId"))
             self._cancel(connection, key, line)
         else:
-            self.queue.append((connection, line))
-            sizes = (getattr(one, "whole_length", len(one)) for _, one in self.queue)
+            self.queue.append(WaitingLine(connection, line))
+            lines = (one.line for one in self.queue)
+            sizes = (getattr(line, "whole_length", len(line)) for line in lines)
             if len(self.queue) > QUEUE_COUNT_LIMIT or sum(sizes) > QUEUE_LIMIT:
                 self._out.append(PauseHost(connection))
 
     def _cancel(self, connection: str, key: bytes, line: bytes) -> None:
-        for waiting in self.queue:
-            if waiting[0] == connection and self._read_key(waiting[1]) == key:
-                self.queue.remove(waiting)
-                return
+        if self.drop(connection, key):
+            return
         # No answer will come. If the old server has not read the request, no server gets it.
         known = self.requests.find(connection, key)
         if self.requests.close(known) is not None and self.state in {"draining", "holding"}:
             self.send(rename_cancelled(line, key, known))
 
-    def _read_key(self, line: bytes) -> bytes | None:
-        """Return the key of a waiting request; each is parsed once, however many are cancelled."""
-        if line not in self._keys:
-            self._keys[line] = protocol.read_key(line)
-        return self._keys[line]
+    def has_waiting(self, connection: str, key: bytes) -> bool:
+        """Return whether a host's request waits here."""
+        return next(self._find(connection, key), None) is not None
+
+    def drop(self, connection: str, key: bytes) -> bool:
+        """Drop a request that was cancelled; return whether it has waited here."""
+        for place, one in self._find(connection, key):
+            place.remove(one)
+            self.held = {session: kept for session, kept in self.held.items() if kept}
+            return True
+        return False
+
+    def _find(self, connection: str, key: bytes) -> Iterator[tuple[list[WaitingLine], WaitingLine]]:
+        """Yield each place where a request waits, queued or held back."""
+        for place in (self.queue, *self.held.values()):
+            for one in place:
+                if one.connection == connection and one.key == key:
+                    yield place, one
 
     def requeue(self, unread: bytes) -> None:
         """Keep unread requests for the next server: the last one cannot have acted on them."""
@@ -71,40 +109,23 @@ class Waiting:
         for line in unread.split(b"\n")[:-1]:
             kept += self.requests.take_back(protocol.look(line), line + b"\n")
         first = self.connections[0] if self.connections else ""
-        self.queue[:0] = [(connection or first, line) for connection, line in kept]
+        self.queue[:0] = [WaitingLine(connection or first, line) for connection, line in kept]
 
     # Calls that wait until the server has finished others
 
-    def hold(self, session: str, connection: str, line: bytes) -> None:
+    def hold(self, session: str, call: WaitingLine) -> None:
         """Keep a call back; the sessions take turns."""
-        self.held.setdefault(session, []).append((connection, line))
+        self.held.setdefault(session, []).append(call)
 
-    def take_held(self) -> tuple[str, bytes] | None:
+    def take_held(self) -> WaitingLine | None:
         """Return the call that is next, if any is held back."""
         for session in self.held:
-            lines = self.held.pop(session)
-            taken, *rest = lines
+            taken, *rest = self.held.pop(session)
             if rest:
                 self.held[session] = rest  # behind the others
             return taken
         return None
 
-    def drop_held(self, key: bytes) -> bool:
-        """Drop a call that was cancelled; return whether it was held back."""
-        for session, lines in self.held.items():
-            for waiting in lines:
-                if self._read_key(waiting[1]) == key:
-                    lines.remove(waiting)
-                    if not lines:
-                        del self.held[session]
-                    return True
-        return False
-
-    def queue_held(self) -> None:
-        """Have the next server get what was held back from this one."""
-        while waiting := self.take_held():
-            self.queue.append(waiting)
-
-    def list_waiting(self) -> list[tuple[str, bytes]]:
+    def list_waiting(self) -> list[WaitingLine]:
         """Return the requests that wait for a server."""
-        return [waiting for waiting in self.queue if protocol.read_key(waiting[1]) is not None]
+        return [one for one in self.queue if one.key is not None]

@@ -229,6 +229,7 @@ def _describe(call: RecordedCall) -> dict[str, Any]:
         "request": call.request,
         "response": call.response,
         "waited": call.has_waited,
+        "held": call.held,
         "changed": list(call.changed),
         "protocol": call.protocol or None,
         "trace": call.trace or None,

@@ -117,6 +117,7 @@ def _describe_outcome(call: RecordedCall) -> Text:
         outcome, reason = f"{outcome} after {reason.removeprefix(NO_ANSWER_WITHIN)}", ""
     text = make_text(outcome, _STYLES.get(outcome, _FAILED))
     notes = ["after a start"] if call.has_waited else []
+    notes += [f"held {tell_duration(call.held)}"] if call.held else []
     notes += [f"changed: {', '.join(call.changed)}"] if call.changed else []
     if notes:
         text.append(" ").append_text(make_text(f"({'; '.join(notes)})", "dim"))

@@ -60,6 +60,7 @@ class RecordedCall(NamedTuple):
     request: int | None  # its size in bytes
     response: int | None
     has_waited: bool  # for a server to start
+    held: float | None  # how long it was held back while the server worked on others
     changed: tuple[str, ...]  # the arguments that a policy set, changed or removed
     protocol: str
     trace: str  # the `traceparent` of its `_meta`
@@ -300,6 +301,7 @@ def _make_call(record: dict[str, Any]) -> RecordedCall | None:
         _read_count(get("request")),
         _read_count(get("response")),
         get("waited") is True,
+        _read_number(get("held"), _LONGEST),
         tuple(map(str, changed)) if isinstance(changed, list) else (),
         _read_text(get("protocol")),
         _read_text(get("trace")),

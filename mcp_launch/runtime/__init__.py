@@ -169,8 +169,11 @@ class CallRecorder:
         if not self._broker.finished_calls:
             return
         if self._records is None:
-            from mcp_launch.runtime.records import Records
-
+            try:
+                from mcp_launch.runtime.records import Records
+            except ImportError:
+                self._broker.finished_calls = []  # mcp-launch was removed or replaced meanwhile
+                return
             self._records = Records(self._broker, keeps_arguments=self._keeps_arguments)
         self._records.write()
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from time import monotonic, time
 
-from mcp_launch import protocol
+from mcp_launch import protocol, state
 from mcp_launch.errors import printable
 from mcp_launch.protocol import ID_AT, USUAL_BEGINNING, json_text
 from mcp_launch.state.calls import CallLog, find_calls
-from mcp_launch.values import Found
+from mcp_launch.values import FAILURE, Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,16 +54,24 @@ class Records:
         self._place: Found | None = None
         self._context = b""
         self._secrets: tuple[Served | None, list[str]] | None = None  # of a server's environment
+        self._has_lost = False  # a record that could not be made
 
     def write(self) -> None:
         """Write all records so far in one go."""
         calls, self._broker.finished_calls = self._broker.finished_calls, []
         since_start = time() - monotonic()
-        lines = [
-            self._make_usual_line(call, since_start) or self._make_line(call, since_start)
-            for call in calls
-        ]
-        self._log.append(b"".join(lines))
+        self._log.append(b"".join([self._make(call, since_start) for call in calls]))
+
+    def _make(self, call: FollowedCall, since_start: float) -> bytes:
+        """Return the record of a call; empty if it cannot be made."""
+        try:
+            return self._make_usual_line(call, since_start) or self._make_line(call, since_start)
+        except Exception as error:  # noqa: BLE001  # a host may send anything: only its record is lost
+            if not self._has_lost:
+                self._has_lost = True
+                # Its text may have values of arguments.
+                state.note(f"a call could not be recorded: {type(error).__name__}", FAILURE)
+            return b""
 
     def _make_usual_line(self, call: FollowedCall, since_start: float) -> bytes:
         """Return the record of a call that need not be parsed; empty for any other.
@@ -79,6 +87,7 @@ class Records:
             self._keeps_arguments
             or call.reason
             or call.has_waited
+            or call.held
             or call.changed
             or call.whole_length
             or rfind(_TOOL, 0, at - 1) >= 0
@@ -120,16 +129,24 @@ class Records:
         version = protocol.get_member(said, "params", "_meta", _VERSION)
         if isinstance(version, str):
             record["protocol"] = version[:_NAME_LIMIT]
+        members = [json_text.encode(record)[1:-1].encode(), self._describe_context(call)]
         if self._keeps_arguments and len(call.line) <= _ARGUMENTS_LIMIT and b"\0" not in call.line:
-            arguments = self._mask(call, protocol.get_member(said, "params", "arguments"))
-            if arguments is not None:
-                record["arguments"] = arguments
-        spelt = json_text.encode(record)[:-1].encode()
-        return b"%b,%b}\n" % (spelt, self._describe_context(call))
+            arguments = self._spell_arguments(
+                call, protocol.get_member(said, "params", "arguments")
+            )
+            members += [b'"arguments":' + arguments] if arguments else []
+        return b"{%b}\n" % b",".join(members)
 
-    def _mask(self, call: FollowedCall, given: Json) -> Json:
-        """Return the arguments of a call without secrets; None if they are nested too deeply."""
+    def _spell_arguments(self, call: FollowedCall, given: Json) -> bytes:
+        """Return the arguments of a call without secrets; empty if there are none.
+
+        They are encoded on their own: nested as deeply as is possible here, they would be too
+        deep as a part of something else.
+        """
         from mcp_launch import masking
+
+        if given is None:
+            return b""
 
         if self._secrets is None or call.served is not self._secrets[0]:
             environ = call.served.plan.environ if call.served else {}
@@ -137,11 +154,9 @@ class Records:
             self._secrets = (call.served, [*known])
         try:
             scrubber = masking.Scrubber([*self._secrets[1], *masking.list_in_value(given)])
-            masked: Json = scrubber.clean_sent({"": given})[""]
-            json_text.encode(masked)
+            return json_text.encode(scrubber.clean_sent({"": given})[""]).encode()
         except RecursionError:
-            return None
-        return masked
+            return b""
 
     def _describe_context(self, call: FollowedCall) -> bytes:
         """Return who has called, as members of an object; the same as last time for most."""
@@ -196,6 +211,7 @@ def _describe_call(call: FollowedCall, said: Message) -> dict[str, Json]:
         "request": call.whole_length or len(call.line),
         "response": call.answer_length,
         "waited": call.has_waited,
+        "held": round(call.held * 1000, 3),
         "changed": [*call.changed],
         "trace": trace[:_NAME_LIMIT] if isinstance(trace, str) else None,
     }

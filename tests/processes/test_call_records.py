@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from launches import LIMIT, Launch, request, wait_until_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# How long anything may take before the test fails.
-LIMIT = 30.0
+    from launches import LaunchRunner
 
+# "wait" says that it has come, and is never answered.
 SERVER = """
 import json, os, sys
 for line in sys.stdin:
@@ -34,6 +34,7 @@ for line in sys.stdin:
         if tool == "die":
             os._exit(3)
         if tool == "wait":
+            print('{"jsonrpc": "2.0", "method": "notifications/message"}', flush=True)
             continue
         given = asked["params"].get("arguments")
         result = {"content": [{"type": "text", "text": json.dumps(given)}],
@@ -42,34 +43,37 @@ for line in sys.stdin:
 """
 
 
+def make_command(*options: str) -> list[str]:
+    """Return the command that runs the server behind the launcher."""
+    run = [sys.executable, "-m", "mcp_launch", "run", "--server", "it", *options]
+    return [*run, "--", sys.executable, "-c", SERVER]
+
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t"}}
+
+
 class Session:
     """A host with one server behind the launcher."""
 
     def __init__(self, project: Path, *options: str) -> None:
         self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "mcp_launch", "run", "--server", "it", *options),
-                *("--", sys.executable, "-c", SERVER),
-            ],
+            make_command(*options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=project,
         )
+        self._launch = Launch(self.process)
         self._id = 0
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t"}}
-        self.ask("initialize", hello)
+        self.ask("initialize", HELLO)
 
-    def send(self, **message: Any) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def ask(self, method: str, params: Any = None) -> Any:
+    def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """Return the answer to a request; every line before it has to come in time, too."""
         self._id += 1
-        self.send(id=self._id, method=method, params=params or {})
-        assert self.process.stdout
-        return json.loads(self.process.stdout.readline())
+        self._launch.send(request(method, self._id, **params))
+        while (message := self._launch.answer()).get("id") != self._id:
+            assert "method" in message
+        return message
 
     def call(self, tool: str, **arguments: Any) -> Any:
         return self.ask("tools/call", {"name": tool, "arguments": arguments})
@@ -189,17 +193,20 @@ def test_nothing_is_recorded_if_the_user_says_so(
 
 
 def test_a_call_that_is_open_when_its_host_is_killed_is_recorded(
-    project: Path, sessions: list[Session], records: Path
+    project: Path, runner: LaunchRunner, records: Path
 ) -> None:
-    sessions.append(session := Session(project))
-    session.call("read")
-    session.send(id=99, method="tools/call", params={"name": "wait"})
-    session.process.send_signal(signal.SIGTERM)
-    session.process.wait(LIMIT)
+    host = runner.launch_below_host("host", command=make_command(), cwd=project)
+    host.send(request("initialize", 0, **HELLO))
+    host.answer()
+    host.send(request("tools/call", 1, name="wait"))
+    assert host.answer()["method"] == "notifications/message"  # the server has the call
 
-    outcomes = [(one["tool"], one["outcome"]) for one in read_records(records)]
-    assert outcomes[0] == ("read", "ok")
-    assert outcomes[1:] in ([("wait", "cancelled")], [])  # it may not have been read any more
+    host.process.kill()
+    wait_until_gone(host.child)
+
+    [record] = read_records(records)
+    assert (record["tool"], record["outcome"]) == ("wait", "cancelled")
+    assert record["pid"]
 
 
 def test_calls_go_on_if_they_cannot_be_recorded(
@@ -257,21 +264,23 @@ def test_a_profile_hides_pins_and_limits(
 
     given = json.loads(session.call("read")["result"]["content"][0]["text"])
     hidden = session.call("fail")
-    outside = session.call("read", cwd=str(project.parent))
+    outside = session.call("read", cwd=str(project.parent / "elsewhere"))
     late = session.call("wait")
     after = session.call("read", cwd=".")
     session.close()
 
     assert given == {"cwd": str(project)}
     assert "the tool fail of it is hidden" in hidden["result"]["content"][0]["text"]
-    assert str(project.parent) in outside["result"]["content"][0]["text"]
+    assert "elsewhere" in outside["result"]["content"][0]["text"]
     assert "within 1 s" in late["result"]["content"][0]["text"]
     assert not after["result"]["isError"]
-    assert [(one["outcome"], one.get("changed")) for one in read_records(records)] == [
+    found = read_records(records)
+    assert [(one["outcome"], one.get("changed")) for one in found] == [
         ("ok", ["cwd"]),
         ("refused", None),
         ("refused", None),
         ("timed out", ["cwd"]),
         ("ok", ["cwd"]),
     ]
-    assert str(project.parent / "other") not in json.dumps(read_records(records))
+    assert "cwd" in found[2]["reason"]
+    assert "elsewhere" not in json.dumps(found)  # no record has the value of an argument

@@ -24,7 +24,7 @@ _APART = {
         "identifying",
     ],
     *["_owner", "_divert", "_note_message", "_note_long_message", "_out"],
-    *["pattern", "known", "_keys", "_head", "_tail", "plan"],
+    *["pattern", "known", "_head", "_tail", "plan"],
     *["now", "lease_is_due", "_has_unsent"],
 }
 

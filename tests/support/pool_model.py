@@ -240,7 +240,6 @@ class Schedule:
             assert not backend.own_requests
             assert not backend.connections
             assert not backend.tasks
-            assert not backend._keys  # noqa: SLF001
             assert not greeting.waiting
             assert not greeting.subscribers
 

@@ -25,6 +25,7 @@ from mcp_launch import protocol
 from mcp_launch.broker import commands as do
 from mcp_launch.broker.pool.client_lines import ClientLines
 from mcp_launch.broker.pool.members import ALIVE, Member
+from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import name_client
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.pool.members import SharedServer
     from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.json_text import Message
+    from mcp_launch.protocol.requests import Ticket
 
 # The exit code of a server that was killed is larger than this.
 _KILLED = 128
@@ -66,9 +68,9 @@ class Pool(ClientLines):
             self._end_if_unused(backend)
 
     def _cancel_all(self, backend: Backend, name: str) -> None:
-        backend.queue = [waiting for waiting in backend.queue if waiting[0] != name]
+        backend.queue = [one for one in backend.queue if one.connection != name]
         greeting = self._greetings[backend.name]
-        greeting.waiting = [waiting for waiting in greeting.waiting if waiting[0] != name]
+        greeting.waiting = [one for one in greeting.waiting if one.connection != name]
         for known in [key for key, one in backend.requests.open.items() if one.connection == name]:
             backend.requests.close(known)
             self._note_orphan(backend, known)
@@ -105,7 +107,7 @@ class Pool(ClientLines):
         """Return whether a connection still waits for answers of a server."""
         waiting = (*backend.queue, *self._greetings[backend.name].waiting)
         unfinished = backend.requests.list_unfinished()
-        is_waiting = any(one[0] == name for one in waiting)
+        is_waiting = any(one.connection == name for one in waiting)
         return is_waiting or any(ticket.connection == name for ticket in unfinished)
 
     def reader_lost(self, name: str) -> None:
@@ -160,13 +162,14 @@ class Pool(ClientLines):
         # It may have died of the first greeting, unless it was killed.
         was_read = greeting.is_asked and (backend.exit_code or 0) <= _KILLED
         reader = greeting.asker if was_read else ""
-        waiting = [one for one in greeting.waiting if one[0] != reader] + backend.queue
+        waiting = [one for one in greeting.waiting if one.connection != reader] + backend.queue
         for host in backend.connections:
-            waiting += [(host, line) for line in self._members[host].waiting]
-        for host, line in waiting:
-            if host in backend.connections:
+            waiting += [WaitingLine(host, line) for line in self._members[host].waiting]
+        for one in waiting:
+            if one.connection in backend.connections:
+                line = one.line
                 whole = line.restore(line) if isinstance(line, protocol.LongLine) else line
-                self.out.append(do.ReturnUnread(host, whole))
+                self.out.append(do.ReturnUnread(one.connection, whole))
         del self.backends[name], self._greetings[name]
         for host in backend.connections:
             self._dismiss(host, backend.exit_code or 0)
@@ -174,19 +177,18 @@ class Pool(ClientLines):
 
     def _answer_those_who_moved(self, backend: Backend, greeting: SharedServer) -> None:
         """Answer what a lost server has left open for connections that now use another."""
-        asked = [(one.connection, one.line) for one in backend.requests.open.values()]
-        for host, _ in greeting.waiting:
-            if host in self._members:
-                self._members[host].is_greeting = False
-        for host, line in (*asked, *greeting.waiting):
-            if connection := self.connections.get(host):
+        for one in greeting.waiting:
+            if one.connection in self._members:
+                self._members[one.connection].is_greeting = False
+        asked: list[Ticket | WaitingLine] = [*backend.requests.open.values(), *greeting.waiting]
+        for each in asked:
+            if connection := self.connections.get(each.connection):
                 text = "[mcp-launch] the server that was asked has ended — fix: ask again"
-                self.answer(
-                    connection, protocol.read_key(line) or b"", protocol.make_refusal(line, text)
-                )
-        for host, line in backend.queue:
-            if connection := self.connections.get(host):
-                self.take_line(connection, line)  # it was not read
+                refusal = protocol.make_refusal(each.line, text)
+                self.answer(connection, each.key or b"", refusal)
+        for one in backend.queue:
+            if connection := self.connections.get(one.connection):
+                self.take_line(connection, one.line)  # it was not read
         self._cancel_server_requests(backend)
         for host in [*self.connections]:
             self._note_answered(host)

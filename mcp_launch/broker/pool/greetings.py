@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker.pool.members import ALIVE, Members
+from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.memory import name_client
 
@@ -45,8 +46,8 @@ class Greetings(Members):
         last.connections.remove(connection.name)
         connection.backend = ""
         self.add_connection(backend, connection)
-        queued = [one for one in last.queue if one[0] == connection.name]
-        last.queue = [one for one in last.queue if one[0] != connection.name]
+        queued = [one for one in last.queue if one.connection == connection.name]
+        last.queue = [one for one in last.queue if one.connection != connection.name]
         backend.queue += queued
         self._unsubscribe_all(last, connection.name)
         if queued and backend.is_ready:
@@ -64,7 +65,7 @@ class Greetings(Members):
             self._answer_greeting(connection, line, greeting.answer)
             self._note_answered(connection.name)
             return True
-        greeting.waiting.append((connection.name, line))
+        greeting.waiting.append(WaitingLine(connection.name, line))
         self._members[connection.name].is_greeting = True
         self._greet(self.backends[connection.backend])
         return True
@@ -74,8 +75,8 @@ class Greetings(Members):
         greeting = self._greetings[backend.name]
         if backend.is_ready and greeting.waiting and not greeting.is_asked:
             greeting.is_asked = True
-            greeting.asker = greeting.waiting[0][0]
-            backend.ask(_GREETING, greeting.waiting[0][1], self._make_number)
+            greeting.asker = greeting.waiting[0].connection
+            backend.ask(_GREETING, greeting.waiting[0].line, self._make_number)
 
     def _answer_greeting(self, connection: HostConnection, line: bytes, answer: bytes) -> None:
         answer = json_edit.replace(answer, json_edit.read_raw(line, "id"), "id")
@@ -94,14 +95,15 @@ class Greetings(Members):
         if "result" in said:
             greeting.answer = line
         waiting, greeting.waiting = greeting.waiting, []
-        for name, asked in waiting:
-            self._answer_greeting(self.connections[name], asked, line)
+        for one in waiting:
+            self._answer_greeting(self.connections[one.connection], one.line, line)
         # A host need not wait for the answer to say that it is ready.
-        for name, _ in waiting:
-            if ready := self.connections[name].handshake.initialized:
-                self._take_initialized(self.connections[name], {}, ready)
-        for name, _ in waiting:
-            self._note_answered(name)
+        for one in waiting:
+            connection = self.connections[one.connection]
+            if ready := connection.handshake.initialized:
+                self._take_initialized(connection, {}, ready)
+        for one in waiting:
+            self._note_answered(one.connection)
 
     def _take_initialized(self, connection: HostConnection, _said: Message, line: bytes) -> bool:
         connection.handshake.initialized = line

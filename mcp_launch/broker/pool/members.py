@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Settings
     from mcp_launch.broker.routing import Served
+    from mcp_launch.broker.waiting import WaitingLine
     from mcp_launch.protocol.json_text import Message
 
 # Our own requests have larger ids than those of connections will ever have, and fit into 32 bits.
@@ -73,7 +74,7 @@ class SharedServer:
         self.is_asked = False
         self.asker = ""  # the connection whose greeting the server got
         self.is_initialized = False
-        self.waiting: list[tuple[str, bytes]] = []  # connections that wait for the answer
+        self.waiting: list[WaitingLine] = []  # greetings that wait for the answer
         self.level = ""  # of the log messages that the server sends
         self.subscribers: dict[str, list[str]] = {}  # connections by URI
         # Requests that the server may still work on for nobody, and when they were given up.

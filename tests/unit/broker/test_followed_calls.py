@@ -8,7 +8,7 @@ import pytest
 from broker_playbooks import HANDSHAKE, Playbook
 
 from mcp_launch import protocol
-from mcp_launch.broker import commands
+from mcp_launch.broker import commands, snapshot
 from mcp_launch.broker.limits import CallLimiter
 from mcp_launch.errors import LaunchError
 
@@ -28,6 +28,21 @@ def list_outcomes(playbook: Playbook) -> list[tuple[bytes | None, str]]:
 CALL = """
     >> host: 1 tools/call {"name":"a"}
     << server: 1 tools/call {"name":"a"}
+"""
+
+
+# Each of two sessions has a call at its own server.
+SECOND_SESSION = """
+    >> host: 1 tools/call {"_meta":{"session":"a"}}
+    << server: 1 tools/call {"_meta":{"session":"a"}}
+    >> host: 2 tools/call {"_meta":{"session":"b"}}
+    << start server-2
+    >> started server-2
+    << timer greeting server-2: 120
+    << server-2: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+    >> server-2: "mcp-launch/L/1" = {}
+    << server-2: notifications/initialized
+    << server-2: 2 tools/call {"_meta":{"session":"b"}}
 """
 
 
@@ -125,6 +140,82 @@ def test_a_call_that_waits_for_a_server_is_counted_from_its_arrival() -> None:
     assert (call.began, call.ended, call.has_waited, call.pid) == (10.0, 13.0, True, 4711)
 
 
+def list_that_waited(playbook: Playbook) -> list[bytes | None]:
+    finished = playbook.broker.finished_calls
+    return [protocol.read_key(call.line) for call in finished if call.has_waited]
+
+
+def test_a_call_that_waits_for_roots_waits_for_no_start() -> None:
+    playbook = Playbook(records_calls=True, moves_unannounced=True, on_change="restart")
+    playbook.play(f"""{HANDSHAKE}
+        << timer roots host: 0.1
+        >> timer roots host
+        << host: "mcp-launch/L/1" roots/list
+        >> host: 1 tools/call {{"name":"a"}}
+        << timer roots host: 2
+        >> host: "mcp-launch/L/1" = {{"roots":[{{"uri":"file:///work"}}]}}
+        << server: 1 tools/call {{"name":"a"}}
+        >> server: 1 = {{}}
+        << host: 1 = {{}}
+    """)
+
+    assert list_outcomes(playbook) == [(b"1", "ok")]
+    assert list_that_waited(playbook) == []
+
+
+def test_the_first_call_of_another_session_waits_for_the_start_of_its_server() -> None:
+    playbook = open_followed(carries="many sessions", on_change="isolate")
+    playbook.play(f"""{SECOND_SESSION}
+        >> server: 1 = {{}}
+        << host: 1 = {{}}
+        >> server-2: 2 = {{}}
+        << host: 2 = {{}}
+        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        << server-2: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        >> server-2: 3 = {{}}
+        << host: 3 = {{}}
+    """)
+
+    assert list_that_waited(playbook) == [b"2"]
+
+
+def test_the_call_for_which_a_server_is_replaced_waits_for_the_next() -> None:
+    playbook = open_followed(on_change="restart")
+    playbook.play("""
+        >> host: 1 tools/call {"_meta":{"session":"a"}}
+        << server: 1 tools/call {"_meta":{"session":"a"}}
+        >> server: 1 = {}
+        << host: 1 = {}
+        >> host: 2 tools/call {"_meta":{"session":"b"}}
+        << timer drain server: 10
+        << close input of server
+        << end server: replaced
+        >> exited server 0
+        >> gone server
+        << start server
+        >> started server
+        << timer greeting server: 30
+        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+        >> server: "mcp-launch/L/1" = {}
+        << server: notifications/initialized
+        << server: 2 tools/call {"_meta":{"session":"b"}}
+        >> server: 2 = {}
+        << host: 2 = {}
+    """)
+
+    assert list_that_waited(playbook) == [b"2"]
+
+
+def test_a_call_that_no_server_is_started_for_waits_for_no_start() -> None:
+    playbook = Playbook(records_calls=True, is_started=False, starts_when_called=True)
+    playbook.plan_problem = "no such directory"
+    for number in (1, 2):
+        playbook.play_event(f'host: {number} tools/call {{"name":"a"}}')
+
+    assert list_outcomes(playbook) == [(b"1", "died"), (b"2", "died")]
+    assert list_that_waited(playbook) == []
+
+
 def test_calls_that_are_open_at_the_end_are_cancelled() -> None:
     playbook = open_followed()
     playbook.play(CALL)
@@ -144,11 +235,24 @@ def test_nothing_is_followed_unless_it_is_wanted() -> None:
 # Limits
 
 
-def open_limited(**limits: Any) -> Playbook:
+def open_limited(call_timeout: float = 0.0, max_concurrent: int = 0, **settings: Any) -> Playbook:
     """Return a playbook with limits, after the handshake."""
-    playbook = Playbook(records_calls=True, limits=CallLimiter(**limits))
+    limits = CallLimiter(call_timeout=call_timeout, max_concurrent=max_concurrent)
+    playbook = Playbook(records_calls=True, limits=limits, **settings)
     playbook.play(HANDSHAKE)
     return playbook
+
+
+def is_idle(playbook: Playbook) -> bool:
+    """Return whether a launch could go on standby, once its calls are recorded."""
+    playbook.broker.finished_calls.clear()
+    return snapshot.describe(playbook.broker, may_run=True) is not None
+
+
+def count_lines(owner: object) -> int:
+    """Return how many lines or other bytes are kept in an object's collections."""
+    collections = [one for one in vars(owner).values() if isinstance(one, (dict, list, set))]
+    return sum(map(len, collections))
 
 
 def test_a_call_waits_for_its_turn() -> None:
@@ -200,12 +304,144 @@ def test_a_call_that_is_cancelled_while_it_waits_reaches_no_server() -> None:
         << server: 1 tools/call {"name":"a"}
         >> host: 2 tools/call {"name":"b"}
         >> host: notifications/cancelled {"requestId":2}
-        << timer next server: 0
         >> server: 1 = {}
         << host: 1 = {}
     """)
 
     assert list_outcomes(playbook) == [(b"2", "cancelled"), (b"1", "ok")]
+
+
+def test_the_time_that_a_call_was_held_back_is_known() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> host: 3 tools/call {"name":"b"}
+        >> after 4
+        >> server: 1 = {}
+        << timer next server: 0
+        << host: 1 = {}
+        >> timer next server
+        << server: 2 tools/call {"name":"b"}
+        >> after 2
+        >> host: notifications/cancelled {"requestId":3}
+        >> server: 2 = {}
+        << host: 2 = {}
+    """)
+
+    held = {protocol.read_key(one.line): one.held for one in playbook.broker.finished_calls}
+    assert held == {b"1": 0.0, b"2": 4.0, b"3": 6.0}
+
+
+def test_a_call_is_not_held_back_any_more_once_its_server_has_died() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> after 4
+        >> exited server 1
+        >> gone server
+        << host: 1 refused …exit code 1…
+        << start server
+        >> after 3
+        >> started server
+        << timer greeting server: 30
+        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+        >> server: "mcp-launch/L/1" = {}
+        << server: notifications/initialized
+        << server: 2 tools/call {"name":"b"}
+        >> server: 2 = {}
+        << host: 2 = {}
+    """)
+
+    call = playbook.broker.finished_calls[-1]
+    assert (call.held, call.has_waited, call.ended - call.began) == (4.0, True, 7.0)
+
+
+def test_a_held_call_is_cancelled_only_by_its_own_host() -> None:
+    playbook = Playbook(connections=("host", "other"), limits=CallLimiter(max_concurrent=1))
+    playbook.play(HANDSHAKE)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> other: notifications/cancelled {"requestId":2}
+        >> server: 1 = {}
+        << timer next server: 0
+        << host: 1 = {}
+        >> timer next server
+        << server: "mcp-launch/1" tools/call {"name":"b"}
+    """)
+
+
+def test_a_call_of_the_second_session_that_is_cancelled_while_it_waits_reaches_no_server() -> None:
+    playbook = open_limited(max_concurrent=1, carries="many sessions", on_change="isolate")
+    playbook.play(f"""{SECOND_SESSION}
+        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        >> host: notifications/cancelled {{"requestId":3}}
+        >> server-2: 2 = {{}}
+        << host: 2 = {{}}
+    """)
+
+    assert list_outcomes(playbook) == [(b"3", "cancelled"), (b"2", "ok")]
+
+
+def test_a_held_call_that_is_cancelled_while_the_server_is_replaced_reaches_no_server() -> None:
+    playbook = open_limited(max_concurrent=1)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        >> restart now
+        << timer drain server: 10
+        >> host: notifications/cancelled {"requestId":2}
+        >> server: 1 = {}
+        << host: 1 = {}
+        << close input of server
+        << end server: replaced
+        >> exited server 0
+        >> gone server
+        << start server
+        >> started server
+        << timer greeting server: 120
+        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
+        >> server: "mcp-launch/L/1" = {}
+        << server: notifications/initialized
+    """)
+
+    assert list_outcomes(playbook) == [(b"2", "cancelled"), (b"1", "ok")]
+
+
+def test_a_server_for_which_calls_wait_is_not_taken_away_from_its_session() -> None:
+    playbook = open_limited(
+        max_concurrent=1, carries="many sessions", on_change="isolate", server_limit=2
+    )
+    playbook.play(f"""{SECOND_SESSION}
+        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
+        >> server-2: 2 = {{}}
+        << timer next server-2: 0
+        << host: 2 = {{}}
+        >> host: 4 tools/call {{"_meta":{{"session":"c"}}}}
+        << timer next server-2: 0
+        << host: 4 refused …already has 2 servers…
+    """)
+
+
+def test_nothing_is_left_of_held_calls_that_were_cancelled() -> None:
+    playbook = open_limited(max_concurrent=1)
+    backend = playbook.broker.backends["server"]
+    playbook.play_event('host: 0 tools/call {"name":"a"}')
+    playbook.take()
+    before = count_lines(backend)
+
+    for number in range(1, 20):
+        playbook.play_event(f'host: {number} tools/call {{"name":"a"}}')
+        playbook.play_event(f'host: notifications/cancelled {{"requestId":{number}}}')
+    playbook.take()
+
+    assert count_lines(backend) == before
 
 
 def test_what_waits_goes_to_the_next_server_if_this_one_dies() -> None:
@@ -256,10 +492,87 @@ def test_a_call_without_an_answer_is_ended() -> None:
         >> timer deadline server
         << server: notifications/cancelled …
         << host: 1 refused …within 1 min…
+        << timer deadline server: 60
         >> server: 1 = {}
     """)
 
     assert list_outcomes(playbook) == [(b"1", "timed out")]
+    assert "deadline server" not in playbook.timers
+
+
+EXPIRED = """
+    >> host: 1 tools/call {"name":"a"}
+    << timer deadline server: 10
+    << server: 1 tools/call {"name":"a"}
+    >> after 10
+    >> timer deadline server
+    << server: notifications/cancelled …
+    << host: 1 refused …within 10 s…
+    << timer deadline server: 60
+"""
+
+
+def test_a_server_that_never_answers_a_call_that_was_ended_is_idle_again_after_a_minute() -> None:
+    playbook = open_limited(call_timeout=10.0)
+    lines = playbook.broker.backends["server"].lines
+
+    playbook.play(EXPIRED)
+    was_held, was_idle = lines.waits_for_whole_lines, is_idle(playbook)
+    playbook.play("""
+        >> after 60
+        >> timer deadline server
+    """)
+
+    assert (was_held, was_idle) == (True, False)
+    assert (lines.waits_for_whole_lines, is_idle(playbook)) == (False, True)
+    assert not playbook.timers
+
+
+def test_a_call_after_one_that_was_ended_has_its_own_time() -> None:
+    playbook = open_limited(call_timeout=10.0)
+    playbook.play(f"""{EXPIRED}
+        >> after 5
+        >> host: 2 tools/call {{"name":"a"}}
+        << timer deadline server: 10
+        << server: 2 tools/call {{"name":"a"}}
+        >> after 10
+        >> timer deadline server
+        << server: notifications/cancelled …
+        << host: 2 refused …within 10 s…
+        << timer deadline server: 45
+    """)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "server: 1 = {}",
+        'host: notifications/cancelled {"requestId":1}',
+        "gone server",
+    ],
+    ids=["answer", "cancellation", "death"],
+)
+def test_no_timer_is_set_while_no_call_is_open(end: str) -> None:
+    playbook = open_limited(call_timeout=60.0)
+    playbook.play_event('host: 1 tools/call {"name":"a"}')
+    playbook.take()
+    assert "deadline server" in playbook.timers
+
+    playbook.play_event(end)
+    playbook.take()
+
+    assert "deadline server" not in playbook.timers
+
+
+def test_a_timer_stays_set_while_another_call_is_open() -> None:
+    playbook = open_limited(call_timeout=60.0)
+    for event in ('host: 1 tools/call {"name":"a"}', 'host: 2 tools/call {"name":"a"}'):
+        playbook.play_event(event)
+
+    playbook.play_event("server: 1 = {}")
+    playbook.take()
+
+    assert "deadline server" in playbook.timers
 
 
 def test_progress_gives_a_call_its_whole_time_again() -> None:

@@ -235,7 +235,8 @@ def test_an_unread_call_with_a_carriage_return_in_a_string_goes_to_the_next_serv
     send(playbook, line)
     playbook.broker.server_gone("server", line, b"")
 
-    assert playbook.broker.backends["server"].queue == [("host", line)]
+    [kept] = playbook.broker.backends["server"].queue
+    assert (kept.connection, kept.line) == ("host", line)
 
 
 def test_tools_in_a_batch_are_compared_with_those_of_the_next_server() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from broker_playbooks import Playbook, open_playbook
+from broker_playbooks import HANDSHAKE, Playbook, open_playbook
 
 if TYPE_CHECKING:
     from mcp_launch.launch.plan import Plan
@@ -383,6 +383,20 @@ def test_later_calls_wait_for_the_server_that_is_being_replaced_for_their_sessio
         << server: notifications/initialized
         << server: 3 tools/call {"_meta":{"session":"c"}}
         << server: 4 tools/call {"_meta":{"session":"c"}}
+    """)
+
+
+def test_a_server_that_nobody_has_used_yet_gets_the_call_of_another_session() -> None:
+    playbook = Playbook(backends=("server", "server-2"), server_limit=2, **ISOLATED)
+    playbook.play(HANDSHAKE)
+    playbook.play("""
+        >> started server-2
+        >> host: 1 tools/call {"_meta":{"session":"a"}}
+        << server: 1 tools/call {"_meta":{"session":"a"}}
+        >> host: 2 tools/call {"_meta":{"session":"b"}}
+        << server-2: 2 tools/call {"_meta":{"session":"b"}}
+        >> server-2: 2 = {}
+        << host: 2 = {}
     """)
 
 

@@ -43,7 +43,7 @@ def recorded(parts: CallParts) -> CallParts:
             facts |= {"reason": "it is of another thread", "pid": None, "tool": "write"}
         if outcome == "died":
             facts |= {"server": "git", "tool": "git_log", "host": "claude", "session": OTHER}
-            facts |= {"thread": None, "waited": True, "changed": ["cwd"]}
+            facts |= {"thread": None, "waited": True, "held": 4000.0, "changed": ["cwd"]}
         parts.add(facts)
     return parts
 
@@ -82,6 +82,8 @@ def test_a_call_has_one_row_with_what_came_of_it() -> None:
     ("facts", "shown"),
     [
         ({"waited": True}, "ok (after a start)"),
+        ({"held": 4012.5}, "ok (held 4.0 s)"),
+        ({"waited": True, "held": 0.25}, "ok (after a start; held 0.2 ms)"),
         ({"waited": True, "changed": ["a", "b"]}, "ok (after a start; changed: a, b)"),
         (
             {"outcome": "refused", "changed": ["a"], "reason": "it is not yours"},
@@ -311,6 +313,7 @@ def test_json_has_everything_that_is_recorded() -> None:
         "request": 312,
         "response": 4096,
         "waited": True,
+        "held": 4000.0,
         "changed": ["cwd"],
         "protocol": "2025-06-18",
         "trace": None,

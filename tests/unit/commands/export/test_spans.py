@@ -135,7 +135,7 @@ def test_a_record_without_a_time_has_no_span(time: object) -> None:
     assert make_span(make_record(time=time)) is None
 
 
-NAMES = sorted(make_record(trace="", reason="", waited=True, changed=[], arguments={}))
+NAMES = sorted(make_record(trace="", reason="", waited=True, held=1, changed=[], arguments={}))
 VALUES: st.SearchStrategy[Json] = st.recursive(
     st.none()
     | st.booleans()
