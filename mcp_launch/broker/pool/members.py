@@ -108,7 +108,7 @@ class Members(Broker):
 
     def _first(self, backend: Backend) -> HostConnection:
         connections = [self.connections[name] for name in backend.connections]
-        # One may join and say nothing, which is no sign that the server was not greeted.
+        # One may join and say nothing, although the server was greeted long ago.
         greeted = (one for one in connections if one.handshake.is_over)
         return next(greeted, connections[0] if connections else self._nobody)
 
