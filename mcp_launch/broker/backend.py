@@ -90,6 +90,7 @@ class Backend(Waiting):
         self.pid = 0  # of the current server, or the last
         # Requests that we have answered in the server's place, and until when it may do so, too.
         self.expired: dict[bytes, float] = {}
+        self.last_length = 0  # of an unfinished line, when `calls` looked last
         self.next_deadline = 0.0  # when `limits` looks again; 0: its timer is not set
         self.connections: list[str] = []  # the hosts that have sent it something
         self.generation = 0  # how many servers ran here before this one

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 # How many open calls of one host are followed: it may send what no server ever answers.
 _CALLS_LIMIT = 10_000
 
-# How long to wait for the end of an answer that the server is writing when its time is over.
-_LINE_TIME = 1.0
+# When to look again whether the server goes on with a line that it is writing when the time of a
+# call is over.
+_LINE_TIME = 2.0
 
 # The servers that still answer what they were asked.
 _AT_WORK = {"ready", "holding", "draining"}
@@ -257,8 +258,16 @@ class Calls(Parties):
         if self._limits is None or backend.state not in _AT_WORK:
             return  # all its calls are answered, or will be
         if backend.lines.is_within_a_line:
-            self._look_again(backend, self.now + _LINE_TIME)
-            return
+            length = backend.lines.line_length
+            if length != backend.last_length:
+                backend.last_length = length
+                self._look_again(backend, self.now + _LINE_TIME)
+                return
+            # The server has stopped in the middle of it, and nothing else would ever arrive.
+            self.note("a line that the server does not finish is cut off")
+            self.send_to_host(self._first(backend), backend.lines.cut())
+            self._send_unsent(backend)
+        backend.last_length = 0
         moments = []
         for known, ticket in [*backend.list_calls()]:
             call = self._find_asked(ticket)

@@ -75,6 +75,7 @@ BACKEND = (
     "is_unverified",
     "is_waking",
     "last_active",
+    "last_length",
     "output_has_ended",
     "owes_newline",
     "ready_since",

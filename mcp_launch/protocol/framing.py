@@ -148,6 +148,11 @@ class StdoutGuard:
         """Whether the host has the beginning of a line but not its end."""
         return self._state == _PASSING or self._is_shown
 
+    @property
+    def line_length(self) -> int:
+        """How much of an incomplete line has come so far."""
+        return self._length
+
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that may go to the host now."""
         if not self.is_midway and data.find(b"\n") == len(data) - 1:

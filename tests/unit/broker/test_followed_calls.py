@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -498,6 +499,34 @@ def test_a_call_without_an_answer_is_ended() -> None:
 
     assert list_outcomes(playbook) == [(b"1", "timed out")]
     assert "deadline server" not in playbook.timers
+
+
+@pytest.mark.parametrize("stdout", ["auto", "off"])
+def test_a_server_that_stops_in_the_middle_of_a_line_delays_no_other_answer(stdout: str) -> None:
+    playbook = open_limited(call_timeout=10.0, stdout=stdout)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << timer deadline server: 10
+        << server: 1 tools/call {"name":"a"}
+        >> host: 2 tools/call {"name":"b"}
+        << server: 2 tools/call {"name":"b"}
+    """)
+    broker = playbook.broker
+    broker.server_said("server", b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * 40_000)
+    broker.take_commands()
+    for moment in (10.0, 12.0, 14.0):
+        broker.now = moment
+        broker.timer("deadline server")
+        if moment == 10.0:
+            broker.server_said("server", b"more")
+
+    done = broker.take_commands()
+    sent = b"".join(one.data for one in done if isinstance(one, commands.SendToHost))
+    cut, *answers = sent.removeprefix(b"more").splitlines()
+    assert cut == b" [cut off]"
+    assert sorted(json.loads(one)["id"] for one in answers) == [1, 2]
+    broker.server_said("server", b'rest"}}\n')
+    assert not [one for one in broker.take_commands() if isinstance(one, commands.SendToHost)]
 
 
 EXPIRED = """
