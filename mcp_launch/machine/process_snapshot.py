@@ -128,6 +128,15 @@ class Server:
         return self.launch is not None and self.launch.server_state in ABSENT
 
     @property
+    def shared_as(self) -> tuple[str, int] | None:
+        """Which server of a pool it is; None: no pool keeps it, or it does not run yet.
+
+        A pool has several servers if its sessions' hosts speak different versions.
+        """
+        is_there = self.pool is not None and self.pid != self.launcher
+        return (self.pool.key, self.pid) if self.pool and is_there else None
+
+    @property
     def saved(self) -> int:
         """The memory that it would take if it ran, in bytes; 0: it runs, or this is unknown."""
         return (self.launch.saved or 0) if self.launch and self.is_absent else 0

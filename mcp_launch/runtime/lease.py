@@ -152,6 +152,7 @@ class LeaseWriter:
             "calls": backend.calls,
             "last_call": backend.last_active + self._offset if backend.calls else None,
             "starts": backend.starts,
+            "restart_requests": backend.restart_requests,
             "saved": None,
             "failure": leases.describe_failure(backend.wake_error if is_absent else None),
         }
