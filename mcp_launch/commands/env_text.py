@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from mcp_launch.commands import policy_rules
 from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import printable
@@ -71,6 +72,7 @@ def _show_all(
     _show_rows(console, [_make_row(one) for one in report["variables"] if one["is_set"]])
     removed = [one for one in report["removed"] if one["name"] not in withheld]
     _show_removed(console, f"mcp-launch {would}remove{'s' * is_launched}", removed)
+    _show_policies(console, f"mcp-launch {would}check{'s' * is_launched}", report["policies"])
     _show_passed(console, report, is_verbose=is_verbose)
     kept = [one for one in report["removed"] if one["name"] in withheld]
     if is_verbose:
@@ -88,6 +90,14 @@ def _show_removed(console: Screen, title: str, removed: list[dict[str, str]]) ->
         reasons.setdefault(one["why"], []).append(one["name"] or '""')
     for why, names in reasons.items():
         print_paragraph(console, f"{', '.join(names)}: {why}")
+
+
+def _show_policies(console: Screen, title: str, policies: list[dict[str, Any]]) -> None:
+    """Show what the calls of a server must be like."""
+    if policies:
+        _print(console, f"{title}:", "underline")
+    rules = [(rule, one["origin"]) for one in policies for rule in policy_rules.list_rules(one)]
+    _show_rows(console, [(rule.about, rule.demand, origin) for rule, origin in rules])
 
 
 def _show_passed(console: Screen, report: dict[str, Any], *, is_verbose: bool) -> None:

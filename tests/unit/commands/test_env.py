@@ -949,7 +949,7 @@ def test_a_host_goes_with_a_server(command: EnvCommand) -> None:
 def test_a_person_sees_plain_lines_when_it_is_no_terminal(command: EnvCommand) -> None:
     shown = command.show("--", "cat").splitlines()
 
-    assert "host          unknown" in shown[0]
+    assert "host            unknown" in shown[0]
     assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)
     assert shown.index("mcp-launch sets:") < shown.index(
         "passed on unchanged: 3 variables inherited (-v lists them)"
@@ -1066,6 +1066,7 @@ def show_frame(*, is_terminal: bool) -> list[str]:
         "entry": None,
         "frame": {"command": fact},
         "variables": [],
+        "policies": [],
         "removed": [],
     }
     output = FakeOutput(is_terminal=is_terminal)
@@ -1085,3 +1086,43 @@ def test_on_a_terminal_an_origin_stands_below_a_long_value(monkeypatch: pytest.M
 
     assert value == f"command  {LONG[:72]}…"
     assert origin == "         as it was given"
+
+
+POLICIES = """\
+[defaults.tools]
+deny = ["delete_*"]
+[defaults.arguments]
+cwd = { inside = "cwd" }
+[servers.docs]
+command = "sh"
+call_timeout = "10m"
+max_concurrent = 4
+[servers.docs.tools]
+allow = ["read_*"]
+"""
+
+
+def test_limits_and_policies_are_shown_with_the_file_that_sets_them(command: EnvCommand) -> None:
+    file = command.write("~/.config/mcp-launch/config.toml", POLICIES)
+
+    told, shown = command.tell(server="docs"), command.show(server="docs")
+
+    frame = told["frame"]
+    assert frame["call_timeout"] == {"value": "10m", "origin": str(file)}
+    assert frame["max_concurrent"] == {"value": "4", "origin": str(file)}
+    # The server's own table replaces that of all servers, key by key.
+    assert [(one["origin"], one["tools"], one["arguments"]) for one in told["policies"]] == [
+        (str(file), {"allow": ["read_*"]}, None),
+        (f"[defaults] in {file}", None, {"cwd": {"inside": "cwd"}}),
+    ]
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    at = lines.index("mcp-launch checks:")
+    assert lines[at + 1 : at + 3] == [
+        f"tools allow read_* {file}",
+        f"argument cwd inside cwd [defaults] in {file}",
+    ]
+
+
+def test_without_policies_nothing_is_said_of_them(command: EnvCommand) -> None:
+    assert command.tell()["policies"] == []
+    assert "checks" not in command.show()
