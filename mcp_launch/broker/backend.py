@@ -107,6 +107,7 @@ class Backend(Waiting):
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
         self.calls = 0
+        self.calls_of_others = 0  # of these, those before it was given to another session
         self.starts = 0  # how often a server was started
         self.has_run = False
         self.wakes = 0  # how often it was started again after a rest
@@ -171,6 +172,11 @@ class Backend(Waiting):
     def was_never_called(self) -> bool:
         """Whether no call was delivered to this server yet."""
         return self.calls == self._calls_at_start
+
+    @property
+    def own_calls(self) -> int:
+        """How many calls the session has made that this server serves."""
+        return self.calls - self.calls_of_others
 
     # Start and end
 
@@ -358,7 +364,7 @@ class Backend(Waiting):
     def serve_nobody(self, served: Served) -> None:
         """Give up the session of a server that does not run; any other may claim the next."""
         self.served, self.next_served = served, None
-        self._calls_at_start = self.calls
+        self._calls_at_start = self.calls_of_others = self.calls
         self.wake_error = None
         self.failed_wakes, self.retry_at = 0, 0.0
 

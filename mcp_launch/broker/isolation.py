@@ -185,6 +185,10 @@ class Isolation(Restart):
         bound, settings = served.bound, self.settings
         wrong = backend.served.plan.held.find_wrong(bound.session, bound.thread)
         if opens_another(settings.on_change, settings.carries, wrong):
+            before = backend.served.bound
+            is_others = (before.session, before.thread) != (bound.session, bound.thread)
+            if before.state == "confirmed" and is_others:
+                backend.calls_of_others = backend.calls
             subscriptions = backend.requests.subscriptions
             for uri in [uri for uri, line in subscriptions.items() if self._is_others(line, bound)]:
                 del subscriptions[uri]

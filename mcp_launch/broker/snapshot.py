@@ -58,6 +58,7 @@ BACKEND = (
     "_calls_at_start",
     "_unacknowledged",
     "calls",
+    "calls_of_others",
     "connections",
     "failed_wakes",
     "generation",

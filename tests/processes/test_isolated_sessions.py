@@ -140,7 +140,7 @@ def test_each_server_is_told_the_session_of_its_calls(
 
 
 def test_a_session_too_many_ends_the_server_that_is_idle_longest(
-    vs_code: Callable[..., Conversations],
+    vs_code: Callable[..., Conversations], sharing: Sharing
 ) -> None:
     sessions = vs_code("--max-servers", "2")
     first, second = sessions.read_pid("c-1"), sessions.read_pid("c-2")
@@ -153,6 +153,9 @@ def test_a_session_too_many_ends_the_server_that_is_idle_longest(
     wait_until_gone(second)
     again = sessions.call("c-1", "count")
     assert (again["pid"], again["count"]) == (first, 2)
+    wait_for_lease(
+        sharing.state, lambda lease: [one["calls"] for one in lease["backends"]] == [3, 1]
+    )
 
 
 def test_a_busy_server_is_not_ended_for_another_session(

@@ -259,6 +259,36 @@ def test_a_prompt_counts_a_shared_server_once(made_up: MadeUpLaunches) -> None:
     assert sum_up(made_up.take()) == "2 sessions, 1 server, 112 MB"
 
 
+def share_among_kinds(made_up: MadeUpLaunches) -> dict[str, Any]:
+    """Add a pool with a server for Codex and one for Claude Code."""
+    first = start_pool(made_up)
+    second = {**first, **made_up.start_server(first["pool"]["pid"], 60)}
+    for thread, parts, name in (("t-1", first, "codex"), ("t-2", second, "claude")):
+        use(made_up, parts, thread, made_up.start(name))
+    made_up.write_pool("5f3a", first, sessions=["l-t-1", "l-t-2"])
+    return {"first": first, "second": second}
+
+
+def test_each_server_of_a_pool_has_its_own_memory(made_up: MadeUpLaunches) -> None:
+    share_among_kinds(made_up)
+
+    census = made_up.take()
+
+    # The first has the pool's own process, and each has its launcher.
+    assert [one.memory.amount for one in list_all(census)] == [107_000_000, 67_000_000]
+    assert sum_up(census) == "2 sessions, 2 servers, 174 MB"
+
+
+def test_a_server_that_is_shown_alone_has_not_the_memory_of_another_in_its_pool(
+    made_up: MadeUpLaunches,
+) -> None:
+    share_among_kinds(made_up)
+
+    (server,) = list_all(census_filter.select(made_up.take(), ["t-2xx", "claude"], []))
+
+    assert server.memory.amount == 87_000_000
+
+
 def test_a_choice_of_servers_has_the_memory_of_a_shared_one_once(
     made_up: MadeUpLaunches,
 ) -> None:
