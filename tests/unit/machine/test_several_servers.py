@@ -13,11 +13,14 @@ from mcp_launch import hosts
 from mcp_launch.commands import reap, running_data, running_table
 from mcp_launch.commands.columns import Paper
 from mcp_launch.commands.status_line import sum_up
+from mcp_launch.doctor.checks import processes
 from mcp_launch.machine import census_filter, end_server, process_snapshot, server_pools
 from mcp_launch.machine.pipe_ends import End
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fake_machine import FakeMachine
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.running import Census
@@ -277,6 +280,18 @@ def test_each_server_of_a_pool_has_its_own_memory(made_up: MadeUpLaunches) -> No
     # The first has the pool's own process, and each has its launcher.
     assert [one.memory.amount for one in list_all(census)] == [107_000_000, 67_000_000]
     assert sum_up(census) == "2 sessions, 2 servers, 174 MB"
+
+
+def test_the_doctor_lists_a_shared_server_once_with_all_its_memory(
+    made_up: MadeUpLaunches, machine: FakeMachine
+) -> None:
+    share(made_up)
+    survey = machine.survey()
+    survey.census = made_up.take()
+
+    (one,) = processes.list_memory(survey)
+
+    assert (one.session, one.shared_by, one.memory.amount) == ("", 2, 112_000_000)
 
 
 def test_a_server_that_is_shown_alone_has_not_the_memory_of_another_in_its_pool(
