@@ -10,6 +10,7 @@ import pytest
 from fake_output import FakeOutput
 from fakes import FakeProcessTable
 from json_formats import check_format
+from rich.cells import cell_len
 
 from mcp_launch.commands import env, env_text
 from mcp_launch.errors import UsageError
@@ -1086,6 +1087,29 @@ def test_on_a_terminal_an_origin_stands_below_a_long_value(monkeypatch: pytest.M
 
     assert value == f"command  {LONG[:72]}…"
     assert origin == "         as it was given"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_is_wider_than_the_terminal(
+    width: int, command: EnvCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    program = command.write(f"{'a-directory-with-a-long-name/' * 5}server", "#!/bin/sh\n")
+    program.chmod(0o755)
+    long = str(program.parent)
+    command.write("~/.codex/config.toml", f"[mcp_servers.docs]\ncommand = '{program}'\n")
+    command.environ |= {
+        "PATH": f"{long}:/bin",
+        "CLAUDE_CODE_A_LONG_NAME_OF_A_VARIABLE_INDEED": long,
+    }
+    words = env.EnvRequest("docs", [], "", is_json=False, words=[], is_verbose=True)
+    screen = FakeOutput(is_terminal=True)
+
+    shown = screen.show(lambda: env.run(words, command.environ, table=command.table))
+
+    # A fix is not broken, because people copy it; nor is a single word of a note.
+    lines = [line for line in shown.splitlines() if not line.startswith(("  fix:", "  /"))]
+    assert [line for line in lines if cell_len(line) > width] == []
 
 
 POLICIES = """\

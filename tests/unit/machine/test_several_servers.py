@@ -116,7 +116,7 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
     assert second.split() == ["docs", str(pids["second"]), "1h", "72", "MB", "3", "-", "running"]
     assert third.split() == [*("docs", "-", "-", "-", "1", "-", "resting,", "saves", "50", "MB")]
     verbose = show(made_up.take(), is_verbose=True)
-    said = "      server 2 of its launch, which has one for each session that calls"
+    said = "      second server of this launch (one per session)"
     assert said in verbose
 
 
@@ -233,7 +233,7 @@ def test_a_shared_server_is_in_every_session_that_uses_it(made_up: MadeUpLaunche
     assert second.split() == [
         *("docs", pid, "1h", "5.0", "MB", "0", "-", "running,", "shared", "by", "2")
     ]
-    kept = f"      kept for 2 sessions by process {parts['pool']['pid']}"
+    kept = f"      shared by 2 sessions; pool process {parts['pool']['pid']}"
     assert show(made_up.take(), is_verbose=True).count(kept) == 2
 
 
@@ -396,9 +396,7 @@ def test_a_server_whose_pool_is_gone_is_spared_while_a_launch_uses_it(
 
     assert census.ownerless == []
     assert {one.pool.pid for one in list_all(census) if one.pool} == {0}
-    assert "kept for 2 sessions by a process that is gone" in "\n".join(
-        show(census, is_verbose=True)
-    )
+    assert "shared by 2 sessions; its pool is gone" in "\n".join(show(census, is_verbose=True))
 
 
 def test_a_server_whose_pool_is_gone_is_no_orphan_if_somebody_may_still_talk_to_it(
