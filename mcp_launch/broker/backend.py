@@ -106,8 +106,7 @@ class Backend(Waiting):
         self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
-        self.calls = 0
-        self.calls_of_others = 0  # of these, those before it was given to another session
+        self.calls = self.calls_of_others = 0  # in all; before it was given to another session
         self.starts = 0  # how often a server was started
         self.has_run = False
         self.wakes = 0  # how often it was started again after a rest
@@ -118,7 +117,8 @@ class Backend(Waiting):
         self.is_late = self.is_unverified = False  # the host was answered before it, by memory
         self.remembered_tools: set[str] = set()  # the names of those
         self.gone_tools: set[str] = set()  # of these, what the server does not have
-        self.why_given_up = ""  # why a server that was started for a request is ended
+        # Why it is ended: one that was started for a request; one whose session has not changed.
+        self.why_given_up = self.why_replaced = ""
         self.is_checking = False  # it was started only to compare its lists with memory
         self.is_resting = False  # it is ended because nobody calls it
         self.wake_error: LaunchError | None = None  # why it could not be started the last time
@@ -189,6 +189,7 @@ class Backend(Waiting):
     def note_begin(self) -> None:
         """Note that a server is being started."""
         self.state = "starting"
+        self.why_replaced = ""
         self.starts += 1
 
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:

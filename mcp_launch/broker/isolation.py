@@ -68,11 +68,14 @@ class Isolation(Restart):
                 self.refuse(connection, read_key(line), line, self._explain_full())
                 return
             backend = free
-            if backend.state != "absent":
-                self.note(f"the server of {backend.served.bound} is ended: it was idle longest")
+            limit = self.settings.server_limit
+            why = f"of {backend.served.bound} was ended, because --max-servers is {limit}"
+            backend.why_replaced = why
         self.add_connection(backend, connection)
         if backend.state != "absent":
             self._admit(connection, backend, caller, said, line, is_only_choice=True)
+            if not backend.is_replacing:
+                backend.why_replaced = ""  # the request was refused
             return
         backend.serve_nobody(self._forget_session(backend))
         self.take_line(connection, line)

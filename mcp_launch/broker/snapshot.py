@@ -124,7 +124,10 @@ IDLE_CONNECTION = (
     "server_requests",
     "unsent",
 )
-IDLE_BACKEND = ("has_neighbours", "held", "next_served", "own_requests", "queue", "restart")
+IDLE_BACKEND = (
+    *("has_neighbours", "held", "next_served", "own_requests", "queue", "restart"),
+    "why_replaced",
+)
 IDLE_REQUESTS = ("_noted", "tokens")
 
 # The same, if a server runs.

@@ -178,6 +178,16 @@ def test_beyond_the_limit_the_server_that_was_idle_longest_is_ended() -> None:
     """)
 
 
+def test_the_log_says_for_what_the_server_of_a_session_was_ended() -> None:
+    playbook = open_two(server_limit=2)
+    playbook.play(REPLACED_FOR_C)
+
+    said = [note for note in playbook.notes if "was ended" in note]
+
+    assert said == ["the server of session a was ended, because --max-servers is 2"]
+    assert not any("its session has changed" in note for note in playbook.notes)
+
+
 def test_a_session_does_not_inherit_the_calls_of_the_one_whose_server_it_gets() -> None:
     playbook = open_two(server_limit=2)
     playbook.play(REPLACED_FOR_C)
