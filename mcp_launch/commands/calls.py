@@ -21,6 +21,7 @@ from mcp_launch.machine.call_records import Follower, list_parts, read_each, rea
 from mcp_launch.machine.call_statistics import ORDERS, count_calls
 from mcp_launch.machine.running_hosts import RunningHosts
 from mcp_launch.machine.survey import check_hosts
+from mcp_launch.state.calls import find_calls
 from mcp_launch.values import find_home_directory
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class CallsRequest(NamedTuple):
 def run(request: CallsRequest, environ: Mapping[str, str]) -> int:
     """Show the last calls and, if asked, all new ones, until ^C; or count them."""
     _check(request)
-    directory = call_records.find_directory(environ)
+    directory = find_calls(environ)
     wanted = CallFilter(
         request.servers,
         request.tools,
