@@ -51,6 +51,10 @@ class UsageError(LaunchError):
     suggestion = ""  # "did you mean …? ", if something similar exists; the fix begins with it
 
 
+class Contradiction(UsageError):
+    """Settings that are valid alone, but not together."""
+
+
 class SourceMissing(LaunchError):
     """A requested source has no value."""
 

@@ -108,7 +108,7 @@ class Backend(Waiting):
         self._acknowledged: set[bytes] = set()  # streams that the host knows to be confirmed
         self._unacknowledged: set[bytes] = set()  # of these, not yet confirmed by the new server
         self._calls_at_start = 0
-        self.calls = 0
+        self.calls = self.calls_of_others = 0  # in all; before it was given to another session
         self.starts = 0  # how often a server was started
         self.has_run = False
         self.wakes = 0  # how often it was started again after a rest
@@ -119,7 +119,8 @@ class Backend(Waiting):
         self.is_late = self.is_unverified = False  # the host was answered before it, by memory
         self.remembered_tools: set[str] = set()  # the names of those
         self.gone_tools: set[str] = set()  # of these, what the server does not have
-        self.why_given_up = ""  # why a server that was started for a request is ended
+        # Why it is ended: one that was started for a request; one whose session has not changed.
+        self.why_given_up = self.why_replaced = ""
         self.is_checking = False  # it was started only to compare its lists with memory
         self.is_resting = False  # it is ended because nobody calls it
         self.wake_error: LaunchError | None = None  # why it could not be started the last time
@@ -174,6 +175,11 @@ class Backend(Waiting):
         """Whether no call was delivered to this server yet."""
         return self.calls == self._calls_at_start
 
+    @property
+    def own_calls(self) -> int:
+        """How many calls the session has made that this server serves."""
+        return self.calls - self.calls_of_others
+
     # Start and end
 
     def start(self, served: Served) -> None:
@@ -185,6 +191,7 @@ class Backend(Waiting):
     def note_begin(self) -> None:
         """Note that a server is being started."""
         self.state = "starting"
+        self.why_replaced = ""
         self.starts += 1
 
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
@@ -360,7 +367,7 @@ class Backend(Waiting):
     def serve_nobody(self, served: Served) -> None:
         """Give up the session of a server that does not run; any other may claim the next."""
         self.served, self.next_served = served, None
-        self._calls_at_start = self.calls
+        self._calls_at_start = self.calls_of_others = self.calls
         self.wake_error = None
         self.failed_wakes, self.retry_at = 0, 0.0
 
@@ -391,7 +398,3 @@ class Backend(Waiting):
         cancels = any(one.get("method") == "notifications/cancelled" for one in dicts)
         is_only_one = not self.is_shared and not self.has_neighbours
         return is_unique and not has_answers and not cancels and is_only_one
-
-    def has_request(self, connection: str, key: bytes) -> bool:
-        """Return whether a host's request is open here, or waits."""
-        return self.has_waiting(connection, key) or bool(self.requests.find(connection, key))

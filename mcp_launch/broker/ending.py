@@ -185,13 +185,13 @@ class Endings(HostRequests):
     def _end_old(self, backend: Backend) -> None:
         self.send_to_host(self._first(backend), backend.lines.cut())
         self._send_unsent(backend)
-        self._close_open_requests(backend, _RESTARTED if backend.restart else _REPLACED)
+        self._close_open_requests(backend, _explain_replacement(backend))
         backend.end()
 
     def explain_end(self, backend: Backend, stderr_end: bytes) -> str:
         """Describe how a server ended."""
         if backend.state == "ending":
-            return _RESTARTED if backend.restart else _REPLACED
+            return _explain_replacement(backend)
         code = backend.exit_code or 0
         if self.has_no_more_input(backend) and not code:
             return self.settings.explain_end(code, "after the end of its input", b"")
@@ -310,6 +310,10 @@ class Endings(HostRequests):
         for connection in self.connections.values():
             self.remember(connection)
         self.out.append(Finish(self.failure.exit_code if self.failure else code))
+
+
+def _explain_replacement(backend: Backend) -> str:
+    return _RESTARTED if backend.restart else backend.why_replaced or _REPLACED
 
 
 def _cut(reason: Json) -> str:

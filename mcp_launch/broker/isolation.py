@@ -68,14 +68,17 @@ class Isolation(Restart):
                 self.refuse(connection, read_key(line), line, self._explain_full())
                 return
             backend = free
+            limit = self.settings.server_limit
+            why = f"of {backend.served.bound} was ended, because --max-servers is {limit}"
+            backend.why_replaced = why
         self.add_connection(backend, connection)
         if backend.state == "absent":
             backend.serve_nobody(self._forget_session(backend))
             self.take_line(connection, line)
         else:
             self._give_to(connection, backend, caller, said, line)
-            if backend.next_served is not None:
-                self.note(f"the server of {backend.served.bound} is ended: it was idle longest")
+            if not backend.is_replacing:
+                backend.why_replaced = ""  # the request was refused
 
     def _give_to(
         self,
@@ -197,6 +200,10 @@ class Isolation(Restart):
         bound, settings = served.bound, self.settings
         wrong = backend.served.plan.held.find_wrong(bound.session, bound.thread)
         if opens_another(settings.on_change, settings.carries, wrong):
+            before = backend.served.bound
+            is_others = (before.session, before.thread) != (bound.session, bound.thread)
+            if before.state == "confirmed" and is_others:
+                backend.calls_of_others = backend.calls
             subscriptions = backend.requests.subscriptions
             for uri in [uri for uri, line in subscriptions.items() if self._is_others(line, bound)]:
                 del subscriptions[uri]

@@ -58,6 +58,7 @@ BACKEND = (
     "_calls_at_start",
     "_unacknowledged",
     "calls",
+    "calls_of_others",
     "connections",
     "failed_wakes",
     "generation",
@@ -125,13 +126,8 @@ IDLE_CONNECTION = (
     "unsent",
 )
 IDLE_BACKEND = (
-    "has_neighbours",
-    "held",
-    "next_deadline",
-    "next_served",
-    "own_requests",
-    "queue",
-    "restart",
+    *("has_neighbours", "held", "next_deadline", "next_served", "own_requests", "queue"),
+    *("restart", "why_replaced"),
 )
 IDLE_REQUESTS = ("_noted", "tokens")
 

@@ -86,6 +86,10 @@ class Waiting:
         """Return whether a host's request waits here."""
         return next(self._find(connection, key), None) is not None
 
+    def has_request(self, connection: str, key: bytes) -> bool:
+        """Return whether a host's request is open here, or waits."""
+        return self.has_waiting(connection, key) or bool(self.requests.find(connection, key))
+
     def drop(self, connection: str, key: bytes) -> bool:
         """Drop a request that was cancelled; return whether it has waited here."""
         for place, one in self._find(connection, key):

@@ -72,6 +72,9 @@ def _explain_extra(bad: Any, path: str, words: list[str]) -> UsageError:  # noqa
     hosts = {one.word for one in list_values("HOST")}
     if "--host" in options and hosts.issuperset(words):
         fix = f"write: {path} {' '.join(f'--host {word}' for word in words)}"
+    elif path.endswith(" doctor"):
+        rules = ",".join(f"ML:{word}" for word in words)
+        fix = f"write: {path} --select {rules} (only what concerns {given})"
     else:
         fix = f"leave it out; {path} --help shows how to use it"
     return UsageError(f"{path} does not take {given}", fix=fix)

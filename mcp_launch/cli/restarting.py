@@ -34,6 +34,8 @@ def _restart(
     of its host again, and the host sees nothing of it, unless the tools have changed. If a
     server does not come back, calls say why, and the next restart tries again.
 
+    Sessions on one connection, and sessions that share a server, are restarted together.
+
     Exit code: 0 restarted, or not running; 1 one did not come back; 2 no such server.
 
     \b

@@ -19,7 +19,9 @@ from mcp_launch.machine import call_records, units
 from mcp_launch.machine.call_filter import CallFilter
 from mcp_launch.machine.call_records import Follower, list_parts, read_each, read_last
 from mcp_launch.machine.call_statistics import ORDERS, count_calls
+from mcp_launch.machine.running_hosts import RunningHosts
 from mcp_launch.machine.survey import check_hosts
+from mcp_launch.state.calls import find_calls
 from mcp_launch.values import find_home_directory
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class CallsRequest(NamedTuple):
 def run(request: CallsRequest, environ: Mapping[str, str]) -> int:
     """Show the last calls and, if asked, all new ones, until ^C; or count them."""
     _check(request)
-    directory = call_records.find_directory(environ)
+    directory = find_calls(environ)
     wanted = CallFilter(
         request.servers,
         request.tools,
@@ -86,7 +88,7 @@ def run(request: CallsRequest, environ: Mapping[str, str]) -> int:
 
 
 def _check(request: CallsRequest) -> None:
-    check_hosts([name for name in request.hosts if name != hosts.UNKNOWN.name])
+    check_hosts([*request.hosts], hosts.UNKNOWN.name)
     if request.is_counting and request.is_following:
         raise UsageError("--stats and --follow cannot be combined", fix="leave out one of them")
     if request.order and not request.is_counting:
@@ -108,7 +110,8 @@ def _read_last(
 def _make_printer(environ: Mapping[str, str]) -> Callable[[list[RecordedCall]], None]:
     """Return a function that prints calls in a table, below those that it has printed before."""
     console = Screen()
-    table = calls_table.CallTable(see_paper(console), find_home_directory(environ))
+    name_host = RunningHosts(environ).name
+    table = calls_table.CallTable(see_paper(console), find_home_directory(environ), name_host)
     is_first = True
 
     def show(calls: list[RecordedCall]) -> None:

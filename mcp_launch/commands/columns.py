@@ -48,11 +48,16 @@ class Paper(NamedTuple):
     width: int | None  # None: a pipe or a file, in which nothing is cut
     is_ascii: bool = False
 
+    @property
+    def mark(self) -> str:
+        """What stands for what is left out."""
+        return "..." if self.is_ascii else "…"
+
     def cut(self, text: str, room: int, *, keeps_end: bool = False) -> str:
         """Return a text that fits into this many cells: cut at its end, or a path at its front."""
         if self.width is None or cell_len(text) <= room:
             return text
-        mark = ("..." if self.is_ascii else "…")[: max(0, room)]
+        mark = self.mark[: max(0, room)]
         rest = max(0, room - len(mark))
         if keeps_end:
             while cell_len(text) > rest:

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import masking
-from mcp_launch.commands import env_explanation, option_explanation
+from mcp_launch.commands import env_explanation, option_explanation, policy_rules
 from mcp_launch.machine.preview_inputs import NO_COMMAND
 from mcp_launch.values import Found, Missing
 
@@ -38,6 +38,7 @@ def describe(preview: Preview) -> dict[str, Any]:
             }
             for one in _list_values(preview)
         ],
+        "policies": [*_list_policies(preview)],
         "removed": [{"name": name, "why": why} for name, why in _list_removed(preview).items()],
         "notes": _list_notes(preview),
         "problems": [
@@ -92,6 +93,14 @@ def _list_notes(preview: Preview) -> list[str]:
         passed_over = ""  # without it there is no command, so the launch would fail
     without = [f"the launch would continue without it: {passed_over}"] if passed_over else []
     return [*preview.situation.notes, *where, *without]
+
+
+def _list_policies(preview: Preview) -> Iterator[dict[str, Any]]:
+    """Return the policies for the server's tools and arguments, by the file that sets them."""
+    records = env_explanation.list_profiles(preview)
+    places = [(place, record) for place, record, _ in records if record is not None]
+    for place, policies in policy_rules.list_in_force(places):
+        yield {"origin": place, **policy_rules.mask(policies)}
 
 
 def _list_removed(preview: Preview) -> dict[str, str]:
@@ -175,6 +184,8 @@ def _frame(preview: Preview) -> dict[str, Found | Missing]:
         "start": option_explanation.find(preview, "--start"),
         "rest": option_explanation.find(preview, "--rest"),
         "share": option_explanation.find(preview, "--share"),
+        "call_timeout": option_explanation.find(preview, "--call-timeout"),
+        "max_concurrent": option_explanation.find(preview, "--max-concurrent"),
     }
     if preview.wanted.command[0] != NO_COMMAND:
         command = shlex.join(masking.mask(preview.wanted.command))

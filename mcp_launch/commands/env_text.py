@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from mcp_launch.commands import policy_rules
+from mcp_launch.commands.columns import see_paper
 from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import printable
@@ -14,8 +16,8 @@ from mcp_launch.errors import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# How much of a value is shown, and up to which width values are aligned.
-_WIDTH = 72
+# How much of a value is shown where there is room, and up to which width values are aligned.
+_WIDTH = 73
 _ALIGNED = 40
 
 # Beside a value there must be this much room for its origin.
@@ -61,7 +63,8 @@ def _show_all(
 ) -> None:
     entry, frame = report["entry"], report["frame"]
     if entry:
-        _print(console, f"{entry['server']}: {entry['host']}, {entry['scope']}, {entry['file']}")
+        text = f"{entry['server']}: {entry['host']}, {entry['scope']}, {entry['file']}"
+        print_paragraph(console, text)
     _show_rows(
         console, [(name, fact["value"] or "none", fact["origin"]) for name, fact in frame.items()]
     )
@@ -71,6 +74,7 @@ def _show_all(
     _show_rows(console, [_make_row(one) for one in report["variables"] if one["is_set"]])
     removed = [one for one in report["removed"] if one["name"] not in withheld]
     _show_removed(console, f"mcp-launch {would}remove{'s' * is_launched}", removed)
+    _show_policies(console, f"mcp-launch {would}check{'s' * is_launched}", report["policies"])
     _show_passed(console, report, is_verbose=is_verbose)
     kept = [one for one in report["removed"] if one["name"] in withheld]
     if is_verbose:
@@ -88,6 +92,14 @@ def _show_removed(console: Screen, title: str, removed: list[dict[str, str]]) ->
         reasons.setdefault(one["why"], []).append(one["name"] or '""')
     for why, names in reasons.items():
         print_paragraph(console, f"{', '.join(names)}: {why}")
+
+
+def _show_policies(console: Screen, title: str, policies: list[dict[str, Any]]) -> None:
+    """Show what the calls of a server must be like."""
+    if policies:
+        _print(console, f"{title}:", "underline")
+    rules = [(rule, one["origin"]) for one in policies for rule in policy_rules.list_rules(one)]
+    _show_rows(console, [(rule.about, rule.demand, origin) for rule, origin in rules])
 
 
 def _show_passed(console: Screen, report: dict[str, Any], *, is_verbose: bool) -> None:
@@ -116,9 +128,12 @@ def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
 
     On a terminal, an origin that has no room beside a long value stands below it.
     """
+    listed = list(rows)
+    names = [_cut(console, name) for name, _, _ in listed]
+    margin = min(max(map(cell_len, names), default=0), _ALIGNED)
     shown = [
-        (_cut(console, name), _cut(console, value), printable(origin))
-        for name, value, origin in rows
+        (name, _cut(console, value, max(margin, cell_len(name)) + 2), printable(origin))
+        for name, (_, value, origin) in zip(names, listed, strict=True)
     ]
     widths = [max((cell_len(row[at]) for row in shown), default=0) for at in (0, 1)]
     for row in shown:
@@ -134,10 +149,10 @@ def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
         print_row(console, text, origin)
 
 
-def _cut(console: Screen, text: str) -> str:
-    """Return a text that is not too long for a terminal."""
-    text = printable(text)
-    return text if len(text) <= _WIDTH or not console.is_terminal else f"{text[:_WIDTH]}…"
+def _cut(console: Screen, text: str, margin: int = 0) -> str:
+    """Return a text that is not too long for a terminal, beside what has this width."""
+    room = max(_NARROWEST, console.width - margin)
+    return see_paper(console).cut(printable(text), min(_WIDTH, room))
 
 
 def _print(console: Screen, text: str, style: str = "") -> None:

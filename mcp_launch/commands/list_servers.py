@@ -92,7 +92,8 @@ def show(console: Console, survey: Survey, listed: list[Listed], request: ListRe
         columns = _COLUMNS[:-1]
         rows = [row[:-1] for row in rows]
     else:
-        _shorten_commands(listed, rows, Layout(columns, rows, paper, indent=_INDENT))
+        layout = Layout(columns, rows, paper, indent=_INDENT)
+        _shorten_commands(listed, rows, layout.find_end_room(), paper.mark)
     layout = Layout(columns, rows, paper, indent=_INDENT)
     lines = [layout.draw_header()]
     group = ""
@@ -109,12 +110,13 @@ def show(console: Console, survey: Survey, listed: list[Listed], request: ListRe
         console.print(line, soft_wrap=True)
 
 
-def _shorten_commands(listed: list[Listed], rows: list[list[Text]], layout: Layout) -> None:
+def _shorten_commands(
+    listed: list[Listed], rows: list[list[Text]], room: int | None, mark: str
+) -> None:
     """Shorten the commands that do not fit."""
-    room = layout.find_end_room()
     for one, row in zip(listed, rows, strict=True):
         if room is not None and row[-1].cell_len > room:
-            row[-1] = make_text(_tell_command(one, is_short=True))
+            row[-1] = make_text(_tell_command(one, mark))
 
 
 def _make_row(one: Listed) -> list[Text]:
@@ -136,26 +138,39 @@ def _tell_running(one: Listed) -> str:
     return str(number) if len(sessions) == number else f"{number} for {len(sessions)}"
 
 
-def _tell_command(one: Listed, *, is_short: bool = False) -> str:
+def _tell_command(one: Listed, mark: str = "") -> str:
+    """Return an entry's command; if there is a mark, shortened, and marked where it is."""
     if one.state.address:
         return one.state.address
     if one.item.is_wrapped and not one.command:
         return "(from its profile)"
-    words = _shorten(one.command) if is_short else one.command
-    return shlex.join(words).replace(shlex.quote(masking.MASK), masking.MASK)
+    return shorten(one.command, mark) if mark else _join(one.command)
 
 
-def _shorten(words: list[str]) -> list[str]:
+def shorten(words: list[str], mark: str) -> str:
     """Return a command in which the telling word comes soon: no directories, scopes and `-y`.
 
     What is left is cut at its end, and two commands often differ only in their package's name.
     """
     if not words:
-        return []
+        return ""
     *_, telling = list_programs(words)
     at = words.index(telling) if telling in words else 0
-    names = [os.path.basename(words[0])] if at else []
-    return [*names, os.path.basename(telling) or telling, *words[at + 1 :]]
+    shown = _shorten_path(telling, mark)
+    before = [_shorten_path(words[0], mark)] if at else []
+    # One mark is enough for all that is left out between two words.
+    between = [mark] if at > 1 and not shown.startswith(mark) else []
+    rest = [_join(words[at + 1 :])] if words[at + 1 :] else []
+    return " ".join([*before, *between, shown, *rest])
+
+
+def _join(words: list[str]) -> str:
+    return shlex.join(words).replace(shlex.quote(masking.MASK), masking.MASK)
+
+
+def _shorten_path(word: str, mark: str) -> str:
+    name = os.path.basename(word)
+    return f"{mark}/{shlex.quote(name)}" if name not in {"", word} else shlex.quote(word)
 
 
 def _name_group(one: Listed, home: str, paper: Paper) -> Text:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
 from mcp_launch.config_files import backups, write_file
-from mcp_launch.state import leases, pools
+from mcp_launch.state import calls, leases, pools
 
 if TYPE_CHECKING:
     from mcp_launch.system import ProcessTable
@@ -38,7 +38,7 @@ _PLACES = (
     _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
     _Place("pools", re.compile(r"[0-9a-f]{4,64}\.(json|sock|lock)")),
-    _Place("calls", re.compile(r"\d{8}-\d{6}(-\d{2})?\.jsonl")),
+    _Place("calls", re.compile(calls.NAME)),
     _Place("exports", re.compile(r"[0-9a-f]{16}\.(json|lock)")),
     _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
 )

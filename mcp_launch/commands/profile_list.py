@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.text import Text
 
 from mcp_launch import masking
+from mcp_launch.commands import policy_rules
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
@@ -119,6 +120,7 @@ def _summarize(table: dict[str, Any]) -> str:
             parts.append(f"{key}=off" if value is False else f"{key}={text}")
     names = [*table["literals"], *table["variables"]]
     parts += [f"sets {' '.join(names)}"] if names else []
+    parts += map(str, policy_rules.list_rules(policy_rules.mask(table["policies"])))
     return ", ".join(parts) or "nothing"
 
 
@@ -157,6 +159,7 @@ def _describe(files: list[_File]) -> dict[str, Any]:
                 "is_used": file.is_trusted is not False,
                 "command": masking.mask(table["command"]),
                 "settings": _list_settings(table),
+                "policies": policy_rules.mask(table["policies"]),
                 "variables": [
                     *({"name": one, "source": None} for one in table["literals"]),
                     *(

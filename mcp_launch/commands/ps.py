@@ -10,9 +10,10 @@ from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.running_data import describe
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
-from mcp_launch.machine import call_records, census_filter, session_titles
+from mcp_launch.machine import census_filter, session_titles
 from mcp_launch.machine.recent_calls import RecentRecords
 from mcp_launch.machine.survey import check_hosts, open_survey
+from mcp_launch.state.calls import find_calls
 from mcp_launch.values import find_home_directory
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _take_whole(survey: Survey, request: PsRequest, records: RecentRecords) -> C
 
 
 def _open_records(environ: Mapping[str, str]) -> RecentRecords:
-    return RecentRecords(call_records.find_directory(environ))
+    return RecentRecords(find_calls(environ))
 
 
 def show(

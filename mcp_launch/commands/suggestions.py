@@ -14,6 +14,7 @@ from mcp_launch.launch.options import CHOICES, SOURCES, SWITCHES, TAKE_A_VALUE, 
 from mcp_launch.machine import call_records
 from mcp_launch.machine.call_statistics import ORDERS
 from mcp_launch.machine.survey import open_survey
+from mcp_launch.state.calls import find_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -124,7 +125,7 @@ def _list_schemas() -> list[Suggestion]:
 
 def _list_tools() -> list[Suggestion]:
     """Return the tools that were called lately, with their servers."""
-    parts = call_records.list_parts(call_records.find_directory(os.environ))
+    parts = call_records.list_parts(find_calls(os.environ))
     found: dict[str, set[str]] = {}
     for call in call_records.read_last(parts, _CALLS):
         found.setdefault(call.tool, set()).add(call.server)

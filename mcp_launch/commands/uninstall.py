@@ -250,11 +250,12 @@ def _announce(report: WrapReport, directory: str, *, is_clean: bool) -> bool:
     if not os.path.isdir(directory):
         return False
     if is_clean:
-        plan = f"{directory} will be removed (logs, leases, handshakes, trust, copies of files)."
+        kinds = "records of calls, logs, leases, handshakes, trust, copies of files"
+        plan = f"{directory} will be removed ({kinds})."
     else:
         plan = (
-            f"Logs, leases, handshakes and trust in {directory} will be removed unless a launch "
-            "needs them; copies of files stay until every file is unwrapped."
+            f"Records of calls, logs, leases, handshakes and trust in {directory} will be removed "
+            "unless a launch needs them; copies of files stay until every file is unwrapped."
         )
     report.say(plan)
     return True

@@ -20,16 +20,18 @@ from mcp_launch.config_files import (
     run_options,
     wrapped_files,
 )
+from mcp_launch.config_files import wrap as wrap_entry
 from mcp_launch.config_files.host_config import ANY_HOST, TRACKED, File, HostConfig
 from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.config_files.site import Site
 from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS, WRITTEN_IN
+from mcp_launch.launch import options, profile, sharing
 from mcp_launch.machine import installation, known_files, wrap_warnings
 from mcp_launch.machine.survey import check_hosts, list_elsewhere, make_site
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _ANY_SERVERS = tuple(
     {
@@ -80,6 +82,7 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
             report.refuse(doubt)
     _check_names(request, files, changes)
     wanted = [change for change in changes if change.is_any]
+    _refuse_contradictions(wanted, environ)
     _show(report, changes, files)
     for warning in wrap_warnings.list_warnings(site, wanted, launcher):
         report.warn(warning)
@@ -207,6 +210,44 @@ def _protect_tracked(change: Change, request: WrapRequest) -> Change:
             host, file, change.before, wish._replace(launcher=installation.NAME)
         )
     return planned_changes.look(host, file._replace(why_not=TRACKED), change.before, wish)
+
+
+def _refuse_contradictions(changes: list[Change], environ: Mapping[str, str]) -> None:
+    """Refuse options that `run` would reject together with those that an entry has already.
+
+    Raises:
+        UsageError: An entry would not start any more.
+
+    """
+    around = {name: value for name, value in environ.items() if not options.is_own_variable(name)}
+    for change in changes:
+        for entry in change.entries:
+            refused = _find_contradiction(entry.after, around)
+            if refused is not None and _find_contradiction(entry.words, around) is None:
+                raise UsageError(
+                    f"{entry.name} in {change.file.path} would not start with these options: "
+                    f"{refused.problem}",
+                    fix=f"{refused.fix} (after -- here, or in the entry or its profile); nothing "
+                    "was changed",
+                )
+
+
+def _find_contradiction(words: Sequence[str], environ: Mapping[str, str]) -> UsageError | None:
+    """Return why `run` would reject an entry's options and those of its profile."""
+    at = wrap_entry.find_run([*words])
+    if at is None:
+        return None
+    own = [*words[at:]]
+    try:
+        wanted = profile.load(own, environ, is_launch=False)
+    except LaunchError:
+        # Without the files: one may be invalid, which others report.
+        wanted = profile.read_options(own)
+    try:
+        sharing.check(wanted)
+    except UsageError as refused:
+        return refused
+    return None
 
 
 def _is_agreed(report: WrapReport, request: WrapRequest, changes: list[Change]) -> bool:

@@ -47,6 +47,7 @@ class Entry(NamedTuple):
     scope: str
     words: list[str]  # its current command
     why_not: str  # why it is skipped; empty: it is changed
+    after: tuple[str, ...] = ()  # its new command, if options are written into it
 
 
 class Wish(NamedTuple):
@@ -123,17 +124,28 @@ def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
         if not wish.names or wrap.show_name(document, path) in wish.names
     ]
     proposals, reasons = _propose_all(document, host, file, paths, wish)
+    after = _apply(document, proposals)
+    new_words = _list_new_words(file, after, proposals) if wish.options else {}
     entries = []
     for path in paths:
         shape = find_shape(document, host, path)
         words = wrap.list_words(document, path, shape) if shape else []
         # Claude Code nests the local servers of a project one level deeper.
         scope = file.scope if path[0] != "projects" else f"local: {path[1]}"
-        entries.append(Entry(wrap.show_name(document, path), scope, words, reasons.get(path, "")))
+        name, why_not = wrap.show_name(document, path), reasons.get(path, "")
+        entries.append(Entry(name, scope, words, why_not, new_words.get(path, ())))
     warnings = [
         warning for one in proposals if wish.launcher for warning in _warn(host, document, one.path)
     ]
-    return Change(host, file, text, _apply(document, proposals), entries, warnings, wish)
+    return Change(host, file, text, after, entries, warnings, wish)
+
+
+def _list_new_words(
+    file: File, after: str, proposals: list[_Proposal]
+) -> dict[Path, tuple[str, ...]]:
+    """Return the commands that entries have after the change."""
+    document = Document(file.kind, after, file.path)
+    return {one.path: (*wrap.list_words(document, one.path, one.shape),) for one in proposals}
 
 
 def change_some(host: HostConfig, file: File, paths: Iterable[Path], wish: Wish, text: str) -> str:

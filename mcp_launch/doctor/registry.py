@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor import ignore_list
 from mcp_launch.doctor.checks import (
     configuration,
+    contradictory_profiles,
     environment,
     our_installation,
     processes,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _OF_ALL = (
     *our_installation.OF_ALL,
+    contradictory_profiles.check,
     *ignore_list.OF_ALL,
     *configuration.OF_ALL,
     *environment.OF_ALL,

@@ -166,6 +166,7 @@ class ReportText:
             self._print(2, Text(self._clean(host), "bold"))
             for share in of_host:
                 suffix = f" for {share.session}" if share.session else ""
+                suffix += f", shared by {share.shared_by}" if share.shared_by > 1 else ""
                 # As in `ps`, which says only what is not PSS.
                 memory = str(share.memory).removesuffix(" PSS")
                 self._print(4, Text(self._clean(f"{share.server}{suffix}: {memory}")))

@@ -199,10 +199,14 @@ def split(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 def _take_value(name: str, rest: list[str]) -> str:
     if not rest or rest[0] in {"--", ""}:
-        raise UsageError(
+        choices = [choice for choice in CHOICES.get(name, ()) if choice]
+        known = f"its values are {', '.join(choices)}; " if choices else ""
+        error = UsageError(
             f"{name} needs a value",
-            fix=f"write {name} VALUE before the server's command (mcp-launch run --help)",
+            fix=f"{known}write {name} VALUE before the server's command (mcp-launch run --help)",
         )
+        error.suggestion = known
+        raise error
     return rest.pop(0)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch import state
-from mcp_launch.errors import ProfileRefused, ProfileUntrusted, UsageError, suggest
+from mcp_launch.errors import Contradiction, ProfileRefused, ProfileUntrusted, UsageError, suggest
 from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project_root, is_inside
 from mcp_launch.launch.options import CHOICES, MAY_REPEAT
@@ -172,7 +172,7 @@ def load(
     wanted = Profile(values, command, records)
     wanted.policies = policies
     if wanted.direct and policies:
-        raise UsageError(
+        raise Contradiction(
             f"{wanted.server} cannot run with --direct: its profile sets `tools` or `arguments`, "
             "and with --direct nobody reads its calls",
             fix="remove `direct`, or remove `tools` and `arguments` from its profile",
@@ -194,15 +194,16 @@ def _find_policies(records: list[Record]) -> list[dict[str, Any]]:
     return [joined] if any(joined.values()) else []
 
 
-def read_options(words: list[str]) -> Profile:
-    """Return what options of `run` ask for, whatever the server and its files.
+def read_options(words: list[str], records: list[Record] | None = None) -> Profile:
+    """Return what options of `run` ask for, and these tables of files, whatever the server.
 
     Raises:
         UsageError: One is invalid.
 
     """
     given, _ = options.split(words)
-    return Profile(given, ["a server"], [])
+    values = _join([record.options for record in records or ()], {}, given)
+    return Profile(values, ["a server"], records or [])
 
 
 def _join(

@@ -187,13 +187,13 @@ class _Checker:
             "policies": PolicyChecker(self).take(where, table),
         }
 
-    def take(self, where: Path, value: object, kind: type[_T], what: str) -> _T:
+    def take(self, where: Path, value: object, kind: type[_T], what: str, *, fix: str = "") -> _T:
         """Return a value that has to be of a kind."""
         if not isinstance(value, kind):
             raise self.refuse(
                 where,
                 f"{_name(where)} must be {what}, not {_name_kind(value)}",
-                fix=f"write {what}",
+                fix=fix or f"write {what}",
             )
         return value
 

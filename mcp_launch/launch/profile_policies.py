@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         def check_keys(self, where: Path, table: dict[str, Any], known: tuple[str, ...]) -> None:
             """Refuse a table that has an unknown key."""
 
-        def take(self, where: Path, value: object, kind: type[_T], what: str) -> _T:
+        def take(
+            self, where: Path, value: object, kind: type[_T], what: str, *, fix: str = ""
+        ) -> _T:
             """Return a value that has to be of a kind."""
 
         def take_text(self, where: Path, value: object) -> str:
@@ -54,7 +56,9 @@ class PolicyChecker:
     def take(self, where: Path, table: dict[str, Any]) -> dict[str, Any]:
         """Return the policies; None for one that is not set."""
         at = (*where, "tools")
-        tools = self._checker.take(at, table.get("tools", {}), dict, "a table")
+        tools = self._checker.take(
+            at, table.get("tools", {}), dict, "a table", fix='write tools = { deny = ["x"] }'
+        )
         globs = {
             key: self._take_patterns((*at, key), tools[key])
             for key in GLOBS
@@ -82,7 +86,15 @@ class PolicyChecker:
                 fix=f'{suggest(str(where[-1]), GLOBS)}write allow = ["…"] or deny = ["…"], or '
                 f"a table such as [servers.NAME.tools.{where[-1]}.arguments]",
             )
-        self._checker.check_keys(where, value, ("arguments",))
+        for key in value:
+            if key != "arguments":
+                table = ".".join(map(str, where))
+                raise self._checker.refuse(
+                    (*where, key),
+                    f"unknown key `{key}` in [{table}]",
+                    fix=suggest(key, ("arguments",))
+                    or f"if `{key}` is an argument of the tool, move it to [{table}.arguments]",
+                )
         return self._take_arguments((*where, "arguments"), value.get("arguments")) or {}
 
     def _take_arguments(self, where: Path, value: object) -> dict[str, Any] | None:

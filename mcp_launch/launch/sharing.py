@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch import __version__, state
-from mcp_launch.errors import UsageError
+from mcp_launch.errors import Contradiction
 from mcp_launch.hosts import variables
 from mcp_launch.launch import plan
 from mcp_launch.protocol import json_text
@@ -56,24 +56,45 @@ def check(wanted: Profile) -> None:
     """Refuse settings that contradict `--share`.
 
     Raises:
-        UsageError: They do.
+        Contradiction: They do.
 
     """
-    if wanted.share == "off":
+    clash = find_clash(wanted)
+    if clash is None:
         return
-    share = f"--share {wanted.share}"
-    if wanted.direct:
-        raise UsageError(
-            f"{share} does not work with --direct: a server that is connected to its host "
-            "directly cannot be shared",
+    share, (key, why) = f"--share {wanted.share}", clash
+    if key == "direct":
+        raise Contradiction(
+            f"{share} does not work with --direct: {why}",
             fix="remove --direct, or write --share off",
         )
-    if why := _CONTRADICTIONS.get(wanted.on_change):
-        raise UsageError(
+    if key == "on_change":
+        raise Contradiction(
             f"{share} contradicts --on-change {wanted.on_change}: {why}",
             fix="remove --on-change, or write --share off",
         )
-    _check_variables(wanted, share)
+    raise Contradiction(
+        f"with {share} {why}",
+        fix="remove them (--env, MCP_LAUNCH_ENV, profile), because the server finds its "
+        'session in _meta["mcp-launch/context"] of each call; or write --share off',
+    )
+
+
+def find_clash(wanted: Profile) -> tuple[str, str] | None:
+    """Return the key of a profile that contradicts `share`, and why; None: nothing does."""
+    if wanted.share == "off":
+        return None
+    if wanted.direct:
+        return "direct", "a server that is connected to its host directly cannot be shared"
+    if why := _CONTRADICTIONS.get(wanted.on_change):
+        return "on_change", why
+    named = [
+        f"{name} (source {variable.source})"
+        for name, variable in wanted.env.items()
+        if variable.source in _OF_ONE_SESSION
+    ]
+    why = "several sessions use one server, but these variables have another value in each session"
+    return ("env_vars", f"{why}: {', '.join(named)}") if named else None
 
 
 def may_be_shared(wanted: Profile) -> bool:
@@ -81,21 +102,6 @@ def may_be_shared(wanted: Profile) -> bool:
     is_for_one = any(one.source in _OF_ONE_SESSION for one in wanted.env.values())
     is_contradicted = wanted.direct or wanted.on_change in _CONTRADICTIONS
     return wanted.share == "off" and not is_for_one and not is_contradicted
-
-
-def _check_variables(wanted: Profile, share: str) -> None:
-    named = [
-        f"{name} (source {variable.source})"
-        for name, variable in wanted.env.items()
-        if variable.source in _OF_ONE_SESSION
-    ]
-    if named:
-        raise UsageError(
-            f"with {share} several sessions use one server, but these variables have another "
-            f"value in each session: {', '.join(named)}",
-            fix="remove them (--env, MCP_LAUNCH_ENV, profile), because the server finds its "
-            'session in _meta["mcp-launch/context"] of each call; or write --share off',
-        )
 
 
 def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what names a pool

@@ -16,12 +16,12 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import state
+from mcp_launch.state.calls import LATEST, NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
-# The name of a part: when it was begun, and a suffix if there were several at that time.
-NAME = re.compile(r"\d{8}-\d{6}(-\w+)?\.jsonl")
+_NAME = re.compile(NAME)
 
 # The outcomes of calls that did not fail.
 _NO_FAILURES = {"ok", "cancelled"}
@@ -31,9 +31,6 @@ _CHUNK = 1 << 16
 
 # How far a line may be from its place in the order of ends, in seconds.
 _DISORDER = 5.0
-
-# Later than any call, in seconds since 1970: what a damaged file may have is not a time.
-_LATEST = 1e11
 
 # Longer than any call takes or is, in milliseconds or bytes.
 _LONGEST = 1e12
@@ -90,18 +87,13 @@ class Part(NamedTuple):
     changed: float  # when it was last written to, since 1970
 
 
-def find_directory(environ: Mapping[str, str]) -> str:
-    """Return the directory of the records."""
-    return f"{state.find_directory(environ)}/calls"
-
-
 def list_parts(directory: str) -> list[Part]:
     """Return all parts that only this user can have written, oldest first."""
     parts: list[Part] = []
     if not hasattr(os, "geteuid") or not state.is_own_directory(directory):
         return parts  # Windows, where nothing is launched; or no call was recorded yet
     try:
-        names = sorted(filter(NAME.fullmatch, os.listdir(directory)))
+        names = sorted(filter(_NAME.fullmatch, os.listdir(directory)))
     except OSError:
         return parts
     for name in names:
@@ -277,7 +269,7 @@ def _load(text: str) -> Any:  # noqa: ANN401  # any JSON
 def _make_call(record: dict[str, Any]) -> RecordedCall | None:
     """Return the call of a record; None if it lacks a time."""
     get = record.get
-    time = _read_number(get("time"), _LATEST)
+    time = _read_number(get("time"), LATEST)
     if time is None:
         return None
     changed = get("changed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts
@@ -16,7 +17,7 @@ from mcp_launch.state.leases import ABSENT
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mcp_launch.hosts import HostIdentity
     from mcp_launch.machine.pipe_ends import End
@@ -78,6 +79,8 @@ class RecentCalls(NamedTuple):
     in_minute: int = 0  # how many came in the last minute
     failed_in_hour: int = 0  # how many of those that came in the last hour have failed
 
+    # Those that were refused are in neither.
+
 
 class KnownPool(NamedTuple):
     """A process that keeps a server which several launches use."""
@@ -85,7 +88,8 @@ class KnownPool(NamedTuple):
     key: str  # of its record
     pid: int  # 0: it is gone
     sessions: int  # how many use it
-    processes: tuple[int, ...] = ()  # its whole tree, with the server
+    processes: tuple[int, ...] = ()  # its whole tree, with its servers
+    branches: Mapping[int, tuple[int, ...]] = MappingProxyType({})  # of it, by its servers' pids
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,15 @@ class Server:
     def is_absent(self) -> bool:
         """Whether its launch has no server, and no call needs one: it was not started, or rests."""
         return self.launch is not None and self.launch.server_state in ABSENT
+
+    @property
+    def shared_as(self) -> tuple[str, int] | None:
+        """Which server of a pool it is; None: no pool keeps it, or it does not run yet.
+
+        A pool has several servers if its sessions' hosts speak different versions.
+        """
+        is_there = self.pool is not None and self.pid != self.launcher
+        return (self.pool.key, self.pid) if self.pool and is_there else None
 
     @property
     def saved(self) -> int:

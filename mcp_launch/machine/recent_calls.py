@@ -1,7 +1,8 @@
 """What the records say of a census's servers: calls of the last minute, failures of the last hour.
 
 A lease counts all calls of its launch. How many there are at the moment, and how many failed,
-only the records say. The first look reads an hour of them, and each later one only what is new.
+only the records say. Calls that a launcher has refused are left out, as in the lease's count. The
+first look reads an hour of them, and each later one only what is new.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.machine.call_records import Follower, read_each
 from mcp_launch.machine.process_snapshot import RecentCalls
+from mcp_launch.values import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +34,8 @@ class _Seen(NamedTuple):
     time: float
     launch: str
     caller: str
-    has_failed: bool
+    is_refused: bool  # by us: no server got it
+    has_failed: bool  # at the server
 
 
 class RecentRecords:
@@ -69,7 +72,7 @@ class RecentRecords:
             self._seen.popleft()
 
     def _take(self, calls: Iterable[RecordedCall]) -> None:
-        self._seen += [_Seen(one.time, one.launch, one.caller, one.has_failed) for one in calls]
+        self._seen += map(_see, calls)
 
     def _count(self, now: float) -> dict[tuple[str, str], RecentCalls]:
         """Return the counts of each launch, and of each session in it."""
@@ -78,7 +81,7 @@ class RecentRecords:
         failed: Counter[tuple[str, str]] = Counter()
         for one in self._seen:
             known.add((one.launch, one.caller))
-            recent[one.launch, one.caller] += one.time >= now - MINUTE
+            recent[one.launch, one.caller] += one.time >= now - MINUTE and not one.is_refused
             failed[one.launch, one.caller] += one.has_failed and one.time >= now - HOUR
         for launch, caller in [*known]:
             if caller:
@@ -86,6 +89,13 @@ class RecentRecords:
                 recent[launch, ""] += recent[launch, caller]
                 failed[launch, ""] += failed[launch, caller]
         return {key: RecentCalls(recent[key], failed[key]) for key in known}
+
+
+def _see(call: RecordedCall) -> _Seen:
+    # Refusals are counted by the lease, and are no calls of the server.
+    is_refused = call.outcome == REFUSED
+    has_failed = call.has_failed and not is_refused
+    return _Seen(call.time, call.launch, call.caller, is_refused, has_failed)
 
 
 def _add(server: Server, counts: dict[tuple[str, str], RecentCalls], now: float) -> Server:

@@ -1,4 +1,6 @@
-"""Have a living launcher replace its server: it gets a signal, and its lease says what came of it.
+"""Have a living launcher replace its servers: it gets a signal, and its lease says what came of it.
+
+A launcher with several servers (`--on-change isolate`) replaces all of them.
 
 The signal kills a program that does not expect it. So it is sent only to a launcher whose lease
 says that it is understood, and only if the process is still the one that wrote the lease.
@@ -34,8 +36,12 @@ _INTERVAL = 0.05
 _RECONNECT = "reconnect the server in its host, or start a new session"
 
 
+# The only server of a launch, or the first of several.
+ONLY = "server"
+
+
 class Restarted(NamedTuple):
-    """What came of one request."""
+    """What came of one request for one server."""
 
     outcome: Outcome
     before: int = 0  # the pid of the server; 0: none ran
@@ -46,23 +52,22 @@ class Restarted(NamedTuple):
 
 
 class AskedLauncher(NamedTuple):
-    """A launcher that was asked to replace its server."""
+    """A launcher that was asked to replace its servers."""
 
     path: str  # of its lease
     launch: str
-    before: tuple[int, ...]  # the pids of its servers
-    done: int  # how many requests it had carried out before
+    before: dict[str, int]  # the pids of its servers by their names; 0: it does not run
+    done: dict[str, int]  # how many requests were carried out before, for each server
     asked: float  # when, in seconds since 1970
     launcher: Json  # its process
 
 
 def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Restarted:
-    """Ask a launcher to replace its server; return why not, if it cannot be asked."""
+    """Ask a launcher to replace its servers; return why not, if it cannot be asked."""
     path = f"{directory}/leases/{launch}.json"
     record = leases.read(path)
     if record is None:
         return _fail("its launch has just ended", _RECONNECT)
-    before = _list_servers(record)
     if record.get("wire") == "direct":
         return _fail(
             "it was started with --direct: its host talks to it without mcp-launch",
@@ -73,12 +78,12 @@ def ask(table: ProcessTable, directory: str, launch: str) -> AskedLauncher | Res
         return Restarted("not running")
     if record.get("restarts_on") != "SIGUSR1":
         return _explain_no_restart(record)
-    count = _read_count(record)
+    before, done = _read_pids(record), _read_counts(record)
     asked = time.time()
     if not _send(table, record):
         return _fail("its launcher has ended, or is out of reach", _RECONNECT)
     launcher = get_member(record, "processes", "launcher")
-    return AskedLauncher(path, launch, before, count, asked, launcher)
+    return AskedLauncher(path, launch, before, done, asked, launcher)
 
 
 def _explain_no_restart(record: dict[str, Json]) -> Restarted:
@@ -92,21 +97,18 @@ def _explain_no_restart(record: dict[str, Json]) -> Restarted:
 
 def wait(
     table: ProcessTable, request: AskedLauncher, environ: Mapping[str, str], limit: float = LIMIT
-) -> Restarted:
-    """Wait until a launcher has carried out a request."""
+) -> dict[str, Restarted]:
+    """Wait until a launcher has carried out a request; return the outcomes by server."""
     while _is_running(table, request.launcher):
         record = leases.read(request.path)
-        if record is not None and _read_count(record) > request.done:
-            return _read_outcome(request, record, environ)
+        if record is not None and _is_done(request, record):
+            return _read_outcomes(request, record, environ)
         if time.time() - request.asked > limit:
-            return _fail(
-                f"it is not ready after {limit:.0f} s; its launcher goes on",
-                "mcp-launch ps shows when it is",
-                request,
-            )
+            problem = f"it is not ready after {limit:.0f} s; its launcher goes on"
+            return _fail_all(request, problem, "mcp-launch ps shows when it is")
         time.sleep(_INTERVAL)
     why = _find_failure(request, environ)
-    return _fail(f"its launch has ended{f': {why}' if why else ''}", _RECONNECT, request)
+    return _fail_all(request, f"its launch has ended{f': {why}' if why else ''}", _RECONNECT)
 
 
 def _is_running(table: ProcessTable, launcher: Json) -> bool:
@@ -116,20 +118,37 @@ def _is_running(table: ProcessTable, launcher: Json) -> bool:
     return is_same and isinstance(pid, int) and table.is_running(pid)
 
 
-def _read_outcome(
+def _is_done(request: AskedLauncher, record: dict[str, Json]) -> bool:
+    """Return whether every server that there was is replaced, or could not be."""
+    counts = _read_counts(record)
+    return all(counts.get(name, done + 1) > done for name, done in request.done.items())
+
+
+def _read_outcomes(
     request: AskedLauncher, record: dict[str, Json], environ: Mapping[str, str]
-) -> Restarted:
-    after = _list_servers(record)
-    fresh = [pid for pid in after if pid not in request.before]
-    states = [one.get("state") for one in leases.list_servers(record)]
-    if "running" in states and fresh:
-        return Restarted("restarted", _get_first(request.before), fresh[0], _time(request))
-    if why := _find_failure(request, environ):
-        return _fail(why, "fix its cause, then run this again; until then, calls fail", request)
+) -> dict[str, Restarted]:
+    servers = {_name(one): one for one in leases.list_servers(record)}
+    why = _find_failure(request, environ)
+    return {
+        name: _read_outcome(before, servers.get(name, {}), why, _time(request))
+        for name, before in request.before.items()
+    }
+
+
+def _read_outcome(before: int, server: dict[str, Json], logged: str, seconds: float) -> Restarted:
+    """Return what came of one server; `logged` is the failure that the launch has logged since."""
+    after, is_running = _read_pid(server), server.get("state") == "running"
+    if is_running and after not in {0, before}:
+        return Restarted("restarted", before, after, seconds)
+    own = get_member(server, "failure", "problem")
+    # A log does not say which of several servers has failed: hardly one that did not run.
+    if why := own if isinstance(own, str) else logged if before else "":
+        fix = "fix its cause, then run this again; until then, calls fail"
+        return Restarted("failed", before, 0, seconds, why, fix)
     if after:
         # Another request had already replaced it when we asked.
-        return Restarted("restarted", 0, after[0], _time(request))
-    return Restarted("not running", _get_first(request.before))
+        return Restarted("restarted", 0, after, seconds)
+    return Restarted("not running", before)
 
 
 def _find_failure(request: AskedLauncher, environ: Mapping[str, str]) -> str:
@@ -162,26 +181,40 @@ def _send(table: ProcessTable, record: dict[str, Json]) -> bool:
     return True
 
 
-def _fail(problem: str, fix: str, request: AskedLauncher | None = None) -> Restarted:
-    before = _get_first(request.before) if request else 0
-    return Restarted("failed", before, 0, _time(request) if request else 0.0, problem, fix)
+def _fail(problem: str, fix: str) -> Restarted:
+    return Restarted("failed", problem=problem, fix=fix)
+
+
+def _fail_all(request: AskedLauncher, problem: str, fix: str) -> dict[str, Restarted]:
+    return {
+        name: Restarted("failed", before, 0, _time(request), problem, fix)
+        for name, before in request.before.items()
+    }
 
 
 def _time(request: AskedLauncher) -> float:
     return time.time() - request.asked
 
 
-def _list_servers(record: dict[str, Json]) -> tuple[int, ...]:
-    """Return the pids of the servers that a launch has at the moment."""
+def _read_pids(record: dict[str, Json]) -> dict[str, int]:
+    """Return the pid of each server that a launch has; 0: it does not run."""
+    return {_name(one): _read_pid(one) for one in leases.list_servers(record)}
+
+
+def _read_pid(server: dict[str, Json]) -> int:
+    pid = get_member(server, "processes", "server", "pid")
+    return pid if isinstance(pid, int) else 0
+
+
+def _read_counts(record: dict[str, Json]) -> dict[str, int]:
+    """Return how many requests were carried out, for each server."""
     servers = leases.list_servers(record)
-    pids = (get_member(one, "processes", "server", "pid") for one in servers)
-    return tuple(pid for pid in pids if isinstance(pid, int))
+    # Earlier versions count only those of the first.
+    first = servers[0].get("restart_requests")
+    counts = {_name(one): one.get("restart_requests", first) for one in servers}
+    return {name: count if isinstance(count, int) else 0 for name, count in counts.items()}
 
 
-def _get_first(pids: tuple[int, ...]) -> int:
-    return pids[0] if pids else 0
-
-
-def _read_count(record: dict[str, Json]) -> int:
-    count = record.get("restart_requests")
-    return count if isinstance(count, int) else 0
+def _name(server: dict[str, Json]) -> str:
+    name = server.get("name")
+    return name if isinstance(name, str) else ONLY

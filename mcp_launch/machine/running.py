@@ -145,19 +145,22 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
 
 
 def count_shared_once(listed: list[HostProcess]) -> list[HostProcess]:
-    """Return the hosts with the processes of each pool only in the first server that it keeps.
+    """Return the hosts with the processes of a shared server only in the first row that it has.
 
-    So sums are right, whichever servers are listed. The others have only their launchers.
+    So sums are right, whichever servers are listed. The others have only their launchers. What
+    is a pool's own is counted with the first of its servers.
     """
-    counted: set[str] = set()
+    counted: set[int] = set()
 
     def place(server: Server) -> Server:
         if server.pool is None:
             return server
-        tree = server.pool.processes
+        tree, branches = server.pool.processes, server.pool.branches
+        others = {pid for one, tree in branches.items() if one != server.pid for pid in tree}
         own = tuple(pid for pid in server.processes if pid not in tree)
-        placed = own if server.pool.key in counted else own + tree
-        counted.add(server.pool.key)
+        kept = tuple(pid for pid in tree if pid not in others | counted)
+        counted.update(kept)
+        placed = own + kept
         return server if placed == server.processes else replace(server, processes=placed)
 
     return [
@@ -173,9 +176,10 @@ def count_shared_once(listed: list[HostProcess]) -> list[HostProcess]:
 
 def list_distinct(servers: Iterable[Server]) -> list[Server]:
     """Return the servers with each shared one once, which is otherwise in every launch's place."""
-    found: dict[str | int, Server] = {}
+    found: dict[object, Server] = {}
     for server in servers:
-        found.setdefault(server.pool.key if server.pool else id(server), server)
+        shared_as = server.shared_as or (server.pool.key if server.pool else None)
+        found.setdefault(shared_as or id(server), server)
     return list(found.values())
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def find_all(population: Population, state: str) -> dict[str, KnownPool]:
     """Return the pools that live or are used, by their keys; spare all their processes."""
     records = _read_records(state)
-    parts = _list_parts(population.table, state)
+    servers: dict[str, set[int]] = {}
+    parts = _list_parts(population.table, state, servers)
     population.spared |= {root.pid for roots in parts.values() for root in roots.values()}
     found = {}
     for key, roots in parts.items():
@@ -34,8 +35,29 @@ def find_all(population: Population, state: str) -> dict[str, KnownPool]:
         used = get_member(records.get(key), "sessions")
         sessions = len(used) if isinstance(used, list) else 0
         tree = population.list_tree(roots.values())
-        found[key] = KnownPool(key, pool.pid if pool else 0, sessions, tree)
+        branches = _split(population, tree, pool.pid, servers[key]) if pool else {}
+        found[key] = KnownPool(key, pool.pid if pool else 0, sessions, tree, branches)
     return found
+
+
+def _split(
+    population: Population, tree: tuple[int, ...], pool: int, servers: set[int]
+) -> dict[int, tuple[int, ...]]:
+    """Return the part of a pool's tree that belongs to each of its servers.
+
+    That is what is below the same child of the pool: its keeper, guardian and server.
+    """
+
+    def find_top(pid: int) -> int:
+        parent = population.processes[pid].parent
+        return find_top(parent) if parent in tree and parent != pool else pid
+
+    tops = {pid: find_top(pid) for pid in tree if pid != pool}
+    return {
+        server: tuple(pid for pid, top in tops.items() if top == tops[server])
+        for server in servers
+        if server in tops
+    }
 
 
 def list_spared(table: ProcessTable, state: str) -> set[int]:
@@ -44,9 +66,15 @@ def list_spared(table: ProcessTable, state: str) -> set[int]:
     return {root.pid for roots in parts.values() for root in roots.values()}
 
 
-def _list_parts(table: ProcessTable, state: str) -> dict[str, dict[str, ProcessIdentity]]:
-    """Return the living processes of each pool, by its key and their roles."""
+def _list_parts(
+    table: ProcessTable, state: str, servers: dict[str, set[int]] | None = None
+) -> dict[str, dict[str, ProcessIdentity]]:
+    """Return the living processes of each pool, by its key and their roles.
+
+    A pool may have several servers, and its record names one: `servers` gets the pids of all.
+    """
     found: dict[str, dict[str, ProcessIdentity]] = {}
+    all_servers = servers if servers is not None else {}
     for key, record in _read_records(state).items():
         if pools.is_alive(table, record):
             found[key] = dict(_list_alive(table, record.get("processes")))
@@ -59,7 +87,13 @@ def _list_parts(table: ProcessTable, state: str) -> dict[str, dict[str, ProcessI
                 "pool": get_member(lease, "shared", "pool"),
                 "server": get_member(lease, "processes", "server"),
             }
-            found[name] = dict(_list_alive(table, used)) | found.get(name, {})
+            alive = dict(_list_alive(table, used))
+            if "server" in alive:
+                all_servers.setdefault(name, set()).add(alive["server"].pid)
+            found[name] = alive | found.get(name, {})
+    for key, roots in found.items():
+        known = all_servers.setdefault(key, set())
+        known |= {roots["server"].pid} if "server" in roots else set()
     return found
 
 

@@ -276,18 +276,19 @@ def list_elsewhere(
     ]
 
 
-def check_hosts(names: list[str]) -> None:
-    """Check that all these hosts are known.
+def check_hosts(names: list[str], *also: str) -> None:
+    """Check that all these hosts are known, or `also` allowed.
 
     Raises:
         UsageError: One is unknown.
 
     """
+    known = (*HOSTS, *also)
     for name in names:
-        if name not in HOSTS:
+        if name not in known:
             raise UsageError(
                 f"there is no host {name}",
-                fix=f"{suggest(name, HOSTS)}the hosts are {', '.join(HOSTS)}",
+                fix=f"{suggest(name, known)}the hosts are {', '.join(known)}",
             )
 
 

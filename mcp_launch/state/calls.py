@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 ENDING = ".jsonl"
 
+# The name of a part as a regular expression: when it was begun, and a number if there were several
+# at that time. A text, because a launch does not need `re`.
+NAME = r"\d{8}-\d{6}(-\d{2})?\.jsonl"
+
+# Later than any call, in seconds since 1970: what a damaged part may have is not a time. Exports
+# count nanoseconds in 64 bits, which do not go much further.
+LATEST = 1e10
+
 # A part is full at this size, or after this time.
 PART_LIMIT = 4 << 20
 PART_AGE = 86400.0
@@ -36,7 +44,12 @@ _PAUSE = 60.0
 
 def find_calls(environ: Mapping[str, str]) -> str:
     """Return the directory of the records."""
-    return f"{state.find_directory(environ)}/calls"
+    return name_directory(state.find_directory(environ))
+
+
+def name_directory(state_directory: str) -> str:
+    """Return the directory of the records below that of our state."""
+    return f"{state_directory}/calls"
 
 
 def list_parts(directory: str) -> list[str]:

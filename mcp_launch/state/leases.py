@@ -55,7 +55,7 @@ The keys of a server in `backends`. The first one is the server that the lease i
 
     name         "server", "server-2" and so on
     processes    pid and start of keeper, guardian and server; empty while there is no server
-    binding, context, state, since, calls, last_call, saved, starts, failure
+    binding, context, state, since, calls, last_call, saved, starts, restart_requests, failure
                  the server's own, with the meaning that they have in a lease
 
 `open_record` makes the first five. `runtime` adds the others at the start of a launch, except for
@@ -98,7 +98,7 @@ _OF_LAUNCH = (
 # What each of them has of its own, without its processes: those are also among the launch's.
 _OF_SERVER = (
     *("name", "binding", "context", "state", "since", "calls", "last_call"),
-    *("saved", "starts", "failure"),
+    *("saved", "starts", "restart_requests", "failure"),
 )
 
 # The names under which a server sees the facts of its launch in `_meta`.

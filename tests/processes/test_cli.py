@@ -120,11 +120,19 @@ def test_an_unknown_command_is_refused_without_a_traceback() -> None:
     [
         (["--", "--bogus"], "unknown option --bogus", "after -- write options of run"),
         (["--", "--pass-env"], "--pass-env needs a value", "after -- write options of run"),
+        (["--", "--share"], "--share needs a value", "its values are off, project; after --"),
         (["--", "--pass-envv", "x"], "unknown option --pass-envv", "did you mean --pass-env? "),
         (["--pass-env", "safe"], "an option of run, not of wrap", "wrap [SERVER...] -- --pass-env"),
         (["--strict"], "an option of run, not of wrap", "wrap [SERVER...] -- --strict\n"),
     ],
-    ids=["unknown", "without a value", "misspelled", "before the dashes", "a switch before them"],
+    ids=[
+        "unknown",
+        "without a value",
+        "without one of some",
+        "misspelled",
+        "before the dashes",
+        "a switch before them",
+    ],
 )
 @pytest.mark.usefixtures("project")
 def test_options_of_run_that_wrap_does_not_understand_are_explained_for_wrap(

@@ -10,7 +10,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from launches import HERE, RUN, Launch, call, read_refusal, request, wait_until_gone
+from command_line import run_command
+from json_formats import check_format
+from launches import (
+    HERE,
+    RUN,
+    Launch,
+    call,
+    read_refusal,
+    request,
+    wait_for_lease,
+    wait_until_gone,
+)
 from sessions import kill
 from shared_servers import SESSION_SERVER, Sharing, answer_to, greet
 
@@ -129,7 +140,7 @@ def test_each_server_is_told_the_session_of_its_calls(
 
 
 def test_a_session_too_many_ends_the_server_that_is_idle_longest(
-    vs_code: Callable[..., Conversations],
+    vs_code: Callable[..., Conversations], sharing: Sharing
 ) -> None:
     sessions = vs_code("--max-servers", "2")
     first, second = sessions.read_pid("c-1"), sessions.read_pid("c-2")
@@ -142,6 +153,9 @@ def test_a_session_too_many_ends_the_server_that_is_idle_longest(
     wait_until_gone(second)
     again = sessions.call("c-1", "count")
     assert (again["pid"], again["count"]) == (first, 2)
+    wait_for_lease(
+        sharing.state, lambda lease: [one["calls"] for one in lease["backends"]] == [3, 1]
+    )
 
 
 def test_a_busy_server_is_not_ended_for_another_session(
@@ -235,6 +249,30 @@ def test_a_cancelled_call_is_cancelled_at_its_own_server(
 
     assert sessions.call("c-2", "look")["cancelled"] == ["c-2"]
     assert sessions.call("c-1", "look")["cancelled"] == []
+
+
+def test_a_restart_for_one_session_reports_the_servers_of_all(
+    vs_code: Callable[..., Conversations], sharing: Sharing
+) -> None:
+    sessions = vs_code("--server", "docs")
+    before = {one: sessions.read_pid(one) for one in ("c-1", "c-2")}
+    wait_for_lease(sharing.state, lambda lease: list_pids(lease) == [*before.values()])
+
+    done = run_command("restart", "docs", "--session", "c-1", "--json")
+
+    told = check_format("restart", done.stdout)["servers"]
+    assert [(one["session"], one["before"], one["is_asked_for"]) for one in told] == [
+        ("c-1", before["c-1"], True),
+        ("c-2", before["c-2"], False),
+    ]
+    after = {one["session"]: one["after"] for one in told}
+    assert {one: sessions.read_pid(one) for one in before} == after
+    assert not {*before.values()} & {*after.values()}
+
+
+def list_pids(lease: dict[str, Any]) -> list[int | None]:
+    processes = [one["processes"] for one in lease.get("backends") or []]
+    return [one["server"]["pid"] if "server" in one else None for one in processes]
 
 
 @pytest.mark.parametrize("stays", [False, True], ids=["polite", "hostile"])

@@ -353,8 +353,10 @@ def test_a_killed_launcher_that_its_host_has_not_noticed_is_not_waited_for(launc
     launcher: Any = leases.describe_processes(table, launcher=launch.process.pid)["launcher"]
     launch.process.kill()
     os.waitid(os.P_PID, launch.process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
-    asked = restart_server.AskedLauncher("/no/lease.json", "it", (7,), 0, time.time(), launcher)
+    asked = restart_server.AskedLauncher(
+        "/no/lease.json", "it", {"server": 7}, {"server": 0}, time.time(), launcher
+    )
 
     done = restart_server.wait(table, asked, os.environ)
 
-    assert done.problem == "its launch has ended"
+    assert done["server"].problem == "its launch has ended"

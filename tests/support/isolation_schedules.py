@@ -453,7 +453,7 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["questions answered"] += sum(one.answers for one in schedule.books.said.values())
     counts["schedules with several servers"] += len(world.broker.backends) > 1
     counts["schedules with four servers"] += len(world.broker.backends) > 3
-    counts["taken from an idle session"] += log.count("it was idle longest")
+    counts["taken from an idle session"] += log.count("was ended, because --max-servers is")
     counts["refused because all are at work"] += log.count("at work or has a subscriber")
     counts["could not be started"] += log.count("> start of")
     counts["rests"] += log.count("'rest')")

@@ -18,6 +18,11 @@ HELP = "--help shows how to use it"
         ("logs -n 0", "--lines does not take this value: ", f"mcp-launch logs {HELP}"),
         ("ps --json=3", "--json does not take a value", "write only --json"),
         ("doctor codex", "mcp-launch doctor does not take codex", "write: mcp-launch doctor --h"),
+        (
+            "doctor docs",
+            "mcp-launch doctor does not take docs",
+            "write: mcp-launch doctor --select ML:docs",
+        ),
         ("trust a b", "mcp-launch trust does not take b", f"leave it out; mcp-launch trust {HELP}"),
         ("completion", "mcp-launch completion needs SHELL", "add it: mcp-launch completion SHELL"),
         ("profile", "mcp-launch profile needs a command", "write mcp-launch profile add or mcp-"),

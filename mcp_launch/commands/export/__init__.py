@@ -76,7 +76,7 @@ def _check_libraries() -> None:
         raise LaunchError(
             "exporting needs opentelemetry-proto, which is not installed with mcp-launch",
             fix="in the clone of its repository: uv tool install --reinstall '.[otel]' "
-            "(or: pipx install --force '.[otel]')",
+            "(or: pipx install --force '.[otel]'; in a virtual environment: pip install '.[otel]')",
         )
 
 
@@ -140,9 +140,15 @@ class _Reporter:
         if self._is_json:
             print_json(self._describe(done, error))
             return
-        if done.calls or not error:
-            failed = f", {done.failures} of them failed" if done.failures else ""
-            say(f"Exported {units.count(done.calls, 'call')}{failed}, to {self._where}")
+        if done.calls:
+            which = "a failed call" if done.failures == 1 else "failed calls"
+            failed = f" ({done.failures} of them {which})"
+            say(
+                f"Exported {units.count(done.calls, 'call')}{failed * bool(done.failures)} "
+                f"to {self._where}"
+            )
+        elif not error:
+            say(f"Nothing new for {self._where}")
         self._warn(done)
 
     def begin(self) -> None:

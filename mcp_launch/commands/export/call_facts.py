@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcp_launch.state.calls import LATEST
+
 if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
 
@@ -25,14 +27,13 @@ OUTCOMES = {"ok", "cancelled", *ERROR_TYPES}
 # Collectors and their stores limit the length of a value, too.
 _LONGEST = 1024
 
-# Later than any call, in seconds since 1970; and longer than any call, in milliseconds.
-_LATEST = 1e10
+# Longer than any call, in milliseconds.
 _LONGEST_CALL = 1e11
 
 
 def read_moment(record: dict[str, Json]) -> float | None:
     """Return when a call arrived; None if that is not a time."""
-    return _read_number(record.get("time"), _LATEST)
+    return _read_number(record.get("time"), LATEST)
 
 
 def read_duration(record: dict[str, Json]) -> float:

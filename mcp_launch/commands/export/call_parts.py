@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import state
+from mcp_launch.machine.call_records import list_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader
 
     from mcp_launch.protocol.json_text import Json
-
-_NAME = re.compile(r"\d{8}-\d{6}[\w-]*\.jsonl")
 
 # Larger than a whole part: a "line" of this length is not a record.
 _LONGEST = 8 << 20
@@ -54,7 +50,7 @@ class RecordBatch(NamedTuple):
 
 def read_batch(directory: str, parts: dict[str, Reach], limit: int = BATCH) -> RecordBatch:
     """Return the next records after a position, the oldest part first."""
-    sizes = _list_parts(directory)
+    sizes = {os.path.basename(part.path): part.size for part in list_parts(directory)}
     gone = [reach for name, reach in parts.items() if name not in sizes]
     batch = RecordBatch([], {}, 0, sum(reach.read < reach.seen for reach in gone))
     room = _BATCH_SIZE
@@ -69,22 +65,6 @@ def read_batch(directory: str, parts: dict[str, Reach], limit: int = BATCH) -> R
             room -= reach.read - start
         batch.parts[name] = reach
     return batch
-
-
-def _list_parts(directory: str) -> dict[str, int]:
-    """Return the sizes of all parts; those that another user may have written are left out."""
-    if not state.is_own_directory(directory):
-        return {}
-    sizes = {}
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue  # deleted since it was listed
-            if _NAME.fullmatch(entry.name) and S_ISREG(status.st_mode) and state.is_own(status):
-                sizes[entry.name] = status.st_size
-    return sizes
 
 
 def _read_part(

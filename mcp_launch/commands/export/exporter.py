@@ -10,6 +10,7 @@ from mcp_launch.commands.export.attributes import make_resource
 from mcp_launch.commands.export.call_parts import BATCH, read_batch
 from mcp_launch.commands.export.sending import Collector, CollectorFailed
 from mcp_launch.commands.export.spans import make_span
+from mcp_launch.state.calls import name_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ class Exporter:
     ) -> None:
         self._file = file
         self._survey = survey
-        self._calls = f"{survey.state}/calls"
+        self._calls = name_directory(survey.state)
         known = file.read()
         self._progress = known or progress.begin(since)
         if not known:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from mcp_launch.doctor.checks import contradictory_profiles
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.errors import LaunchError, ProfileRefused
+from mcp_launch.errors import Contradiction, LaunchError, ProfileRefused
 from mcp_launch.launch import dotenv, profile
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
@@ -33,10 +34,13 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
 
 
 def _is_reported(survey: Survey, item: Item, refused: LaunchError) -> bool:
-    """Return whether it is an invalid profile, of this project or of the user: ML013."""
+    """Return whether the cause is a profile, of this project or of the user: ML013."""
+    is_here = host_environment.find_project(survey, item) == survey.site.project
+    if isinstance(refused, Contradiction):
+        place = survey.site.project if is_here else ""
+        return contradictory_profiles.is_of_profile(predict(survey, item), place)
     if not isinstance(refused, ProfileRefused):
         return False
-    is_here = host_environment.find_project(survey, item) == survey.site.project
     return is_here or profile.locate_user_file(survey.environ) in (refused.path or refused.problem)
 
 

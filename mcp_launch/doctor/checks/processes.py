@@ -17,7 +17,7 @@ from mcp_launch.doctor.checks import (
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import printable
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.machine import end_server
+from mcp_launch.machine import end_server, units
 from mcp_launch.machine.process_snapshot import is_old_enough
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.units import tell_age
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.machine.process_snapshot import Server
-    from mcp_launch.machine.running import HostProcess
+    from mcp_launch.machine.running import HostProcess, Session
     from mcp_launch.machine.survey import Survey
     from mcp_launch.machine.units import Memory
 
@@ -40,6 +40,7 @@ class Share(NamedTuple):
     session: str
     server: str
     memory: Memory
+    shared_by: int = 1  # how many sessions have this server
 
 
 def check(survey: Survey) -> Iterator[Finding]:
@@ -60,26 +61,33 @@ def check(survey: Survey) -> Iterator[Finding]:
 
 
 def list_memory(survey: Survey) -> list[Share]:
-    """Return the memory of every server, by host and session."""
-    # A server without memory has ended in the meantime.
-    shares = [
-        Share(
-            str(host),
-            printable(session.thread or session.session),
-            _name(server),
-            server.memory,
-        )
+    """Return the memory of every server, by host and session; a shared one is listed once."""
+    running = [
+        (host, session, server)
         for host in _list_hosts(survey)
         for session in host.sessions
         for server in session.servers
-        if server.memory.amount
     ]
+    rows: dict[object, list[tuple[HostProcess, Session, Server]]] = {}
+    for row in running:
+        rows.setdefault(row[2].shared_as or id(row[2]), []).append(row)
+    # A server without memory has ended in the meantime.
+    shares = [one for alike in rows.values() if (one := _join(alike)).memory.amount]
     left = [
         Share("no host", "", str(one), one.memory)
         for one in _list_ownerless(survey)
         if one.memory.amount
     ]
     return shares + left
+
+
+def _join(alike: list[tuple[HostProcess, Session, Server]]) -> Share:
+    """Return one server, which may be in the rows of several sessions."""
+    host, session, server = alike[0]
+    whose = printable(session.id) if len(alike) == 1 else ""
+    # What the sessions have of their own are their launchers.
+    memory = units.add_up(server.memory for _, _, server in alike)
+    return Share(str(host), whose, _name(server), memory, len(alike))
 
 
 def _name(server: Server) -> str:

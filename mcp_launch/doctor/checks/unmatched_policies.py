@@ -6,24 +6,20 @@ is known once it was started (see `machine.remembered_tools`); of other servers 
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from mcp_launch.doctor import profile_files
 from mcp_launch.doctor.finding import Finding
-from mcp_launch.documents import toml
-from mcp_launch.documents.positions import locate_path
-from mcp_launch.errors import ProfileRefused, printable, suggest
-from mcp_launch.launch import profile, profile_file
+from mcp_launch.errors import printable, suggest
 from mcp_launch.launch.profile_policies import GLOBS
 from mcp_launch.machine import remembered_tools
 from mcp_launch.machine.remembered_tools import RememberedTools
-from mcp_launch.machine.subject import Subject
-from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mcp_launch.documents.positions import Path, Spot
+    from mcp_launch.doctor.profile_files import ProfileFile
+    from mcp_launch.documents.positions import Path
     from mcp_launch.machine.survey import Survey
 
 # What is said of a pattern that matches nothing.
@@ -34,24 +30,10 @@ _LISTED = 10
 _WIDTH = 60
 
 
-class _ProfileFile(NamedTuple):
-    """A profile file that launches use."""
-
-    path: str
-    text: str
-    spots: dict[Path, Spot]
-    defaults: dict[str, Any] | None
-    servers: dict[str, dict[str, Any]]
-
-    def point(self, server: str, where: Path) -> Subject:
-        line, column = locate_path(self.text, self.spots, where)
-        return Subject(server=server, file=self.path, line=line, column=column)
-
-
 def check(survey: Survey, *homes: str) -> Iterator[Finding]:
     """Find policies that match no tool (ML018); further state directories are read as well."""
     known = remembered_tools.read([survey.state, *homes])
-    for file in _list_files(survey) if known else ():
+    for file in profile_files.list_files(survey) if known else ():
         for name, table in file.servers.items():
             if name in known:
                 yield from _PolicyTable(file, ("servers", name), name, known[name]).judge(table)
@@ -60,7 +42,7 @@ def check(survey: Survey, *homes: str) -> Iterator[Finding]:
 
 
 def _judge_defaults(
-    file: _ProfileFile, defaults: dict[str, Any], known: dict[str, RememberedTools]
+    file: ProfileFile, defaults: dict[str, Any], known: dict[str, RememberedTools]
 ) -> Iterator[Finding]:
     """Find what matches no tool of any server, and servers of which nothing is left."""
     where = ("defaults",)
@@ -74,37 +56,10 @@ def _judge_defaults(
             yield from _PolicyTable(file, where, name, tools).find_nothing_left(globs)
 
 
-def _list_files(survey: Survey) -> Iterator[_ProfileFile]:
-    """Return the user's file and the project's, unless they are not used: ML013, ML014."""
-    project = os.path.join(os.path.realpath(survey.site.project), profile.PROJECT_FILE)
-    paths = {profile.locate_user_file(survey.environ): False, project: True}
-    for path, is_projects in paths.items():
-        try:
-            content = profile_cache.read_file(path)
-            parsed = profile_file.parse(content, path, is_projects=is_projects)
-            if is_projects:
-                profile.refuse_foreign(path)
-            else:
-                profile.refuse_if_others_can_write(path, os.stat(path))
-        except (OSError, ProfileRefused):
-            continue
-        if not is_projects or _is_trusted(survey, path, content):
-            text = content.decode()
-            spots = {spot.path: spot for spot in toml.read(text)[1]}
-            yield _ProfileFile(path, text, spots, parsed["defaults"], parsed["servers"])
-
-
-def _is_trusted(survey: Survey, path: str, content: bytes) -> bool:
-    kept = profile_cache.read(path, survey.environ)
-    return bool(kept and kept["trusted"] and kept["digest"] == profile_cache.digest(content))
-
-
 class _PolicyTable:
     """The table of a server, or of all servers, and the tools that it is for."""
 
-    def __init__(
-        self, file: _ProfileFile, where: Path, server: str, tools: RememberedTools
-    ) -> None:
+    def __init__(self, file: ProfileFile, where: Path, server: str, tools: RememberedTools) -> None:
         self._file = file
         self._where = where
         self._server = server

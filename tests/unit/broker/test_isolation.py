@@ -178,6 +178,46 @@ def test_beyond_the_limit_the_server_that_was_idle_longest_is_ended() -> None:
     """)
 
 
+def test_the_log_says_for_what_the_server_of_a_session_was_ended() -> None:
+    playbook = open_two(server_limit=2)
+    playbook.play(REPLACED_FOR_C)
+
+    said = [note for note in playbook.notes if "was ended" in note]
+
+    assert said == ["the server of session a was ended, because --max-servers is 2"]
+    assert not any("its session has changed" in note for note in playbook.notes)
+
+
+def test_a_session_does_not_inherit_the_calls_of_the_one_whose_server_it_gets() -> None:
+    playbook = open_two(server_limit=2)
+    playbook.play(REPLACED_FOR_C)
+    first, second = playbook.broker.backends.values()
+    assert first.own_calls == 0
+
+    playbook.play("""
+        >> started server
+        << timer greeting server: 120
+        << server: "mcp-launch/L/2" initialize {"capabilities":{"roots":{}}}
+        >> server: "mcp-launch/L/2" = {}
+        << server: notifications/initialized
+        << server: 3 tools/call {"_meta":{"session":"c"}}
+    """)
+
+    assert (first.own_calls, first.calls, second.own_calls) == (1, 2, 1)
+
+
+def test_a_session_that_gets_a_server_which_had_ended_inherits_no_calls() -> None:
+    playbook = open_two(server_limit=2)
+    playbook.play("""
+        >> exited server 0
+        >> gone server
+        >> host: 3 tools/call {"_meta":{"session":"c"}}
+        << start server
+    """)
+
+    assert [one.own_calls for one in playbook.broker.backends.values()] == [0, 1]
+
+
 def test_a_server_at_work_is_not_taken_away_from_its_session() -> None:
     open_two(server_limit=2).play("""
         >> host: 3 tools/call {"_meta":{"session":"a"}}

@@ -270,6 +270,7 @@ def test_without_records_it_is_said_what_is_recorded_and_what_is_not(words: list
     ("words", "problem", "fix"),
     [
         (["--host", "codx"], "there is no host codx", "did you mean codex?"),
+        (["--host", "other"], "there is no host other", ", unknown\n"),
         (["--sort", "p95"], "--sort needs --stats", "add --stats"),
         (["--stats", "--sort", "p59"], "--sort p59 is unknown", "did you mean p95?"),
         (["--stats", "-f"], "--stats and --follow cannot be combined", "leave out one"),

@@ -10,6 +10,7 @@ import pytest
 from fake_output import FakeOutput
 from fakes import FakeProcessTable
 from json_formats import check_format
+from rich.cells import cell_len
 
 from mcp_launch.commands import env, env_text
 from mcp_launch.errors import UsageError
@@ -949,7 +950,7 @@ def test_a_host_goes_with_a_server(command: EnvCommand) -> None:
 def test_a_person_sees_plain_lines_when_it_is_no_terminal(command: EnvCommand) -> None:
     shown = command.show("--", "cat").splitlines()
 
-    assert "host          unknown" in shown[0]
+    assert "host            unknown" in shown[0]
     assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)
     assert shown.index("mcp-launch sets:") < shown.index(
         "passed on unchanged: 3 variables inherited (-v lists them)"
@@ -1066,6 +1067,7 @@ def show_frame(*, is_terminal: bool) -> list[str]:
         "entry": None,
         "frame": {"command": fact},
         "variables": [],
+        "policies": [],
         "removed": [],
     }
     output = FakeOutput(is_terminal=is_terminal)
@@ -1085,3 +1087,66 @@ def test_on_a_terminal_an_origin_stands_below_a_long_value(monkeypatch: pytest.M
 
     assert value == f"command  {LONG[:72]}…"
     assert origin == "         as it was given"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_is_wider_than_the_terminal(
+    width: int, command: EnvCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    program = command.write(f"{'a-directory-with-a-long-name/' * 5}server", "#!/bin/sh\n")
+    program.chmod(0o755)
+    long = str(program.parent)
+    command.write("~/.codex/config.toml", f"[mcp_servers.docs]\ncommand = '{program}'\n")
+    command.environ |= {
+        "PATH": f"{long}:/bin",
+        "CLAUDE_CODE_A_LONG_NAME_OF_A_VARIABLE_INDEED": long,
+    }
+    words = env.EnvRequest("docs", [], "", is_json=False, words=[], is_verbose=True)
+    screen = FakeOutput(is_terminal=True)
+
+    shown = screen.show(lambda: env.run(words, command.environ, table=command.table))
+
+    # A fix is not broken, because people copy it; nor is a single word of a note.
+    lines = [line for line in shown.splitlines() if not line.startswith(("  fix:", "  /"))]
+    assert [line for line in lines if cell_len(line) > width] == []
+
+
+POLICIES = """\
+[defaults.tools]
+deny = ["delete_*"]
+[defaults.arguments]
+cwd = { inside = "cwd" }
+[servers.docs]
+command = "sh"
+call_timeout = "10m"
+max_concurrent = 4
+[servers.docs.tools]
+allow = ["read_*"]
+"""
+
+
+def test_limits_and_policies_are_shown_with_the_file_that_sets_them(command: EnvCommand) -> None:
+    file = command.write("~/.config/mcp-launch/config.toml", POLICIES)
+
+    told, shown = command.tell(server="docs"), command.show(server="docs")
+
+    frame = told["frame"]
+    assert frame["call_timeout"] == {"value": "10m", "origin": str(file)}
+    assert frame["max_concurrent"] == {"value": "4", "origin": str(file)}
+    # The server's own table replaces that of all servers, key by key.
+    assert [(one["origin"], one["tools"], one["arguments"]) for one in told["policies"]] == [
+        (str(file), {"allow": ["read_*"]}, None),
+        (f"[defaults] in {file}", None, {"cwd": {"inside": "cwd"}}),
+    ]
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    at = lines.index("mcp-launch checks:")
+    assert lines[at + 1 : at + 3] == [
+        f"tools allow read_* {file}",
+        f"argument cwd inside cwd [defaults] in {file}",
+    ]
+
+
+def test_without_policies_nothing_is_said_of_them(command: EnvCommand) -> None:
+    assert command.tell()["policies"] == []
+    assert "checks" not in command.show()

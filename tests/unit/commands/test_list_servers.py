@@ -12,6 +12,7 @@ from git_repository import track
 from json_formats import check_format
 
 from mcp_launch import system
+from mcp_launch.commands import list_servers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -249,6 +250,24 @@ def test_of_a_remote_server_only_its_host_is_shown(
     far = list_all()["cursor far"]
 
     assert (far["kind"], far["is_remote"], far["address"]) == ("remote", True, address)
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["npx", "-y", "@modelcontextprotocol/server-everything"], "npx …/server-everything"),
+        (["npx", "-y", "docs", "--port", "1"], "npx … docs --port 1"),
+        (["npx", "docs"], "npx docs"),
+        (["/usr/bin/node", "/opt/docs/server.js", "-v"], "…/node …/server.js -v"),
+        (["/opt/a b/docs"], "…/docs"),
+        (["docs", "--key", "***"], "docs --key ***"),
+    ],
+    ids=["scope", "option", "whole", "directories", "one word", "secret"],
+)
+def test_a_shortened_command_shows_where_something_is_left_out(
+    command: list[str], shown: str
+) -> None:
+    assert list_servers.shorten(command, "…") == shown
 
 
 def test_no_fixed_value_of_a_variable_is_shown(own_home: Path) -> None:

@@ -428,6 +428,45 @@ def test_profiles_are_listed_by_file_with_what_they_set(own_home: Path, project:
     ]
 
 
+POLICIES = f"""\
+[servers.files]
+call_timeout = "10m"
+max_concurrent = 4
+[servers.files.tools]
+allow = ["read_*", "list_*"]
+deny = ["read_secret"]
+[servers.files.tools.read_file.arguments]
+path = {{ inside = "project_root", default = "cwd" }}
+[servers.files.arguments]
+token = {{ value = "{SECRET}" }}
+config = {{ remove = true }}
+"""
+
+
+def test_policies_are_listed_without_the_secrets_in_them(own_home: Path, project: Path) -> None:
+    assert project.is_dir()
+    write(find_users(own_home), POLICIES)
+
+    listed = run_command("profile", "list").stdout.splitlines()[1]
+    told = check_format("profile", run_command("profile", "list", "--json").stdout)
+
+    assert listed.split(", ") == [
+        "  files  call_timeout=10m",
+        "max_concurrent=4",
+        "tools allow read_* list_*",
+        "tools deny read_secret",
+        'argument token is "***"',
+        "argument config is removed",
+        "argument path of read_file inside project_root (default: cwd)",
+    ]
+    [files] = told["profiles"]
+    assert files["policies"] == {
+        "tools": {"allow": ["read_*", "list_*"], "deny": ["read_secret"]},
+        "arguments": {"token": {"value": "***"}, "config": {"remove": True}},
+        "arguments_of": {"read_file": {"path": {"inside": "project_root", "default": "cwd"}}},
+    }
+
+
 def test_a_trusted_file_is_used(project: Path) -> None:
     write(project / ".mcp-launch.toml", "[servers.docs]\n")
     run_command("trust", "--yes")

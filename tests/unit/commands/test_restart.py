@@ -13,7 +13,7 @@ from mcp_launch.commands.restart import Chosen, RestartRequest
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
 from mcp_launch.machine.pipe_ends import End
-from mcp_launch.machine.process_snapshot import LeasedLaunch, Server
+from mcp_launch.machine.process_snapshot import KnownPool, LeasedLaunch, Server
 from mcp_launch.machine.restart_server import Restarted
 from mcp_launch.machine.running import Census, HostProcess, Session
 
@@ -64,17 +64,81 @@ def test_all_servers_of_a_name_are_restarted_but_only_those_of_ours() -> None:
     assert choose(census, "docs", session="s-") == [10, 11]
 
 
-def test_a_launcher_with_several_servers_is_asked_once() -> None:
-    """It restarts all of them."""
-    launch = make_launch(id="l-1", backend="server", server_state="resting")
-    servers = [
-        replace(make_server("docs", 20), launch=launch),
-        replace(make_server("docs", 21), launch=launch._replace(server_state="running")),
-        replace(make_server("docs", 22), launch=launch._replace(server_state="running")),
+def make_isolated() -> Census:
+    """Return a census of a launch with a server for each of two sessions, and another launch."""
+    launch = make_launch(id="l-1", backend="server")
+    first = replace(make_server("docs", 20), launch=launch)
+    second = replace(make_server("docs", 21), launch=launch._replace(backend="server-2"))
+    return make_census(first, second, ALSO_OURS)
+
+
+def test_servers_that_are_restarted_with_the_one_of_a_session_are_chosen_too() -> None:
+    request = RestartRequest(("docs",), (), "s-1")
+
+    chosen = restart.choose(request, make_isolated())
+
+    assert [(one.server.pid, one.is_asked_for) for one in chosen] == [(20, True), (21, False)]
+    assert choose(make_isolated(), "docs") == [20, 21, 11]
+
+
+OF_ANOTHER = (
+    "Note: a launcher restarts all its servers. The server of another session was restarted, too: "
+    "t-2."
+)
+
+
+def test_servers_of_other_sessions_have_their_own_lines_and_a_note() -> None:
+    request = RestartRequest(("docs",), (), "s-1")
+    first, second = restart.choose(request, make_isolated())
+    done = [Restarted("restarted", 20, 30, 1.2), Restarted("restarted", 21, 31, 1.2)]
+
+    assert show(*zip((first, second), done, strict=True)) == [
+        "docs (Codex, session s-1): restarted, pid 20 -> 30, 1.2 s",
+        "docs (Codex, thread t-2): restarted, pid 21 -> 31, 1.2 s",
+        OF_ANOTHER,
     ]
 
-    assert choose(make_census(*servers, ALSO_OURS), "docs") == [21, 11]
-    assert choose(make_census(*servers), "docs", session="s-1") == [20]
+
+def make_shared(pid: int, launch: str) -> Server:
+    pool = KnownPool("5f3a", 50, 2)
+    server = replace(make_server("docs", pid), launcher=60, pool=pool)
+    return replace(server, launch=make_launch(id=launch))
+
+
+def test_a_server_that_sessions_share_has_one_line() -> None:
+    census = make_census(make_shared(40, "l-1"), make_shared(40, "l-2"))
+    chosen = restart.choose(RestartRequest(("docs",)), census)
+    done = [Restarted("restarted", 40, 41, 1.0), Restarted("restarted", 40, 42, 1.1)]
+
+    lines = show(*zip(chosen, done, strict=True))
+
+    assert lines == ["docs: restarted for 2 sessions, pid 40 -> 42, 1.1 s"]
+
+
+def test_a_shared_server_is_replaced_for_sessions_that_were_not_asked_for() -> None:
+    census = make_census(make_shared(40, "l-1"), make_shared(40, "l-2"))
+    (chosen,) = restart.choose(RestartRequest(("docs",), (), "t-2"), census)
+
+    lines = show((chosen, Restarted("restarted", 40, 41, 1.0)))
+
+    assert lines == ["docs: restarted for 2 sessions, pid 40 -> 41, 1.0 s"]
+
+
+def test_servers_of_one_pool_for_hosts_of_different_kinds_have_a_line_each() -> None:
+    census = make_census(make_shared(40, "l-1"), make_shared(41, "l-2"))
+    chosen = restart.choose(RestartRequest(("docs",)), census)
+    done = [Restarted("restarted", 40, 45, 1.0), Restarted("restarted", 41, 46, 1.1)]
+
+    assert show(*zip(chosen, done, strict=True)) == [
+        "docs (Codex, session s-1): restarted, pid 40 -> 45, 1.0 s",
+        "docs (Codex, thread t-2): restarted, pid 41 -> 46, 1.1 s",
+    ]
+
+
+def show(*outcomes: tuple[Chosen, Restarted]) -> list[str]:
+    out = io.StringIO()
+    restart.show(Screen(file=out, width=200), list(outcomes))
+    return out.getvalue().splitlines()
 
 
 def test_a_server_of_others_is_named_if_there_is_none_of_ours() -> None:
@@ -86,7 +150,9 @@ def test_a_server_of_others_is_named_if_there_is_none_of_ours() -> None:
     [
         (["dosc"], "", "did you mean docs?"),
         (["dosc"], "", "no server called dosc runs"),
-        (["files"], "s-1", "no server called files runs there"),
+        (["dosc"], "s-1", "no server called dosc runs there"),
+        (["files"], "s-1", "files runs, but for no session s-1; its sessions: t-2"),
+        (["files"], "nosuch", "files runs, but for no session nosuch; its sessions: t-2"),
     ],
 )
 def test_a_name_that_does_not_run_is_refused_with_those_that_do(
@@ -96,6 +162,13 @@ def test_a_name_that_does_not_run_is_refused_with_those_that_do(
         choose(make_census(OURS, FILES), *names, session=session)
 
     assert said in f"{caught.value.problem} {caught.value.fix}"
+
+
+def test_a_name_that_runs_in_another_host_is_said_to() -> None:
+    request = RestartRequest(("docs",), ("claude",))
+
+    with pytest.raises(UsageError, match="docs runs, but not in claude; it runs in codex"):
+        restart.choose(request, make_census(OURS))
 
 
 def test_nothing_to_restart_is_an_error() -> None:
@@ -128,24 +201,18 @@ docs (Codex, thread t-2): not restarted: broken
     ids=["restarted", "not running", "failed"],
 )
 def test_each_outcome_is_told_in_one_line(done: Restarted, shown: str) -> None:
-    out = io.StringIO()
     [host] = make_census(OURS, OURS).hosts
 
-    restart.show(Screen(file=out, width=200), Chosen(host, "s-2", "t-2", OURS), done, ["t-2"])
-
-    assert out.getvalue() == shown
+    assert show((Chosen(host, "s-2", "t-2", OURS), done)) == shown.splitlines()
 
 
 def test_threads_that_began_in_the_same_minute_can_be_told_apart() -> None:
-    out = io.StringIO()
     [host] = make_census(OURS, OURS).hosts
     ids = ["01a1ec36-aed9-72a2-bd8e-5e131a00bd48", "01a1ec36-b512-7410-8a9e-43ba0e7e5e1f"]
 
-    for one in ids:
-        chosen = Chosen(host, one, one, OURS)
-        restart.show(Screen(file=out, width=200), chosen, Restarted("not running"), ids)
+    lines = show(*((Chosen(host, one, one, OURS), Restarted("not running")) for one in ids))
 
-    assert [line.split(":")[0] for line in out.getvalue().splitlines()] == [
+    assert [line.split(":")[0] for line in lines] == [
         "docs (Codex, thread 01a1ec36-aed9)",
         "docs (Codex, thread 01a1ec36-b512)",
     ]

@@ -298,7 +298,7 @@ def test_what_will_be_removed_is_announced_as_it_will_be(
     elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert uninstall(is_dry=True) == 0
-    assert f"\n{state} will be removed" in capsys.readouterr().out
+    assert f"\n{state} will be removed (records of calls, logs, " in capsys.readouterr().out
     text = elsewhere.read_text(encoding="utf-8")
     elsewhere.write_text(text[:-1], encoding="utf-8")
     assert uninstall(is_dry=True) == 1

@@ -553,3 +553,49 @@ def test_a_server_that_was_added_after_the_question_is_not_wrapped(
     text = path.read_text(encoding="utf-8")
     assert '"docs", "--", "npx"' in text
     assert text.endswith('[mcp_servers.later]\ncommand = "later"\n')
+
+
+SHARING = '{"mcpServers": {"it": {"command": "mcp-launch", "args": ["run", %s"--", "x"]}}}'
+PROFILE = "[servers.it]\nshare = 'project'\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "profile", "wanted", "says"),
+    [
+        ('"--share", "project", ', "", "--on-change isolate", "contradicts --on-change isolate"),
+        ('"--on-change", "isolate", ', "", "--share project", "contradicts --on-change isolate"),
+        ('"--env", "T=thread", ', "", "--share project", "T (source thread)"),
+        ('"--server", "it", ', PROFILE, "--on-change restart", "contradicts --on-change restart"),
+    ],
+    ids=["isolate", "share", "variable", "profile"],
+)
+@pytest.mark.usefixtures("project")
+def test_options_that_contradict_those_of_an_entry_are_refused_before_anything_is_written(
+    written: str, profile: str, wanted: str, says: str, own_home: Path
+) -> None:
+    write(own_home / ".config" / "mcp-launch" / "config.toml", profile)
+    text = SHARING % written
+    cursor = write(own_home / ".cursor" / "mcp.json", text)
+    other = write(own_home / ".kiro" / "settings" / "mcp.json")
+    before = other.read_text(encoding="utf-8")
+
+    done = run_command("wrap", "--yes", "--", *wanted.split())
+
+    assert done.returncode == 2
+    assert f"it in {cursor} would not start with these options: " in done.stderr
+    assert says in done.stderr
+    assert cursor.read_text(encoding="utf-8") == text
+    assert other.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.usefixtures("project")
+def test_an_entry_that_contradicts_itself_already_does_not_keep_options_from_the_others(
+    own_home: Path,
+) -> None:
+    text = SHARING % '"--share", "project", "--on-change", "isolate", '
+    cursor = write(own_home / ".cursor" / "mcp.json", text)
+
+    assert run_command("wrap", "--yes", "--", "--trace").returncode == 0
+    assert run_command("wrap", "--yes", "--", "--share", "off").returncode == 0
+
+    assert '"--share", "off"' in cursor.read_text(encoding="utf-8")

@@ -78,6 +78,13 @@ def test_words_that_are_invalid_are_refused(words: list[str], problem: str) -> N
     assert refused.value.problem == problem
 
 
+def test_an_option_without_a_value_names_those_that_it_takes() -> None:
+    with pytest.raises(UsageError) as refused:
+        options.split(["--share"])
+
+    assert refused.value.fix.startswith("its values are off, project; write --share VALUE")
+
+
 @pytest.mark.parametrize(
     ("environ", "option", "value"),
     [

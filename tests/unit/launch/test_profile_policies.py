@@ -122,7 +122,7 @@ REFUSED = {
         '[servers.a]\ntools = ["x"]\n',
         "2:1",
         "`tools` must be a table, not a list",
-        "write a table",
+        'write tools = { deny = ["x"] }',
     ),
     "a pattern alone": (
         '[servers.a.tools]\nallow = "read_*"\n',
@@ -165,6 +165,12 @@ REFUSED = {
         "2:1",
         "unknown key `argument` in [servers.a.tools.x]",
         "did you mean arguments?",
+    ),
+    "an argument in the table of its tool": (
+        '[servers.a.tools.x]\npath = { inside = "cwd" }\n',
+        "2:1",
+        "unknown key `path` in [servers.a.tools.x]",
+        "if `path` is an argument of the tool, move it to [servers.a.tools.x.arguments]",
     ),
     "arguments is a list": (
         "[servers.a]\narguments = []\n",

@@ -90,7 +90,7 @@ def test_the_last_calls_are_found_without_reading_everything(
 def test_calls_of_parts_that_are_written_at_the_same_time_are_in_order(parts: CallParts) -> None:
     for number in range(40):
         moment = NOW - 100 + number
-        name = f"20261118-110501-{number % 4}.jsonl"
+        name = f"20261118-110501-0{number % 4}.jsonl"
         parts.add({"time": moment, "number": number}, name=name)
 
     assert list_numbers(read_last(parts.list(), 10)) == [*range(30, 40)]

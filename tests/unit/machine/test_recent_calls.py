@@ -55,6 +55,24 @@ def test_calls_of_the_last_minute_and_failures_of_the_last_hour_are_counted(
     assert look(records, make_server("docs", 5, launch=make_launch())) == [RecentCalls(2, 2)]
 
 
+def test_refused_calls_are_neither_calls_nor_failures_of_the_server(
+    parts: CallParts, records: RecentRecords
+) -> None:
+    refused = [one | {"outcome": "refused"} for one in make_calls(one=1, two=2)]
+    parts.add(*make_calls(bad=5, good=6), *refused)
+    launch = make_launch(last_call=time.time())
+
+    assert look(records, make_server("docs", 5, launch=launch)) == [RecentCalls(2, 1)]
+
+
+def test_a_server_all_of_whose_calls_are_refused_has_none(
+    parts: CallParts, records: RecentRecords
+) -> None:
+    parts.add(*[one | {"outcome": "refused"} for one in make_calls(one=1)])
+
+    assert look(records, make_server("docs", 5, launch=make_launch())) == [RecentCalls(0, 0)]
+
+
 def test_each_look_adds_what_is_new_and_drops_what_is_old(
     parts: CallParts, records: RecentRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,7 @@ def test_a_launcher_that_understands_the_signal_gets_it(signals: list[int]) -> N
     asked = ask()
 
     assert isinstance(asked, AskedLauncher)
-    assert (asked.before, asked.done) == ((70,), 1)
+    assert (asked.before, asked.done) == ({"server": 70}, {"server": 1})
     assert signals == [signal.SIGUSR1]
 
 
@@ -152,16 +152,28 @@ def test_a_launch_that_has_just_ended_is_no_crash() -> None:
     assert told.problem == "its launch has just ended"
 
 
-def wait(limit: float = 10.0, **changes: Any) -> Restarted:
-    """Return the outcome of a request to this process, before which the server was process 70."""
+def wait_for_all(
+    before: dict[str, int], limit: float = 10.0, **changes: Any
+) -> dict[str, Restarted]:
+    """Return the outcomes of a request to this process, which has carried out one before."""
     launcher: Any = leases.describe_processes(TABLE, launcher=os.getpid())["launcher"]
     if "launcher" in changes:
         launcher = changes.pop("launcher")
     asked = AskedLauncher(
-        f"{state.find_leases(os.environ)}/L.json", "L", (70,), 1, time.time(), launcher
+        f"{state.find_leases(os.environ)}/L.json",
+        "L",
+        before,
+        dict.fromkeys(before, 1),
+        time.time(),
+        launcher,
     )
     write_lease(**changes)
     return restart_server.wait(TABLE, asked, os.environ, limit)
+
+
+def wait(limit: float = 10.0, **changes: Any) -> Restarted:
+    """Return the outcome for a launch whose only server was process 70."""
+    return wait_for_all({"server": 70}, limit, **changes)["server"]
 
 
 def log_failure() -> None:
@@ -176,12 +188,49 @@ def test_a_new_server_means_that_it_was_restarted() -> None:
     assert told[:3] == ("restarted", 70, 71)
 
 
-def test_a_new_server_among_several_means_that_they_were_restarted() -> None:
-    further = {"name": "server-2", "state": "running", "processes": {"server": {"pid": 81}}}
+def make_further(**facts: Any) -> list[dict[str, Any]]:
+    usual = {"name": "server-2", "state": "running", "restart_requests": 2}
+    processes = {"server": {"pid": 81, "start": "1"}}
+    return [{"name": "server"}, {**usual, "processes": processes, **facts}]
 
-    told = wait(restart_requests=2, backends=[{"name": "server"}, further])
 
-    assert told[:3] == ("restarted", 70, 81)
+SEVERAL = {"server": 70, "server-2": 80}
+
+
+def test_each_of_several_servers_has_its_own_pids() -> None:
+    told = wait_for_all(SEVERAL, restart_requests=2, server=71, backends=make_further())
+
+    assert {name: done[:3] for name, done in told.items()} == {
+        "server": ("restarted", 70, 71),
+        "server-2": ("restarted", 80, 81),
+    }
+
+
+def test_a_server_that_is_still_being_replaced_is_waited_for() -> None:
+    backends = make_further(restart_requests=1)
+
+    told = wait_for_all(SEVERAL, limit=0.0, restart_requests=2, server=71, backends=backends)
+
+    assert "its launcher goes on" in told["server-2"].problem
+
+
+def test_a_launcher_of_an_earlier_version_counts_for_all_its_servers() -> None:
+    backends = make_further(restart_requests=None)
+    del backends[1]["restart_requests"]
+
+    told = wait_for_all(SEVERAL, restart_requests=2, server=71, backends=backends)
+
+    assert told["server-2"].outcome == "restarted"
+
+
+def test_the_one_of_several_servers_that_has_failed_says_why() -> None:
+    failure = {"problem": "no database", "fix": "start it"}
+    backends = make_further(state="failed", processes={}, failure=failure)
+
+    told = wait_for_all(SEVERAL, restart_requests=2, server=71, backends=backends)
+
+    assert told["server"][:3] == ("restarted", 70, 71)
+    assert (told["server-2"].outcome, told["server-2"].problem) == ("failed", "no database")
 
 
 def test_a_server_that_another_request_has_replaced_counts_as_restarted() -> None:

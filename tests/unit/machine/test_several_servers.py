@@ -13,11 +13,14 @@ from mcp_launch import hosts
 from mcp_launch.commands import reap, running_data, running_table
 from mcp_launch.commands.columns import Paper
 from mcp_launch.commands.status_line import sum_up
+from mcp_launch.doctor.checks import processes
 from mcp_launch.machine import census_filter, end_server, process_snapshot, server_pools
 from mcp_launch.machine.pipe_ends import End
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fake_machine import FakeMachine
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.running import Census
@@ -113,7 +116,7 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
     assert second.split() == ["docs", str(pids["second"]), "1h", "72", "MB", "3", "-", "running"]
     assert third.split() == [*("docs", "-", "-", "-", "1", "-", "resting,", "saves", "50", "MB")]
     verbose = show(made_up.take(), is_verbose=True)
-    said = "      server-2 of its launch, which has one for each session that calls"
+    said = "      second server of this launch (one per session)"
     assert said in verbose
 
 
@@ -230,7 +233,7 @@ def test_a_shared_server_is_in_every_session_that_uses_it(made_up: MadeUpLaunche
     assert second.split() == [
         *("docs", pid, "1h", "5.0", "MB", "0", "-", "running,", "shared", "by", "2")
     ]
-    kept = f"      kept for 2 sessions by process {parts['pool']['pid']}"
+    kept = f"      shared by 2 sessions; pool process {parts['pool']['pid']}"
     assert show(made_up.take(), is_verbose=True).count(kept) == 2
 
 
@@ -257,6 +260,48 @@ def test_a_prompt_counts_a_shared_server_once(made_up: MadeUpLaunches) -> None:
     share(made_up)
 
     assert sum_up(made_up.take()) == "2 sessions, 1 server, 112 MB"
+
+
+def share_among_kinds(made_up: MadeUpLaunches) -> dict[str, Any]:
+    """Add a pool with a server for Codex and one for Claude Code."""
+    first = start_pool(made_up)
+    second = {**first, **made_up.start_server(first["pool"]["pid"], 60)}
+    for thread, parts, name in (("t-1", first, "codex"), ("t-2", second, "claude")):
+        use(made_up, parts, thread, made_up.start(name))
+    made_up.write_pool("5f3a", first, sessions=["l-t-1", "l-t-2"])
+    return {"first": first, "second": second}
+
+
+def test_each_server_of_a_pool_has_its_own_memory(made_up: MadeUpLaunches) -> None:
+    share_among_kinds(made_up)
+
+    census = made_up.take()
+
+    # The first has the pool's own process, and each has its launcher.
+    assert [one.memory.amount for one in list_all(census)] == [107_000_000, 67_000_000]
+    assert sum_up(census) == "2 sessions, 2 servers, 174 MB"
+
+
+def test_the_doctor_lists_a_shared_server_once_with_all_its_memory(
+    made_up: MadeUpLaunches, machine: FakeMachine
+) -> None:
+    share(made_up)
+    survey = machine.survey()
+    survey.census = made_up.take()
+
+    (one,) = processes.list_memory(survey)
+
+    assert (one.session, one.shared_by, one.memory.amount) == ("", 2, 112_000_000)
+
+
+def test_a_server_that_is_shown_alone_has_not_the_memory_of_another_in_its_pool(
+    made_up: MadeUpLaunches,
+) -> None:
+    share_among_kinds(made_up)
+
+    (server,) = list_all(census_filter.select(made_up.take(), ["t-2xx", "claude"], []))
+
+    assert server.memory.amount == 87_000_000
 
 
 def test_a_choice_of_servers_has_the_memory_of_a_shared_one_once(
@@ -351,9 +396,7 @@ def test_a_server_whose_pool_is_gone_is_spared_while_a_launch_uses_it(
 
     assert census.ownerless == []
     assert {one.pool.pid for one in list_all(census) if one.pool} == {0}
-    assert "kept for 2 sessions by a process that is gone" in "\n".join(
-        show(census, is_verbose=True)
-    )
+    assert "shared by 2 sessions; its pool is gone" in "\n".join(show(census, is_verbose=True))
 
 
 def test_a_server_whose_pool_is_gone_is_no_orphan_if_somebody_may_still_talk_to_it(

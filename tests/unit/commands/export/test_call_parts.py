@@ -13,7 +13,7 @@ from mcp_launch.commands.export.call_parts import Reach, read_batch
 if TYPE_CHECKING:
     from pathlib import Path
 
-LATER = "20261118-120000-2"
+LATER = "20261118-120000-02"
 
 
 @pytest.fixture

@@ -65,9 +65,9 @@ def test_all_calls_on_record_are_sent_and_then_only_new_ones(
     second = export(collector)
     third = export(collector)
 
-    assert first.stdout == f"Exported 2 calls, 1 of them failed, to {collector.url}\n"
-    assert second.stdout == f"Exported 1 call, to {collector.url}\n"
-    assert third.stdout == f"Exported 0 calls, to {collector.url}\n"
+    assert first.stdout == f"Exported 2 calls (1 of them a failed call) to {collector.url}\n"
+    assert second.stdout == f"Exported 1 call to {collector.url}\n"
+    assert third.stdout == f"Nothing new for {collector.url}\n"
     assert (first.returncode, first.stderr) == (0, "")
     assert [*collector.count_spans().values()] == [1, 1, 1]
     assert [collector.add_up_calls(at) for at in range(3)] == [2, 3, 3]
@@ -217,7 +217,7 @@ def test_parts_that_were_deleted_before_they_were_sent_are_reported(
     done = export(collector)
 
     assert "Lost: 1 part of the records" in done.stdout
-    assert "Exported 1 call," in done.stdout
+    assert "Exported 1 call to " in done.stdout
     assert export_numbers(collector)["missed_parts"] == 0
 
 
