@@ -236,7 +236,8 @@ os.execve = refuse
 
 def test_a_session_goes_on_that_cannot_go_on_standby(sharing: Sharing) -> None:
     refused = [sys.executable, "-c", REFUSED_CODE + CODE, "run", *SHARE, "--", *SESSION_SERVER]
-    launch, other = sharing.runner.start(refused), join(sharing)
+    other = join(sharing)  # first: the one that is refused could not start a pool, either
+    launch = sharing.runner.start(refused)
     greet(launch)
     pid = read_pid(launch)
 
