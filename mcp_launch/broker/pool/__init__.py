@@ -60,20 +60,20 @@ class Pool(ClientLines):
         for backend in [*self.backends.values()]:
             if name in backend.connections:
                 backend.connections.remove(name)
-            self._cancel_all(backend, name)
+            self._cancel_all(backend, name, owner)
             self._refuse_questions(backend, connection)
             self._unsubscribe_all(backend, name)
             self._cancel_tasks(backend, owner)
             self._renew_level(backend)
             self._end_if_unused(backend)
 
-    def _cancel_all(self, backend: Backend, name: str) -> None:
+    def _cancel_all(self, backend: Backend, name: str, owner: str) -> None:
         backend.queue = [one for one in backend.queue if one.connection != name]
         greeting = self._greetings[backend.name]
         greeting.waiting = [one for one in greeting.waiting if one.connection != name]
         for known in [key for key, one in backend.requests.open.items() if one.connection == name]:
             backend.requests.close(known)
-            self._note_orphan(backend, known)
+            self._note_orphan(backend, known, owner)
             reason: Message = {"reason": "the session has ended"}
             cancelled = protocol.make_notification("notifications/cancelled", reason)
             self._send(backend, json_edit.put(cancelled, known, "params", "requestId"))

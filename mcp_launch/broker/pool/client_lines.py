@@ -170,7 +170,7 @@ class ClientLines(ServerLines):
         known = backend.requests.find(connection.name, key)
         super()._take_request(connection, said, line)
         if known and known not in backend.requests.open:
-            self._note_orphan(backend, known)
+            self._note_orphan(backend, known, self._members[connection.name].owner)
 
     def _cancel_waiting(self, connection: HostConnection, said: Message, line: bytes) -> bool:
         """Cancel a request that no server has, or another than the one it uses now."""

@@ -77,8 +77,8 @@ class SharedServer:
         self.waiting: list[WaitingLine] = []  # greetings that wait for the answer
         self.level = ""  # of the log messages that the server sends
         self.subscribers: dict[str, list[str]] = {}  # connections by URI
-        # Requests that the server may still work on for nobody, and when they were given up.
-        self.orphans: dict[bytes, float] = {}
+        # Requests that the server may still work on for nobody: who gave them up, and when.
+        self.orphans: dict[bytes, tuple[str, float]] = {}
 
 
 class Members(Broker):

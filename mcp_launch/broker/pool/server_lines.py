@@ -109,17 +109,20 @@ class ServerLines(Tasks):
         self.send_to_host(connection, json_edit.replace(line, key, "id"))
         return b""
 
-    def _note_orphan(self, backend: Backend, known: bytes) -> None:
+    def _note_orphan(self, backend: Backend, known: bytes, owner: str) -> None:
         """Note a request whose session does not wait for its answer any more."""
         orphans = self._greetings[backend.name].orphans
-        orphans[known] = self.now
+        orphans[known] = (owner, self.now)
         if len(orphans) > _ORPHANS_LIMIT:
             del orphans[next(iter(orphans))]
 
     def _has_orphans(self, backend: Backend) -> bool:
-        """Return whether a server may still work on what nobody waits for."""
-        orphans = self._greetings[backend.name].orphans
-        return any(self.now - since < _ORPHANED_FOR for since in orphans.values())
+        """Return whether a server may still work for another session than those that it serves."""
+        at_work = {one.connection for one in backend.requests.list_unfinished()}
+        owners = {self._members[name].owner for name in at_work or backend.connections}
+        fresh = self.now - _ORPHANED_FOR
+        orphans = self._greetings[backend.name].orphans.values()
+        return any(since > fresh and owner not in owners for owner, since in orphans)
 
     def _pass_to_all(self, backend: Backend, said: Message, line: bytes) -> bytes:
         for name in self._list_recipients(backend, said):

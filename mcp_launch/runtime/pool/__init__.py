@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # How long the server may take to exit after the end of its input.
 _INPUT_ENDED_GRACE = 2.0
 
-# How long a launch may take to read the last of what it gets.
+# How long a launch may take to read the last reports: it does so at once, unless it was stopped.
 _READING_LIMIT = 10.0
 
 # When to look for the lock again, which a launch holds that is about to connect.
@@ -197,11 +197,10 @@ class PoolProcess(Clients):
         self._report(client.name, f"exited {command.exit_code}")
         self._close_source(client)
         client.is_ending = True
-        # Not now: what is going on may still use it. And its launch has to read all of it first.
-        is_read = not self._has_unread(client)
-        self._loop.set_timer(
-            f"drop {client.name}", 0.0 if is_read else _READING_LIMIT, lambda: self._drop(client)
-        )
+        # Not now: what is going on may still use it. And its launch has to read all of it first,
+        # for answers at the pace of its host.
+        seconds = _READING_LIMIT if self._has_unread(client) else 0.0
+        self._loop.set_timer(f"drop {client.name}", seconds, lambda: self._drop_if_read(client))
 
     def _handle_signals(self) -> None:
         for number in os.read(self._wake, 64):

@@ -188,7 +188,7 @@ class Clients(Servers):
     def _replace_if_asked(self) -> None:
         """End the servers for which all launches want another one."""
         for name, backend in [*self.pool.backends.items()]:
-            clients = [self._clients[one] for one in backend.connections]
+            clients = [self._clients[one] for one in backend.connections if one in self._clients]
             is_asked = self._loop.has_timer(f"restart {name}")
             if is_asked and all(one.is_restarting for one in clients):
                 self._replace(name)
@@ -230,6 +230,10 @@ class Clients(Servers):
     def _has_unread(self, client: Client) -> bool:
         """Return whether a launch has not read all answers and reports yet."""
         return bool(client.out.pending or self._reports[client.name].pending)
+
+    def _drop_if_read(self, client: Client) -> None:
+        if not client.out.pending:
+            self._drop(client)
 
     def _finish_writing(self, client: Client) -> None:
         if not client.is_ending:

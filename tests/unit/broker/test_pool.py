@@ -654,27 +654,42 @@ def test_a_session_that_says_nothing_does_not_hide_that_the_server_is_dying() ->
 @pytest.mark.parametrize(
     ("event", "cancelled"),
     [
-        ("leave a", '{"requestId":1,"reason":"the session has ended"}'),
-        ('a: notifications/cancelled {"requestId":1}', '{"requestId":1}'),
+        ("leave a", '{"requestId":2,"reason":"the session has ended"}'),
+        ('a: notifications/cancelled {"requestId":1}', '{"requestId":2}'),
     ],
 )
 def test_a_question_about_a_call_that_nobody_waits_for_reaches_nobody(
     event: str, cancelled: str
 ) -> None:
     playbook = open_pool()
+    playbook.play("""
+        >> b: 7 tools/call {"name":"x"}
+        << server: 1 tools/call {"name":"x"}
+    """)
     refusal = "[mcp-launch] this may be for a session that has ended or cancelled its request"
     playbook.play(f"""
         >> a: 1 tools/call {{"name":"x"}}
-        << server: 1 tools/call {{"name":"x"}}
+        << server: 2 tools/call {{"name":"x"}}
         >> {event}
         << server: notifications/cancelled {cancelled}
         >> server: 9 elicitation/create {{"message":"a's password?"}}
         << server: 9 error -31000 {refusal}
-        >> server: 1 = {{}}
-        >> b: 1 tools/call {{"name":"x"}}
-        << server: 2 tools/call {{"name":"x"}}
+        >> server: 2 = {{}}
         >> server: 9 elicitation/create {{"message":"b's?"}}
         << b: "mcp-launch/L/1" elicitation/create {{"message":"b's?"}}
+    """)
+
+
+def test_a_call_that_a_session_gave_up_does_not_keep_questions_from_it() -> None:
+    open_pool().play("""
+        >> a: 1 tools/call {"name":"x"}
+        << server: 1 tools/call {"name":"x"}
+        >> a: notifications/cancelled {"requestId":1}
+        << server: notifications/cancelled {"requestId":1}
+        >> a: 2 tools/call {"name":"x"}
+        << server: 2 tools/call {"name":"x"}
+        >> server: 9 elicitation/create {"message":"?"}
+        << a: "mcp-launch/L/1" elicitation/create {"message":"?"}
     """)
 
 
