@@ -91,7 +91,7 @@ def name_server(argv: list[str], program: str, cwd: str, environ: Mapping[str, s
     variables = [
         f"{name}={value}"
         for name, value in sorted(environ.items())
-        if name not in unrelated and (not name.startswith(prefixes) or _is_secret(name))
+        if name not in unrelated and not (name.startswith(prefixes) and _is_of_terminal(name))
     ]
     # The directory is empty if it was deleted.
     place = os.path.realpath(cwd) if cwd else ""
@@ -264,6 +264,11 @@ def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
     secrets = [one for one in values if not (one.startswith("/") and os.path.lexists(one))]
     escaped = [json_text.encode(one)[1:-1].encode() for one in secrets]
     return escaped + [os.fsencode(one) for one in secrets if not one.isascii()]
+
+
+def _is_of_terminal(name: str) -> bool:
+    """Return whether a variable that begins like those of a terminal is one of them."""
+    return name.endswith("_PATH") or not _is_secret(name)
 
 
 def _is_secret(name: str) -> bool:

@@ -119,8 +119,14 @@ def describe(
         ({"CLAUDE_CODE_ENTRYPOINT": "cli"}, {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}),
         ({"PATH": "/a/codex-path:/bin"}, {"PATH": "/b/codex-path:/a/codex-path:/bin"}),
         ({"TERM": "xterm", "SHLVL": "1"}, {"TERM": "tmux", "TMUX": "x", "SSH_TTY": "y"}),
+        ({"XDG_SESSION_PATH": "/a/Session1"}, {"XDG_SESSION_PATH": "/a/Session2"}),
     ],
-    ids=["Claude Code in a terminal and for one turn", "Codex and its daemon", "two terminals"],
+    ids=[
+        "Claude Code in a terminal and for one turn",
+        "Codex and its daemon",
+        "two terminals",
+        "two logins",
+    ],
 )
 def test_sessions_share_a_server_however_their_host_was_started(
     tmp_path: Path, one: dict[str, str], two: dict[str, str]
