@@ -39,7 +39,7 @@ _CALLS_LIMIT = 10_000
 
 # When to look again whether the server goes on with a line that it is writing when the time of a
 # call is over.
-_LINE_TIME = 2.0
+_LINE_TIME = 5.0
 
 # The servers that still answer what they were asked.
 _AT_WORK = {"ready", "holding", "draining"}
@@ -257,27 +257,35 @@ class Calls(Parties):
         backend.next_deadline = 0.0
         if self._limits is None or backend.state not in _AT_WORK:
             return  # all its calls are answered, or will be
-        if backend.lines.is_within_a_line:
-            length = backend.lines.line_length
-            if length != backend.last_length:
-                backend.last_length = length
-                self._look_again(backend, self.now + _LINE_TIME)
-                return
-            # The server has stopped in the middle of it, and nothing else would ever arrive.
-            self.note("a line that the server does not finish is cut off")
-            self.send_to_host(self._first(backend), backend.lines.cut())
-            self._send_unsent(backend)
-        backend.last_length = 0
-        moments = []
-        for known, ticket in [*backend.list_calls()]:
+        moments, overdue = [], []
+        for known, ticket in backend.list_calls():
             call = self._find_asked(ticket)
             if call is not None and call.deadline > self.now:
                 moments.append(call.deadline)
             elif call is not None and call.deadline:
-                self._end_overdue(self._limits, backend, known, ticket)
+                overdue.append((known, ticket))
+        if overdue and not self._end_line(backend):
+            self._look_again(backend, self.now + _LINE_TIME)
+            return
+        for known, ticket in overdue:
+            self._end_overdue(self._limits, backend, known, ticket)
         backend.expired = {key: end for key, end in backend.expired.items() if end > self.now}
         backend.wait_as_needed()
         self._look_again(backend, min((*moments, *backend.expired.values()), default=0.0))
+
+    def _end_line(self, backend: Backend) -> bool:
+        """Return whether a host can get a line of ours; cut off one that its server has left."""
+        length = backend.lines.line_length if backend.lines.is_within_a_line else 0
+        is_going_on, backend.last_length = length != backend.last_length, length
+        if not length:
+            return True
+        if not is_going_on:
+            # It has stopped in the middle of the line, and nothing else would ever arrive.
+            self.note("a line that the server does not finish is cut off")
+            self.send_to_host(self._first(backend), backend.lines.cut())
+            self._send_unsent(backend)
+            backend.last_length = 0
+        return not is_going_on
 
     def _end_overdue(
         self, limits: CallLimiter, backend: Backend, known: bytes, ticket: Ticket

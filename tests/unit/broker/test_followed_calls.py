@@ -529,6 +529,23 @@ def test_a_server_that_stops_in_the_middle_of_a_line_delays_no_other_answer(stdo
     assert not [one for one in broker.take_commands() if isinstance(one, commands.SendToHost)]
 
 
+def test_a_line_with_a_pause_is_not_cut_while_no_call_is_overdue() -> None:
+    playbook = open_limited(call_timeout=100.0)
+    playbook.play("""
+        >> host: 1 tools/call {"name":"a"}
+        << timer deadline server: 100
+        << server: 1 tools/call {"name":"a"}
+    """)
+    broker = playbook.broker
+    broker.server_said("server", b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * 40_000)
+    broker.take_commands()
+    for moment in (10.0, 20.0, 30.0):
+        broker.now = moment
+        broker.timer("deadline server")
+
+    assert not [one for one in broker.take_commands() if isinstance(one, commands.SendToHost)]
+
+
 EXPIRED = """
     >> host: 1 tools/call {"name":"a"}
     << timer deadline server: 10
