@@ -123,10 +123,13 @@ def _signal(tree: _Tree, number: signal.Signals, grace: float) -> None:
 def _freeze(tree: _Tree) -> None:
     """Stop every process, so that none can fork unseen while others are killed."""
     stopped: set[int] = set()
-    while fresh := [one for pid, one in tree.seen.items() if pid not in stopped]:
+    while fresh := [one for one in tree.list_alive() if one.pid not in stopped]:
         for one in fresh:
             stopped.add(one.pid)
             _send(tree.table, one, signal.SIGSTOP)
+        # One that is in the middle of a fork stops only after it, and its child has no parent as
+        # soon as it is killed.
+        time.sleep(_INTERVAL)
         tree.follow()
 
 
