@@ -58,7 +58,7 @@ CODEX_META = {
         "node_repl_auto_review_required": False,
         "node_repl_disabled": False,
         "workspaces": {"/home/me/project": {"has_changes": False}},
-        "codex_version": "0.166.0",
+        "codex_version": "0.169.0",
     },
     "threadId": THREAD,
     "sessionId": THREAD,

@@ -122,13 +122,13 @@ CONFIG = HostConfig(
     _list_files,
     sessions=SESSIONS,
     approval=settings.ServerApproval(),
-    knowledge=measure("2.1.325", "the session's", "yes", "yes"),
+    knowledge=measure("2.1.327", "the session's", "yes", "yes"),
     quirks=HostQuirks(
         program=HostProgram(
             "claude",
             tells_version=True,
             package="@anthropic-ai/claude-code",
-            tried=("2.1.325",),
+            tried=("2.1.327",),
             calming="DISABLE_AUTOUPDATER",
         ),
         home_variable="CLAUDE_CONFIG_DIR",

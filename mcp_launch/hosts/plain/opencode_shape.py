@@ -58,10 +58,10 @@ OPENCODE_SHAPE = (
         "opencode",
         _list_opencode_files,
         _ONE_LIST,
-        knowledge=measure("1.18.33", "the instance's", "no", "no"),
+        knowledge=measure("1.18.34", "the instance's", "no", "no"),
         quirks=HostQuirks(
             program=HostProgram(
-                "opencode", tells_version=True, package="opencode-ai", tried=("1.18.33",)
+                "opencode", tells_version=True, package="opencode-ai", tried=("1.18.34",)
             ),
             home_variable="XDG_CONFIG_HOME",
             environment=Environment(hands_all_on=True),
