@@ -311,7 +311,10 @@ _PROGRAMS = {
 # from a host's shell inherits them, so under any other host they are leaked.
 IDENTITY_VARIABLES = {
     "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
-    "claude": ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
+    "claude": (
+        *("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR"),
+        *("CLAUDE_CODE_LAUNCHED_BY_SESSION_IDS", "CLAUDE_CODE_CHILD_NOTES_DIR"),
+    ),
     "goose": ("AGENT_SESSION_ID",),
     "copilot": ("COPILOT_AGENT_SESSION_ID", "COPILOT_LOADER_PID"),
     "qwen": (

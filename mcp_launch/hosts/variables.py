@@ -19,6 +19,9 @@ _PROCESS_VARIABLES = (
     "QWEN_CODE_MESSAGING_TOKEN",
 )
 
+# A shorter id may occur in any text.
+_ID_LENGTH = 16
+
 # Parts of directories on PATH that a host makes for each of its processes, or fnm for each shell.
 _PROCESS_DIRECTORIES = ("/codex-arg0", "/fnm_multishells/")
 
@@ -30,10 +33,20 @@ _BUNDLED = "/codex-path"
 
 
 def drop_private_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what differs between two processes of the same host."""
+    """Return an environment without what differs between two processes of the same host.
+
+    A variable that contains the id of the session differs, too: hosts add such variables from one
+    release to the next.
+    """
     private = {name for names in IDENTITY_VARIABLES.values() for name in names}
     private.update(_PROCESS_VARIABLES)
-    kept = {name: value for name, value in environ.items() if name not in private}
+    given = [environ[name] for name in private if name.endswith("_ID") and name in environ]
+    ids = [value for value in given if len(value) >= _ID_LENGTH]
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in private and not any(one in value for one in ids)
+    }
     return _filter_path(kept, lambda one: not any(part in one for part in _PROCESS_DIRECTORIES))
 
 

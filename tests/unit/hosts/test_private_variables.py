@@ -39,6 +39,20 @@ def test_two_processes_of_the_same_host_look_the_same() -> None:
     assert variables.drop_private_variables(environ) == {"QWEN_CODE_MODEL": "mock"}
 
 
+def test_what_contains_the_id_of_the_session_is_dropped() -> None:
+    # The first as Claude Code 2.1.327 sets it; the next release may add another.
+    session = "4f36674a-4bc9-4756-a21e-723b606b230a"
+    environ = {
+        "CLAUDE_CODE_SESSION_ID": session,
+        "CLAUDE_CODE_CHILD_NOTES_DIR": f"/tmp/claude-0/-home-me-shop/{session}/started",  # noqa: S108  # not used
+        "CLAUDE_CODE_NEXT_RELEASE": f"of-{session}",
+        "OPENCODE_PID": "16501",
+        "PORT": "16501",
+    }
+
+    assert variables.drop_private_variables(environ) == {"PORT": "16501"}
+
+
 def test_an_environment_without_a_path_stays_without_one() -> None:
     assert variables.drop_private_variables({"A": "1"}) == {"A": "1"}
 
