@@ -53,6 +53,9 @@ class AbsentServers:
 
         self.measure(server)
         memory.size_of_server = self.size or memory.size_of_server
+        if server:
+            # A shared one has been started for another session.
+            self.note_variables(self._table.read_environ(server))
         told = private_values.Told(
             self._plan.argv, self._plan.cwd.value, self._handshakes.variables
         )

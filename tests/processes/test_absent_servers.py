@@ -195,10 +195,11 @@ def test_a_signal_ends_a_launch_without_a_server(
 def test_a_launch_without_a_server_ends_with_its_host(
     remembered: CountedServer, runner: LaunchRunner
 ) -> None:
-    words = ("--server", "it", "--start", "called")
-    host = runner.launch_below_host("codex", *words, command=remembered.command)
+    command = [*RUN, "--server", "it", "--start", "called", "--", *remembered.command]
+    host = runner.launch_below_host("codex", command=command)
     host.initialize()
     host.ask("tools/list")
+    assert remembered.list_starts() == []
 
     host.process.kill()
 
@@ -688,6 +689,23 @@ def test_a_tool_that_another_session_gave_to_a_shared_server_is_not_remembered(
     sharing.wait_until_nothing_is_left()
 
     assert list_tools(server.open("--start", "called", "--share", "project")) == ["a"]
+
+
+@pytest.mark.parametrize("variable", ["TERM_SESSION_ID", "MCP_LAUNCH_ID"])
+def test_what_belongs_to_the_session_that_started_a_shared_server_is_not_remembered(
+    server: CountedServer, sharing: Sharing, variable: str
+) -> None:
+    server.put("instructions", f"Started in ${variable}")
+    launches = [
+        server.open("--share", "project", env={**os.environ, "TERM_SESSION_ID": one})
+        for one in (ONE, TWO)
+    ]
+    for launch in launches:
+        launch.finish()
+    sharing.wait_until_nothing_is_left()
+
+    assert len(server.list_starts()) == 1
+    assert not server.is_remembered
 
 
 # Files among the arguments
