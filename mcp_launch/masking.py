@@ -180,6 +180,7 @@ def list_in_words(words: list[str]) -> Iterator[str]:
     """Return the secrets in a command."""
     for before, word in zip(["", *words], words, strict=False):
         yield _find_named(before, word)
+        yield _find_password(words, before, word)
         yield from list_in_value(word)
 
 

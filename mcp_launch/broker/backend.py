@@ -127,7 +127,8 @@ class Backend(Waiting):
         self.failed_wakes = 0  # in a row
         self.retry_at = 0.0  # no other server is started before
         self.ready_since = 0.0
-        self.is_unused = True  # nothing but chatter has reached it, so it has no state to lose
+        # Nothing but chatter has reached it, so it has no state to lose; its lists changed since.
+        self.is_unused, self.lists_have_changed = True, False
         self.last_active = 0.0  # when it was last used
         self.tasks: set[str] = set()  # that it has not finished
         self.task_hosts: dict[str, str] = {}  # the connection that each task was made for
@@ -197,11 +198,10 @@ class Backend(Waiting):
     def note_start(self, handshake: Handshake, make_id: MakeId) -> None:
         """Note that the server runs; one that the host was answered without gets its greeting."""
         self.has_run = self.is_unused = True
-        self.gone_tools = set()
+        self.gone_tools, self.lists_have_changed = set(), False
         self.tasks.clear()
         self.task_hosts.clear()
-        self.unasked = ""
-        self.exit_code = None
+        self.unasked, self.exit_code = "", None
         self.input_is_closed = self.output_has_ended = False
         self._calls_at_start = self.calls
         if not self.is_successor:

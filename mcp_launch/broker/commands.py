@@ -329,6 +329,7 @@ class Settings:
         rests_after: float = 0.0,
         rest_anyway: bool = False,
         find_state: Callable[[str], str] = lambda _: "",
+        is_used_by_others: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.server = server
         self.launch = launch
@@ -365,3 +366,4 @@ class Settings:
         self.rests_after = rests_after  # seconds without a call; 0: never
         self.rest_anyway = rest_anyway  # even if a server shows signs of state
         self.find_state = find_state  # returns such a sign of a backend's processes, or nothing
+        self.is_used_by_others = is_used_by_others  # returns whether another launch has called it

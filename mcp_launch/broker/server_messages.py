@@ -175,11 +175,21 @@ class ServerMessages(Endings):
             backend.gone_tools = set()  # the host knows by now
         asked = protocol.look(ticket.line) if ticket.is_noted else None
         question = find_question(asked) if isinstance(asked, dict) else None
-        if question is not None:
+        if question is not None and self._answers_as_at_start(backend):
             connection = self.connections[ticket.connection]
             self.learn(connection, asked, question, said, line)  # type: ignore[arg-type]
         if backend.notes_use:
             self.note_use(backend, ticket, line)
+
+    def _answers_as_at_start(self, backend: Backend, *, was_asked_at_start: bool = False) -> bool:
+        """Return whether a server answers now as it does at its start: only that is remembered.
+
+        A call may change its lists, also without a notification. What we ask at its start it is
+        asked before any call, so there only a notification counts. One that comes before the
+        first call belongs to the start: some servers announce their lists when they have them.
+        """
+        is_fresh = backend.is_unused or (was_asked_at_start and not backend.lists_have_changed)
+        return is_fresh and not self.settings.is_used_by_others(backend.name)
 
     def note_use(self, backend: Backend, ticket: Ticket, line: bytes) -> None:
         """Note an answer of a server that may rest."""
@@ -204,13 +214,15 @@ class ServerMessages(Endings):
         self, backend: Backend, own: OwnRequest, said: Message, line: bytes
     ) -> None:
         connection = self._first(backend)
+        may_learn = self._answers_as_at_start(backend, was_asked_at_start=True)
+        may_learn &= not self._is_secondary(backend)
         if own[0] == "greeting":
             backend.greeting_was_refused = "error" in said
             backend.greeting_was_answered = True
             asked = protocol.look(connection.handshake.greeting)
-            if isinstance(asked, dict) and not self._is_secondary(backend):
+            if isinstance(asked, dict) and may_learn:
                 self.learn(connection, asked, ("initialize", b""), said, line)
-        elif own[0] in LISTS and not self._is_secondary(backend):
+        elif own[0] in LISTS and may_learn:
             self.learn(connection, {}, own, said, line)
         changed, backend.comparison.changed = backend.comparison.changed, []
         for method in changed:
@@ -247,7 +259,7 @@ class ServerMessages(Endings):
             return self._forward_request(backend, said, line)
         self._note_sign_of_life(backend, said)
         if method in _CHANGES or method == _UPDATED:
-            backend.speaks_to_its_host |= not backend.is_unused
+            self._note_change(backend, method)
         if method in _CHANGES and self._is_secondary(backend):
             self.note(f"{method} of another session's server was dropped: its host keeps one list")
             return b""
@@ -263,6 +275,14 @@ class ServerMessages(Endings):
             if owner:
                 return self._pass_to(backend, owner, line)
         return self._pass_to_all(backend, said, line) if is_shared else line
+
+    @staticmethod
+    def _note_change(backend: Backend, method: Json) -> None:
+        backend.speaks_to_its_host |= not backend.is_unused
+        if method in _CHANGES:
+            backend.lists_have_changed |= not backend.is_unused
+        if method == "notifications/tools/list_changed":
+            backend.gone_tools = set()  # it may have them again
 
     def _note_sign_of_life(self, backend: Backend, said: Message) -> None:
         if backend.notes_use:

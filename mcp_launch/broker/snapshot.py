@@ -77,6 +77,7 @@ BACKEND = (
     "is_waking",
     "last_active",
     "last_length",
+    "lists_have_changed",
     "output_has_ended",
     "owes_newline",
     "ready_since",

@@ -87,9 +87,12 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             write_records=recorder.write,
             note_server=lease.note_server,
             starter=running.starter,
-            absent=AbsentServers(running.table, handshakes) if handshakes else None,
+            absent=AbsentServers(running.table, handshakes, running.decided)
+            if handshakes
+            else None,
         )
         settings.find_state = supervisor.find_state
+        settings.is_used_by_others = supervisor.is_used_by_others
         lease.absent = supervisor.absent
         backend = broker.open_backend(SERVER, served)
         lease.on_absent = _follow_absence(running, supervisor, lease, hosts)

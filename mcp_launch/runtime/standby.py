@@ -173,6 +173,7 @@ class Standby:
         pool, key, sessions = shared["pool"]
         guardian = PoolGuardian(link, key, self._running.table)
         guardian.server, guardian.shared = shared["server"], (pool, key, sessions)
+        guardian.is_used = True  # perhaps, until the pool says more
         pipes = Pipes.keep((to_server, output, errors))
         self._supervisor.attach(SERVER, guardian, pipes, self._backend.served.plan)
         self._supervisor.servers[SERVER].note_running()

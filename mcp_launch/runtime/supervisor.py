@@ -163,6 +163,8 @@ class Supervisor:
         server.is_first = not self.broker.backends[name].generation
         server.stderr = self.errors.connect(errors)
         started.on_restart = lambda: self._notify(self.broker.restart_requested)
+        if self.absent is not None:
+            self.absent.note_variables(plan.environ)
         if not self.to_host.pending:
             self._watch_output(name)
 
@@ -319,6 +321,14 @@ class Supervisor:
     def find_state(self, name: str) -> str:
         """Return a sign that a server keeps state in its processes; empty if there is none."""
         return self.absent.find_sign(self._find_server(name)) if self.absent else ""
+
+    def is_used_by_others(self, name: str) -> bool:
+        """Return whether another launch has called a server that it shares."""
+        server = self.servers.get(name)
+        if server is None or not server.guardian.shared:
+            return False
+        # A report that was not read yet may say so.
+        return server.guardian.is_used or has_input(server.guardian.report)
 
     def _do_remember(self, command: commands.Remember) -> None:
         if self.absent:

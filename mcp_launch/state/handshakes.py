@@ -6,8 +6,8 @@ number of launches may read and write them at once.
 
 The name of a file is made of two digests. The first covers everything that decides which server
 this is and what it sees: the user, the command, the program's files, the environment without what
-belongs to a session, and the directory. The second covers the client. A value of a secret
-variable is part of a digest only; an answer that contains one is not kept.
+belongs to a session, and the directory. The second covers the client. What must not be kept is
+decided in `runtime.private_values`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcp_launch.system.spawn import ServerPlan
 
 # The version of this format, and of what the digests cover; others are ignored.
-_FORMAT = 1
+_FORMAT = 2
 
 # Larger answers are not kept.
 _SIZE_LIMIT = 2 << 20
@@ -78,8 +78,17 @@ _SECRET = [
     "_pass",
 ]
 
-# A shorter value may occur in any text.
-_SECRET_LENGTH = 6
+# Files that are programs by their suffixes, or by their first bytes: scripts, programs of Linux
+# and macOS, WebAssembly. Permissions say nothing: on some file systems everything is executable.
+_SUFFIXES = (
+    *(".py", ".pyw", ".pyz", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"),
+    *(".rb", ".php", ".phar", ".pl", ".lua", ".r", ".sh", ".bash", ".zsh", ".fish", ".ps1"),
+    *(".jar", ".kts", ".groovy", ".clj", ".ex", ".exs", ".go", ".dll", ".exe", ".wasm"),
+)
+_BEGINNINGS = (
+    *(b"#!", b"\x7fELF", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe"),
+    b"\0asm",
+)
 
 
 def name_server(argv: list[str], program: str, cwd: str, environ: Mapping[str, str]) -> str:
@@ -87,12 +96,7 @@ def name_server(argv: list[str], program: str, cwd: str, environ: Mapping[str, s
 
     `environ` is without what a host or a launch adds for one session.
     """
-    unrelated, prefixes = _NAMES.split(), tuple(_PREFIXES.split())
-    variables = [
-        f"{name}={value}"
-        for name, value in sorted(environ.items())
-        if name not in unrelated and not (name.startswith(prefixes) and _is_of_terminal(name))
-    ]
+    variables = [f"{name}={value}" for name, value in _drop_unrelated(environ).items()]
     # The directory is empty if it was deleted.
     place = os.path.realpath(cwd) if cwd else ""
     facts = [_FORMAT, os.geteuid(), argv, place, variables]
@@ -100,20 +104,42 @@ def name_server(argv: list[str], program: str, cwd: str, environ: Mapping[str, s
     return digest(json_text.encode(facts).encode())[:32]
 
 
+def _drop_unrelated(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that say something about a server, in order."""
+    unrelated, prefixes = _NAMES.split(), tuple(_PREFIXES.split())
+    return {
+        name: value
+        for name, value in sorted(environ.items())
+        if name not in unrelated and not (name.startswith(prefixes) and _is_of_terminal(name))
+    }
+
+
 def _list_files(argv: list[str], program: str, cwd: str) -> list[str]:
-    """Return the files that make up the program, as far as its command shows them."""
+    """Return the files that make up the program, as far as its command shows them.
+
+    Data is left out: a server writes to its database, and would never be remembered. If data
+    decides what the server offers, the comparison with the started server shows it.
+    """
     files = [os.path.realpath(program)]
     for word in argv[1:]:
-        # `--config=FILE` names a file, too.
+        # `--import=FILE` names a file, too.
         path = os.path.join(cwd, word.rpartition("=")[2] if word.startswith("-") else word)
-        try:
-            is_file = os.path.isabs(path) and S_ISREG(os.stat(path).st_mode)
-        except (OSError, ValueError):
-            is_file = False
-        if is_file:
+        if os.path.isabs(path) and _is_program(path):
             files.append(os.path.realpath(path))
     packages = [package for file in files if (package := _find_package(file))]
     return files + packages
+
+
+def _is_program(path: str) -> bool:
+    try:
+        if not S_ISREG(os.stat(path).st_mode):
+            return False
+        if path.lower().endswith(_SUFFIXES):
+            return True
+        with open(path, "rb", buffering=0) as file:
+            return file.read(4).startswith(_BEGINNINGS)
+    except (OSError, ValueError):
+        return False
 
 
 def _find_package(file: str) -> str:
@@ -139,15 +165,19 @@ def _describe_file(path: str) -> list[object]:
 class Handshakes:
     """The files of one server."""
 
-    __slots__ = ("_directory", "_profile", "_secrets", "_server")
+    __slots__ = ("_directory", "_profile", "_server", "variables")
 
     def __init__(
-        self, environ: Mapping[str, str], server: str, secrets: list[bytes], profile: str = ""
+        self,
+        environ: Mapping[str, str],
+        server: str,
+        profile: str = "",
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self._directory = find_directory(environ)
         self._server = server
-        self._secrets = secrets  # an answer with one of these is not kept
         self._profile = profile  # the server's name in profiles, for the doctor
+        self.variables = variables or {}  # that the server's part of the name covers
 
     def has_any(self) -> bool:
         """Return whether anything is known of this server."""
@@ -172,7 +202,7 @@ class Handshakes:
             pass  # it was removed, or is not ours to change
 
     def write(self, memory: Remembered, now: float) -> None:
-        """Keep a memory, unless it is too large or contains a secret; `now` as in `read`."""
+        """Keep a memory, unless it is too large; `now` as in `read`."""
         body = b"\n".join(memory.answers.values())
         questions = [[method, cursor.decode()] for method, cursor in memory.answers]
         header: dict[str, object] = {
@@ -187,8 +217,6 @@ class Handshakes:
         content = b"%b\n%b\n" % (json_text.encode(header).encode(), body)
         if len(content) > _SIZE_LIMIT:
             state.note("the handshake is not kept: it is too large")
-        elif any(secret in content for secret in self._secrets):
-            state.note("the handshake is not kept: it contains the value of a secret variable")
         else:
             try:
                 state.make_private(self._directory)
@@ -250,28 +278,15 @@ def open_for(
     in profiles, which only what is written needs.
     """
     server = name_server(plan.argv, plan.program, plan.cwd.value, seen)
-    return Handshakes(environ, server, list_secrets(plan.environ), profile)
-
-
-def list_secrets(environ: Mapping[str, str]) -> list[bytes]:
-    """Return the values of variables that hold secrets, by their names."""
-    values = {
-        value
-        for name, value in environ.items()
-        if len(value) >= _SECRET_LENGTH and _is_secret(name)
-    }
-    # The path of a key may be shown, but a key may begin like a path.
-    secrets = [one for one in values if not (one.startswith("/") and os.path.lexists(one))]
-    escaped = [json_text.encode(one)[1:-1].encode() for one in secrets]
-    return escaped + [os.fsencode(one) for one in secrets if not one.isascii()]
+    return Handshakes(environ, server, profile, _drop_unrelated(seen))
 
 
 def _is_of_terminal(name: str) -> bool:
     """Return whether a variable that begins like those of a terminal is one of them."""
-    return name.endswith("_PATH") or not _is_secret(name)
+    return name.endswith("_PATH") or not is_secret(name)
 
 
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
     """Return whether a variable with this name may hold a secret."""
     return any(part in name.lower() for part in _SECRET)
 

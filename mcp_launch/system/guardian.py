@@ -87,6 +87,7 @@ class Guardian:
         "expect_end",
         "failure",
         "goes_on",
+        "is_used",
         "keeper",
         "left_behind",
         "list_spared",
@@ -128,6 +129,7 @@ class Guardian:
         self.may_install = False
         # The pid and the key of a pool that keeps the server, and how many sessions use it.
         self.shared: tuple[int, str, int] | None = None
+        self.is_used = False  # somebody has called the server of that pool
         self.unread = b""  # lines that were read from the server's stdin, but not by the server
         self._unfinished = b""  # the beginning of the next report
 

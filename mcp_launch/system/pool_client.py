@@ -132,8 +132,8 @@ class PoolGuardian(Guardian):
             if word == b"unread":
                 self.unread += rest + b"\n"
             elif word == b"pool":
-                pid, sessions = map(int, rest.split())
-                self.shared = (pid, self._key, sessions)
+                pid, sessions, used = map(int, rest.split())
+                self.shared, self.is_used = (pid, self._key, sessions), bool(used)
             elif word == b"started":
                 self.server = int(rest)
             elif word == b"exited":

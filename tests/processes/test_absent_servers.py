@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from launches import (
     LIMIT,
+    RUN,
     Launch,
     LaunchRunner,
     call,
@@ -26,6 +28,9 @@ from mcp_launch.broker.rest import BOOT_TIME
 from mcp_launch.state import leases
 from mcp_launch.system import linux
 
+if TYPE_CHECKING:
+    from shared_servers import Sharing
+
 SCRIPT = Path(__file__).parents[1] / "support" / "scripts" / "counting_server.py"
 
 
@@ -36,18 +41,20 @@ class CountedServer:
         self._runner = runner
         self.place = place
         self.state = state
+        self.words: list[str] = []  # more arguments
+        self.shim: list[str] = []  # a program that starts it
         place.mkdir()
         self.offer("a")
 
     @property
     def command(self) -> list[str]:
-        return [sys.executable, str(SCRIPT), str(self.place)]
+        return [*self.shim, sys.executable, str(SCRIPT), str(self.place), *self.words]
 
     def offer(self, *tools: str) -> None:
         (self.place / "tools").write_text(" ".join(tools), encoding="utf-8")
 
-    def put(self, name: str) -> None:
-        (self.place / name).touch()
+    def put(self, name: str, text: str = "") -> None:
+        (self.place / name).write_text(text, encoding="utf-8")
 
     def take(self, name: str) -> None:
         (self.place / name).unlink()
@@ -59,10 +66,37 @@ class CountedServer:
 
     def open(self, *words: str, **options: Any) -> Launch:
         """Start a launch, and do what every host does first."""
-        launch = self._runner.launch("--server", "it", *words, "--", *self.command, **options)
-        assert "result" in launch.initialize()
-        assert launch.ask("tools/list")["tools"]
+        launch = self.connect(*words, **options)
+        self.greet(launch)
         return launch
+
+    def connect(self, *words: str, **options: Any) -> Launch:
+        """Start a launch; nothing is said yet."""
+        return self._runner.launch("--server", "it", *words, "--", *self.command, **options)
+
+    @staticmethod
+    def greet(launch: Launch) -> str:
+        """Do what every host does first; return everything that the server says of itself."""
+        greeting = launch.initialize()["result"]
+        listed = launch.ask("tools/list")
+        assert listed["tools"]
+        return json.dumps([greeting, listed])
+
+    def open_session(self, *words: str, **variables: str) -> str:
+        """Run a whole session below Claude Code; return what its server says of itself."""
+        launch = self._runner.launch_below_host(
+            "claude",
+            command=[*RUN, "--server", "it", *words, "--", *self.command],
+            env={**os.environ, "SHARED": "shared-by-all", **variables},
+        )
+        told = self.greet(launch)
+        launch.finish()
+        return told
+
+    @property
+    def is_remembered(self) -> bool:
+        directory = self.state / "handshakes"
+        return directory.exists() and any(directory.iterdir())
 
     def remember(self) -> None:
         """Have a launch remember the handshake, and forget that it ran."""
@@ -161,10 +195,11 @@ def test_a_signal_ends_a_launch_without_a_server(
 def test_a_launch_without_a_server_ends_with_its_host(
     remembered: CountedServer, runner: LaunchRunner
 ) -> None:
-    words = ("--server", "it", "--start", "called")
-    host = runner.launch_below_host("codex", *words, command=remembered.command)
+    command = [*RUN, "--server", "it", "--start", "called", "--", *remembered.command]
+    host = runner.launch_below_host("codex", command=command)
     host.initialize()
     host.ask("tools/list")
+    assert remembered.list_starts() == []
 
     host.process.kill()
 
@@ -369,3 +404,384 @@ def test_fifty_launches_at_once_share_one_memory(server: CountedServer) -> None:
     assert len(server.list_starts()) == started
     [file] = (server.state / "handshakes").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+# What is never remembered
+
+SESSION, SOCKET = "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_MESSAGING_SOCKET"
+ONE, TWO = "0198c5d2-77aa-7001-8000-00000000a001", "0198c5d2-99bb-7001-8000-00000000b002"
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "variable", "words"),
+    [
+        ("instructions", "You serve $CLAUDE_CODE_SESSION_ID.", SESSION, []),
+        ("description", "Write to /scratch/$MCP_LAUNCH_SESSION_ID/a", SESSION, []),
+        ("description", "file:///s/$QUOTED_CLAUDE_CODE_SESSION_ID", SESSION, []),
+        ("instructions", "You serve $NAMED.", SESSION, ["--env", "NAMED=session"]),
+        ("description", "pane $TERM_SESSION_ID", "TERM_SESSION_ID", []),
+        ("instructions", "socket $QUOTED_" + SOCKET, SOCKET, []),
+        ("instructions", "launch $MCP_LAUNCH_ID", SESSION, []),
+        ("description", "launch $NAMED", SESSION, ["--env", "NAMED=launch"]),
+        ("instructions", "host=$NAMED;", SESSION, ["--env", "NAMED=host_pid"]),
+    ],
+    ids=[
+        "the host's variable",
+        "our variable in a path",
+        "the host's variable in an address",
+        "a variable of the user's",
+        "a terminal",
+        "a path with percent signs",
+        "our id of the launch",
+        "the same as the user calls it",
+        "the host's pid",
+    ],
+)
+def test_no_session_is_told_what_belongs_to_another(
+    server: CountedServer, place: str, text: str, variable: str, words: list[str]
+) -> None:
+    server.put(place, text)
+    begins = "/run/s s/" if variable == SOCKET else ""
+
+    first, second = (
+        server.open_session("--start", "called", *words, **{variable: f"{begins}{one}"})
+        for one in (ONE, TWO)
+    )
+
+    assert first != second
+    assert len(server.list_starts()) == 2
+
+
+@pytest.mark.parametrize("place", ["instructions", "description"])
+def test_a_session_is_recognised_in_a_text_of_numbered_characters(
+    server: CountedServer, place: str
+) -> None:
+    server.put("escaped")
+    server.put(place, "You serve $CLAUDE_CODE_SESSION_ID.")
+
+    server.open_session(CLAUDE_CODE_SESSION_ID=ONE)
+
+    assert not server.is_remembered
+
+
+def test_a_slow_server_does_not_have_its_host_told_of_another_session(
+    server: CountedServer,
+) -> None:
+    server.put("instructions", "You serve $CLAUDE_CODE_SESSION_ID.")
+    server.open_session(CLAUDE_CODE_SESSION_ID=ONE)
+    server.put("slow")
+
+    assert ONE not in server.open_session(CLAUDE_CODE_SESSION_ID=TWO)
+
+
+def test_the_project_of_another_session_is_not_remembered(
+    server: CountedServer, tmp_path: Path
+) -> None:
+    """Both servers work in the same directory, so only this tells the sessions apart."""
+    server.put("description", "Reads $CLAUDE_PROJECT_DIR")
+    words = ("--start", "called", "--cwd", str(tmp_path))
+
+    told = [server.open_session(*words, CLAUDE_PROJECT_DIR=f"/{one}/shop") for one in ("a", "b")]
+
+    assert "/a/shop" in told[0]
+    assert "/b/shop" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "variables"),
+    [
+        ("Works in $PWD", {}),
+        ("Reads $MCP_LAUNCH_PROJECT_ROOT/src", {}),
+        ("Draws for $TERM, $TERM_PROGRAM $TERM_PROGRAM_VERSION, true", {"TERM": "xterm-256color"}),
+        ("Has 1 or 12 panes at /dev", {"TMUX_PANE": "%1", "KITTY_WINDOW_ID": "12"}),
+        ("Started by claude for $SHARED", {}),
+        (
+            "At most 141203 bytes, default Default",
+            {"SSH_AGENT_PID": "4120", "ITERM_PROFILE": "Default"},
+        ),
+    ],
+    ids=["directory", "project", "kind of terminal", "short values", "host", "words and numbers"],
+)
+def test_what_all_sessions_share_is_remembered(
+    server: CountedServer, text: str, variables: dict[str, str]
+) -> None:
+    server.put("instructions", text)
+    shared = {"TERM_PROGRAM": "vscode", "TERM_PROGRAM_VERSION": "1.139.1", "VSCODE_X": "true"}
+    shared |= variables
+
+    told = [
+        server.open_session("--start", "called", CLAUDE_CODE_SESSION_ID=one, **shared)
+        for one in (ONE, TWO)
+    ]
+
+    assert told[0] == told[1]
+    assert len(server.list_starts()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "words"),
+    [
+        ("at $DATABASE_URL", {"DATABASE_URL": "postgres://u:8fX-2kLm@db/shop"}, []),
+        ("the password is 8fX-2kLm", {"DATABASE_URL": "postgres://u:8fX-2kLm@db/shop"}, []),
+        ("the password is p@ss-2kLm", {"DATABASE_URL": "postgres://u:p%40ss-2kLm@db/shop"}, []),
+        ("the key is $SETTING", {"SETTING": "sk-ant-0123456789abcdefghij"}, []),
+        ("the key is 8fX-2kLm-9", {}, ["--api-key", "8fX-2kLm-9"]),
+        ("the key is 8fX-2kLm-9", {}, ["--api-key=8fX-2kLm-9"]),
+        ("the key is sk-ant-0123456789abcdefghij", {}, ["sk-ant-0123456789abcdefghij"]),
+        ("the password is 8fX-2kLm-9", {}, ["-u", "user:8fX-2kLm-9"]),
+        ("at postgres://u:8fX-2kLm@db", {}, ["postgres://u:8fX-2kLm@db"]),
+        ("the key is $SERVICE_KEY", {"SERVICE_KEY": "8fX-2kLm-9"}, []),
+        ("the key is $SERVICE_KEY", {"SERVICE_KEY": 'schl"üs\\sel'}, []),
+        ("the key is $SERVICE_KEY", {"SERVICE_KEY": "/base64/that+begins+like+a+path"}, []),
+    ],
+    ids=[
+        "an address with a password",
+        "the password of an address",
+        "a password that the address quotes",
+        "a key by its form",
+        "an option's value",
+        "an option with its value",
+        "an argument",
+        "a user and password",
+        "an address as an argument",
+        "a variable that is named like a key",
+        "a key of any characters",
+        "a key that looks like a path",
+    ],
+)
+def test_a_secret_is_not_remembered(
+    server: CountedServer, text: str, variables: dict[str, str], words: list[str]
+) -> None:
+    server.put("description", text)
+    server.words = words
+
+    server.open_session(**variables)
+
+    assert not server.is_remembered
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "words"),
+    [
+        ("Queries postgres", {"DATABASE_URL": "postgres://postgres:postgres@db/shop"}, []),
+        ("Draws as user:group", {}, ["-u", "user:group"]),
+        ("Reads /usr/bin/env", {"KEY_FILE": "/usr/bin/env"}, []),
+    ],
+    ids=["a plain word", "a group", "the path of a key"],
+)
+def test_what_is_no_secret_is_remembered(
+    server: CountedServer, text: str, variables: dict[str, str], words: list[str]
+) -> None:
+    server.put("description", text)
+    server.words = words
+
+    server.open_session(**variables)
+
+    assert server.is_remembered
+
+
+def test_what_was_remembered_is_forgotten_once_the_server_tells_a_secret(
+    server: CountedServer,
+) -> None:
+    server.open_session()
+    assert server.is_remembered
+    server.put("instructions", "You serve $CLAUDE_CODE_SESSION_ID.")
+
+    server.open_session("--start", "now", CLAUDE_CODE_SESSION_ID=ONE)
+
+    assert not server.is_remembered
+
+
+# Lists that change while the server runs
+
+
+CHANGED = "notifications/tools/list_changed"
+
+
+def read_until(launch: Launch, request_id: int) -> list[dict[str, Any]]:
+    """Return all messages up to an answer."""
+    messages = [launch.answer()]
+    while messages[-1].get("id") != request_id:
+        messages.append(launch.answer())
+    return messages
+
+
+def list_tools(launch: Launch) -> list[str]:
+    return [one["name"] for one in launch.ask("tools/list")["tools"]]
+
+
+def grow(launch: Launch, *, is_announced: bool = True) -> None:
+    """Have the server get one more tool."""
+    launch.send(call("grow", 7))
+    assert (read_until(launch, 7)[0].get("method") == CHANGED) is is_announced
+
+
+@pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "silent"])
+@pytest.mark.parametrize("start", ["now", "called"])
+def test_a_tool_that_a_server_got_while_it_ran_is_not_remembered(
+    server: CountedServer,
+    is_announced: bool,
+    start: str,
+) -> None:
+    server.remember()
+    if not is_announced:
+        server.put("silent")
+    launch = server.open("--start", start)
+    grow(launch, is_announced=is_announced)
+    assert list_tools(launch) == ["a", "grown"]
+    assert launch.finish()[0] == 0
+
+    again = server.open("--start", "called")
+
+    assert list_tools(again) == ["a"]
+    assert len(server.list_starts()) == 1
+
+
+def test_a_server_that_announces_its_lists_at_its_start_is_remembered(
+    server: CountedServer,
+) -> None:
+    server.put("announces")
+    launch = server.connect("--start", "now")
+    launch.initialize()
+    assert launch.answer()["method"] == CHANGED
+    assert list_tools(launch) == ["a"]
+    launch.finish()
+    server.offer("a", "b")
+    second = server.open("--start", "called")
+    second.send(call("pid", 3))
+    assert [one["method"] for one in read_until(second, 3)[:-1]] in ([CHANGED], [CHANGED] * 2)
+    assert second.finish()[0] == 0
+
+    third = server.open("--start", "called")
+
+    assert list_tools(third) == ["a", "b"]
+    assert len(server.list_starts()) == 2
+
+
+def test_a_tool_that_the_server_has_again_is_called(server: CountedServer) -> None:
+    server.offer("a", "grown")
+    server.remember()
+    server.offer("a")
+    launch = server.open("--start", "called")
+    launch.send(call("grown", 3))
+    assert "no longer has a tool grown" in read_refusal(read_until(launch, 3)[-1])
+    launch.send(call("grow", 4))
+    read_until(launch, 4)
+
+    assert "pid" in launch.call("grown", 5)
+
+
+def test_a_tool_that_another_session_gave_to_a_shared_server_is_not_remembered(
+    server: CountedServer, sharing: Sharing
+) -> None:
+    words = ("--share", "project", "--start", "now")
+    first, second = server.open(*words), server.open(*words)
+    grow(first)
+    assert second.answer()["method"] == CHANGED
+    assert list_tools(second) == ["a", "grown"]
+    # What was remembered before is gone, but the server is still the one that has grown.
+    [file] = (server.state / "handshakes").iterdir()
+    file.unlink()
+    third = server.open(*words)
+    assert list_tools(third) == ["a", "grown"]
+    for launch in (first, second, third):
+        launch.finish()
+    sharing.wait_until_nothing_is_left()
+
+    assert list_tools(server.open("--start", "called", "--share", "project")) == ["a"]
+
+
+@pytest.mark.parametrize("variable", ["TERM_SESSION_ID", "MCP_LAUNCH_ID"])
+def test_what_belongs_to_the_session_that_started_a_shared_server_is_not_remembered(
+    server: CountedServer, sharing: Sharing, variable: str
+) -> None:
+    server.put("instructions", f"Started in ${variable}")
+    launches = [
+        server.open("--share", "project", env={**os.environ, "TERM_SESSION_ID": one})
+        for one in (ONE, TWO)
+    ]
+    for launch in launches:
+        launch.finish()
+    sharing.wait_until_nothing_is_left()
+
+    assert len(server.list_starts()) == 1
+    assert not server.is_remembered
+
+
+# Files among the arguments
+
+
+def test_a_server_that_writes_to_its_data_is_remembered(
+    server: CountedServer, tmp_path: Path
+) -> None:
+    data = tmp_path / "notes.db"
+    data.write_bytes(b"SQLite format 3\0")
+    server.words = ["--data", str(data)]
+    server.remember()
+    data.write_bytes(b"SQLite format 3\0 and a row")
+
+    server.open("--start", "called")
+
+    assert server.list_starts() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("plugin.py", "pass"), ("Plugin.JS", ""), ("plugin", "#!/bin/sh\n"), ("p", "\x7fELF")],
+    ids=["script", "script in capitals", "script without a suffix", "program"],
+)
+def test_a_server_with_another_script_among_its_arguments_is_started(
+    server: CountedServer, tmp_path: Path, name: str, content: str
+) -> None:
+    script = tmp_path / name
+    script.write_text(content, encoding="latin-1")
+    server.words = [f"--plugin={script}"]
+    server.remember()
+    script.write_text(content + " # changed", encoding="latin-1")
+
+    server.open("--start", "called")
+
+    assert len(server.list_starts()) == 1
+
+
+def test_a_file_that_names_other_tools_shows_with_the_next_start(
+    server: CountedServer, tmp_path: Path
+) -> None:
+    settings = tmp_path / "tools.json"
+    settings.write_text("a", encoding="utf-8")
+    server.words = ["--tools", str(settings)]
+    server.remember()
+    settings.write_text("a b", encoding="utf-8")
+
+    launch = server.open("--start", "called")
+    launch.send(call("b", 3))
+    messages = read_until(launch, 3)
+
+    assert messages[0]["method"] == CHANGED
+    assert "pid" in messages[-1]["result"]
+    assert launch.finish()[0] == 0
+    assert list_tools(server.open("--start", "called")) == ["a", "b"]
+    assert len(server.list_starts()) == 1
+
+
+# A server below a program that only starts it
+
+
+def test_a_server_below_a_program_that_starts_it_may_rest(server: CountedServer) -> None:
+    server.shim = ["/usr/bin/timeout", "--foreground", "600"]
+    launch = server.open("--rest", "1s")
+    first = launch.call("pid")["pid"]
+
+    wait_until_gone(first)
+
+    assert launch.call("pid")["pid"] != first
+
+
+def test_a_child_of_such_a_server_keeps_it_awake(server: CountedServer) -> None:
+    server.shim = ["/usr/bin/timeout", "--foreground", "600"]
+    launch = server.open("--rest", "1s", "--trace")
+    launch.call("child")
+
+    launch.wait_for_stderr(b"child process, sleep")
+
+    assert len(server.list_starts()) == 1

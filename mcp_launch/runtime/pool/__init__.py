@@ -86,6 +86,7 @@ class PoolProcess(Clients):
         self._listening = listening
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._held = set()
+        self._used = set()
         self._wake = wake
         self._record: dict[str, object] = {
             **leases.open_record(self._id, job["argv"]),
@@ -143,6 +144,9 @@ class PoolProcess(Clients):
         self._run_commands()
 
     def _run_commands(self) -> None:
+        for name, backend in self.pool.backends.items():
+            if not backend.is_unused and name not in self._used:
+                self._report_use(name)
         out = self.pool.out
         while out:
             command = out.pop(0)

@@ -141,11 +141,17 @@ class Clients(Servers):
                 self._report_pool(name)
         self._loop.set_timer("record", _RECORD_DELAY, self._write_record)
 
+    def _report_use(self, name: str) -> None:
+        """Report that a server was called: what it lists now is not remembered any more."""
+        self._used.add(name)
+        self._report_sessions()
+
     def _report_pool(self, name: str) -> None:
         connection = self.pool.connections.get(name)
         if connection is not None:
-            count = len(self.pool.backends[connection.backend].connections)
-            self._report(name, f"pool {os.getpid()} {count}")
+            backend = self.pool.backends[connection.backend]
+            used = int(not backend.is_unused)
+            self._report(name, f"pool {os.getpid()} {len(backend.connections)} {used}")
 
     def _take_orders(self, client: Client) -> None:
         if not has_input(client.link):
@@ -283,6 +289,8 @@ class Clients(Servers):
         data = read(client.source)
         pool = self.pool
         if data and (passed := pool.pass_call(client.name, data)) is not None:
+            if passed[0] not in self._used:
+                self._report_use(passed[0])
             self._servers[passed[0]].writer.put(passed[1])
             return
         pool.now = time.monotonic()

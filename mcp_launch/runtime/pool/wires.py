@@ -56,6 +56,7 @@ class Wires:
     _reports: dict[str, Writer]  # to each client
     _servers: dict[str, PipedServer]
     _held: set[str]  # servers whose output waits for a reader
+    _used: set[str]  # servers that were called, as the launches know
 
     def _notify(self, event: Callable[[], None]) -> None:
         """Report an event to the broker, and do what it says."""

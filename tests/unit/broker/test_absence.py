@@ -423,7 +423,6 @@ def test_a_changed_list_is_announced_and_a_call_to_a_tool_that_is_gone_is_refuse
         >> host: 6 tools/list
         << server: 6 tools/list
         >> server: 6 = {CHANGED}
-        << timer remember host: 1
         << host: 6 = {CHANGED}
         >> host: 7 tools/call {{"name":"x"}}
         << server: 7 tools/call {{"name":"x"}}

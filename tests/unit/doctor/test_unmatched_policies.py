@@ -46,7 +46,7 @@ def remember(
         ("tools/list", b""): json.dumps({"result": page}).encode(),
     }
     now = time.time()
-    store = Handshakes(machine.environ, f"{server}-{key}", [], server)
+    store = Handshakes(machine.environ, f"{server}-{key}", server)
     store.write(Remembered("client", now, answers), now)
 
 
@@ -282,7 +282,7 @@ def test_a_tool_of_any_version_or_directory_counts(machine: FakeMachine) -> None
 @pytest.mark.parametrize("page", ['{"result":{"tools":3}}', '{"error":{}}', "["])
 def test_a_list_that_cannot_be_read_is_not_known(machine: FakeMachine, page: str) -> None:
     answers = {("initialize", b""): b'{"result":{}}', ("tools/list", b""): page.encode()}
-    Handshakes(machine.environ, "one", [], "docs").write(Remembered("c", 1.0, answers), 1.0)
+    Handshakes(machine.environ, "one", "docs").write(Remembered("c", 1.0, answers), 1.0)
 
     assert look(machine, WRONG) == []
 

@@ -14,7 +14,7 @@ import pytest
 from mcp_launch.protocol.memory import Remembered
 from mcp_launch.state import handshake_files
 from mcp_launch.state.handshake_files import prune
-from mcp_launch.state.handshakes import Handshakes, list_secrets, name_server, read_file
+from mcp_launch.state.handshakes import Handshakes, name_server, read_file
 
 ANSWERS = {
     ("initialize", b""): b'{"result":{}}',
@@ -29,7 +29,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def store(environ: dict[str, str]) -> Handshakes:
-    return Handshakes(environ, "server", [])
+    return Handshakes(environ, "server")
 
 
 def make_memory(client: str = "c", written: float = 100.0) -> Remembered:
@@ -79,7 +79,7 @@ def test_a_size_that_no_server_has_is_not_believed(
 def test_a_file_names_its_server_as_profiles_do(
     environ: dict[str, str], name: object, known: str
 ) -> None:
-    Handshakes(environ, "server", [], "docs").write(make_memory(), 100.0)
+    Handshakes(environ, "server", "docs").write(make_memory(), 100.0)
     file = find_file(environ)
     change_header(file, server=name)
 
@@ -93,8 +93,8 @@ def test_another_client_or_server_is_not_known(environ: dict[str, str], store: H
     store.write(make_memory(), 100.0)
 
     assert store.read("d", 100.0) is None
-    assert Handshakes(environ, "other", []).read("c", 100.0) is None
-    assert not Handshakes(environ, "other", []).has_any()
+    assert Handshakes(environ, "other").read("c", 100.0) is None
+    assert not Handshakes(environ, "other").has_any()
 
 
 def test_only_the_user_can_read_it(environ: dict[str, str], store: Handshakes) -> None:
@@ -147,7 +147,7 @@ def change_header(file: Path, **members: object) -> None:
 @pytest.mark.parametrize(
     "members",
     [
-        {"format": 2},
+        {"format": 3},
         {"format": None},
         {"client": "d"},
         {"written": "today"},
@@ -251,7 +251,7 @@ def test_too_much_is_not_kept(store: Handshakes) -> None:
 
 def test_a_full_disk_or_a_file_in_the_way_is_no_failure(environ: dict[str, str]) -> None:
     Path(environ["MCP_LAUNCH_HOME"]).write_text("in the way", encoding="utf-8")
-    store = Handshakes(environ, "server", [])
+    store = Handshakes(environ, "server")
 
     store.write(make_memory(), 100.0)
 
@@ -279,42 +279,6 @@ def test_fifty_writers_leave_one_whole_file(environ: dict[str, str], store: Hand
 
     assert not partial
     assert find_file(environ).suffix == ".jsonl"
-
-
-# Secrets
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("API_KEY", "s3cr3t-value"),
-        ("GITHUB_TOKEN", "ghp_abcdef"),
-        ("DB_PASSWORD", 'quo"ted\\value'),
-        ("AWS_SECRET_ACCESS_KEY", "/base64/that+begins+like+a+path"),
-        ("MY_PAT", "schlüssel"),
-    ],
-)
-def test_an_answer_with_the_value_of_a_secret_variable_is_not_kept(
-    environ: dict[str, str], name: str, value: str
-) -> None:
-    store = Handshakes(environ, "server", list_secrets({name: value}))
-    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
-        memory = make_memory()
-        memory.answers["tools/list", b""] = b'{"result":{"tools":[%b]}}' % text.encode()
-        store.write(memory, 100.0)
-
-        assert not store.has_any()
-
-
-def test_what_is_no_secret_is_kept(environ: dict[str, str], tmp_path: Path) -> None:
-    plain = {"KEYS": "short", "LANG": "en_GB.UTF-8", "SSH_AUTH_SOCK": str(tmp_path)}
-    store = Handshakes(environ, "server", list_secrets(plain))
-    memory = make_memory()
-    memory.answers["tools/list", b""] = json.dumps({"result": list(plain.values())}).encode()
-
-    store.write(memory, 100.0)
-
-    assert store.has_any()
 
 
 # The server
@@ -363,17 +327,17 @@ def test_what_differs_between_sessions_is_not_in_its_name(script: Path, variable
     assert name(script, environ={"LANG": "C", variable: "x"}) == name(script)
 
 
-@pytest.mark.parametrize("option", ["{}", "--config={}"])
-def test_another_version_of_a_file_argument_is_another_server(
+@pytest.mark.parametrize("option", ["{}", "--import={}"])
+def test_another_version_of_a_script_argument_is_another_server(
     script: Path, tmp_path: Path, option: str
 ) -> None:
-    config = tmp_path / "config.json"
-    config.write_text("{}", encoding="utf-8")
-    argv = ["python", option.format("config.json")]
+    plugin = tmp_path / "plugin.js"
+    plugin.write_text("{}", encoding="utf-8")
+    argv = ["python", option.format("plugin.js")]
     before = name(script, argv=argv)
     assert name(script, argv=argv) == before
 
-    config.write_text("{ }", encoding="utf-8")
+    plugin.write_text("{ }", encoding="utf-8")
 
     assert name(script, argv=argv) != before
 
