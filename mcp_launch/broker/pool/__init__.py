@@ -111,8 +111,16 @@ class Pool(ClientLines):
         return is_waiting or any(ticket.connection == name for ticket in unfinished)
 
     def reader_lost(self, name: str) -> None:
-        """Note that a connection has stopped reading."""
+        """Note that a connection can read nothing more."""
         self._dismiss(name)
+
+    def set_behind(self, name: str, *, is_behind: bool) -> None:
+        """Note that a connection has not read what it was sent, or that it has by now."""
+        if (member := self._members.get(name)) is None:
+            return
+        member.is_behind, member.unasked_size = is_behind, 0
+        if not is_behind:
+            self._note_answered(name)
 
     def _dismiss(self, name: str, code: int = 0) -> None:
         """Remove a connection, and end it."""

@@ -1,9 +1,10 @@
 """The process of a pool: keeps a server for all launches that share it, and ends with the last.
 
 It does for several launches what the supervisor does for one host: all the input and output that
-`broker.pool` decides about. No launch can harm another. One that does not read what it is sent is
-let go when too much has piled up for it, and one that sends more than the server can take waits:
-each turn of the loop reads a limited amount from each.
+`broker.pool` decides about. No launch can harm another. One that does not read what it is sent, or
+that sends more than the server can take, waits: each turn of the loop reads a limited amount from
+each. What the server has already been asked is kept for a launch that does not read, however long
+it is: the answers to at most 128 requests, and twice as many pings.
 """
 
 from __future__ import annotations
@@ -190,6 +191,10 @@ class PoolProcess(Clients):
         if report := self._reports.get(command.connection):
             report.put(b"unread " + command.line)
 
+    def _do_remark(self, command: commands.Remark) -> None:
+        if client := self._clients.get(command.connection):
+            client.errors.put(f"[mcp-launch] {command.text}\n".encode())
+
     def _do_end_connection(self, command: commands.EndConnection) -> None:
         client = self._clients.get(command.connection)
         if client is None:
@@ -286,5 +291,6 @@ _ACTIONS: dict[type[Command], Callable[[PoolProcess, Any], None]] = {
     commands.SetTimer: PoolProcess._do_set_timer,  # noqa: SLF001
     commands.CancelTimer: lambda self, one: self._loop.cancel_timer(f"pool {one.name}"),
     commands.ReturnUnread: PoolProcess._do_return,  # noqa: SLF001
+    commands.Remark: PoolProcess._do_remark,  # noqa: SLF001
     commands.EndConnection: PoolProcess._do_end_connection,  # noqa: SLF001
 }
