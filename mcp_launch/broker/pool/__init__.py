@@ -27,6 +27,7 @@ from mcp_launch.broker.pool.client_lines import ClientLines
 from mcp_launch.broker.pool.members import ALIVE, Member
 from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.framing import CutLine
 from mcp_launch.protocol.memory import name_client
 
 TYPE_CHECKING = False
@@ -90,7 +91,8 @@ class Pool(ClientLines):
         connection = self.connections[name]
         for is_judged, part in connection.lines.close():
             # The server reads on, so the line needs an end.
-            self._take_part(connection, part + b"\n", is_judged=is_judged)
+            line = part if part.__class__ is CutLine else part + b"\n"
+            self._take_part(connection, line, is_judged=is_judged)
         connection.input_has_ended = True
         self._end_if_finished(name)
 
@@ -180,6 +182,8 @@ class Pool(ClientLines):
                 self.out.append(do.ReturnUnread(one.connection, whole))
         del self.backends[name], self._greetings[name]
         for host in backend.connections:
+            if backend.why_ended:
+                self.out.append(do.Remark(host, f"the shared server {backend.why_ended}"))
             self._dismiss(host, backend.exit_code or 0)
         self._answer_those_who_moved(backend, greeting)
 
