@@ -18,6 +18,8 @@ from mcp_launch.broker.commands import SendToHost
 from mcp_launch.broker.connection import HostConnection
 from mcp_launch.broker.host_requests import CALL
 from mcp_launch.broker.isolation import Isolation
+from mcp_launch.protocol.framing import TOO_LONG, CutLine
+from mcp_launch.values import FAILURE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +76,9 @@ class Broker(Isolation):
         self._leave_if_absent()
 
     def _take_part(self, connection: HostConnection, part: bytes, *, is_judged: bool) -> None:
-        if self.phase in {"failed", "finished"}:
+        if part.__class__ is CutLine:
+            self.refuse_cut_line(connection, part)
+        elif self.phase in {"failed", "finished"}:
             self.answer_with_failure(connection, part)
         elif is_judged:
             self.take_line(connection, part)
@@ -192,10 +196,19 @@ class Broker(Isolation):
             self.out.append(SendToHost((backend.connections or [*self.connections])[0], passed))
         if self._has_unsent:
             self._send_unsent(backend)
+        if backend.lines.has_cut:
+            self._end_for_its_line(backend)
         if backend.state == "ready":
             self.fail_if_refused(backend)
         else:
             self._go_on_with_unready(backend)
+
+    def _end_for_its_line(self, backend: Backend) -> None:
+        """End a server that writes a line without an end."""
+        backend.lines.has_cut = False
+        backend.why_ended = f"was ended, because it wrote a line of more than {TOO_LONG}"
+        self.note(f"the server {backend.why_ended}", FAILURE)
+        self.out.append(do.EndServer(backend.name, "input ended"))
 
     def _go_on_with_unready(self, backend: Backend) -> None:
         if backend.greeting_was_answered:
@@ -257,6 +270,7 @@ class Broker(Isolation):
         """Note that all processes of a server are gone; start another server, or leave."""
         backend = self.backends[name]
         state = backend.state
+        stderr_end = backend.why_ended.encode() or stderr_end
         what_happened = self.explain_end(backend, stderr_end)
         backend.note_gone()
         self.queue_held(backend)

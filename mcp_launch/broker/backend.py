@@ -120,7 +120,8 @@ class Backend(Waiting):
         self.remembered_tools: set[str] = set()  # the names of those
         self.gone_tools: set[str] = set()  # of these, what the server does not have
         # Why it is ended: one that was started for a request; one whose session has not changed.
-        self.why_given_up = self.why_replaced = ""
+        # Or a line of it that was too long.
+        self.why_given_up = self.why_replaced = self.why_ended = ""
         self.is_checking = False  # it was started only to compare its lists with memory
         self.is_resting = False  # it is ended because nobody calls it
         self.wake_error: LaunchError | None = None  # why it could not be started the last time
@@ -201,7 +202,8 @@ class Backend(Waiting):
         self.gone_tools, self.lists_have_changed = set(), False
         self.tasks.clear()
         self.task_hosts.clear()
-        self.unasked, self.exit_code = "", None
+        self.unasked = self.why_ended = ""
+        self.exit_code = None
         self.input_is_closed = self.output_has_ended = False
         self._calls_at_start = self.calls
         if not self.is_successor:

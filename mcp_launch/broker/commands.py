@@ -229,6 +229,16 @@ class WriteStderr(_TextCommand):
     __slots__ = ()
 
 
+class Remark(_ConnectionCommand):
+    """Print a message on one host's stderr, among the lines of the server that it shares."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, connection: str, text: str) -> None:
+        super().__init__(connection)
+        self.text = text
+
+
 class Divert(Command):
     """Print a line from a server's stdout on stderr, because it is not a message."""
 

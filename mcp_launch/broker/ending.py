@@ -192,6 +192,8 @@ class Endings(HostRequests):
         """Describe how a server ended."""
         if backend.state == "ending":
             return _explain_replacement(backend)
+        if backend.why_ended:
+            return backend.why_ended
         code = backend.exit_code or 0
         if self.has_no_more_input(backend) and not code:
             return self.settings.explain_end(code, "after the end of its input", b"")

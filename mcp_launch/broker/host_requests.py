@@ -13,8 +13,10 @@ from mcp_launch.broker.connection import is_unreadable, must_be_judged
 from mcp_launch.broker.routing import CHATTER, KEY, Call, NotAdmitted
 from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.framing import TOO_LONG, read_cut_request
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.requests import Ticket, rename_cancelled
+from mcp_launch.values import REFUSAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.connection import HostConnection
     from mcp_launch.broker.routing import Binding
     from mcp_launch.hosts import Caller
+    from mcp_launch.protocol.framing import CutLine
     from mcp_launch.protocol.json_text import Json, Message
 
 # Requests that are repeated for a replacement server, or whose answers are read.
@@ -94,6 +97,21 @@ class HostRequests(Roots):
             self._take_request(connection, said, line)
         else:
             self._take_answer(connection, line)
+
+    def refuse_cut_line(self, connection: HostConnection, line: CutLine) -> None:
+        """Refuse a line that was too long to be kept."""
+        shown = read_cut_request(line)
+        problem = f"not delivered: this message is longer than {TOO_LONG}"
+        fix = "send it in parts, or pass the path of a file"
+        if "id" in shown:
+            asked = protocol.encode({"jsonrpc": "2.0", **shown})
+            verdict = NotAdmitted(problem, fix, is_counted=True)
+            self.refuse(connection, protocol.spell(shown["id"]), asked, verdict)
+        else:
+            self.note(f"refused: {problem}", REFUSAL)
+            text = f"[mcp-launch] {problem} — fix: {fix}"
+            error = protocol.make_error(b"null", protocol.INVALID_REQUEST, text)
+            self.send_own(connection, error)
 
     def _find_fault(self, said: Message, line: bytes) -> str:
         """Return what may make a server read a message in another way than we do."""

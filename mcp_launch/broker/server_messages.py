@@ -273,7 +273,7 @@ class ServerMessages(Endings):
         if is_shared or requests.has_renamed:
             owner, line = requests.find_recipient(said, line)
             if owner:
-                return self._pass_to(backend, owner, line)
+                return self._notify_host(backend, owner, line)
         return self._pass_to_all(backend, said, line) if is_shared else line
 
     @staticmethod
@@ -283,6 +283,10 @@ class ServerMessages(Endings):
             backend.lists_have_changed |= not backend.is_unused
         if method == "notifications/tools/list_changed":
             backend.gone_tools = set()  # it may have them again
+
+    def _notify_host(self, backend: Backend, connection: str, line: bytes) -> bytes:
+        """Pass on a notification that belongs to a request of one host."""
+        return self._pass_to(backend, connection, line)
 
     def _note_sign_of_life(self, backend: Backend, said: Message) -> None:
         if backend.notes_use:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal
 
-    from mcp_launch.protocol.json_text import Json
+    from mcp_launch.protocol.json_text import Json, Message
 
     Kind = Literal["answer", "request", ""]
 
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 # A longer line is judged by its beginning, so that it is neither delayed nor held in memory;
 # no server logs lines this long that begin like an object.
 _WHOLE_LINE_LIMIT = 1 << 14
+
+# No longer line is kept: without an end, it would fill the memory. Node, in which most hosts run,
+# reads none of 512 MB, and a line needs its memory twice while it is put together.
+LINE_LIMIT = 256 << 20
+TOO_LONG = f"{LINE_LIMIT >> 20} MB"
 
 # How much of each end of a longer line is kept: an answer has its id at one of them.
 _EDGE = 512
@@ -43,6 +48,10 @@ _SPACE = b" \t\r"
 _BEGINNINGS = {b"{", b"[", b"", b"\xef"}
 
 
+class CutLine(bytes):
+    """Both ends of a host's line that was too long to be kept."""
+
+
 class HostLines:
     """Splits a host's input into lines, however it is split into chunks.
 
@@ -50,13 +59,14 @@ class HostLines:
     that cannot be a message passes as it arrives.
     """
 
-    __slots__ = ("_held", "_is_passing", "is_midway")
+    __slots__ = ("_held", "_is_cut", "_is_passing", "is_midway")
 
     def __init__(self) -> None:
         self.is_midway = False  # in an incomplete line
         # The beginning of a line. Not a list: joining it would need the memory twice.
         self._held = bytearray()
         self._is_passing = False  # the beginning of a line that is not a message has passed
+        self._is_cut = False  # only the ends of the line are held: it is too long
 
     def feed(self, data: bytes) -> list[tuple[bool, bytes]]:
         """Return the parts that are ready, each with whether it is a line to be judged."""
@@ -73,8 +83,11 @@ class HostLines:
 
     def close(self) -> list[tuple[bool, bytes]]:
         """Return the held line: it is complete, or its end will not come."""
-        line, self._held = bytes(self._held), bytearray()
-        was_passing, self._is_passing = self._is_passing, False
+        if self._is_cut:
+            del self._held[_EDGE:-_EDGE]
+        line = CutLine(self._held) if self._is_cut else bytes(self._held)
+        was_passing = self._is_passing
+        self._held, self._is_cut, self._is_passing = bytearray(), False, False
         self.is_midway = False
         if was_passing and not protocol.may_hide_a_message(line):
             return [(False, line)]
@@ -89,6 +102,9 @@ class HostLines:
         if self._is_passing and not self._held and b"{" not in part:
             return [(False, part)]
         self._held += part
+        if len(self._held) > LINE_LIMIT or self._is_cut:
+            self._is_cut = True
+            del self._held[_EDGE:-_EDGE]
         return []
 
 
@@ -110,6 +126,7 @@ class StdoutGuard:
         "_owner",
         "_state",
         "_tail",
+        "has_cut",
         "holds_noise",
         "is_midway",
         "is_off",
@@ -135,6 +152,7 @@ class StdoutGuard:
         self.waits_for_whole_lines = False  # hold long lines too: one may have to be withheld
         self.holds_noise = False  # although everything passes: another server may write next
         self.is_midway = False  # in an incomplete line
+        self.has_cut = False  # a line has come that was too long to be held
         self._note_message = note_message
         self._note_long_message = note_long_message
         self._held: list[bytes] = []  # the beginning of an incomplete line
@@ -174,11 +192,13 @@ class StdoutGuard:
 
     def cut(self) -> bytes:
         """Return the end for a line whose beginning the host has, if any, and drop its rest."""
-        if not self.is_within_a_line:
-            return b""
+        return self._drop_line() if self.is_within_a_line else b""
+
+    def _drop_line(self) -> bytes:
+        end = _CUT_OFF + b"\n" if self.is_within_a_line else b""
         self._held, self._length, self._is_shown = [], 0, False
         self._state = _DROPPING
-        return _CUT_OFF + b"\n"
+        return end
 
     def close(self) -> bytes:
         """Return the rest when the server has closed its stdout: a line without a newline."""
@@ -238,6 +258,9 @@ class StdoutGuard:
             return b""
         self._held.append(part)
         self._length += len(part)
+        if self._length > LINE_LIMIT:
+            self.has_cut = True
+            return self._drop_line()
         if self.is_off and not self._is_held_back():
             if not self._is_shown:
                 part = b"".join(self._held)  # everything held back so far
@@ -362,15 +385,28 @@ def read_answered(head: bytes, tail: bytes) -> bytes:
         return protocol.spell(members["id"])
     if b'"method"' in tail and "result" not in members and "error" not in members:
         return b""  # it may be a request
-    # The text from the last `"id"` on must be the end of the message.
+    last = _read_end(tail)
+    return protocol.spell(last["id"]) if last and "method" not in last else b""
+
+
+def read_cut_request(line: CutLine) -> Message:
+    """Return what the two ends of a line show of a request: its id, and its method."""
+    shown: Message = {**_read_end(line), **_read_beginning(line)}
+    if "result" in shown or "error" in shown:
+        return {}
+    return {name: shown[name] for name in ("id", "method") if shown.get(name) is not None}
+
+
+def _read_end(tail: bytes) -> Message:
+    """Return the members from the last `"id"` on, if the text ends the message; else none."""
     text = tail.decode("utf-8", "surrogateescape")
     at = text.rfind('"id"')
     while at > 0:
         last = protocol.look(f"{{{text[at:]}".encode("utf-8", "surrogateescape"))
         if isinstance(last, dict) and text[:at].rstrip(json_text.WHITESPACE).endswith(","):
-            return protocol.spell(last["id"]) if "method" not in last else b""
+            return last
         at = text.rfind('"id"', 0, at)
-    return b""
+    return {}
 
 
 def _read_beginning(head: bytes) -> dict[str, Json]:

@@ -74,6 +74,16 @@ def mark(session: int, count: int = ROUNDS) -> str:
     return " ".join(f'call mcp__probe__look {{"mark": "{session}-{one}"}}' for one in range(count))
 
 
+def configure(workspace: Workspace, host: str, command: Sequence[str]) -> None:
+    """Give a host the server, and have it wait until that is ready.
+
+    Codex gives the model no tool of a server that takes longer than a second, unless the server is
+    required. On a busy machine that is too short, and a session without the tool makes no call.
+    """
+    more = {"required": True, "startup_timeout_sec": LIMIT} if host == "codex" else {}
+    HOSTS[host].configure(workspace, command, **more)
+
+
 def call_together(workspace: Workspace, count: int) -> set[str]:
     """Have every call wait for one of each other session; return the sockets that are there then.
 
@@ -131,7 +141,7 @@ def test_sessions_of_a_project_at_once_share_a_server_that_knows_whose_call_it_i
     workspace: Workspace, host: str, era: list[str]
 ) -> None:
     project = workspace.make_project("project")
-    HOSTS[host].configure(workspace, workspace.wrap([*SERVER, *era], *SHARE))
+    configure(workspace, host, workspace.wrap([*SERVER, *era], *SHARE))
 
     sockets = call_together(workspace, SESSIONS)
 
@@ -149,7 +159,7 @@ def test_threads_of_an_app_server_share_a_server_that_knows_whose_call_it_is(
     workspace: Workspace,
 ) -> None:
     project, other = workspace.make_project("project"), workspace.make_project("other")
-    codex.configure(workspace, workspace.wrap(SERVER, *SHARE))
+    configure(workspace, "codex", workspace.wrap(SERVER, *SHARE))
     host = codex.AppServer(workspace)
     threads = host.start_threads(*[project] * SESSIONS, other)
     call_together(workspace, SESSIONS + 1)
@@ -179,7 +189,7 @@ def test_sessions_in_different_terminals_share_a_server(
     workspace: Workspace, host: str, era: list[str]
 ) -> None:
     project = workspace.make_project("project")
-    HOSTS[host].configure(workspace, workspace.wrap([*SERVER, *era], *SHARE))
+    configure(workspace, host, workspace.wrap([*SERVER, *era], *SHARE))
     call_together(workspace, len(TERMINALS))
 
     for number, terminal in enumerate(TERMINALS):
@@ -207,8 +217,8 @@ def test_codex_and_claude_code_in_one_project_are_served_rightly_at_once(
 ) -> None:
     """They offer servers different things, so they have different ones, even in one pool."""
     project = workspace.make_project("project")
-    for host in HOSTS.values():
-        host.configure(workspace, workspace.wrap(SERVER, *SHARE, *options))
+    for name in HOSTS:
+        configure(workspace, name, workspace.wrap(SERVER, *SHARE, *options))
     sockets = call_together(workspace, 4)
 
     for number, host in enumerate([*HOSTS.values()] * 2):
@@ -275,7 +285,7 @@ def test_claude_code_with_and_without_a_terminal_shares_a_server(
 @LAUNCHED
 def test_codex_with_and_without_a_terminal_shares_a_server(workspace: Workspace) -> None:
     project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap(SERVER, *SHARE))
+    configure(workspace, "codex", workspace.wrap(SERVER, *SHARE))
     terminal = codex.open_terminal(workspace, project)
     app_server = codex.AppServer(workspace)
 
@@ -297,7 +307,7 @@ def test_sessions_are_served_after_standby_as_before_it(
 ) -> None:
     project = workspace.make_project("project")
     workspace.launcher = HASTY
-    HOSTS[host].configure(workspace, workspace.wrap([*SERVER, *era], *SHARE))
+    configure(workspace, host, workspace.wrap([*SERVER, *era], *SHARE))
     terminals = [HOSTS[host].open_terminal(workspace, project) for _ in range(2)]
 
     for turn in range(2):
@@ -325,7 +335,7 @@ def test_a_killed_session_leaves_the_shared_server_to_the_others(
     workspace: Workspace, host: str, era: list[str]
 ) -> None:
     project = workspace.make_project("project")
-    HOSTS[host].configure(workspace, workspace.wrap([*SERVER, *era], *SHARE))
+    configure(workspace, host, workspace.wrap([*SERVER, *era], *SHARE))
     calls = itertools.count()
     together, killed = threading.Barrier(2, timeout=LIMIT), threading.Event()
 

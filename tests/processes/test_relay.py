@@ -10,14 +10,17 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import run_command
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from launches import HERE, LIMIT, RUN, LaunchRunner, python, request
+from launches import HERE, LIMIT, RUN, LaunchRunner, call, python, read_refusal, request
+from shared_servers import SESSION_SERVER, SHARE, greet
 
 from mcp_launch import protocol
 
 if TYPE_CHECKING:
     from launches import Launch
+    from shared_servers import Sharing
 
 MEGABYTE = 1 << 20
 
@@ -286,3 +289,98 @@ def read_peak_memory(pid: int) -> int:
     with open(f"/proc/{pid}/status", encoding="utf-8") as status:
         fields = dict(line.split(":", 1) for line in status)
     return int(fields["VmHWM"].split()[0]) * 1024
+
+
+# Begins a notification with each call, and never ends it, unless it is to answer.
+ENDLESS = """
+import json, os, sys
+for line in sys.stdin:
+    said = json.loads(line)
+    if said["method"] == "tools/call" and said["params"]["name"] == "endless":
+        os.write(1, b'{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"')
+        while True:
+            os.write(1, b"x" * 65536)
+    if "id" in said:
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "pid": os.getpid()}
+        print(json.dumps({"jsonrpc": "2.0", "id": said["id"], "result": result}), flush=True)
+"""
+
+ALONE_AND_SHARED = pytest.mark.parametrize("words", [[], SHARE], ids=["alone", "shared"])
+
+
+@ALONE_AND_SHARED
+def test_a_server_that_never_ends_a_line_is_replaced_with_the_reason(
+    sharing: Sharing, words: list[str]
+) -> None:
+    reason = "was ended, because it wrote a line of more than 256 MB"
+    launch = sharing.runner.launch(*words, "--server", "docs", "--", *python(ENDLESS))
+    greet(launch)
+    before = launch.call("who")["pid"]
+
+    launch.send(call("endless", 5))
+    answer = launch.answer()
+
+    assert answer["id"] == 5
+    assert reason in read_refusal(answer)
+    assert launch.call("who")["pid"] != before
+    launch.finish()
+    assert reason in run_command("logs", "docs").stdout
+
+
+def test_a_server_that_never_ends_a_line_again_and_again_is_given_up(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *python(ENDLESS))
+    greet(launch)
+
+    for number in range(4):  # more deaths within a minute than are made good
+        launch.send(call("endless", number))
+        assert "a line of more than 256 MB" in read_refusal(launch.answer())
+
+    assert launch.read_line() == b""
+    assert launch.wait() != 0
+
+
+TOO_LONG = 257 * MEGABYTE
+
+
+@ALONE_AND_SHARED
+@pytest.mark.parametrize(
+    ("beginning", "end"),
+    [
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":"',
+            b'"}}\n',
+            id="the id comes first",
+        ),
+        pytest.param(
+            b'{"method":"tools/call","params":{"name":"echo","arguments":{"text":"',
+            b'"}},"jsonrpc":"2.0","id":5}\n',
+            id="the id comes last",
+        ),
+    ],
+)
+def test_a_call_of_more_than_256_mb_is_refused(
+    sharing: Sharing, words: list[str], beginning: bytes, end: bytes
+) -> None:
+    launch = sharing.runner.launch(*words, "--", *SESSION_SERVER)
+    greet(launch)
+
+    launch.write(beginning)
+    launch.write(b"x" * TOO_LONG)
+    launch.write(end)
+    answer = launch.answer()
+
+    assert answer["id"] == 5
+    assert "is longer than 256 MB" in read_refusal(answer)
+    assert launch.call("echo")["served"] == 1, "the server has got it"
+
+
+def test_a_line_of_the_host_without_an_end_costs_no_memory(runner: LaunchRunner) -> None:
+    launch = runner.launch("--", *SESSION_SERVER)
+    greet(launch)
+    launch.write(b'{"jsonrpc":"2.0","id":5,"method":"x","params":"')
+
+    launch.write(b"x" * (3 * TOO_LONG))
+
+    assert read_peak_memory(launch.pid) < 2 * TOO_LONG
+    launch.write(b'"}\n')
+    assert "is longer than 256 MB" in read_refusal(launch.answer())

@@ -382,12 +382,32 @@ def test_a_launch_with_few_descriptors_can_share(sharing: Sharing) -> None:
 
 def test_a_pool_whose_state_was_removed_serves_to_the_end(sharing: Sharing) -> None:
     first, second, pid = sharing.join_two()
-    shutil.rmtree(sharing.state)
+    remove_state(sharing)
     assert read_pid(first) == read_pid(second) == pid
     assert read_pid(sharing.join()) != pid
     for launch in (first, second):
         launch.finish()
     wait_until_gone(pid)
+
+
+def test_a_pool_whose_state_was_removed_leaves_the_next_one_its_place(sharing: Sharing) -> None:
+    first, second, pid = sharing.join_two()
+    remove_state(sharing)
+    third = sharing.join()
+    new = read_pid(third)
+    first.finish()
+    second.finish()
+    wait_until_gone(pid)
+
+    assert sharing.wait_for_pool()["processes"]["server"]["pid"] == new
+    assert read_pid(sharing.join()) == read_pid(third) == new
+
+
+def remove_state(sharing: Sharing) -> None:
+    """Remove the state directory at once: the processes that run make it again at any time."""
+    removed = sharing.state.with_name("removed")
+    sharing.state.rename(removed)
+    shutil.rmtree(removed)
 
 
 def test_a_pool_whose_lock_cannot_be_taken_ends_with_its_last_session(sharing: Sharing) -> None:

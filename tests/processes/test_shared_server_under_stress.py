@@ -1,8 +1,8 @@
-"""Ten thousand calls of twenty sessions through one server, while servers and launchers die.
+"""A shared server under many calls, of sessions that die or do not read what they are sent.
 
-Every session keeps some calls open all the time. When certain numbers of answers have come, a
-process is killed: which one, and when, is random with a fixed seed. A killed launcher is replaced
-by another one that makes its remaining calls.
+Ten thousand calls of twenty sessions: each keeps some calls open all the time. When certain
+numbers of answers have come, a process is killed: which one, and when, is random with a fixed
+seed. A killed launcher is replaced by another one that makes its remaining calls.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import json
 import os
 import random
 import select
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from launches import LIMIT, Launch, call, read_refusal, request
+from launches import LIMIT, Launch, call, python, read_refusal, request
 from sessions import kill
+from shared_servers import SHARE, answer_to, greet, read_pid
 
 if TYPE_CHECKING:
     from shared_servers import Sharing
@@ -29,6 +30,11 @@ OPEN = 8
 # A server that dies more often within a minute is not started again.
 SERVER_KILLS = 3
 LAUNCHER_KILLS = 8
+
+
+# Announces a change of the lists, with so many bytes that few are kept for one who does not read.
+CHANGED = "notifications/tools/list_changed"
+CHANGE_SIZE = 4_000_000
 
 
 class Session:
@@ -180,3 +186,103 @@ def test_every_call_is_answered_exactly_once_whoever_dies(sharing: Sharing, seed
         code, rest, _ = session.launch.finish()
         assert (code, rest) == (0, b""), "something was answered twice"
     sharing.wait_until_nothing_is_left()
+
+
+def read_message(launch: Launch) -> dict[str, Any]:
+    """Return the next message, which may be very long."""
+    assert launch.process.stdout
+    message = json.loads(launch.process.stdout.readline())
+    assert isinstance(message, dict)
+    return message
+
+
+def test_a_session_that_reads_late_gets_all_its_long_answers(sharing: Sharing) -> None:
+    first, second, pid = sharing.join_two()
+    first.send(*(call("big", number, size=5_000_000) for number in range(24)))
+
+    for _ in range(20):  # the server works on one call after the other, so it has answered all
+        assert read_pid(second) == pid
+
+    for number in range(24):
+        answer = read_message(first)
+        assert (answer["id"], len(answer["result"]["text"])) == (number, 5_000_000)
+    assert first.call("echo")["pid"] == pid
+
+
+def test_calls_of_a_session_that_does_not_read_wait_until_it_does(sharing: Sharing) -> None:
+    first, second, pid = sharing.join_two()
+    first.send(*(call("big", number, size=500_000) for number in range(400)))
+
+    for _ in range(20):
+        answer = second.call("echo")
+        assert answer["pid"] == pid
+        assert answer["served"] < 250
+
+    for number in range(400):
+        answer = read_message(first)
+        assert (answer["id"], len(answer["result"]["text"])) == (number, 500_000)
+
+
+def test_a_session_that_does_not_read_misses_notifications_but_no_answer(
+    sharing: Sharing,
+) -> None:
+    first, second, pid = sharing.join_two()
+    first.send(call("big", "before", size=5_000_000))
+    count = 20
+    for number in range(count):
+        second.send(call("send", number, method=CHANGED, text="x" * CHANGE_SIZE))
+        assert read_message(second)["method"] == CHANGED
+        assert read_message(second)["id"] == number
+    first.send(call("echo", "after"))
+
+    messages = [read_message(first)]
+    while messages[-1].get("id") != "after":
+        messages.append(read_message(first))
+
+    assert messages[0]["id"] == "before"
+    assert 0 < len(messages) - 2 < count
+    assert messages[-1]["result"]["pid"] == pid
+    first.wait_for_stderr(b"further notifications are dropped until it has read these\n")
+    second.send(call("send", 5, method=CHANGED))
+    assert first.answer()["method"] == CHANGED
+
+
+# Asks the host for something before it answers, with so many bytes that few are kept.
+ASKING = """
+import json, os, sys
+def say(**message):
+    data = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\\n"
+    while data:
+        data = data[os.write(1, data):]
+for line in sys.stdin:
+    said = json.loads(line)
+    if said.get("method") == "initialize":
+        result = {"capabilities": {}, "protocolVersion": "2025-11-25", "serverInfo": {}}
+        say(id=said["id"], result=result)
+    elif said.get("method") == "tools/call" and said["params"]["name"] == "ask":
+        caller, answers = said["id"], []
+        for number in range(20):
+            params = {"text": "x" * 4_000_000}
+            say(id=number, method="sampling/createMessage", params=params)
+    elif "method" not in said:
+        answers.append("result" in said)
+        if len(answers) == 20:
+            say(id=caller, result={"answered": answers.count(True)})
+    elif "id" in said:
+        say(id=said["id"], result={})
+"""
+
+
+def test_a_session_that_does_not_read_is_not_asked_without_end(sharing: Sharing) -> None:
+    first, second = (sharing.runner.launch(*SHARE, "--", *python(ASKING)) for _ in range(2))
+    greet(first, sampling={})
+    greet(second, sampling={})
+    first.send(call("ask", 5))
+    assert second.ask("ping") == {}
+
+    answered = 0
+    while "result" not in (message := read_message(first)):
+        first.send(answer_to(message))
+        answered += 1
+
+    assert 0 < message["result"]["answered"] == answered < 20

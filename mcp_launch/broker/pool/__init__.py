@@ -27,6 +27,7 @@ from mcp_launch.broker.pool.client_lines import ClientLines
 from mcp_launch.broker.pool.members import ALIVE, Member
 from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
+from mcp_launch.protocol.framing import CutLine
 from mcp_launch.protocol.memory import name_client
 
 TYPE_CHECKING = False
@@ -90,7 +91,8 @@ class Pool(ClientLines):
         connection = self.connections[name]
         for is_judged, part in connection.lines.close():
             # The server reads on, so the line needs an end.
-            self._take_part(connection, part + b"\n", is_judged=is_judged)
+            line = part if part.__class__ is CutLine else part + b"\n"
+            self._take_part(connection, line, is_judged=is_judged)
         connection.input_has_ended = True
         self._end_if_finished(name)
 
@@ -111,8 +113,16 @@ class Pool(ClientLines):
         return is_waiting or any(ticket.connection == name for ticket in unfinished)
 
     def reader_lost(self, name: str) -> None:
-        """Note that a connection has stopped reading."""
+        """Note that a connection can read nothing more."""
         self._dismiss(name)
+
+    def set_behind(self, name: str, *, is_behind: bool) -> None:
+        """Note that a connection has not read what it was sent, or that it has by now."""
+        if (member := self._members.get(name)) is None:
+            return
+        member.is_behind, member.unasked_size = is_behind, 0
+        if not is_behind:
+            self._note_answered(name)
 
     def _dismiss(self, name: str, code: int = 0) -> None:
         """Remove a connection, and end it."""
@@ -172,6 +182,8 @@ class Pool(ClientLines):
                 self.out.append(do.ReturnUnread(one.connection, whole))
         del self.backends[name], self._greetings[name]
         for host in backend.connections:
+            if backend.why_ended:
+                self.out.append(do.Remark(host, f"the shared server {backend.why_ended}"))
             self._dismiss(host, backend.exit_code or 0)
         self._answer_those_who_moved(backend, greeting)
 

@@ -60,6 +60,7 @@ class ClientLines(ServerLines):
             or not key.isdigit()
             or not (member := self._members[name]).kind
             or member.is_greeting
+            or member.is_behind
             or member.waiting
             or backend.state != "ready"
             or len(requests.open) >= IN_FLIGHT_LIMIT
@@ -130,7 +131,8 @@ class ClientLines(ServerLines):
         """Return whether a connection has too many requests at the server; if so, keep this one."""
         member = self._members[connection.name]
         is_free = len(backend.requests.open) < limit
-        if not member.is_greeting and (is_free or self._has_room(connection, backend, limit)):
+        is_next = not (member.is_greeting or member.is_behind)
+        if is_next and (is_free or self._has_room(connection, backend, limit)):
             return False
         member.keep(line)
         if member.waiting_size > WAITING_LIMIT:
@@ -148,7 +150,7 @@ class ClientLines(ServerLines):
         if member is None or connection is None:
             return
         backend = self.backends[connection.backend]
-        while member.waiting and not member.is_greeting:
+        while member.waiting and not (member.is_greeting or member.is_behind):
             if not self._has_room(connection, backend, IN_FLIGHT_LIMIT):
                 break
             self.take_line(connection, member.take())

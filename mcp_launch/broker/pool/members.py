@@ -25,14 +25,25 @@ ALIVE = {"starting", "ready"}
 class Member:
     """What is known of one connection."""
 
-    __slots__ = ("is_greeting", "kind", "level", "owner", "waiting", "waiting_size")
+    __slots__ = (
+        "is_behind",
+        "is_greeting",
+        "kind",
+        "level",
+        "owner",
+        "unasked_size",
+        "waiting",
+        "waiting_size",
+    )
 
     def __init__(self, owner: str) -> None:
         self.owner = owner  # the launch, which may connect again
         self.kind = ""  # the kind of client; empty until it has said so
         self.is_greeting = False  # it waits for the answer to `initialize`
         self.level = ""  # of the log messages that it wants
-        # Requests, while it is greeted or has too many at the server.
+        self.is_behind = False  # it has not read what it was sent
+        self.unasked_size = 0  # how much of that, in bytes, it has not asked for
+        # Requests, while it is greeted, is behind, or has too many at the server.
         self.waiting: list[bytes] = []
         self.waiting_size = 0  # in bytes
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 _ORPHANED_FOR = 60.0
 _ORPHANS_LIMIT = 1000
 
+# How many bytes that it has not asked for wait for a connection that does not read. What it has
+# asked for is limited by itself: meanwhile the server gets none of its requests.
+_UNASKED_LIMIT = 32 << 20
+
 _RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
@@ -101,6 +105,13 @@ class ServerLines(Tasks):
             text = "[mcp-launch] this may be for a session that has ended or cancelled its request"
             backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
             return b""
+        at_work = {one.connection for one in backend.requests.list_unfinished()}
+        asked = owner or (at_work.pop() if len(at_work) == 1 else "")
+        if asked and not self._may_send_unasked(asked, line):
+            raw_id = json_edit.read_raw(line, "id")
+            text = "[mcp-launch] the session that this is for does not read what it is sent"
+            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
+            return b""
         if not owner:
             return super()._forward_request(backend, said, line)
         key = protocol.spell(self.make_id())
@@ -126,8 +137,27 @@ class ServerLines(Tasks):
 
     def _pass_to_all(self, backend: Backend, said: Message, line: bytes) -> bytes:
         for name in self._list_recipients(backend, said):
-            self.send_to_host(self.connections[name], line)
+            self._notify_host(backend, name, line)
         return b""
+
+    def _notify_host(self, backend: Backend, connection: str, line: bytes) -> bytes:
+        del backend
+        if self._may_send_unasked(connection, line):
+            self.send_to_host(self.connections[connection], line)
+        return b""
+
+    def _may_send_unasked(self, name: str, line: bytes) -> bool:
+        """Return whether a connection gets what it has not asked for: it may have to read first."""
+        member = self._members[name]
+        was_within = member.unasked_size <= _UNASKED_LIMIT
+        if member.is_behind:
+            member.unasked_size += len(line)
+        is_within = member.unasked_size <= _UNASKED_LIMIT
+        if was_within and not is_within:
+            text = f"this session has {_UNASKED_LIMIT >> 20} MB of notifications to read: "
+            text += "further notifications are dropped until it has read these"
+            self.out.append(do.Remark(name, text))
+        return is_within
 
     def _list_recipients(self, backend: Backend, said: Message) -> list[str]:
         """Return the connections that get a notification which belongs to no request."""
@@ -152,4 +182,4 @@ class ServerLines(Tasks):
             return
         whole = line if line.endswith(b"\n") else line + b"\n"
         for name in backend.connections:
-            self.send_to_host(self.connections[name], whole)
+            self._notify_host(backend, name, whole)

@@ -1,9 +1,10 @@
 """The process of a pool: keeps a server for all launches that share it, and ends with the last.
 
 It does for several launches what the supervisor does for one host: all the input and output that
-`broker.pool` decides about. No launch can harm another. One that does not read what it is sent is
-let go when too much has piled up for it, and one that sends more than the server can take waits:
-each turn of the loop reads a limited amount from each.
+`broker.pool` decides about. No launch can harm another. One that does not read what it is sent, or
+that sends more than the server can take, waits: each turn of the loop reads a limited amount from
+each. What the server has already been asked is kept for a launch that does not read, however long
+it is: the answers to at most 128 requests, and twice as many pings.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class PoolProcess(Clients):
     def __init__(self, job: dict[str, Any], listening: int, wake: int) -> None:
         self._job = job
         self._stem = f"{job['directory']}/{job['key']}"
+        self._socket = _identify(self._stem + pool_client.SOCKET)
         self._table = open_table()
         self._loop = Loop(watches_files=False)
         self._clients = {}
@@ -194,6 +196,10 @@ class PoolProcess(Clients):
         if report := self._reports.get(command.connection):
             report.put(b"unread " + command.line)
 
+    def _do_remark(self, command: commands.Remark) -> None:
+        if client := self._clients.get(command.connection):
+            client.errors.put(f"[mcp-launch] {command.text}\n".encode())
+
     def _do_end_connection(self, command: commands.EndConnection) -> None:
         client = self._clients.get(command.connection)
         if client is None:
@@ -217,11 +223,14 @@ class PoolProcess(Clients):
         """End the server if nobody uses it, and nobody is about to."""
         if self._clients or self._is_over:
             return
+        lock = None
         try:
-            lock = pool_client.take_lock(self._stem + pool_client.LOCK, 0.0)
+            if self._has_its_place:
+                lock = pool_client.take_lock(self._stem + pool_client.LOCK, 0.0)
+            else:
+                self._is_over = True  # nobody finds us any more
         except OSError:
-            lock = None  # the directory is gone, or nobody can take the lock any more
-            self._is_over = True
+            self._is_over = True  # nobody can take the lock any more
         if lock is None and not self._is_over:
             self._loop.set_timer("end", _LOCK_INTERVAL, self._end_if_unused)
             return
@@ -232,11 +241,17 @@ class PoolProcess(Clients):
             self._is_over = True
             self._loop.unwatch(self._listening)
             os.close(self._listening)
-            pools.remove_files(self._stem)
+            if self._has_its_place:
+                pools.remove_files(self._stem)
         if lock is not None:
             os.close(lock)
         if self._is_over:
             self._end_servers()
+
+    @property
+    def _has_its_place(self) -> bool:
+        """Whether our files are still there: another pool takes the place of removed ones."""
+        return _identify(self._stem + pool_client.SOCKET) == self._socket is not None
 
     def _end_servers(self) -> None:
         self._loop.cancel_timer("record")
@@ -251,7 +266,7 @@ class PoolProcess(Clients):
             server.guardian.send(INPUT_ENDED)
 
     def _write_record(self) -> None:
-        if self._is_over:
+        if self._is_over or not self._has_its_place:
             return
         server = next(iter(self._servers.values()), None)
         guardian = server.guardian if server is not None else None
@@ -265,6 +280,15 @@ class PoolProcess(Clients):
         )
         self._record["sessions"] = [one.launch for one in self._clients.values() if one.launch]
         leases.Lease(self._stem + pools.RECORD, self._record).write()
+
+
+def _identify(path: str) -> tuple[int, int, int] | None:
+    """Return what tells a file from others at the same path; None if there is none."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns  # inodes are used again
 
 
 def _refuse_to_plan(_context: object, _place: object) -> Any:  # noqa: ANN401  # it never returns
@@ -290,5 +314,6 @@ _ACTIONS: dict[type[Command], Callable[[PoolProcess, Any], None]] = {
     commands.SetTimer: PoolProcess._do_set_timer,  # noqa: SLF001
     commands.CancelTimer: lambda self, one: self._loop.cancel_timer(f"pool {one.name}"),
     commands.ReturnUnread: PoolProcess._do_return,  # noqa: SLF001
+    commands.Remark: PoolProcess._do_remark,  # noqa: SLF001
     commands.EndConnection: PoolProcess._do_end_connection,  # noqa: SLF001
 }

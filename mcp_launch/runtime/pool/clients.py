@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.runtime.loop import Loop
 
-# How many bytes may wait for a launch before it is let go: it then answers its open requests with
-# an error, and joins again.
-_UNREAD_LIMIT = 32 << 20
-
-# How many, before we stop reading its requests.
+# How many bytes may wait for a launch before no more of its requests are passed on.
 _BEHIND_LIMIT = 1 << 20
 
 # How long a new connection may take to say who it is.
@@ -115,7 +111,7 @@ class Clients(Servers):
             on_full=lambda: None,
             on_empty=lambda: self._finish_writing(client),
             on_broken=lambda: self._lose_reader(client),
-            on_moved=lambda: self._note_read(client),
+            on_moved=lambda: self._note_pace(client),
         )
         client.errors = _make_writer(self._loop, errors, lambda: self._report_pool(client.name))
         self._reports[client.name] = Writer(
@@ -254,8 +250,7 @@ class Clients(Servers):
         connection = self.pool.connections.get(client.name)
         server = self._servers.get(connection.backend) if connection is not None else None
         is_full = server is not None and bool(server.writer.pending)
-        is_behind = client.launch and len(client.out.pending) > _BEHIND_LIMIT
-        if client.is_paused or client.is_ending or is_full or is_behind:
+        if client.is_paused or client.is_ending or is_full or client.is_behind:
             self._loop.unwatch(client.source)
         elif not self._loop.is_watched(client.source):
             self._loop.watch(client.source, lambda: self._read(client))
@@ -264,20 +259,26 @@ class Clients(Servers):
         for client in self._clients.values():
             self._watch(client)
 
-    def _note_read(self, client: Client) -> None:
+    def _note_pace(self, client: Client) -> None:
+        """Hold the requests of a launch back while too much waits for it."""
+        is_behind = len(client.out.pending) > _BEHIND_LIMIT
+        if is_behind == client.is_behind:
+            return
+        client.is_behind = is_behind
         self._watch(client)
         self._hold_outputs()
+        self._notify(lambda: self.pool.set_behind(client.name, is_behind=is_behind))
 
     def _hold_outputs(self) -> None:
         """Read from a server only while one of its launches reads what it gets.
 
-        A launch that is slower than the others is let go; one that is alone keeps its pace.
+        It keeps the pace of the fastest; for the others, what they have asked for waits.
         """
         for name, server in self._servers.items():
             backend = self.pool.backends.get(name)
             names = backend.connections if backend is not None else ()
             clients = [self._clients[one] for one in names if one in self._clients]
-            is_behind = all(len(one.out.pending) > _BEHIND_LIMIT for one in clients)
+            is_behind = all(one.is_behind for one in clients)
             if clients and is_behind and self._loop.is_watched(server.output):
                 self._held.add(name)
                 self._loop.unwatch(server.output)
@@ -309,15 +310,10 @@ class Clients(Servers):
             self._report_sessions()
 
     def _send_to_client(self, name: str, data: bytes) -> None:
-        client = self._clients.get(name)
-        if client is None:
-            return
-        unread = len(client.out.pending)  # without this, which may be long by itself
-        client.out.put(data)
-        if client.out.pending and len(client.out.pending) > _BEHIND_LIMIT:
-            self._note_read(client)
-            if unread > _UNREAD_LIMIT:
-                self._lose_reader(client)
+        if client := self._clients.get(name):
+            client.out.put(data)
+            if client.out.pending:
+                self._note_pace(client)
 
     def _set_paused(self, name: str, *, is_paused: bool) -> None:
         if client := self._clients.get(name):

@@ -42,7 +42,7 @@ def test_every_command_has_an_action() -> None:
     kinds = [one for one in vars(do).values() if isinstance(one, type) and issubclass(one, Command)]
     named = {kind for kind in kinds if not kind.__name__.startswith("_")} - {Command}
 
-    for_pools = {do.ReturnUnread, do.EndConnection}
+    for_pools = {do.ReturnUnread, do.EndConnection, do.Remark}
     at_once = {do.SendToHost, do.SendToServer}
     assert named - for_pools == set(supervisors._ACTIONS) | at_once  # noqa: SLF001
     assert for_pools <= set(pools._ACTIONS)  # noqa: SLF001
