@@ -19,7 +19,6 @@ class Client:
         "backend",
         "errors",
         "is_ending",
-        "is_on_standby",
         "is_paused",
         "is_restarting",
         "launch",
@@ -38,7 +37,6 @@ class Client:
         self.out: Writer  # answers go out
         self.errors: Writer  # the server's stderr goes out
         self.is_paused = False  # by the broker: too much of it waits
-        self.is_on_standby = False  # to wake it is expensive
         self.is_ending = False  # only what was written is still sent
         self.is_restarting = False  # it has nothing open, and waits for another server
 
