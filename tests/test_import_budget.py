@@ -101,11 +101,6 @@ def test_only_a_runner_needs_its_modules(
     assert "mcp_launch.launch.runners.uvx" not in imported_without_npx
 
 
-def test_only_a_launch_without_a_server_needs_what_standby_needs(imported: set[str]) -> None:
-    ours = {"broker.snapshot", "runtime.standby", "state.standby"}
-    assert imported.isdisjoint(f"mcp_launch.{name}" for name in ours)
-
-
 @pytest.mark.parametrize("module", TOO_HEAVY)
 def test_launching_does_not_import(module: str, imported: set[str]) -> None:
     assert module not in imported

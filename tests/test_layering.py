@@ -195,8 +195,7 @@ def test_files_are_replaced_in_one_place() -> None:
 
 
 # C modules that stand behind the library's own, which cost more to import. What they hold is
-# promised by nobody, so one module of ours knows each. `standby_process` is imported without any
-# other module of ours, which is its purpose.
+# promised by nobody, so one module of ours knows each.
 PRIVATE = {
     "_ctypes": "system.kernel",
     "_json": "protocol.json_text",
@@ -216,7 +215,7 @@ def test_one_module_knows_each_private_module_of_the_library() -> None:
         if name.startswith("_") and name != "__future__"
     }
 
-    assert found == {*PRIVATE.items(), ("_signal", "system.standby_process")}
+    assert found == {*PRIVATE.items()}
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -8,7 +8,7 @@ parties and what we send ourselves, `admission` which requests pass, `host_reque
 server, `ending` what no server answers, `server_messages` the way back, `absence` what is done
 while there is no server, `rest` when one is ended for a while, `replacement` what follows a
 server that is gone or to be replaced, `isolation` several servers behind one host, this one the
-events. `snapshot` describes one without a server, so that another can go on.
+events.
 """
 
 from __future__ import annotations

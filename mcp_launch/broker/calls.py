@@ -7,7 +7,7 @@ takes what has finished and records it.
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker.commands import CancelTimer, SetTimer, WriteRecords
+from mcp_launch.broker.commands import CancelTimer, SetTimer
 from mcp_launch.broker.connection import Parties
 from mcp_launch.broker.routing import FollowedCall, NotAdmitted, StampIdentity
 from mcp_launch.broker.waiting import WaitingLine
@@ -140,7 +140,7 @@ class Calls(Parties):
         calls = connection.calls
         call = calls.get(key)
         if call is None:
-            call = calls[key] = FollowedCall(line, self.now)
+            call = calls[key] = FollowedCall(key, line, self.now)
             if len(calls) > _CALLS_LIMIT:
                 del calls[next(iter(calls))]
         return call
@@ -177,8 +177,6 @@ class Calls(Parties):
         call.ended = self.now
         self._finished = call.number = self._finished + 1
         if self._records_calls:
-            if not self.finished_calls:
-                self.out.append(WriteRecords())
             self.finished_calls.append(call)
         if self._limits is not None:
             call.note_released(self.now)

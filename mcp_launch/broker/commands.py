@@ -258,12 +258,6 @@ class WriteLease(Command):
         self.is_urgent = is_urgent
 
 
-class WriteRecords(Command):
-    """Write the records of finished calls soon, so that one write covers those of a busy moment."""
-
-    __slots__ = ()
-
-
 class Remember(Command):
     """Write what servers answer to one kind of client to disk."""
 

@@ -209,6 +209,7 @@ class HostRequests(Roots):
             key = connection.pattern.key if meta_at else protocol.read_id(said)
             if key is not None:
                 followed = self.follow_call(connection, key, line)
+                followed.said = None if meta_at else said
         if is_call and self._tools is not None and not self._may_call(connection, said, line):
             return
         if connection.backend and len(self.backends) == 1:

@@ -284,6 +284,7 @@ class FollowedCall:
     has_waited = False  # while a server was being started
     held_since: float | None = None  # while the server has to finish others first
     held = 0.0  # how long it was, in seconds
+    said: Message | None = None  # what its line says, if it had to be parsed
     caller: Caller | None = None
     served: Served | None = None  # None: it was not judged yet
     place: Found | None = None  # the directory of its session, if it is not the server's
@@ -297,9 +298,14 @@ class FollowedCall:
     ended = 0.0
     number = answer_length = 0
 
-    def __init__(self, line: bytes, began: float) -> None:
+    def __init__(self, key: bytes, line: bytes, began: float) -> None:
+        self.key = key  # its id
         self.line = line  # as the host sent it
         self.began = began
+
+    def parse(self) -> Json:
+        """Return what its line says."""
+        return self.said or protocol.look(self.line)
 
     def note_released(self, now: float) -> None:
         """Note that the call is not held back any more, if it was."""

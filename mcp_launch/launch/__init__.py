@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
-    from mcp_launch.state.standby import Suspended
     from mcp_launch.system import ProcessTable
 
 # How many descriptors a launch has open at most, beyond the standard three: pipes to the
@@ -54,29 +53,15 @@ def run(arguments: list[str]) -> int:
     if options.is_on("--no-log", arguments, os.environ):
         state.keep_no_trace()
     launch = context.make_launch_id()
-    resumed = None
     try:
-        if resumed := _take_resumed():
-            launch = resumed.launch
-        code = _launch(arguments, launch, resumed)
+        code = _launch(arguments, launch)
     except Exception as error:  # noqa: BLE001  # the one boundary: hosts must not get a traceback
-        if resumed is not None:
-            state.remove(state.name_lease(os.environ, launch))
-        return _fail(error, arguments, launch, may_stay=resumed is None)
+        return _fail(error, arguments, launch)
     kernel.ignore_ending()
     return code
 
 
-def _take_resumed() -> Suspended | None:
-    """Return the state of a launch that was on standby, if we continue it."""
-    if "MCP_LAUNCH_RESUME" not in os.environ:
-        return None
-    from mcp_launch.state import standby
-
-    return standby.take(os.environ)
-
-
-def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int:
+def _launch(arguments: list[str], launch: str) -> int:
     parent = os.getppid()  # first: if it ends, this returns the process that adopts us
     table = open_table()
     if not table.SEES_ALL:
@@ -96,8 +81,7 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
     found = context.find_context(sighting, line, launch)
     found.is_host_directory = found.is_host_directory and environment.is_found(wanted.cwd)
     _trace_context(found)
-    if resumed is None:
-        refuse_guess(wanted, found)  # else it was certain when the launch began
+    refuse_guess(wanted, found)
     decided = _plan(wanted, found)
     _trace_plan(wanted, decided)
     # Ours from here on, not an outer launch's. Where orphans are not adopted, this variable is
@@ -109,9 +93,7 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
     lease = state.name_lease(os.environ, found.launch.value)
     starter = _make_starter(table, line.list_hosts(parent), lease, wanted, found)
     guardian = pipes = None
-    is_deferred = resumed is not None or (
-        _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
-    )
+    is_deferred = _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
     wake, _ = kernel.listen(kernel.ENDING if wanted.direct else (kernel.RESTART, *kernel.ENDING))
     if not is_deferred:
         _note_runner(decided)
@@ -135,7 +117,6 @@ def _launch(arguments: list[str], launch: str, resumed: Suspended | None) -> int
         decide=lambda changed: _plan(wanted, changed),
         note_runner=_note_runner,
         report=_report,
-        resumed=resumed,
         on_failure=plan.choose_answer(wanted.on_failure, line.host, sighting, os.environ),
     )
     return runtime.carry(running, pipes, wake)
@@ -288,7 +269,7 @@ def _make_room() -> None:
         kernel.close_all(state.list_trace_descriptors())
 
 
-def _fail(failure: Exception, arguments: list[str], launch: str, *, may_stay: bool) -> int:
+def _fail(failure: Exception, arguments: list[str], launch: str) -> int:
     kernel.stop_listening()
     _make_room()
     from mcp_launch.launch import failed_launch
@@ -297,7 +278,7 @@ def _fail(failure: Exception, arguments: list[str], launch: str, *, may_stay: bo
     found = None
     if isinstance(failure, LaunchError):
         error = failure
-        found = failed_launch.reconstruct(arguments, launch) if may_stay else None
+        found = failed_launch.reconstruct(arguments, launch)
     else:
         from mcp_launch.state import crash
 

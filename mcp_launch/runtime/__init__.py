@@ -6,7 +6,6 @@ This module and what only it needs are imported while the server boots.
 from __future__ import annotations
 
 import os
-import time
 
 from mcp_launch import state
 from mcp_launch.broker import Broker
@@ -27,25 +26,17 @@ from mcp_launch.values import REST, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from mcp_launch.launch.profile import Profile
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.runtime.direct import DirectWatch
     from mcp_launch.runtime.outer_launch import Outer
-    from mcp_launch.runtime.records import Records
     from mcp_launch.runtime.running import Running
-    from mcp_launch.runtime.standby import Standby
     from mcp_launch.state.handshakes import Handshakes
     from mcp_launch.state.launch_log import Log
     from mcp_launch.system.spawn import Pipes
     from mcp_launch.values import Found
-
-
-# How long nothing must happen before a launch whose server is shared goes on standby.
-SHARED_DELAY = 60.0
-UNCALLED_DELAY = 5.0  # of one that was never called
 
 
 def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
@@ -76,7 +67,6 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             )
             watch.watch_hosts(hosts)
             return _run_directly(running, watch, lease)
-        recorder = CallRecorder(broker, keeps_arguments=running.wanted.record_arguments)
         supervisor = Supervisor(
             broker,
             loop,
@@ -84,35 +74,30 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
             log=log,
             report=running.report,
             write_lease=lease.write,
-            write_records=recorder.write,
             note_server=lease.note_server,
             starter=running.starter,
             absent=AbsentServers(running.table, handshakes, running.decided)
             if handshakes
             else None,
+            keeps_arguments=running.wanted.record_arguments,
         )
         settings.find_state = supervisor.find_state
         settings.is_used_by_others = supervisor.is_used_by_others
         lease.absent = supervisor.absent
         backend = broker.open_backend(SERVER, served)
-        lease.on_absent = _follow_absence(running, supervisor, lease, hosts)
-        lease.on_shared = _follow_idleness(running, supervisor, lease, hosts)
         if pipes is not None and running.guardian is not None:
             pipes.close_servers()
             backend.note_begin()
             supervisor.attach(SERVER, running.guardian, pipes, running.decided)
         else:
-            if running.resumed is None:
-                state.note("not started: the first call starts it", REST)
-            else:
-                _make_standby(running, supervisor, lease, hosts).resume(running.resumed)
+            state.note("not started: the first call starts it", REST)
             lease.write()
         supervisor.watch_hosts(hosts)
         try:
             return _run(running, loop, supervisor, lease, log)
         finally:
             broker.finish_calls("the host did not wait for an answer")
-            recorder.write()
+            supervisor.writes.finish()
     finally:
         log.finish_line()
         _leave(running, supervisor, lease)
@@ -135,7 +120,7 @@ def _run_directly(running: Running, watch: DirectWatch, lease: LeaseWriter) -> i
 
 
 def _leave(running: Running, supervisor: Supervisor | None, lease: LeaseWriter) -> None:
-    kernel.stop_waking()
+    kernel.ignore_restart()
     lease.remove()
     if running.guardian is not None:
         running.guardian.leave()
@@ -157,28 +142,6 @@ def _run(running: Running, loop: Loop, supervisor: Supervisor, lease: LeaseWrite
         return code
     finally:
         _write_outcome(_describe_outcome(supervisor))
-
-
-class CallRecorder:
-    """Records finished calls; what that needs is imported with the first of them."""
-
-    def __init__(self, broker: Broker, *, keeps_arguments: bool) -> None:
-        self._broker = broker
-        self._keeps_arguments = keeps_arguments
-        self._records: Records | None = None
-
-    def write(self) -> None:
-        """Write the records of the calls that have finished."""
-        if not self._broker.finished_calls:
-            return
-        if self._records is None:
-            try:
-                from mcp_launch.runtime.records import Records
-            except ImportError:
-                self._broker.finished_calls = []  # mcp-launch was removed or replaced meanwhile
-                return
-            self._records = Records(self._broker, keeps_arguments=self._keeps_arguments)
-        self._records.write()
 
 
 def _make_policies(wanted: Profile, home: str) -> dict[str, Any]:
@@ -203,44 +166,6 @@ def resolve_path(path: str, directory: str) -> str:
     """Return the real path of one seen from a directory; empty if each process has its own."""
     joined = os.path.join(directory, path)
     return "" if is_of_process(joined) else os.path.realpath(joined)
-
-
-def _make_standby(
-    running: Running, supervisor: Supervisor, lease: LeaseWriter, hosts: HostWatch
-) -> Standby:
-    from mcp_launch.runtime.standby import Standby
-
-    return Standby(running, supervisor, lease, hosts)
-
-
-def _follow_absence(
-    running: Running, supervisor: Supervisor, lease: LeaseWriter, hosts: HostWatch
-) -> Callable[[], None]:
-    """Return what to do when there is no server: nothing of it is imported before."""
-
-    def expect_standby() -> None:
-        _make_standby(running, supervisor, lease, hosts).expect()
-
-    return expect_standby
-
-
-def _follow_idleness(
-    running: Running, supervisor: Supervisor, lease: LeaseWriter, hosts: HostWatch
-) -> Callable[[], None]:
-    """Return what to do when the lease of a launch was written whose server is shared."""
-    broker = supervisor.broker
-
-    def expect_standby() -> None:
-        delay = SHARED_DELAY if broker.last_call is not None else UNCALLED_DELAY
-        rest = broker.now + delay - time.monotonic()
-        if broker.lease_is_due or broker.finished_calls:
-            return  # it is written again soon
-        if rest > 0:
-            kernel.wake_after(rest)  # to write the lease, unless it is written before
-        else:
-            _make_standby(running, supervisor, lease, hosts).leave_to_pool()
-
-    return expect_standby
 
 
 def _open_handshakes(running: Running) -> Handshakes:

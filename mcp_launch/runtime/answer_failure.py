@@ -75,7 +75,7 @@ def _stay(error: LaunchError, unread: bytes, found: FailedLaunch, wake: int) -> 
         supervisor.watch_hosts(HostWatch(found.table, found.hosts, parent=found.hosts[0]))
         supervisor.run()
     finally:
-        kernel.stop_waking()
+        kernel.ignore_restart()
         lease.remove()
     lasted = describe_duration(time.monotonic() - began)
     why = explain_launch_end(supervisor.broker)
@@ -130,7 +130,6 @@ def _make_supervisor(
         log=launch_log.open_log("", {}),
         report=_do_nothing,
         write_lease=write_lease,
-        write_records=_do_nothing,
         note_server=_do_nothing,
         starter=None,
     )

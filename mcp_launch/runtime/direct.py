@@ -17,7 +17,7 @@ from mcp_launch.protocol.memory import GREETINGS
 from mcp_launch.runtime.lease import name_signal
 from mcp_launch.runtime.loop import ServerProcess, has_input, read
 from mcp_launch.runtime.streams import explain_early_end
-from mcp_launch.system import guardian_process, kernel
+from mcp_launch.system import guardian_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,8 +157,6 @@ class DirectWatch:
 
     def _handle_signals(self) -> None:
         for number in os.read(self._wake, 64):
-            if number == kernel.SIGALRM:
-                continue
             state.note(f"signal {number}: passed on to the server")
             self._guardian.send(number)
             self._signalled = self._signalled or number

@@ -14,9 +14,6 @@ from mcp_launch.values import END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from mcp_launch.broker import Broker
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.connection import HostConnection
@@ -46,8 +43,6 @@ class LeaseWriter:
     """Writes the lease of a launch."""
 
     absent: AbsentServers | None = None
-    on_absent: Callable[[], None] | None = None  # called whenever it is written without a server
-    on_shared: Callable[[], None] | None = None  # and whenever with one that a pool keeps
 
     def __init__(self, running: Running, broker: Broker, outer: Outer | None) -> None:
         record = leases.open_record(running.found.launch.value, running.wanted.command)
@@ -113,9 +108,6 @@ class LeaseWriter:
             # A launch that failed does not start its server again.
             restarts_on=None if broker.phase == "failed" else self._lease.record["restarts_on"],
         )
-        guardian = self._running.guardian
-        if guardian is not None and guardian.shared and self.on_shared:
-            self.on_shared()
 
     def _describe_backends(self) -> list[dict[str, object]] | None:
         """Return each server of a launch that has several."""
@@ -175,23 +167,6 @@ class LeaseWriter:
             state = "starting"
         if state != self._state:
             self._state, self._since = state, time.time()
-        is_alone = len(self._broker.backends) == 1
-        is_absent = backend.state == "absent" and is_alone
-        if is_absent and self._broker.phase == "serving" and self.on_absent:
-            self.on_absent()
-
-    def describe(self) -> dict[str, Any]:
-        """Return what does not follow from the broker, for when the launch was on standby."""
-        size = self.absent.size if self.absent is not None else 0
-        kept = {"state": self._state, "since": self._since, "offset": self._offset, "size": size}
-        return {**kept, "started": self._lease.record["started"]}
-
-    def restore(self, kept: dict[str, Any]) -> None:
-        """Take over what another process of this launch has described."""
-        self._state, self._since, self._offset = kept["state"], kept["since"], kept["offset"]
-        self._lease.record["started"] = kept["started"]
-        if self.absent is not None:
-            self.absent.size = kept["size"]
 
     def _find_saved(self) -> int:
         """Return the memory that a server would use which does not run now."""

@@ -1,7 +1,7 @@
 """The event loop: waits for descriptors and timers, and calls their handlers.
 
-One loop, no threads. Every message passes through it twice, so it looks at the clock only
-when a timer is set.
+One loop, no threads. Every message passes through it twice, so it remembers when the first timer
+is due, and looks at the others only then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 
 from mcp_launch import state
 from mcp_launch.system import guardian as guardians
-from mcp_launch.system import kernel
 from mcp_launch.values import FAILURE, RESTART, START
 
 TYPE_CHECKING = False
@@ -24,23 +23,31 @@ if TYPE_CHECKING:
     from mcp_launch.broker import Broker
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.plan import Plan
+    from mcp_launch.runtime.records import Records
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.kernel import HostWatch
+
+_now = time.monotonic
 
 # The size of one read: what a pipe holds by default. A larger buffer would be allocated
 # and freed for every short message.
 CHUNK = 1 << 16
 
 
-# How long to collect changes before the lease is written: each write is a new file.
+# The lease is written when nothing has happened for this time, since each write is a new file …
 _LEASE_DELAY = 0.25
+# … or after this time, if something always happens.
+_LEASE_LIMIT = 5.0
 
-# How long to collect finished calls before their records are written, with one write. Some hosts
-# kill their servers as soon as they have the last answer.
+# How long to collect records of calls before they are written, and how many at the most. Some
+# hosts kill their servers as soon as they have the last answer.
 _RECORDS_DELAY = 0.01
+_RECORDS_LIMIT = 32
 
-# The longest wait for an event, in seconds.
+# The longest wait for an event, in seconds: the system takes no timeout of a month.
 _LONGEST_WAIT = 86_400.0
+
+_NEVER = float("inf")
 
 
 class Loop:
@@ -51,8 +58,8 @@ class Loop:
         self._poll, self._second = _open_poll(is_frugal=is_frugal, watches_files=watches_files)
         self._handlers: dict[int, Callable[[], None]] = {}
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
+        self._first = _NEVER  # no timer is due before
         self._new: set[int] = set()  # descriptors that are watched since the last poll
-        self._has_changed = False  # a timer was set, or the loop was stopped
         self._is_stopped = False
 
     def watch(self, fd: int, handler: Callable[[], None], events: int = select.POLLIN) -> None:
@@ -103,8 +110,9 @@ class Loop:
 
     def set_timer(self, name: str, seconds: float, action: Callable[[], None]) -> None:
         """Run an action after some seconds; it replaces a timer of the same name."""
-        self._has_changed = True
-        self._timers[name] = (time.monotonic() + seconds, action)
+        moment = time.monotonic() + seconds
+        self._timers[name] = (moment, action)
+        self._first = min(self._first, moment)
 
     def cancel_timer(self, name: str) -> None:
         """Cancel a timer, if it is set."""
@@ -114,50 +122,37 @@ class Loop:
         """Return whether a timer is set."""
         return name in self._timers
 
-    @property
-    def has_timers(self) -> bool:
-        """Whether any timer is set."""
-        return bool(self._timers)
-
     def stop(self) -> None:
         """Leave `run`."""
-        self._is_stopped = self._has_changed = True
+        self._is_stopped = True
 
     def run(self) -> None:
         """Handle events until `stop`, which may have been called already."""
         handlers, poll, new = self._handlers, self._poll.poll, self._new
         while not self._is_stopped:
-            self._has_changed = False
-            timeout = self._find_timeout()
-            while ready := poll(timeout):
-                new.clear()
-                for fd, _ in ready:
-                    handler = handlers.get(fd)
-                    # An earlier handler may have unwatched it, and the number may already belong
-                    # to another file, with nothing to read.
-                    if handler is not None and fd not in new:
-                        handler()
-                if self._has_changed or timeout is not None:
-                    break
-            self._run_due_timers()
+            timeout = None
+            if self._first is not _NEVER:
+                wait = self._first - _now()
+                timeout = (min(wait, _LONGEST_WAIT) if wait > 0 else 0.0) * self._second
+            for fd, _ in poll(timeout):
+                handler = handlers.get(fd)
+                # An earlier handler may have unwatched it, and the number may already belong to
+                # another file, with nothing to read.
+                if handler is not None and fd not in new:
+                    handler()
+            new.clear()
+            if self._first is not _NEVER and self._first <= _now():
+                self._run_due_timers()
         self._is_stopped = False
 
-    def _find_timeout(self) -> float | None:
-        if not self._timers:
-            return None
-        first = min(moment for moment, _ in self._timers.values())
-        # The system takes no timeout of a month; after a day we just look again.
-        return min(max(0.0, first - time.monotonic()), _LONGEST_WAIT) * self._second
-
     def _run_due_timers(self) -> None:
-        if not self._timers:
-            return
-        now = time.monotonic()
+        now = _now()
         for name, (moment, action) in sorted(self._timers.items(), key=lambda one: one[1][0]):
             # An earlier action may have cancelled this timer, or set it again.
             if now >= moment and self._timers.get(name) == (moment, action):
                 del self._timers[name]
                 action()
+        self._first = min((moment for moment, _ in self._timers.values()), default=_NEVER)
 
 
 def _open_poll(*, is_frugal: bool, watches_files: bool) -> tuple[Any, int]:
@@ -189,41 +184,63 @@ def has_input(fd: int, milliseconds: int = 0) -> bool:
 
 
 class StateWrites:
-    """Writes the lease and the records of calls, both soon after a change, for several at once."""
+    """Writes the lease and the records of calls soon after a change, for several at once."""
 
     def __init__(
-        self, broker: Broker, write_lease: Callable[[], None], write_records: Callable[[], None]
+        self,
+        broker: Broker,
+        loop: Loop,
+        write_lease: Callable[[], None],
+        *,
+        keeps_arguments: bool = False,
     ) -> None:
         self._broker = broker
+        self._loop = loop
         self._write_lease = write_lease
-        self._write_records = write_records
-        self.lease_is_due_at = 0.0  # if it is due
+        self._keeps_arguments = keeps_arguments
+        self._records: Records | None = None  # imported with the first call
+        self._since = 0.0  # when the lease became due
 
     def expect_lease(self, *, is_urgent: bool) -> None:
         """Write the lease soon; at once if that is urgent."""
         if is_urgent:
             self._write_due_lease()
-            return
-        self.lease_is_due_at = time.monotonic() + _LEASE_DELAY
-        if not self._broker.finished_calls:  # else we wake up earlier
-            kernel.wake_after(_LEASE_DELAY)
+        elif not self._loop.has_timer("lease"):
+            self._since = _now()
+            self._loop.set_timer("lease", _LEASE_DELAY, self._consider_lease)
 
-    def expect_records(self) -> None:
-        """Write the records very soon."""
-        kernel.wake_after(_RECORDS_DELAY)
-
-    def write_due(self) -> None:
-        """Write what is due when the alarm has rung."""
-        self._write_records()
-        rest = self.lease_is_due_at - time.monotonic()
-        if self._broker.lease_is_due and rest > _RECORDS_DELAY:
-            kernel.wake_after(rest)
+    def _consider_lease(self) -> None:
+        rest = min(self._broker.now + _LEASE_DELAY, self._since + _LEASE_LIMIT) - _now()
+        if rest > 0:
+            self._loop.set_timer("lease", rest, self._consider_lease)
         else:
             self._write_due_lease()
 
     def _write_due_lease(self) -> None:
+        self._loop.cancel_timer("lease")
         self._broker.lease_is_due = False
         self._write_lease()
+
+    def record_calls(self) -> None:
+        """Record the calls that have finished."""
+        calls, self._broker.finished_calls = self._broker.finished_calls, []
+        if self._records is None:
+            try:
+                from mcp_launch.runtime.records import Records
+            except ImportError:
+                return  # mcp-launch was removed or replaced meanwhile
+            self._records = Records(self._broker, keeps_arguments=self._keeps_arguments)
+        if self._records.add(calls) >= _RECORDS_LIMIT:
+            self._records.write()
+        elif not self._loop.has_timer("records"):
+            self._loop.set_timer("records", _RECORDS_DELAY, self._records.write)
+
+    def finish(self) -> None:
+        """Record the last calls."""
+        if self._broker.finished_calls:
+            self.record_calls()
+        if self._records is not None:
+            self._records.write()
 
 
 class ServerProcess:
@@ -257,11 +274,6 @@ class ServerProcess:
         guardian.expect_end = self._expect_end
         loop.watch(guardian.report, self._read_report)
         loop.set_timer(f"start {name}", guardian.start_limit, self._give_up_start)
-
-    def note_running(self) -> None:
-        """Note that the server was started long ago."""
-        self._is_started = True
-        self._loop.cancel_timer(f"start {self._name}")
 
     def _read_report(self) -> None:
         before, last = self.guardian.left_behind, self.guardian.server

@@ -1,7 +1,7 @@
 """Records finished calls: one line each, never with results, with arguments only if asked.
 
-Imported when the first call has finished, and used only between messages: what a record needs
-to know of a call is read from its line now, not while the host waits.
+Imported when the first call has finished. A record is made when its call has ended, and several
+are written at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from time import monotonic, time
 
 from mcp_launch import protocol, state
 from mcp_launch.errors import printable
-from mcp_launch.protocol import ID_AT, USUAL_BEGINNING, json_text
+from mcp_launch.protocol import json_text
 from mcp_launch.state.calls import CallLog, find_calls
 from mcp_launch.values import FAILURE, Found
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker import Broker
     from mcp_launch.broker.routing import FollowedCall, Served
     from mcp_launch.hosts import Caller
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.json_text import Json
 
 # How much of a reason and of a tool's name is kept.
 _REASON_LIMIT = 300
@@ -34,12 +34,6 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 # How a tool is named in most calls; if it occurs only once, this is the place.
 _TOOL = b'"name":"'
 
-_NAMED_VERSION = _VERSION.encode()
-_USUAL = (
-    b'{"time":%.3f,"ms":%.3f,"outcome":"%b","number":%d,"pid":%d,"tool":"%b","request":%d,'
-    b'"response":%d,"id":%b,%b}\n'
-)
-
 
 class Records:
     """Writes what the broker has noted of calls."""
@@ -48,6 +42,8 @@ class Records:
         self._broker = broker
         self._keeps_arguments = keeps_arguments
         self._log = CallLog(find_calls(os.environ))
+        self._since_start = time() - monotonic()
+        self._lines: list[bytes] = []  # not written yet
         # What the last of them describes.
         self._served: Served | None = None
         self._caller: Caller | None = None
@@ -56,97 +52,84 @@ class Records:
         self._secrets: tuple[Served | None, list[str]] | None = None  # of a server's environment
         self._has_lost = False  # a record that could not be made
 
+    def add(self, calls: list[FollowedCall]) -> int:
+        """Make the records of calls; return how many wait to be written."""
+        for call in calls:
+            try:
+                self._lines.append(self._make(call))
+            except Exception as error:  # noqa: BLE001  # a host may send anything: only its record is lost
+                if not self._has_lost:
+                    self._has_lost = True
+                    # Its text may have values of arguments.
+                    state.note(f"a call could not be recorded: {type(error).__name__}", FAILURE)
+        return len(self._lines)
+
     def write(self) -> None:
         """Write all records so far in one go."""
-        calls, self._broker.finished_calls = self._broker.finished_calls, []
-        since_start = time() - monotonic()
-        self._log.append(b"".join([self._make(call, since_start) for call in calls]))
+        lines, self._lines = self._lines, []
+        if lines:
+            self._log.append(b"".join(lines))
 
-    def _make(self, call: FollowedCall, since_start: float) -> bytes:
-        """Return the record of a call; empty if it cannot be made."""
-        try:
-            return self._make_usual_line(call, since_start) or self._make_line(call, since_start)
-        except Exception as error:  # noqa: BLE001  # a host may send anything: only its record is lost
-            if not self._has_lost:
-                self._has_lost = True
-                # Its text may have values of arguments.
-                state.note(f"a call could not be recorded: {type(error).__name__}", FAILURE)
-            return b""
-
-    def _make_usual_line(self, call: FollowedCall, since_start: float) -> bytes:
-        """Return the record of a call that need not be parsed; empty for any other.
-
-        By far the most common, and a host may make thousands of them in a second.
-        """
-        line = call.line
-        find, rfind = line.find, line.rfind  # CPython finds words faster from the end
-        at = rfind(_TOOL) + len(_TOOL)
-        end, id_end = find(b'"', at), find(b",", ID_AT)
-        request_id, tool = line[ID_AT:id_end], line[at:end]
-        if (
-            self._keeps_arguments
-            or call.reason
-            or call.has_waited
-            or call.held
-            or call.changed
-            or call.whole_length
-            or rfind(_TOOL, 0, at - 1) >= 0
-            or rfind(b"traceparent") >= 0
-            or rfind(_NAMED_VERSION) >= 0
-            or find(b"\\", 0, end) >= 0
-            or not request_id.isdigit()
-            or not tool.translate(None, b"_-./").isalnum()
-            or not line.startswith(USUAL_BEGINNING)
-            or not len(_TOOL) <= at < end < at + _NAME_LIMIT
-        ):
-            return b""
+    def _make(self, call: FollowedCall) -> bytes:
         began = call.began
-        return _USUAL % (
-            began + since_start,
-            (call.ended - began) * 1000,
-            call.outcome.encode(),
-            call.number,
-            call.pid,
-            tool,
-            len(line),
-            call.answer_length,
-            request_id,
-            self._describe_context(call),
-        )
+        parts = [
+            b'{"time":%.3f,"ms":%.3f,"outcome":"%b","number":%d'
+            % (
+                began + self._since_start,
+                (call.ended - began) * 1000,
+                call.outcome.encode(),
+                call.number,
+            )
+        ]
+        if call.pid:
+            parts.append(b'"pid":%d' % call.pid)
+        if 0 < len(call.key) <= _NAME_LIMIT:
+            parts.append(b'"id":' + call.key)
+        if tool := _find_tool(call):
+            parts.append(b'"tool":' + tool)
+        parts.append(b'"request":%d' % (call.whole_length or len(call.line)))
+        if call.answer_length:
+            parts.append(b'"response":%d' % call.answer_length)
+        parts.append(self._describe_context(call))
+        if rest := self._describe_rest(call):
+            parts.append(json_text.encode(rest)[1:-1].encode())
+        if self._keeps_arguments and (arguments := self._spell_arguments(call)):
+            parts.append(b'"arguments":' + arguments)
+        return b",".join(parts) + b"}\n"
 
-    def _make_line(self, call: FollowedCall, since_start: float) -> bytes:
-        record: Message = {
-            "time": round(call.began + since_start, 3),
-            "ms": round((call.ended - call.began) * 1000, 3),
-            "outcome": call.outcome,
-            "number": call.number,
-        }
-        said = protocol.look(call.line)
-        record.update(_describe_call(call, said if isinstance(said, dict) else {}))
+    def _describe_rest(self, call: FollowedCall) -> dict[str, Json]:
+        """Return what most calls do not have."""
+        rest: dict[str, Json] = {}
+        if call.has_waited:
+            rest["waited"] = True
+        if call.held:
+            rest["held"] = round(call.held * 1000, 3)
+        if call.changed:
+            rest["changed"] = [*call.changed]
         if call.reason:
             text = printable(self._broker.settings.mask(call.reason))
-            record["reason"] = text[:_REASON_LIMIT]
-        version = protocol.get_member(said, "params", "_meta", _VERSION)
-        if isinstance(version, str):
-            record["protocol"] = version[:_NAME_LIMIT]
-        members = [json_text.encode(record)[1:-1].encode(), self._describe_context(call)]
-        if self._keeps_arguments and len(call.line) <= _ARGUMENTS_LIMIT and b"\0" not in call.line:
-            arguments = self._spell_arguments(
-                call, protocol.get_member(said, "params", "arguments")
-            )
-            members += [b'"arguments":' + arguments] if arguments else []
-        return b"{%b}\n" % b",".join(members)
+            rest["reason"] = text[:_REASON_LIMIT]
+        line = call.line
+        if line.rfind(b"traceparent") >= 0 or line.rfind(b"protocolVersion") >= 0:
+            said = call.parse()
+            for name, key in (("trace", "traceparent"), ("protocol", _VERSION)):
+                value = protocol.get_member(said, "params", "_meta", key)
+                if isinstance(value, str):
+                    rest[name] = value[:_NAME_LIMIT]
+        return rest
 
-    def _spell_arguments(self, call: FollowedCall, given: Json) -> bytes:
+    def _spell_arguments(self, call: FollowedCall) -> bytes:
         """Return the arguments of a call without secrets; empty if there are none.
 
         They are encoded on their own: nested as deeply as is possible here, they would be too
         deep as a part of something else.
         """
-        from mcp_launch import masking
-
+        if len(call.line) > _ARGUMENTS_LIMIT or b"\0" in call.line:
+            return b""
+        given = protocol.get_member(call.parse(), "params", "arguments")
         if given is None:
             return b""
+        from mcp_launch import masking
 
         if self._secrets is None or call.served is not self._secrets[0]:
             environ = call.served.plan.environ if call.served else {}
@@ -201,21 +184,18 @@ def _read(fact: object) -> str | None:
     return fact.value if isinstance(fact, Found) else None
 
 
-def _describe_call(call: FollowedCall, said: Message) -> dict[str, Json]:
-    tool = call.tool or protocol.get_member(said, "params", "name")
-    request_id = said.get("id")
-    trace = protocol.get_member(said, "params", "_meta", "traceparent")
-    facts: dict[str, Json] = {
-        "pid": call.pid,
-        "tool": tool[:_NAME_LIMIT] if isinstance(tool, str) else None,
-        "request": call.whole_length or len(call.line),
-        "response": call.answer_length,
-        "waited": call.has_waited,
-        "held": round(call.held * 1000, 3),
-        "changed": [*call.changed],
-        "trace": trace[:_NAME_LIMIT] if isinstance(trace, str) else None,
-    }
-    found: dict[str, Json] = {name: value for name, value in facts.items() if value}
-    if isinstance(request_id, int | float | str) and len(str(request_id)) <= _NAME_LIMIT:
-        found["id"] = request_id
-    return found
+def _find_tool(call: FollowedCall) -> bytes:
+    """Return the name of a call's tool as JSON; empty if it has none."""
+    if call.tool:
+        return json_text.encode(call.tool[:_NAME_LIMIT]).encode()
+    line = call.line
+    if call.said is None:
+        # By far the most common: it had the form of an earlier call, and need not be parsed now.
+        at = line.rfind(_TOOL) + len(_TOOL)
+        end = line.find(b'"', at)
+        is_only = line.rfind(_TOOL, 0, at - 1) < 0 and line.find(b"\\", 0, end) < 0
+        is_plain = line[at:end].translate(None, b"_-./").isalnum()  # ASCII
+        if is_only and is_plain and len(_TOOL) <= at < end <= at + _NAME_LIMIT:
+            return line[at - 1 : end + 1]
+    tool = protocol.get_member(call.parse(), "params", "name")
+    return json_text.encode(tool[:_NAME_LIMIT]).encode() if isinstance(tool, str) else b""

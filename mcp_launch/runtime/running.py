@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from mcp_launch.launch.context import Context, Lineage
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
-    from mcp_launch.state.standby import Suspended
     from mcp_launch.system.guardian import Guardian, Starter
     from mcp_launch.values import Found
 
@@ -29,7 +28,6 @@ class Running:
         "note_runner",
         "on_failure",
         "report",
-        "resumed",
         "starter",
         "table",
         "wanted",
@@ -47,7 +45,6 @@ class Running:
         decide: Callable[[Context], Plan],
         note_runner: Callable[[Plan], None],
         report: Callable[[LaunchError], None],
-        resumed: Suspended | None = None,
         on_failure: str = "error",
     ) -> None:
         self.wanted = wanted
@@ -60,7 +57,6 @@ class Running:
         self.found = found
         self.decided = decided
         self.guardian = guardian  # None: no server was started yet
-        self.resumed = resumed  # of a launch that was on standby
         self.on_failure = on_failure  # what the host gets if there is never a server
 
     def plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
@@ -70,18 +66,8 @@ class Running:
             LaunchError: It cannot be started.
 
         """
-        changed, plan = self.plan_again(context, place)
-        self.note_runner(plan)
-        return changed, plan
-
-    def plan_again(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
-        """Return the same for a server that is not started now.
-
-        Raises:
-            LaunchError: It could not be started.
-
-        """
         changed = context.at(place) if place else context
         plan = self.decide(changed)
         check_environment(plan)
+        self.note_runner(plan)
         return changed, plan

@@ -58,17 +58,17 @@ class Supervisor:
         log: Log,
         report: Callable[[LaunchError], None],
         write_lease: Callable[[], None],
-        write_records: Callable[[], None],
         note_server: Callable[[str, Guardian], None],
         starter: Starter | None,
         absent: AbsentServers | None = None,
+        keeps_arguments: bool = False,
     ) -> None:
         self.broker = broker
         self.loop = loop
         self.left_behind = 0  # processes, by all servers that have ended
         self.exit_code = 0
         self._report = report
-        self.writes = StateWrites(broker, write_lease, write_records)
+        self.writes = StateWrites(broker, loop, write_lease, keeps_arguments=keeps_arguments)
         self._note_server = note_server
         self._starter = starter
         self.absent = absent  # None: no server is ever absent
@@ -131,9 +131,7 @@ class Supervisor:
 
     def _handle_signals(self) -> None:
         for number in os.read(self._wake, 64):
-            if number == kernel.SIGALRM:
-                self.writes.write_due()
-            elif number == kernel.RESTART:
+            if number == kernel.RESTART:
                 self._notify(self.broker.restart_requested)
             else:
                 self._notify(lambda number=number: self.broker.signal_received(number))  # type: ignore[misc]
@@ -262,6 +260,8 @@ class Supervisor:
                 self.servers[command.backend].writer.put(command.data)  # type: ignore[attr-defined]
             else:
                 _ACTIONS[kind](self, command)
+        if self.broker.finished_calls:
+            self.writes.record_calls()
 
     def _do_start(self, command: commands.StartServer) -> None:
         if self._starter is None:
@@ -377,7 +377,6 @@ class Supervisor:
 
 _ACTIONS: dict[type[Command], Callable[[Supervisor, Command], None]] = {
     commands.WriteLease: lambda self, one: self.writes.expect_lease(is_urgent=one.is_urgent),  # type: ignore[attr-defined]
-    commands.WriteRecords: lambda self, _: self.writes.expect_records(),
     commands.StartServer: Supervisor._do_start,  # type: ignore[dict-item]  # noqa: SLF001
     commands.SetTimer: Supervisor._do_set_timer,  # type: ignore[dict-item]  # noqa: SLF001
     commands.CancelTimer: lambda self, one: self.loop.cancel_timer(f"broker {one.name}"),  # type: ignore[attr-defined]

@@ -65,11 +65,12 @@ def list_parts(directory: str) -> list[str]:
 class CallLog:
     """Appends records; if that fails, they are lost and nothing else is."""
 
-    __slots__ = ("_directory", "_is_torn", "_part", "_paused_until")
+    __slots__ = ("_directory", "_fd", "_is_torn", "_part", "_paused_until")
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._part = ""  # the path of the part that was last appended to
+        self._fd = -1  # the part that was last appended to …
+        self._part = ""  # … and its path
         self._is_torn = False  # our last line has no end
         self._paused_until = 0.0
 
@@ -87,11 +88,13 @@ class CallLog:
         return is_written
 
     def _append(self, lines: bytes) -> bool:
-        fd = self._open()
-        try:
-            written = os.write(fd, lines)
-        finally:
-            os.close(fd)
+        if self._fd < 0 or not _has_room(self._fd, self._part):
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+            self._is_torn = False
+            self._fd = self._open()
+        written = os.write(self._fd, lines)
         # Others append, too, so what was written cannot be taken back.
         self._is_torn = 0 < written < len(lines)
         return written == len(lines)
@@ -99,17 +102,15 @@ class CallLog:
     def _open(self) -> int:
         """Open the part that takes the next lines."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        for part in (self._part, self._find_newest()):
+        if parts := list_parts(self._directory):
+            self._part = parts[-1]
             try:
-                fd = os.open(part, flags) if part else -1
-            except OSError:
-                continue  # it was removed
-            if fd >= 0 and _has_room(fd, part):
-                self._part = part
-                return fd
-            if fd >= 0:
+                fd = os.open(self._part, flags)
+                if _has_room(fd, self._part):
+                    return fd
                 os.close(fd)
-        self._is_torn = False
+            except OSError:
+                pass  # it was removed
         state.make_private(self._directory)
         remove_old(self._directory)
         now = _utc(_now())
@@ -123,10 +124,6 @@ class CallLog:
                 return fd
             os.close(fd)
         raise OSError("every part is full")
-
-    def _find_newest(self) -> str:
-        parts = list_parts(self._directory)
-        return parts[-1] if parts else ""
 
 
 def _has_room(fd: int, part: str) -> bool:

@@ -175,8 +175,6 @@ def list_confirmed_threads(
         if not isinstance(binding, dict) or not isinstance(processes, dict):
             continue
         is_sibling = record.get("mark") == mark and _is_pid(processes.get("host"), host)
-        if _is_pid(processes.get("launcher"), os.getpid()):
-            continue  # our own, from before we were on standby
         if is_sibling and binding.get("state") == "confirmed":
             thread = binding.get("thread")
             if isinstance(thread, str) and judge(table, processes.get("launcher")) == "same":

@@ -12,12 +12,10 @@ import os
 import select
 import sys
 from _signal import (  # type: ignore[import-not-found]
-    ITIMER_REAL,
     SIG_DFL,
     SIG_IGN,
     SIG_SETMASK,
     SIG_UNBLOCK,
-    SIGALRM,
     SIGCHLD,
     SIGCONT,
     SIGHUP,
@@ -30,7 +28,6 @@ from _signal import (  # type: ignore[import-not-found]
     getsignal,
     pthread_sigmask,
     set_wakeup_fd,
-    setitimer,
     signal,
 )
 
@@ -56,7 +53,7 @@ ENDING = (SIGTERM, SIGINT, SIGHUP)
 # The signal by which `mcp-launch restart` has a launcher replace its server.
 RESTART = SIGUSR1
 
-__all__ = ["ENDING", "RESTART", "SIGALRM", "SIGCHLD", "SIGCONT", "SIGINT", "SIGKILL", "SIGTERM"]
+__all__ = ["ENDING", "RESTART", "SIGCHLD", "SIGCONT", "SIGINT", "SIGKILL", "SIGTERM"]
 
 _inherited_mask: set[int] = set()
 _c_functions: dict[str, Callable[..., int]] = {}
@@ -288,9 +285,8 @@ def hears_restart() -> bool:
     return getsignal(RESTART) is _do_nothing
 
 
-def stop_waking() -> None:
-    """Cancel the alarm, and ignore RESTART: Python removes its handlers before it exits."""
-    wake_after(0)
+def ignore_restart() -> None:
+    """Ignore RESTART: Python removes its handlers before it exits."""
     if hears_restart():
         signal(RESTART, SIG_IGN)
 
@@ -304,15 +300,6 @@ def ignore_ending() -> None:
         signal(number, SIG_IGN)
 
 
-def wake_after(seconds: float) -> None:
-    """Have SIGALRM wake us once after this time; 0 cancels it.
-
-    It costs nothing while nobody waits for a timer; a timeout would cost something in every wait.
-    """
-    signal(SIGALRM, _do_nothing)
-    setitimer(ITIMER_REAL, seconds)
-
-
 def unblock_signals() -> None:
     """Undo what the host and Python have done to the signals that we depend on.
 
@@ -321,19 +308,9 @@ def unblock_signals() -> None:
     signal simply ends us (Python would turn SIGINT into a traceback).
     """
     global _inherited_mask  # noqa: PLW0603  # the server gets the mask that we got
-    _inherited_mask = pthread_sigmask(SIG_UNBLOCK, (SIGALRM, SIGCHLD, *ENDING))
-    if "MCP_LAUNCH_RESUME" in os.environ:
-        _inherited_mask.discard(RESTART)  # our own have blocked it: see `block_signals`
+    _inherited_mask = pthread_sigmask(SIG_UNBLOCK, (SIGCHLD, *ENDING))
     signal(SIGCHLD, SIG_DFL)
     restore_default(SIGINT)
-
-
-def block_signals(*, is_blocked: bool) -> bool:
-    """Have the signals that we handle wait, also over an exec; False if the host blocks one."""
-    handled = (RESTART, *ENDING)
-    if is_possible := _inherited_mask.isdisjoint((SIGALRM, SIGCHLD, *handled)):
-        pthread_sigmask(SIG_SETMASK, {*_inherited_mask, *(handled if is_blocked else ())})
-    return is_possible
 
 
 def stop_listening() -> None:

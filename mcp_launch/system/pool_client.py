@@ -44,9 +44,6 @@ SOCKET, LOCK = ".sock", ".lock"
 # them has asked for it. The pool reports to the others that they should.
 RESTART_ALL = 253
 
-# Two more: the launch is on standby, so only what its host must know may wake it; it is back.
-STANDBY, BACK = 252, 251
-
 # How long to wait for a launch that holds the lock: it is at work for a few milliseconds.
 LOCK_LIMIT = 5.0
 _LOCK_INTERVAL = 0.002
@@ -105,19 +102,6 @@ class PoolGuardian(Guardian):
         except OSError:
             return  # the pool is gone; its last report is still in the socket
         self._expect_end(_LEAVING + RESTART_LIMIT * (instruction == RESTART_ALL))
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the pool has said nothing that we have not told the broker."""
-        is_over = self.is_released or self.failure is not None or self.exit_code is not None
-        return bool(self.server) and not (is_over or self.unread or self._unfinished)
-
-    def tell_standby(self, *, is_on: bool) -> None:
-        """Tell the pool that we go on standby, or that we are back."""
-        try:
-            os.write(self.control, bytes([STANDBY if is_on else BACK]))
-        except OSError:
-            pass  # the pool is gone; its last report is still in the socket
 
     def read_report(self) -> bool:
         """Read what the pool reports; return False once it is gone, or has let us go."""

@@ -63,13 +63,6 @@ class Pipes:
         self.servers = (stdin[0], stdout[1], stderr[1])
         self.ours = (stdin[1], stdout[0], stderr[0])
 
-    @classmethod
-    def keep(cls, ours: tuple[int, int, int]) -> Pipes:
-        """Return the pipes to a server that has its ends already."""
-        kept = cls.__new__(cls)
-        kept.ours = ours
-        return kept
-
     def close_ours(self) -> None:
         """Close the launcher's ends, for a server that did not start."""
         for fd in self.ours:

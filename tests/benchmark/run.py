@@ -1,19 +1,11 @@
-"""Figures of the launcher beside a bare server, from one run, as ratios.
+"""What the launcher costs: processor time beside a relay that does nothing, memory, and time.
 
     python tests/benchmark/run.py [--quick] [--before CHECKOUT]
-    python tests/benchmark/run.py --crowd [--quick]
-    python tests/benchmark/run.py --shared [--quick]
 
-Installs this checkout, compiled, into a fresh virtual environment, so that what is
-measured is what a user runs; and another checkout beside it, to compare with. Prints
-medians; times on one machine mean nothing on another, so every figure is in units of
-something measured beside it.
-
-Runs under the name of Codex, so that a call has an identity and is judged by it.
-
-With --crowd it measures something else: eight sessions with five servers from npm each, which
-needs npm, the network on first use, 4 GB of memory and some minutes. With --shared it measures
-only what it costs that sessions share a server; the memory of that needs npm, too.
+Installs this checkout, compiled, into a fresh virtual environment, so that what is measured is
+what a user runs; and another checkout beside it, to compare with. All of it runs in turns, on one
+core, in one run. Processor time is what the system has counted for the launcher itself
+(/proc/PID/schedstat): other processes hardly change it.
 """
 
 from __future__ import annotations
@@ -26,23 +18,20 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import crowd
-import deferred
-import shared
-from bench import Bench, list_children, make_call, make_line, on_one_core, say, time_python
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-# What a result of "bulk" is long.
-BULK = 2 * (1 << 20)
-
-# What a long call is long.
-LONG = 100_000_000
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
 
 THREAD = "019a0000-0000-7000-8000-000000000000"
 
-# What Codex 0.166 tells with every call.
-CODEX_META = {
+# What Codex tells with every call.
+META = {
     "callId": "call-1",
     "x-codex-turn-metadata": {
         "session_id": THREAD,
@@ -53,10 +42,6 @@ CODEX_META = {
         "thread_source": "user",
         "turn_trigger": "exec",
         "sandbox": "none",
-        "sandbox_mode": "danger-full-access",
-        "auto_review_enabled": False,
-        "node_repl_auto_review_required": False,
-        "node_repl_disabled": False,
         "workspaces": {"/home/me/project": {"has_changes": False}},
         "codex_version": "0.169.0",
     },
@@ -66,241 +51,298 @@ CODEX_META = {
     "itemId": f"fc_{THREAD}",
     "progressToken": 1,
 }
-CLAUDE_META = {"claudecode/toolUseId": "toolu_00000001", "progressToken": 1}
+PARAMS = {"_meta": META, "name": "read", "arguments": {"n": 1}}
+COMPACT = (",", ":")
 
 
-PING = make_line("ping")
-BULK_CALL = make_line("bulk")
-LONG_CALLS = {
-    "one string": b'"%b"' % (b"x" * LONG),
-    "one string with escapes": b'"%b"'
-    % (b'a \\"line\\" of a file that is long enough\\n' * (LONG // 40)),
+def write_codex(number: int) -> str:
+    """Write a call as Codex and the Python SDK do."""
+    call = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": PARAMS}
+    return json.dumps(call, separators=COMPACT)
+
+
+def write_typescript(number: int) -> str:
+    """Write a call as the TypeScript SDK does."""
+    params = dict(reversed(PARAMS.items()))
+    call = {"method": "tools/call", "params": params, "jsonrpc": "2.0", "id": number}
+    return json.dumps(call, separators=COMPACT)
+
+
+def write_spaces(number: int) -> str:
+    """Write a call as `json.dumps` does, which no host uses, but servers do."""
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": PARAMS})
+
+
+LAYOUTS: dict[str, Callable[[int], str]] = {
+    "Codex": write_codex,
+    "TypeScript SDK": write_typescript,
+    "spaces": write_spaces,
 }
-ROUND_TRIPS = {
-    "no call": PING,
-    "a call with a short _meta": make_call(CLAUDE_META),
-    "a call with Codex's _meta": make_call(CODEX_META),
-}
+
+GREETING = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": 0,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "benchmark", "version": "1"},
+        },
+    }
+)
+GREETED = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+TOOLS = '{"jsonrpc":"2.0","id":%d,"method":"tools/list"}'
+
+# Later than this after its start, in seconds, a launcher has written what it had to write.
+SETTLED = 2.5
+
+# The bytes of a line that is longer than any host sends.
+LONG = 100_000_000
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print, as a process that is taken for Codex: then calls have an identity."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--before", type=Path, help="another checkout, measured in the same run")
-    parser.add_argument("--crowd", action="store_true", help="many real servers, through npx")
-    parser.add_argument("--shared", action="store_true", help="sessions that share a server")
-    parser.add_argument("--as-codex", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=sorted(PARTS), help="one part")
+    parser.add_argument("--in", type=Path, dest="directory", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.as_codex is None:
-        run_as_codex()
-    else:
-        bench = Bench(options.as_codex, options.before, quick=options.quick)
-        say(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores\n")
-        if options.crowd:
-            crowd.measure(bench)
-            return
-        if options.shared:
-            shared.measure(bench, make_call(CODEX_META))
-            return
-        measure_start(bench)
-        deferred.measure(bench)
-        measure_round_trip(bench)
-        shared.measure(bench, make_call(CODEX_META))
-        measure_bulk(bench)
-        measure_long_calls(bench)
-        measure_memory(bench)
-        measure_looking(bench)
+    if options.directory is None:
+        with tempfile.TemporaryDirectory(prefix="mcp-launch-benchmark-") as directory:
+            program = Path(directory) / "codex"
+            program.symlink_to(os.path.realpath(sys.executable))
+            subprocess.run([program, *sys.argv, "--in", directory], check=True)
+        return
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    bench = Bench(options.directory, options.before, quick=options.quick)
+    for name, measure in PARTS.items():
+        if options.only in {None, name}:
+            measure(bench)
 
 
-def run_as_codex() -> None:
-    """Run this again, as a process that is taken for Codex."""
-    with tempfile.TemporaryDirectory(prefix="mcp-launch-benchmark-") as directory:
-        program = Path(directory) / "codex"
-        program.symlink_to(os.path.realpath(sys.executable))
-        subprocess.run([program, *sys.argv, "--as-codex", directory], check=True)
+class Bench:
+    """What is measured, and where it runs."""
+
+    def __init__(self, directory: Path, before: Path | None, *, quick: bool) -> None:
+        self.quick = quick
+        self.project = directory / "project"
+        (self.project / ".git").mkdir(parents=True)
+        home = directory / "home"
+        home.mkdir()
+        # Never the developer's HOME or settings.
+        self.environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
+        python = self._install(directory / "now", ROOT)
+        server = [str(python), "-S", "-E", str(HERE / "layout_server.py")]
+        self.servers = {layout: [*server, layout] for layout in LAYOUTS}
+        launcher = str(python.parent / "mcp-launch")
+        # What stands before the server's command.
+        self.relay = [str(python), "-S", "-E", str(HERE / "minimal_relay.py")]
+        self.ours = {"now": [launcher, "run"]}
+        if before is not None:
+            other = self._install(directory / "before", before)
+            self.ours["before"] = [str(other.parent / "mcp-launch"), "run"]
+        self.python = python
+
+    def _install(self, place: Path, checkout: Path) -> Path:
+        venv.create(place, with_pip=True)
+        python = place / "bin" / "python"
+        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        # A current pip, as pipx and uv have it: an old one writes a slower start script.
+        for what in (["--upgrade", "pip"], ["--compile", str(checkout)]):
+            pip = [str(python), "-m", "pip", "install", "--quiet", *what]
+            subprocess.run(pip, check=True, env=environ, stderr=subprocess.DEVNULL)
+        return python
+
+    def start(self, command: list[str]) -> Peer:
+        """Start a server, bare or behind something."""
+        return Peer(command, str(self.project), self.environ)
+
+
+class Peer:
+    """A server that answers one line with one line."""
+
+    def __init__(self, command: list[str], cwd: str, environ: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=environ,
+        )
+        assert self.process.stdin
+        assert self.process.stdout
+        self._input, self._output = self.process.stdin, self.process.stdout
+
+    def ask(self, line: str) -> bytes:
+        """Return the answer to a request."""
+        view = memoryview(line.encode() + b"\n")
+        while view:
+            view = view[os.write(self._input.fileno(), view) :]
+        answer = b""
+        while not answer.endswith(b"\n"):
+            part = os.read(self._output.fileno(), 1 << 20)
+            if not part:
+                raise SystemExit(f"no answer from {self.process.args!r}")
+            answer += part
+        return answer
+
+    def notify(self, line: str) -> None:
+        """Send what has no answer."""
+        os.write(self._input.fileno(), line.encode() + b"\n")
+
+    def read_processor_time(self) -> int:
+        """Return the nanoseconds that the process itself, without its children, has run."""
+        text = Path(f"/proc/{self.process.pid}/schedstat").read_text(encoding="ascii")
+        return int(text.split()[0])
+
+    def close(self) -> None:
+        """End it."""
+        self._input.close()
+        self._output.close()
+        self.process.wait(20)
+
+
+def measure_calls(bench: Bench) -> None:
+    """Processor time of a call, all layouts, against a relay that does nothing."""
+    calls, starts = (1000, 2) if bench.quick else (2500, 4)
+    for layout, write in LAYOUTS.items():
+        times: dict[str, list[int]] = {}
+        for _ in range(starts):
+            # Where a process happens to lie in memory makes a difference, so there are several.
+            for name, prefix in {"relay": bench.relay, **bench.ours}.items():
+                peer = bench.start([*prefix, *bench.servers[layout]])
+                times.setdefault(name, []).extend(_time_calls(peer, write, calls))
+        unit = statistics.median(times["relay"]), statistics.mean(times["relay"])
+        say(f"\ncall, {layout}: microseconds of processor time, times the relay's")
+        for name, values in times.items():
+            middle, mean = statistics.median(values), statistics.mean(values)
+            last = sorted(values)[len(values) * 99 // 100]
+            say(
+                f"  {name:7} p50 {middle / 1e3:5.1f} ({middle / unit[0]:4.2f})  "
+                f"mean {mean / 1e3:5.1f} ({mean / unit[1]:4.2f})  "
+                f"p99 {last / 1e3:6.1f}  largest {max(values) / 1e3:7.1f}"
+            )
+
+
+def _time_calls(peer: Peer, write: Callable[[int], str], calls: int) -> list[int]:
+    peer.ask(GREETING)
+    peer.notify(GREETED)
+    for number in range(200):
+        peer.ask(write(number))
+    time.sleep(SETTLED)
+    times = []
+    before = peer.read_processor_time()
+    for number in range(calls):
+        peer.ask(write(1000 + number))
+        # What it does after its answer counts for the next call.
+        after = peer.read_processor_time()
+        times.append(after - before)
+        before = after
+    peer.close()
+    return times
 
 
 def measure_start(bench: Bench) -> None:
-    """Time from the start to the first answer, against `python -c pass`."""
-    rounds = 15 if bench.quick else 60
-    names = [*bench.behind, "profiled"]
-    times: dict[str, list[float]] = {name: [] for name in ("python", *names)}
-    _time_first_answer(bench, "profiled")  # reads the file itself
-    for _ in range(rounds):
-        times["python"].append(time_python(bench))
-        for name in names:
-            times[name].append(_time_first_answer(bench, name))
-    unit = statistics.median(times["python"])
-    bare = statistics.median(times["bare"])
-    say(f"start: `python -c pass` {unit * 1e3:.1f} ms, a bare first answer {bare * 1e3:.1f} ms")
-    for name in names:
-        if name != "bare":
-            # Pair by pair: a slow moment of the machine hits both.
-            pairs = zip(times[name], times["bare"], times["python"], strict=True)
-            added = statistics.median((one - two) / three for one, two, three in pairs)
-            say(f"  {name:14} adds {added:5.2f} of a Python start")
-
-
-def measure_round_trip(bench: Bench) -> None:
-    """Time one request and its answer: no call, and calls that are judged and told."""
-    # Fresh processes many times over: where they happen to lie in memory and cache differs
-    # from one to the next by as much as a relay adds.
-    starts, rounds, calls = (8, 4, 200) if bench.quick else (30, 6, 300)
-    times: dict[tuple[str, str], list[float]] = {}
-    with on_one_core():
-        for _ in range(starts):
-            for what, seconds in _time_round_trips(bench, rounds, calls).items():
-                times.setdefault(what, []).append(seconds)
-    middle = {what: statistics.median(values) for what, values in times.items()}
-    for kind in ROUND_TRIPS:
-        bare = middle[kind, "bare"]
-        relay = middle[kind, "minimal relay"] - bare
-        say(
-            f"\nround trip, {kind}: bare {bare * 1e6:.1f} us, "
-            f"the minimal relay adds {relay * 1e6:.1f} us"
-        )
-        for name in bench.behind:
-            if name not in {"bare", "minimal relay"}:
-                added = middle[kind, name] - bare
-                say(f"  {name:14} adds {added * 1e6:6.1f} us, {added / relay:5.2f} minimal relays")
-
-
-def _time_round_trips(bench: Bench, rounds: int, calls: int) -> dict[tuple[str, str], float]:
-    connections = {name: bench.connect(name) for name in bench.behind}
-    times: dict[tuple[str, str], list[float]] = {}
-    for connection in connections.values():
-        connection.ask(make_line("initialize"))
-        for line in ROUND_TRIPS.values():
-            for _ in range(50):
-                connection.ask(line)
-    for _ in range(rounds):  # in turns, so that all see the same machine
-        for kind, line in ROUND_TRIPS.items():
-            for name, connection in connections.items():
-                started = time.perf_counter()
-                for _ in range(calls):
-                    connection.ask(line)
-                elapsed = time.perf_counter() - started
-                times.setdefault((kind, name), []).append(elapsed / calls)
-    for connection in connections.values():
-        connection.close()
-    return {what: statistics.median(values) for what, values in times.items()}
-
-
-def measure_bulk(bench: Bench) -> None:
-    """Time results of 2 MB."""
-    rounds, calls = (5, 10) if bench.quick else (15, 20)
-    connections = {name: bench.connect(name) for name in bench.behind}
-    times: dict[str, list[float]] = {name: [] for name in connections}
-    for _ in range(rounds):
-        for name, connection in connections.items():
-            connection.ask(BULK_CALL)
-            started = time.perf_counter()
-            for _ in range(calls):
-                connection.ask(BULK_CALL)
-            times[name].append((time.perf_counter() - started) / calls)
-    for connection in connections.values():
-        connection.close()
-    middle = {name: statistics.median(values) for name, values in times.items()}
-    say(f"\nbulk: bare {BULK / middle['bare'] / 1e6:.0f} MB/s in results of {BULK // (1 << 20)} MB")
-    for name in connections:
-        if name != "bare":
-            say(f"  {name:14} {middle['bare'] / middle[name]:5.2f} of bare")
-
-
-def measure_long_calls(bench: Bench) -> None:
-    """Time calls of 100 MB in one line, and look at the most memory that they took."""
-    rounds = 1 if bench.quick else 5
-    for kind, text in LONG_CALLS.items():
-        line = make_call(CODEX_META).replace(b'{"n":1}', b'{"text":%b}' % text)
-        say(f"\na call of {len(line) // 1_000_000} MB, {kind}")
-        for name in ("bare", "minimal relay", "guarded", "before"):
-            if name in bench.behind:
-                times = []
-                for _ in range(rounds):
-                    connection = bench.connect(name)
-                    connection.ask(make_line("initialize"))
-                    started = time.perf_counter()
-                    connection.ask(line)
-                    times.append(time.perf_counter() - started)
-                    most = _read_peak(connection.process.pid)
-                    connection.close()
-                say(f"  {name:14} {statistics.median(times):5.2f} s, {most / 1024:4.0f} MB")
+    """Processor time from the start to the first answer, and to a remembered list of tools."""
+    rounds = 10 if bench.quick else 40
+    server = bench.servers["Codex"]
+    behind = {"relay": [*bench.relay, *server]}
+    for name, prefix in bench.ours.items():
+        behind[name] = [*prefix, *server]
+        behind[f"{name}, from memory"] = [*prefix, "--start", "called", *server]
+    times: dict[str, list[int]] = {name: [] for name in behind}
+    for _ in range(rounds + 1):  # the first fills caches and memory
+        for name, command in behind.items():
+            peer = bench.start(command)
+            peer.ask(GREETING)
+            if name.endswith("memory"):
+                peer.notify(GREETED)
+                peer.ask(TOOLS % 1)
+            times[name].append(peer.read_processor_time())
+            peer.notify(GREETED)
+            peer.ask(TOOLS % 2)
+            peer.close()
+    unit = statistics.median(times["relay"][1:])
+    say("\nstart until the first answer (from memory: until tools/list), processor time")
+    for name, values in times.items():
+        middle = statistics.median(values[1:])
+        say(f"  {name:20} {middle / 1e6:5.1f} ms ({middle / unit:4.2f})")
 
 
 def measure_memory(bench: Bench) -> None:
-    """Count what launcher, keeper and guardian have for themselves, and share with each other."""
-    say("\nmemory of launcher, keeper and guardian together")
-    for name in ("guarded", "direct", "before"):
-        if name not in bench.behind:
-            continue
-        connection = bench.connect(name)
-        for _ in range(1000):
-            connection.ask(PING)
-        connection.ask(BULK_CALL)
-        launcher = connection.process.pid
-        keeper = list_children(launcher)[0]
-        pids = {"launcher": launcher, "keeper": keeper, "guardian": list_children(keeper)[0]}
-        amounts = {part: _read_memory(pid) for part, pid in pids.items()}
-        connection.close()
-        parts = ", ".join(f"{part} {kib / 1024:.1f}" for part, kib in amounts.items())
-        say(f"  {name:14} {sum(amounts.values()) / 1024:5.1f} MB ({parts})")
+    """Memory of our own processes, with a server and without."""
+    say("\nmemory of our own processes")
+    for name, prefix in bench.ours.items():
+        peer = bench.start([*prefix, *bench.servers["Codex"]])
+        peer.ask(GREETING)
+        peer.notify(GREETED)
+        peer.ask(TOOLS % 1)
+        for number in range(1000):
+            peer.ask(write_codex(number))
+        launcher = peer.process.pid
+        keeper = _list_children(launcher)[0]
+        guardian = _list_children(keeper)[0]
+        parts = [_read_memory(pid) for pid in (launcher, guardian, keeper)]
+        peer.close()
+        shown = " + ".join(f"{one:.1f}" for one in parts)
+        say(f"  {name:7} launcher, guardian, keeper {shown} = {sum(parts):.1f} MB")
+        idle = bench.start([*prefix, "--start", "called", *bench.servers["Codex"]])
+        idle.ask(GREETING)
+        idle.notify(GREETED)
+        idle.ask(TOOLS % 1)
+        time.sleep(0.5)
+        say(f"  {name:7} nothing called {_read_memory(idle.process.pid):.1f} MB")
+        idle.close()
 
 
-def measure_looking(bench: Bench) -> None:
-    """Time the commands that look at everything, with thirty servers in Codex's file."""
-    config = Path(bench.environ["HOME"]) / ".codex" / "config.toml"
-    config.parent.mkdir(exist_ok=True)
-    entry = "[mcp_servers.server-{}]\ncommand = {}\nargs = {}\n"
-    first, *rest = bench.server
-    entries = (entry.format(number, json.dumps(first), json.dumps(rest)) for number in range(30))
-    config.write_text("".join(entries), encoding="utf-8")
-    connections = [bench.connect("guarded") for _ in range(10)]
-    unit = statistics.median(time_python(bench) for _ in range(10))
-    say("\nlooking, with 30 servers in a file and 10 launches alive")
-    for words in (["doctor"], ["ps"], ["env"]):
-        times = [_time_command(bench, words) for _ in range(3 if bench.quick else 10)]
-        middle = statistics.median(times)
-        say(f"  {words[0]:14} {middle:5.2f} s, {middle / unit:5.0f} Python starts")
-    for connection in connections:
-        connection.close()
-
-
-def _time_command(bench: Bench, words: list[str]) -> float:
-    started = time.perf_counter()
-    subprocess.run(
-        [bench.python.parent / "mcp-launch", *words],
-        check=False,  # it may well find something
-        cwd=bench.project,
-        env=bench.environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
-    return time.perf_counter() - started
-
-
-def _time_first_answer(bench: Bench, name: str) -> float:
-    started = time.perf_counter()
-    connection = bench.connect(name)
-    connection.ask(make_line("initialize"))
-    elapsed = time.perf_counter() - started
-    connection.close()
-    return elapsed
-
-
-def _read_peak(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(status.partition("VmHWM:")[2].split()[0])  # KiB
+def _list_children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in text.split()]
 
 
 def _read_memory(pid: int) -> float:
-    """Return KiB: anonymous memory, in proportion where they share it, and private files."""
-    fields: dict[str, int] = {}
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()[1:]:
+    """Return MB: anonymous memory, in proportion where it is shared, and private files."""
+    fields = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]:
         name, value = line.split(":")
         fields[name] = int(value.split()[0])
-    return fields["Pss_Anon"] + fields["Private_Clean"]
+    return (fields["Pss_Anon"] + fields["Private_Clean"]) / 1024
 
+
+def measure_long_line(bench: Bench) -> None:
+    """Time a call of 100 MB in one line, and the most memory that it takes."""
+    line = write_codex(7).replace('"n": 1', '"n":1').replace('{"n":1}', f'{{"t":"{"x" * LONG}"}}')
+    say(f"\na call of {len(line) // 1_000_000} MB in one line")
+    behind: dict[str, list[str]] = {"bare": [], "relay": bench.relay, **bench.ours}
+    for name, prefix in behind.items():
+        times = []
+        for _ in range(1 if bench.quick else 3):
+            peer = bench.start([*prefix, *bench.servers["Codex"]])
+            peer.ask(GREETING)
+            started = time.perf_counter()
+            peer.ask(line)
+            times.append(time.perf_counter() - started)
+            status = Path(f"/proc/{peer.process.pid}/status").read_text(encoding="utf-8")
+            peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+            peer.close()
+        say(f"  {name:7} {statistics.median(times):5.2f} s, peak {peak:4.0f} MB")
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+PARTS = {
+    "calls": measure_calls,
+    "start": measure_start,
+    "memory": measure_memory,
+    "long-line": measure_long_line,
+}
 
 if __name__ == "__main__":
     main()

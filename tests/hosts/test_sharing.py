@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -33,14 +32,6 @@ SHARE = ["--share", "project"]
 
 # With these, the servers of Codex and Claude Code have the same environment.
 SAME_ENVIRONMENT = ["--pass-env", "HOME", "--set", "PATH=/usr/local/bin:/usr/bin:/bin"]
-
-# A launch that goes on standby soon after a call.
-HASTY_CODE = """
-import sys; from mcp_launch import main, runtime; from mcp_launch.runtime import standby
-runtime.SHARED_DELAY = runtime.UNCALLED_DELAY = standby.TRY_AGAIN = 1.0
-sys.exit(main(sys.argv[1:]))
-"""
-HASTY = [sys.executable, "-c", HASTY_CODE, "run"]
 
 SESSIONS = 4
 ROUNDS = 3
@@ -298,35 +289,6 @@ def test_codex_with_and_without_a_terminal_shares_a_server(workspace: Workspace)
     sights = workspace.wait_for_observations(1 + 2 * ROUNDS)
     assert len({sight.asker for sight in sights}) == 3
     check_shared(workspace, sights, project)
-
-
-@LAUNCHED
-@IN_EACH_ERA
-def test_sessions_are_served_after_standby_as_before_it(
-    workspace: Workspace, host: str, era: list[str]
-) -> None:
-    project = workspace.make_project("project")
-    workspace.launcher = HASTY
-    configure(workspace, host, workspace.wrap([*SERVER, *era], *SHARE))
-    terminals = [HOSTS[host].open_terminal(workspace, project) for _ in range(2)]
-
-    for turn in range(2):
-        for number, terminal in enumerate(terminals):
-            terminal.type(f'call mcp__probe__look {{"mark": "{number}-{turn}"}}')
-            workspace.models.wait_for(2 * turn + number + 1)
-        wait_for_standby(len(terminals))
-
-    sights = workspace.wait_for_observations(4)
-    assert len({sight.asker for sight in sights}) == 2
-    check_shared(workspace, sights, project)
-
-
-def wait_for_standby(count: int) -> None:
-    """Wait until so many launches are on standby."""
-    deadline = time.monotonic() + LIMIT
-    while sum("standby_process" in describe(one) for one in list_below()) < count:
-        assert time.monotonic() < deadline, [describe(one) for one in list_below()]
-        time.sleep(0.05)
 
 
 @LAUNCHED

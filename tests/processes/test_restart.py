@@ -240,27 +240,6 @@ def test_a_server_that_does_not_run_needs_no_restart(absent: Launch) -> None:
     assert absent.call("look")["calls"] == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no standby elsewhere")
-def test_the_signal_does_not_kill_a_launch_on_standby(absent: Launch) -> None:
-    def is_on_standby() -> bool:
-        return b"standby_process" in Path(f"/proc/{absent.pid}/cmdline").read_bytes()
-
-    wait_until(is_on_standby)
-
-    os.kill(absent.pid, signal.SIGUSR1)
-
-    wait_until(lambda: not is_on_standby())
-    os.kill(absent.pid, signal.SIGUSR1)  # it may not listen yet
-    read_lease(lambda one: one.get("restart_requests", 0) >= 1)
-    looked = absent.call("look")
-    assert looked["calls"] == 1
-    status = Path(f"/proc/{looked['pid']}/status").read_text(encoding="utf-8")
-    masks = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
-    for name in ("SigBlk", "SigIgn"):
-        assert not int(masks[name], 16) >> (signal.SIGUSR1 - 1) & 1
-    assert absent.finish()[0] == 0
-
-
 def test_only_the_servers_that_were_asked_for_are_restarted(runner: LaunchRunner) -> None:
     launches = {}
     for name in ("docs", "files"):

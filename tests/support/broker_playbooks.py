@@ -166,9 +166,7 @@ class Playbook:
             was_paused = command.connection in self._paused
             self._paused.discard(command.connection)
             return was_paused
-        return not isinstance(
-            command, (commands.CancelTimer, commands.WriteLease, commands.WriteRecords)
-        )
+        return not isinstance(command, (commands.CancelTimer, commands.WriteLease))
 
     def play_event(self, event: str) -> None:
         """Play one event."""

@@ -70,8 +70,6 @@ class Schedule(Players):
             acts.append(self._change_record)
         if random.random() < self.setup.restarts:
             acts.append(world.restart)
-        if server.stage == "gone" and random.random() < self.setup.standbys:
-            world.stand_by()
         random.choice(acts)()
         self.books.check_host_input()
 
@@ -141,8 +139,6 @@ class Schedule(Players):
 
     def _do_next(self) -> bool:
         world, server = self.world, self.world.server
-        if server.stage == "gone" and self.random.random() < self.setup.standbys:
-            world.stand_by()
         if world.can_read_host and world.to_us:
             world.read_host(5000)
         elif world.can_read_host and world.input_was_closed:
@@ -297,8 +293,6 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["cut off"] += schedule.books.cut_offs
     counts["recalled"] += schedule.books.absence.recalled
     counts["rests"] += schedule.books.absence.rests
-    counts["standbys"] += world.standbys
-    counts["standbys after a server"] += world.standbys and schedule.books.absence.rests
     counts["restarts"] += world.restarts
     counts["restarted"] += world.broker.backends["server"].restart_requests
     counts["failed wakes"] += schedule.books.absence.failures

@@ -62,7 +62,6 @@ class Setup:
         self.signs = choose([0.0, 0.0, 0.5])  # how often a server shows state of its own
         self.has_pages = choose([False, False, True])  # its list of tools
         self.is_slow = choose([False, False, True])  # to answer the greeting
-        self.standbys = choose([0.0, 0.3, 1.0])  # how often it is on standby, if it can be
         self.failing_starts = choose([0.0, 0.0, 0.3])  # of servers that are started for a call
         # The host starts servers in its own directory.
         self.is_host_directory = self.moves_unannounced and choose([False, True])

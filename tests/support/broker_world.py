@@ -6,16 +6,14 @@ that a command causes is reported before the next command is carried out.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from broker_absence import Store
 from broker_setup import CARRIES, InRecord, InRequest
-from broker_twins import list_differences
 from fakes import make_context
 
 from mcp_launch import protocol
-from mcp_launch.broker import Broker, commands, snapshot
+from mcp_launch.broker import Broker, commands
 from mcp_launch.broker.commands import Settings
 from mcp_launch.broker.routing import Binding, Served
 from mcp_launch.errors import LaunchError, ServerFailed
@@ -106,9 +104,7 @@ class World:
         self.on_event: Callable[[], None] = lambda: None
         self.signalled = 0
         self.sign = ""  # that its server was found to show in this event
-        self.standbys = 0  # how often another broker has gone on
         self.restarts = 0  # how often a user has asked for one
-        self.is_planning = False  # what another broker needs, which never fails
         self.broker = self._make_broker()
         backend = self._open(self.broker)
         backend.state = "absent" if setup.is_deferred else "starting"
@@ -184,28 +180,10 @@ class World:
         self.broker.finished_calls.clear()
         return self._finished
 
-    def stand_by(self) -> None:
-        """Let another broker go on from a description of this one, if there can be one."""
-        self.take_finished()
-        described = None if self.timers or self.is_paused else snapshot.describe(self.broker)
-        if described is None:
-            return
-        self.log.append(f"{self.clock:8.2f} > standby")
-        described = json.loads(json.dumps(described))
-        broker = Broker(self.broker.settings)
-        self._open(broker)
-        self.is_planning = True
-        snapshot.restore(broker, described, self._plan_for)
-        self.is_planning = False
-        assert not broker.out, "it has said before what it says now"
-        assert not list(list_differences(self.broker, broker))
-        self.broker = broker
-        self.standbys += 1
-
     def _plan_for(self, context: Context, place: Found | None) -> tuple[Context, Plan]:
         if place is not None:
             context = context._change(place=place)  # noqa: SLF001  # without looking at the disk
-        is_first = not hasattr(self, "broker") or self.is_planning
+        is_first = not hasattr(self, "broker")
         if not is_first and self.random.random() < self.setup.danger:
             raise LaunchError("no plan", fix="none")
         session = getattr(context.session, "value", None)
@@ -365,9 +343,7 @@ class World:
     def _do(self) -> None:
         while self.broker.out:
             for command in self.broker.take_commands():
-                if not isinstance(
-                    command, (commands.Note, commands.WriteLease, commands.WriteRecords)
-                ):
+                if not isinstance(command, (commands.Note, commands.WriteLease)):
                     self.log.append(f"{'':8}   {command!r}")
                 self.on_command(command)
                 act = self._ACTS.get(type(command))

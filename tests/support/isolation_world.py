@@ -274,7 +274,7 @@ class World:
         out = self.broker.out
         while out:
             command = out.pop(0)
-            if not isinstance(command, (commands.WriteLease, commands.WriteRecords)):
+            if not isinstance(command, (commands.WriteLease)):
                 self.log.append(f"{'':8}   {command!r}")
             act = self._ACTS.get(type(command))
             if act is not None:

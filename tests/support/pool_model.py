@@ -249,7 +249,7 @@ class Schedule:
         self.log.append(f"> {what}")
         event(*arguments)
         for command in self.pool.take_commands():
-            if isinstance(command, (commands.Note, commands.WriteLease, commands.WriteRecords)):
+            if isinstance(command, (commands.Note, commands.WriteLease)):
                 continue
             self.log.append(f"    {_show(command)}")
             act = self._ACTS.get(type(command))

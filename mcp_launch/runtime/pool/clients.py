@@ -36,9 +36,6 @@ _DESCRIPTORS_INTERVAL = 1.0
 # The ends of the pipes that a launch sends us: stdin, stdout and stderr of its server.
 _PIPES = 3
 
-# The orders that only say whether a launch is on standby.
-_STANDBY, _BACK = bytes([pool_client.STANDBY]), bytes([pool_client.BACK])
-_ABOUT_STANDBY = _STANDBY + _BACK
 
 # The orders of a launch that wants another server: it says the second one to any guardian.
 _RESTART, _REPLACE = bytes([pool_client.RESTART_ALL]), bytes([END_ORDERS["replaced"]])
@@ -133,8 +130,7 @@ class Clients(Servers):
 
     def _report_sessions(self) -> None:
         for name in self._reports:
-            if not self._clients[name].is_on_standby:
-                self._report_pool(name)
+            self._report_pool(name)
         self._loop.set_timer("record", _RECORD_DELAY, self._write_record)
 
     def _report_use(self, name: str) -> None:
@@ -152,14 +148,7 @@ class Clients(Servers):
     def _take_orders(self, client: Client) -> None:
         if not has_input(client.link):
             return  # `_read` was there first
-        data = read(client.link)
-        orders = data.translate(None, _ABOUT_STANDBY)
-        if data != orders:
-            client.is_on_standby = data.rfind(_STANDBY) > data.rfind(_BACK)
-            if not client.is_on_standby:
-                self._report_pool(client.name)  # what it has missed
-            if not orders:
-                return
+        orders = read(client.link)
         is_used = client.name in self.pool.connections
         if pool_client.RESTART_ALL in orders and is_used:
             self._restart(client)

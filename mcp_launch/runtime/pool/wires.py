@@ -20,7 +20,6 @@ class Client:
         "errors",
         "is_behind",
         "is_ending",
-        "is_on_standby",
         "is_paused",
         "is_restarting",
         "launch",
@@ -39,7 +38,6 @@ class Client:
         self.out: Writer  # answers go out
         self.errors: Writer  # the server's stderr goes out
         self.is_paused = False  # by the broker: too much of it waits
-        self.is_on_standby = False  # to wake it is expensive
         self.is_behind = False  # too much of what it was sent waits for it
         self.is_ending = False  # only what was written is still sent
         self.is_restarting = False  # it has nothing open, and waits for another server

@@ -9,7 +9,7 @@ import pytest
 from broker_playbooks import HANDSHAKE, Playbook
 
 from mcp_launch import protocol
-from mcp_launch.broker import commands, snapshot
+from mcp_launch.broker import commands
 from mcp_launch.broker.limits import CallLimiter
 from mcp_launch.errors import LaunchError
 
@@ -242,12 +242,6 @@ def open_limited(call_timeout: float = 0.0, max_concurrent: int = 0, **settings:
     playbook = Playbook(records_calls=True, limits=limits, **settings)
     playbook.play(HANDSHAKE)
     return playbook
-
-
-def is_idle(playbook: Playbook) -> bool:
-    """Return whether a launch could go on standby, once its calls are recorded."""
-    playbook.broker.finished_calls.clear()
-    return snapshot.describe(playbook.broker, may_run=True) is not None
 
 
 def count_lines(owner: object) -> int:
@@ -556,22 +550,6 @@ EXPIRED = """
     << host: 1 refused …within 10 s…
     << timer deadline server: 60
 """
-
-
-def test_a_server_that_never_answers_a_call_that_was_ended_is_idle_again_after_a_minute() -> None:
-    playbook = open_limited(call_timeout=10.0)
-    lines = playbook.broker.backends["server"].lines
-
-    playbook.play(EXPIRED)
-    was_held, was_idle = lines.waits_for_whole_lines, is_idle(playbook)
-    playbook.play("""
-        >> after 60
-        >> timer deadline server
-    """)
-
-    assert (was_held, was_idle) == (True, False)
-    assert (lines.waits_for_whole_lines, is_idle(playbook)) == (False, True)
-    assert not playbook.timers
 
 
 def test_a_call_after_one_that_was_ended_has_its_own_time() -> None:

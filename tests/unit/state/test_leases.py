@@ -281,17 +281,6 @@ def test_a_thread_is_taken_by(
     assert leases.list_confirmed_threads(table, str(tmp_path / "leases"), 10, argv) == taken
 
 
-def test_a_thread_is_not_taken_by_ourselves(tmp_path: Path) -> None:
-    """A launch that was on standby finds its own lease when it goes on."""
-    table = FakeProcessTable()
-    table.add(10, "x")
-    table.add(os.getpid(), "x")
-    ours = ALIVE | {"pid": os.getpid()}
-    make_lease(tmp_path / "leases", processes={"launcher": ours, "host": ALIVE})
-
-    assert leases.list_confirmed_threads(table, str(tmp_path / "leases"), 10, ["srv"]) == set()
-
-
 OTHERS: dict[str, Callable[[Path], object]] = {
     "a link": lambda path: path.symlink_to(path.rename(path.with_name("elsewhere"))),
     "writable by the group": lambda path: path.chmod(0o620),
