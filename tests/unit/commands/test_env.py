@@ -225,7 +225,8 @@ STOPS = {
     "no such option": (["--cdw", "keep"], ["unknown option --cdw"]),
     "no such directory": (["--cwd", "/no/such", "--", "cat"], ["/no/such"]),
     "no such command": (["--", "no-such-command"], ["no-such-command was not found on PATH"]),
-    "no such file": (["--dotenv", "no.env", "--env", "A=dotenv"], ["no.env: No such file"]),
+    "no such file": (["--dotenv", "no.env", "--env", "A=dotenv"], ["no.env does not exist"]),
+    "a device": (["--dotenv", "/dev/zero"], ["the dotenv file /dev/zero is not a regular file"]),
     "two sources without a value": (
         ["--env", "A=local", "--env", "B=local", "--env", "H=host"],
         ["no value for A", "no value for B"],
