@@ -65,6 +65,19 @@ def test_a_person_is_asked(answer: str, is_done: bool, codex_file: Path) -> None
     assert (LAUNCHER in codex_file.read_text(encoding="utf-8")) is is_done
 
 
+def test_a_lock_that_cannot_be_made_is_an_error_in_plain_words(
+    codex_file: Path, tmp_path: Path
+) -> None:
+    lock = tmp_path / "state" / "wrap.lock"
+    lock.mkdir(parents=True)
+
+    done = edit("wrap", "--yes")
+
+    assert done.returncode == 1
+    assert f"{codex_file} was not changed: Is a directory: {lock}\n" in done.stderr
+    assert codex_file.read_text(encoding="utf-8") == CODEX
+
+
 def test_a_host_without_projects_still_starts_what_was_wrapped(
     own_home: Path, runner: LaunchRunner
 ) -> None:
