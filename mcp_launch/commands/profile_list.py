@@ -32,7 +32,7 @@ class _File(NamedTuple):
     scope: Literal["user", "project"]
     exists: bool
     record: dict[str, Any] | None = None  # as parsed; None if it does not exist or is invalid
-    refused: ProfileRefused | None = None
+    refused: ProfileRefused | None = None  # why none of it can be used
 
     @property
     def is_trusted(self) -> bool | None:
@@ -40,6 +40,10 @@ class _File(NamedTuple):
         if self.scope == "user":
             return None
         return bool(self.record and self.record["trusted"])
+
+    def list_refused(self) -> dict[str, ProfileRefused]:
+        """Return what is wrong with the tables of single servers, by server."""
+        return profile_cache.list_refused(self.record) if self.record else {}
 
 
 def run(environ: Mapping[str, str], *, is_json: bool) -> int:
@@ -49,7 +53,7 @@ def run(environ: Mapping[str, str], *, is_json: bool) -> int:
         print_json(_describe(files))
     else:
         _show(files, find_home_directory(environ))
-    return 1 if any(file.refused for file in files) else 0
+    return 1 if any(file.refused or file.list_refused() for file in files) else 0
 
 
 def _look(environ: Mapping[str, str]) -> Iterator[_File]:
@@ -90,17 +94,19 @@ def _show(files: list[_File], home: str) -> None:
         console.print("To make a profile from a host's entry: mcp-launch profile add SERVER")
     for file in (one for one in files if one.exists):
         console.print(Text(printable(shorten_home(file.path, home)), "underline"))
-        if file.refused:
-            print_paragraph(console, file.refused.problem, "red", indent=2)
+        whole = [file.refused] if file.refused else []
+        for refused in (*whole, *file.list_refused().values()):
+            print_paragraph(console, refused.problem, "red", indent=2)
             # Not broken: people copy it.
-            console.print(Text(f"  fix: {printable(file.refused.fix)}"))
+            console.print(Text(f"  fix: {printable(refused.fix)}"))
+        if file.refused:
             continue
         rows = [(printable(name or profile.DEFAULTS), table) for name, table in _list_tables(file)]
         width = max((len(name) for name, _ in rows), default=0)
         for name, table in rows:
             before = Text("  ").append(f"{name:{width}}", "bold").append("  ")
             print_row(console, before, Text(_summarize(table)))
-        if not rows:
+        if not rows and not file.list_refused():
             console.print("  no profiles")
         if file.is_trusted is False and rows:
             how = f"mcp-launch trust {shlex.quote(file.path)}"
@@ -149,6 +155,10 @@ def _describe(files: list[_File]) -> dict[str, Any]:
                 "is_trusted": file.is_trusted,
                 "problem": file.refused and file.refused.problem,
                 "fix": file.refused and file.refused.fix,
+                "problems": [
+                    {"server": server, "problem": refused.problem, "fix": refused.fix}
+                    for server, refused in file.list_refused().items()
+                ],
             }
             for file in files
         ],

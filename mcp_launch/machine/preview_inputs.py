@@ -111,7 +111,8 @@ def _list_profiles(here: Situation, place: str) -> Iterator[str]:
     for at, path in enumerate(files):
         if os.path.exists(path):
             try:
-                yield from profile_reader.read(path, None, is_projects=at > 0)["servers"]
+                record = profile_reader.read(path, None, is_projects=at > 0)
+                yield from (*record["servers"], *record.get("refused", ()))
             except ProfileRefused:
                 yield ""
 

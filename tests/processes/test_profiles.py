@@ -49,6 +49,53 @@ def test_a_server_is_launched_by_its_name_alone(user_file: Path, runner: LaunchR
         assert launch.finish()[0] == 0
 
 
+BROKEN_TABLES = {
+    "an unknown key": "[servers.other]\nrst = 1\n",
+    "a wrong value": "[servers.other]\nrest = 10\n",
+    "no table": "servers.other = 1\n",
+    "two errors in two tables": "[servers.other]\nrest = 10\n[servers.third]\nenv = 1\n",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_TABLES.values(), ids=list(BROKEN_TABLES))
+def test_an_error_in_one_servers_table_stops_only_that_server(
+    broken: str, user_file: Path, runner: LaunchRunner
+) -> None:
+    write(user_file, f'{broken}[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "b" }}\n')
+
+    for _ in range(2):  # from the file, and from the record of it
+        launch = runner.launch("--server", "probe")
+        assert launch.ask("look")["env"]["A"] == "b"
+        assert launch.finish()[0] == 0
+        other = runner.launch("--server", "other", "--", "cat")
+        code, _, err = other.finish()
+        assert code == 125
+        assert f"{user_file}:".encode() in err
+
+    said = run_command("profile", "list")
+    assert said.returncode == 1
+    assert said.stdout.count("fix: ") == broken.count("=")
+    assert "probe" in said.stdout
+    told = json.loads(run_command("profile", "list", "--json").stdout)
+    (file,) = [one for one in told["files"] if one["exists"]]
+    assert [one["server"] for one in file["problems"]] == ["other", "third"][: broken.count("=")]
+    assert [one["server"] for one in told["profiles"]] == ["probe"]
+
+
+@pytest.mark.parametrize(
+    "broken", ["[defaults]\nrest = 10\n", "[servers.other\n", "[sevrers.other]\n"]
+)
+def test_an_error_that_concerns_every_server_stops_all(
+    broken: str, user_file: Path, runner: LaunchRunner
+) -> None:
+    write(user_file, f"{broken}[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
+
+    code, _, err = runner.launch("--server", "probe").finish()
+
+    assert code == 125
+    assert f"{user_file}:".encode() in err
+
+
 @pytest.mark.parametrize("is_option", [True, False], ids=["option", "variable"])
 def test_a_server_gets_a_fixed_value(
     is_option: bool, user_file: Path, runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
