@@ -44,6 +44,70 @@ def edit(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
+# The file of a host, an entry in it, what is found, and how to write it.
+FORGOTTEN = "mcp-launch does not start 'it': the word `run` is missing"
+CORRECTIONS = {
+    "no run in TOML": (
+        ".codex/config.toml",
+        '[mcp_servers.it]\ncommand = "mcp-launch"\nargs = ["--start", "called", "cat", "-u"]\n',
+        ("ML121", FORGOTTEN),
+        'args = ["run", "--start", "called", "cat", "-u"]',
+    ),
+    "no run in JSON": (
+        ".claude.json",
+        '{"mcpServers": {"it": {"command": "mcp-launch", "args": ["cat"]}}}',
+        ("ML121", FORGOTTEN),
+        '"args": ["run", "cat"]',
+    ),
+    "no run in one list, through another program": (
+        ".config/opencode/opencode.json",
+        '{"mcp": {"it": {"type": "local", "command": ["uvx", "mcp-launch", "--strict", "cat"]}}}',
+        ("ML121", FORGOTTEN),
+        '"command": ["uvx", "mcp-launch", "run", "--strict", "cat"]',
+    ),
+}
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("file", "text", "finding", "correction"), CORRECTIONS.values(), ids=list(CORRECTIONS)
+)
+def test_doctor_says_how_to_write_a_command_that_no_host_can_start(
+    file: str, text: str, finding: tuple[str, str], correction: str, own_home: Path
+) -> None:
+    write(own_home / file, text)
+    path = f"{os.path.dirname(LAUNCHER)}:{os.environ['PATH']}"
+
+    told = json.loads(edit("doctor", "--json", env={**os.environ, "PATH": path}).stdout)
+
+    of_it = [one for one in told["findings"] if one["subject"].get("server") == "it"]
+    found = [one for one in of_it if one["level"] == "error"]
+    assert [(one["code"], one["message"]) for one in found] == [finding]
+    assert found[0]["fix"] == f"write {correction}"
+
+
+def test_an_entry_that_forgot_run_is_not_wrapped_again(own_home: Path, project: Path) -> None:
+    assert project.is_dir()
+    entries = {
+        "it": {"command": "mcp-launch", "args": ["--start", "called", "cat"]},
+        "fine": {"command": "cat"},
+    }
+    file = write(own_home / ".claude.json", json.dumps({"mcpServers": entries}))
+
+    done = edit("wrap", "--yes")
+
+    assert done.returncode == 0, done.stderr
+    after = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]
+    assert after["it"] == entries["it"]
+    assert after["fine"]["command"] == LAUNCHER
+    said = " ".join(done.stdout.split())
+    assert "Skipped it in" in said
+    assert 'without the word run: write "args": ["run", "--start", "called", "cat"]' in said
+    listed = {one["server"]: one for one in json.loads(edit("list", "--json").stdout)["servers"]}
+    assert listed["it"]["kind"] == "invalid"
+    assert listed["it"]["why_not"] == "the word run is missing after mcp-launch"
+
+
 @pytest.fixture
 def codex_file(own_home: Path, project: Path) -> Path:
     """Return a Codex configuration of this user."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.doctor.checks import contradictory_profiles
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import Contradiction, LaunchError, ProfileRefused
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 def check(survey: Survey, item: Item) -> Iterator[Finding]:
     """Find what the launcher of an entry refuses (ML121)."""
+    shape = planned_changes.find_shape(item.document, item.host, item.path)
+    if shape and (correction := wrap.add_run(item.document, shape, item.words)):
+        yield _refuse(item, "the word `run` is missing", f"write {correction}")
+        return
     launch = predict(survey, item)
     if survey.site.platform == "win32" or not launch.situation.is_launched:
         return
