@@ -46,6 +46,8 @@ def edit(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
 
 # The file of a host, an entry in it, what is found, and how to write it.
 FORGOTTEN = "mcp-launch does not start 'it': the word `run` is missing"
+WHOLE = "the command is a whole command line, which {title} takes for one name"
+LINE = "cat -u --api-key k3y"
 CORRECTIONS = {
     "no run in TOML": (
         ".codex/config.toml",
@@ -64,6 +66,36 @@ CORRECTIONS = {
         '{"mcp": {"it": {"type": "local", "command": ["uvx", "mcp-launch", "--strict", "cat"]}}}',
         ("ML121", FORGOTTEN),
         '"command": ["uvx", "mcp-launch", "run", "--strict", "cat"]',
+    ),
+    "a whole line in TOML": (
+        ".codex/config.toml",
+        '[mcp_servers.it]\ncommand = "cat -u @scope/x"\n',
+        ("ML201", WHOLE.format(title="Codex")),
+        'command = "cat", args = ["-u", "@scope/x"]',
+    ),
+    "a whole line in JSON": (
+        ".claude.json",
+        '{"mcpServers": {"it": {"command": "cat -u", "args": ["more"]}}}',
+        ("ML201", WHOLE.format(title="Claude Code")),
+        '"command": "cat", "args": ["-u", "more"]',
+    ),
+    "a whole line in YAML": (
+        ".config/goose/config.yaml",
+        "extensions:\n  it:\n    enabled: true\n    type: stdio\n    cmd: cat -u\n    args: []\n",
+        ("ML201", WHOLE.format(title="Goose")),
+        'cmd: "cat", args: ["-u"]',
+    ),
+    "a whole line behind mcp-launch": (
+        ".claude.json",
+        json.dumps(
+            {
+                "mcpServers": {
+                    "it": {"command": LAUNCHER, "args": ["run", "--", "cat -u --api-key k3y"]}
+                }
+            }
+        ),
+        ("ML201", WHOLE.format(title="Claude Code")),
+        '"args": ["run", "--", "cat", "-u", "--api-key", "***"]',
     ),
 }
 
@@ -84,6 +116,17 @@ def test_doctor_says_how_to_write_a_command_that_no_host_can_start(
     found = [one for one in of_it if one["level"] == "error"]
     assert [(one["code"], one["message"]) for one in found] == [finding]
     assert found[0]["fix"] == f"write {correction}"
+
+
+def test_a_name_with_spaces_that_exists_is_a_program(own_home: Path, project: Path) -> None:
+    assert project.is_dir()
+    program = own_home / "bin dir" / "cat"
+    write(program, "#!/bin/sh\n").chmod(0o755)
+    write(own_home / ".claude.json", json.dumps({"mcpServers": {"it": {"command": str(program)}}}))
+
+    told = json.loads(edit("doctor", "--json").stdout)
+
+    assert "ML201" not in [one["code"] for one in told["findings"]]
 
 
 def test_an_entry_that_forgot_run_is_not_wrapped_again(own_home: Path, project: Path) -> None:
