@@ -6,6 +6,7 @@ we failed, 126 and 127 when the command cannot be started, otherwise the server'
 
 from __future__ import annotations
 
+import os
 from errno import EMFILE
 
 TYPE_CHECKING = False
@@ -122,6 +123,14 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(word, list(known), 1)
     return f"did you mean {near[0]}? " if near else ""
+
+
+def name_reason(error: OSError) -> str:
+    """Return why the system refused something, and where: never Python's own words for it."""
+    if not error.strerror:
+        return str(error)  # raised by us, in words
+    where = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, (str, bytes)) else ""
+    return f"{error.strerror}{where}"
 
 
 def printable(text: str) -> str:

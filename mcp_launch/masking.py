@@ -7,13 +7,14 @@ it is masked in every other text as well (`Scrubber`).
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.launch.environment import ANYWHERE, CHOSEN_BY_PEOPLE
 from mcp_launch.launch.options import SOURCES, SPELLINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MASK = "***"
 
@@ -147,6 +148,11 @@ def looks_secret(text: str) -> bool:
 def is_common(text: str) -> bool:
     """Return whether a text is a plain word, a number or a path, which is safe to show."""
     return len(text) < _SHORTEST or bool(_COMMON.fullmatch(text) or _PLACEHOLDER.fullmatch(text))
+
+
+def join(words: Sequence[str]) -> str:
+    """Return words as a shell takes them, with what is masked unquoted."""
+    return shlex.join(words).replace(shlex.quote(MASK), MASK)
 
 
 def mask(words: list[str]) -> list[str]:

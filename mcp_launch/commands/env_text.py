@@ -27,9 +27,16 @@ _NARROWEST = 24
 _STYLES = ("bold", "", "dim")
 
 
-def show(report: dict[str, Any], withheld: frozenset[str], *, is_verbose: bool) -> None:
-    """Show a report; `withheld` are the variables that the host itself does not pass on."""
+def show(
+    report: dict[str, Any], withheld: frozenset[str], host: str = "", *, is_verbose: bool
+) -> None:
+    """Show a report; `withheld` are the variables that the host itself does not pass on.
+
+    `host` is the one that it is about, if there are reports for several.
+    """
     console = Screen()
+    if host:
+        _print(console, f"In {host}:", "bold")
     if "explained" in report:
         _show_explanation(console, report["explained"])
     else:

@@ -144,7 +144,7 @@ def _tell_command(one: Listed, mark: str = "") -> str:
         return one.state.address
     if one.item.is_wrapped and not one.command:
         return "(from its profile)"
-    return shorten(one.command, mark) if mark else _join(one.command)
+    return shorten(one.command, mark) if mark else masking.join(one.command)
 
 
 def shorten(words: list[str], mark: str) -> str:
@@ -160,12 +160,8 @@ def shorten(words: list[str], mark: str) -> str:
     before = [_shorten_path(words[0], mark)] if at else []
     # One mark is enough for all that is left out between two words.
     between = [mark] if at > 1 and not shown.startswith(mark) else []
-    rest = [_join(words[at + 1 :])] if words[at + 1 :] else []
+    rest = [masking.join(words[at + 1 :])] if words[at + 1 :] else []
     return " ".join([*before, *between, shown, *rest])
-
-
-def _join(words: list[str]) -> str:
-    return shlex.join(words).replace(shlex.quote(masking.MASK), masking.MASK)
 
 
 def _shorten_path(word: str, mark: str) -> str:

@@ -217,11 +217,12 @@ def _read(path: str) -> str | None:
         return write_file.read(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise FileRefused(
-            f"cannot read {path}: {error}",
-            fix=f"chmod u+r {shlex.quote(path)}, or save it as UTF-8",
+            f"cannot read {path}: {error.strerror}", fix=f"chmod u+r {shlex.quote(path)}"
         ) from None
+    except ValueError:
+        raise FileRefused(f"{path} is not UTF-8", fix="save it as UTF-8") from None
 
 
 def _show(console: Screen, request: AddRequest, planned: _Planned) -> None:

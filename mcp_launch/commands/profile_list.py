@@ -13,14 +13,17 @@ from mcp_launch.commands import policy_rules
 from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.paragraphs import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import ProfileRefused, printable
+from mcp_launch.errors import ProfileRefused, printable, suggest
 from mcp_launch.launch import context, profile, profile_reader
+from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import profile_cache
 from mcp_launch.values import find_home_directory, shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Literal
+
+    from mcp_launch.machine.survey import Survey
 
 VERSION = 1
 
@@ -32,7 +35,7 @@ class _File(NamedTuple):
     scope: Literal["user", "project"]
     exists: bool
     record: dict[str, Any] | None = None  # as parsed; None if it does not exist or is invalid
-    refused: ProfileRefused | None = None
+    refused: ProfileRefused | None = None  # why none of it can be used
 
     @property
     def is_trusted(self) -> bool | None:
@@ -41,15 +44,20 @@ class _File(NamedTuple):
             return None
         return bool(self.record and self.record["trusted"])
 
+    def list_refused(self) -> dict[str, ProfileRefused]:
+        """Return what is wrong with the tables of single servers, by server."""
+        return profile_cache.list_refused(self.record) if self.record else {}
+
 
 def run(environ: Mapping[str, str], *, is_json: bool) -> int:
     """List all profiles; return 1 if a file is invalid or may not be used."""
     files = [*_look(environ)]
+    survey = open_survey(environ)
     if is_json:
-        print_json(_describe(files))
+        print_json(_describe(files, survey))
     else:
-        _show(files, find_home_directory(environ))
-    return 1 if any(file.refused for file in files) else 0
+        _show(files, find_home_directory(environ), survey)
+    return 1 if any(file.refused or file.list_refused() for file in files) else 0
 
 
 def _look(environ: Mapping[str, str]) -> Iterator[_File]:
@@ -81,7 +89,7 @@ def _list_tables(file: _File) -> Iterator[tuple[str | None, dict[str, Any]]]:
     yield from record["servers"].items()
 
 
-def _show(files: list[_File], home: str) -> None:
+def _show(files: list[_File], home: str, survey: Survey) -> None:
     console = Screen()
     if not any(file.exists for file in files):
         places = printable(" nor ".join(shorten_home(file.path, home) for file in files))
@@ -90,17 +98,24 @@ def _show(files: list[_File], home: str) -> None:
         console.print("To make a profile from a host's entry: mcp-launch profile add SERVER")
     for file in (one for one in files if one.exists):
         console.print(Text(printable(shorten_home(file.path, home)), "underline"))
-        if file.refused:
-            print_paragraph(console, file.refused.problem, "red", indent=2)
+        whole = [file.refused] if file.refused else []
+        for refused in (*whole, *file.list_refused().values()):
+            print_paragraph(console, refused.problem, "red", indent=2)
             # Not broken: people copy it.
-            console.print(Text(f"  fix: {printable(file.refused.fix)}"))
+            console.print(Text(f"  fix: {printable(refused.fix)}"))
+        if file.refused:
             continue
-        rows = [(printable(name or profile.DEFAULTS), table) for name, table in _list_tables(file)]
-        width = max((len(name) for name, _ in rows), default=0)
-        for name, table in rows:
-            before = Text("  ").append(f"{name:{width}}", "bold").append("  ")
-            print_row(console, before, Text(_summarize(table)))
-        if not rows:
+        rows = [*_list_tables(file)]
+        names = [printable(name or profile.DEFAULTS) for name, _ in rows]
+        width = max(map(len, names), default=0)
+        for shown, (name, table) in zip(names, rows, strict=True):
+            before = Text("  ").append(f"{shown:{width}}", "bold").append("  ")
+            row = Text(_summarize(table))
+            if name is not None and survey.is_unknown(name):
+                near = printable(suggest(name, survey.names)).strip()
+                row.append(f"; applies to no server{near and f': {near}'}", "yellow")
+            print_row(console, before, row)
+        if not rows and not file.list_refused():
             console.print("  no profiles")
         if file.is_trusted is False and rows:
             how = f"mcp-launch trust {shlex.quote(file.path)}"
@@ -138,7 +153,7 @@ def _list_settings(table: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _describe(files: list[_File]) -> dict[str, Any]:
+def _describe(files: list[_File], survey: Survey) -> dict[str, Any]:
     return {
         "version": VERSION,
         "files": [
@@ -149,6 +164,10 @@ def _describe(files: list[_File]) -> dict[str, Any]:
                 "is_trusted": file.is_trusted,
                 "problem": file.refused and file.refused.problem,
                 "fix": file.refused and file.refused.fix,
+                "problems": [
+                    {"server": server, "problem": refused.problem, "fix": refused.fix}
+                    for server, refused in file.list_refused().items()
+                ],
             }
             for file in files
         ],
@@ -157,6 +176,7 @@ def _describe(files: list[_File]) -> dict[str, Any]:
                 "server": name,
                 "file": file.path,
                 "is_used": file.is_trusted is not False,
+                "has_server": name is None or not survey.is_unknown(name),
                 "command": masking.mask(table["command"]),
                 "settings": _list_settings(table),
                 "policies": policy_rules.mask(table["policies"]),

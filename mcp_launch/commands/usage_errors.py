@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 
+from mcp_launch import masking
 from mcp_launch.errors import LaunchError, UsageError, suggest
 from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
 
@@ -62,6 +63,12 @@ def check_wrap(arguments: list[str]) -> None:
 def explain(arguments: list[str], commands: list[str]) -> LaunchError:
     """Return the error for a missing or unknown command: usually an entry lacks the word `run`."""
     first = arguments[0] if arguments else ""
+    name = first.partition("=")[0]
+    if name in {*TAKE_A_VALUE, *SWITCHES}:
+        command = masking.join(["mcp-launch", "run", *masking.mask(arguments)])
+        error = UsageError(f"the word run is missing before {name}", fix=f"write run: {command}")
+        error.exit_code = USAGE
+        return error
     error = UsageError(
         f"mcp-launch has no command {first!r}" if first else "the command is missing",
         fix=_OTHER_NAMES.get(first)

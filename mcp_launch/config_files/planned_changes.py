@@ -13,6 +13,7 @@ from mcp_launch.config_files.skip_reasons import (
     ALREADY_WRAPPED,
     IN_PROFILE,
     MALFORMED,
+    NO_RUN,
     NOT_UNDERSTOOD,
     NOT_WRAPPED,
     OTHERWISE,
@@ -199,6 +200,9 @@ def _propose(
     shape = find_shape(document, host, path)
     words = wrap.list_words(document, path, shape) if shape else []
     why_not = file.why_not or _tell_why_not(host, document.get(path), words, wish)
+    if shape is not None and wish.launcher and not why_not:
+        correction = wrap.add_run(document, shape, words)
+        why_not = f"{NO_RUN}: write {correction}" if correction else ""
     if why_not or shape is None:
         return why_not
     is_wrapped = wrap.is_wrapped(document, path, shape)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
 from mcp_launch.config_files import backups, leftovers, wrapped_files, write_file
-from mcp_launch.errors import FileRefused
+from mcp_launch.errors import FileRefused, name_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,8 +59,8 @@ def replace(
             return _replace(host, file, path, make, directory)
     except OSError as error:
         raise FileRefused(
-            f"{file.path} was not changed: {error}",
-            fix="resolve this error, then run the command again",
+            f"{file.path} was not changed: {name_reason(error)}",
+            fix="make it writable for you, or free disk space, then run the command again",
         ) from None
 
 

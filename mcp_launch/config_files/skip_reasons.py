@@ -25,7 +25,8 @@ IN_PROFILE = "its command is in a profile"
 MALFORMED = "its command is missing or malformed"
 OTHERWISE = "it starts mcp-launch through another program"
 UNSAFE = "it is written in a way that cannot be changed safely"
-# These two are followed by details.
+# These are followed by details.
+NO_RUN = "mcp-launch does not start it without the word run"
 NOT_UNDERSTOOD = "this version does not understand its options of run"
 SHARES = "it shares its text with"
 
@@ -45,6 +46,7 @@ _LABELS = {
     MANAGED: "managed by your organisation",
     TRACKED: "in files that Git tracks",
     SCRIPT: "in shell scripts",
+    NO_RUN: "without the word run",
     NOT_UNDERSTOOD: "not understood",
     SHARES: _UNSAFE,
     UNSAFE: _UNSAFE,
@@ -52,7 +54,7 @@ _LABELS = {
     NOT_A_TABLE: _INVALID,
     MALFORMED: _INVALID,
 }
-_ATTENTION = (NOT_UNDERSTOOD, SHARES, UNSAFE, ONE_TEXT, NOT_A_TABLE, MALFORMED)
+_ATTENTION = (NO_RUN, NOT_UNDERSTOOD, SHARES, UNSAFE, ONE_TEXT, NOT_A_TABLE, MALFORMED)
 
 
 def name(reason: str) -> str:

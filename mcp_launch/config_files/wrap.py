@@ -18,12 +18,15 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_launch import masking
 from mcp_launch.config_files import list_style, run_options
 from mcp_launch.documents.document import Document
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcp_launch.documents.document import Edit
     from mcp_launch.documents.positions import Path
 
@@ -86,11 +89,52 @@ def is_wrapped_otherwise(words: list[str]) -> bool:
 
 def find_run(words: list[str]) -> int | None:
     """Return the index of the launcher's own arguments in a command; None if it has no launcher."""
-    names = [os.path.basename(word).removesuffix(".exe").partition("@")[0] for word in words]
-    for at, name in enumerate(names):
-        if name in {"mcp-launch", "mcp_launch"} and words[at + 1 : at + 2] == ["run"]:
-            return at + 2
+    return next((at + 1 for at in _find_launchers(words) if words[at : at + 1] == ["run"]), None)
+
+
+def find_missing_run(words: list[str]) -> int | None:
+    """Return the index where the word `run` is missing in a command; None if it is not."""
+    for at in _find_launchers(words):
+        following = "".join(words[at : at + 1])
+        name = following.partition("=")[0]
+        is_ours = name in {*options.TAKE_A_VALUE, *options.SWITCHES, "--"}
+        # Behind other words, `mcp-launch` may be an argument of theirs.
+        if is_ours or (at == 1 and name not in {"", "run"}):
+            return at
     return None
+
+
+def add_run(document: Document, shape: Shape, words: list[str]) -> str:
+    """Return how to write a command that lacks the word `run`; empty if it does not."""
+    at = find_missing_run(words)
+    if at is None:
+        return ""
+    return spell_command(document, shape, [*words[:at], "run", *words[at:]], words)
+
+
+def _find_launchers(words: list[str]) -> Iterator[int]:
+    """Return the index of the word after each that names the launcher."""
+    for at, word in enumerate(words):
+        name = os.path.basename(word).removesuffix(".exe").partition("@")[0]
+        if name in {"mcp-launch", "mcp_launch"}:
+            yield at + 1
+
+
+def spell_command(document: Document, shape: Shape, words: list[str], was: list[str]) -> str:
+    """Return how to write a command in a file in place of another, for a person to copy."""
+    shown = masking.mask(words)
+    if document.kind == "shell":
+        return masking.join(shown)
+    first, rest = shape.command[-1], shape.args[-1]
+    values = {first: shown} if shape.is_one_list else {first: shown[0], rest: shown[1:]}
+    if not shape.is_one_list and words[:1] == was[:1]:
+        del values[first]
+    sign = " = " if document.kind == "toml" else ": "
+    return ", ".join(
+        f"{json.dumps(key) if document.kind == 'json' else key}{sign}"
+        f"{json.dumps(value, ensure_ascii=False)}"
+        for key, value in values.items()
+    )
 
 
 def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> list[Edit]:

@@ -37,6 +37,7 @@ CHECKS: dict[str, Check] = {
     "ML015": Check("warning", "the doctor's ignore list is invalid"),
     "ML017": Check("note", "files outside this project are wrapped, or wrapped files are gone"),
     "ML018": Check("warning", "a policy of a profile matches no tool"),
+    "ML019": Check("warning", "a profile applies to no server"),
     # What the hosts' files say.
     "ML101": Check("error", "a configuration file cannot be read"),
     "ML102": Check("warning", "the host ignores a key"),

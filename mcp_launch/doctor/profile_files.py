@@ -41,7 +41,8 @@ def list_files(survey: Survey) -> Iterator[ProfileFile]:
     for path, is_projects in paths.items():
         try:
             content = profile_cache.read_file(path)
-            parsed = profile_file.parse(content, path, is_projects=is_projects)
+            refused: dict[str, ProfileRefused] | None = None if is_projects else {}
+            parsed = profile_file.parse(content, path, is_projects=is_projects, refused=refused)
             if is_projects:
                 profile.refuse_foreign(path)
             else:

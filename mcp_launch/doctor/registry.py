@@ -12,6 +12,7 @@ from mcp_launch.doctor.checks import (
     our_installation,
     processes,
     unmatched_policies,
+    unused_profiles,
 )
 from mcp_launch.doctor.finding import LEVELS, Finding, report_failure
 from mcp_launch.hosts.configured import HOSTS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _OF_ALL = (
     *our_installation.OF_ALL,
     contradictory_profiles.check,
+    unused_profiles.check,
     *ignore_list.OF_ALL,
     *configuration.OF_ALL,
     *environment.OF_ALL,

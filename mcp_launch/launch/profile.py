@@ -261,8 +261,10 @@ def read_user_profile(
         return {}
     refuse_if_others_can_write(path, status)
     kept = _read(path, environ, is_projects=False, is_launch=is_launch)
-    from mcp_launch.state.profile_cache import Record
+    from mcp_launch.state.profile_cache import Record, list_refused
 
+    if refused := list_refused(kept).get(server):
+        raise refused
     tables = {DEFAULTS: kept["defaults"], name_table(server): kept["servers"].get(server)}
     return {name: Record(table) for name, table in tables.items() if table}
 

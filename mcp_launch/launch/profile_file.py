@@ -47,10 +47,17 @@ _OF_USER = ("servers", "defaults", OF_DOCTOR)
 HAVE_NAMES = ("local", "dotenv")
 
 
-def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, Any]:
+def parse(
+    content: bytes,
+    path: str,
+    *,
+    is_projects: bool = False,
+    refused: dict[str, ProfileRefused] | None = None,
+) -> dict[str, Any]:
     """Return the settings in a file: `defaults`, and `servers` by name.
 
-    Only the user's file may set defaults; a project's file must name each server.
+    Only the user's file may set defaults; a project's file must name each server. If `refused` is
+    given, it gets the errors in the tables of single servers, which the result then lacks.
 
     Raises:
         ProfileRefused: It is invalid; the error says where, and what would be valid.
@@ -73,16 +80,17 @@ def parse(content: bytes, path: str, *, is_projects: bool = False) -> dict[str, 
             "config.toml, where it applies to every server",
         )
     checker.check_keys((), document, ("servers",) if is_projects else _OF_USER)
-    servers = checker.take_table(("servers",), document.get("servers", {}))
-    return {
-        "defaults": checker.take_defaults(("defaults",), document.get("defaults", {})),
-        "servers": {
-            name: checker.take_server(
-                ("servers", name), checker.take_table(("servers", name), server)
-            )
-            for name, server in servers.items()
-        },
-    }
+    servers = {}
+    for name, table in checker.take_table(("servers",), document.get("servers", {})).items():
+        here = ("servers", name)
+        try:
+            servers[name] = checker.take_server(here, checker.take_table(here, table))
+        except ProfileRefused as error:
+            if refused is None:
+                raise
+            refused[name] = error
+    defaults = checker.take_defaults(("defaults",), document.get("defaults", {}))
+    return {"defaults": defaults, "servers": servers}
 
 
 def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]:
@@ -102,7 +110,7 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
             fix = "write it once; what is `key = { ... }` above and a [table] here has to be two "
             fix += "tables, as in [servers.NAME.tools] and [servers.NAME.tools.TOOL.arguments]"
         raise ProfileRefused(
-            f"not valid TOML: {error}",
+            f"not valid TOML: {error}; none of its profiles can be read",
             fix=fix,
             path=path,
             line=line,

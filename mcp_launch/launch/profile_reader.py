@@ -18,6 +18,8 @@ from mcp_launch.state import profile_cache
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcp_launch.errors import ProfileRefused
+
 _OLD_NAME = re.compile(r"[0-9a-f]{8}\.json")
 
 
@@ -35,13 +37,21 @@ def read(path: str, before: dict[str, Any] | None, *, is_projects: bool) -> dict
     content = profile_cache.read_file(path)
     digest = profile_cache.digest(content)
     was_trusted = bool(before and before["trusted"])
+    # A project's file is trusted, or not, as a whole.
+    refused: dict[str, ProfileRefused] | None = None if is_projects else {}
+    parsed = profile_file.parse(content, path, is_projects=is_projects, refused=refused)
+    if refused:
+        parsed["refused"] = {
+            name: [one.without_place, one.fix, one.line, one.column]
+            for name, one in refused.items()
+        }
     return {
         "version": profile_cache.VERSION,
         "path": path,
         "digest": digest,
         "trusted": was_trusted and before is not None and before["digest"] == digest,
         "was_trusted": was_trusted or bool(before and before["was_trusted"]),
-        **profile_file.parse(content, path, is_projects=is_projects),
+        **parsed,
     }
 
 

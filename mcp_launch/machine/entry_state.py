@@ -15,6 +15,7 @@ from mcp_launch.config_files.host_config import (
     REMOTE_KEYS,
     SCRIPT,
 )
+from mcp_launch.config_files.wrap import find_missing_run
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -44,6 +45,7 @@ _BY_REASON: dict[str, Kind] = {
 }
 
 _NO_COMMAND = "its command is missing or malformed"
+_NO_RUN = "the word run is missing after mcp-launch"
 
 
 class EntryState(NamedTuple):
@@ -57,7 +59,8 @@ class EntryState(NamedTuple):
 def classify(item: Item) -> EntryState:
     """Return the state of an entry; every entry has exactly one kind."""
     kind = _find_kind(item)
-    why_not = item.why_not or (_NO_COMMAND if kind == "invalid" else "")
+    why_invalid = _NO_RUN if item.words else _NO_COMMAND
+    why_not = item.why_not or (why_invalid if kind == "invalid" else "")
     return EntryState(kind, why_not, _find_address(item) if kind == "remote" else "")
 
 
@@ -68,6 +71,8 @@ def _find_kind(item: Item) -> Kind:
         return "invalid"
     if item.why_not:
         return "not used"
+    if find_missing_run(item.words) is not None:
+        return "invalid"
     return "wrapped" if item.is_wrapped else "not wrapped"
 
 

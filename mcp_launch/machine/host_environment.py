@@ -7,13 +7,16 @@ desktop, where editors ask the shell for the rest and Claude Desktop does not.
 
 from __future__ import annotations
 
+import os
 import re
+from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, masking
 from mcp_launch.config_files.host_config import File
-from mcp_launch.errors import FileRefused
+from mcp_launch.errors import FileRefused, SourceMissing
 from mcp_launch.launch import environment
+from mcp_launch.launch.dotenv import read_text
 from mcp_launch.values import expand_home, is_same_directory
 
 if TYPE_CHECKING:
@@ -199,11 +202,13 @@ def _read_env_file(survey: Survey, item: Item) -> dict[str, str]:
 
 
 def read_variables(path: str) -> dict[str, str]:
-    """Return the variables of a dotenv file; none if it cannot be read."""
+    """Return the variables of a dotenv file; none if it cannot be read, or is a pipe."""
     from dotenv import dotenv_values
 
     try:
-        found = dotenv_values(path, encoding="utf-8")
-    except (OSError, ValueError):
+        # A pipe can be read only once, and that is for the launch.
+        text = read_text(path) if os.path.isfile(path) else ""
+    except SourceMissing:
         return {}  # whether that is a problem is for the caller to decide
+    found = dotenv_values(stream=StringIO(text))
     return {name: text for name, text in found.items() if text is not None}

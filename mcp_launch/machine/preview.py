@@ -68,6 +68,7 @@ class Preview:
         self.failed: dict[str, LaunchError] = {}  # requested variables that have no value
         self.program: Found | Missing = Missing(["no command was given"])  # the server's file
         self.place_refused: PlaceRefused | None = None
+        self.dotenv_refused: SourceMissing | None = None
         sighting = context.look(situation.table, situation.line, situation.environ)
         sighting.cwd = situation.cwd
         self.wanted = self._load(sighting)
@@ -204,6 +205,7 @@ class Preview:
             return launch.read_dotenv(self.wanted, self.found)
         except SourceMissing as error:
             self._give_up("dotenv", error)
+            self.dotenv_refused = error
             self.wanted.dotenv = []
             return Dotenv({}, "")
 

@@ -60,11 +60,13 @@ def look_here(words: list[str], environ: Mapping[str, str], table: ProcessTable)
     return Situation(table, _complete(words, own), own, line, context.read_cwd(own))
 
 
-def look_at_server(server: str, only: list[str], words: list[str], here: Situation) -> Situation:
-    """Return the inputs of a launch of a server that a host or a profile has.
+def look_at_server(
+    server: str, only: list[str], words: list[str], here: Situation
+) -> list[Situation]:
+    """Return the inputs of a launch of a server, for each host that has it, or for its profile.
 
     Raises:
-        UsageError: No host or profile has it, or several hosts do.
+        UsageError: No host or profile has it, or it has no command.
 
     """
     check_hosts(only)
@@ -72,13 +74,13 @@ def look_at_server(server: str, only: list[str], words: list[str], here: Situati
     survey = Survey(make_site(here.environ), here.table, directory, only, here=here.cwd)
     found = [item for item in survey.items if item.name == server]
     if found:
-        return look_at_entry(survey, _choose(server, found, here.cwd), words)
+        return [look_at_entry(survey, one, words) for one in _choose(server, found, here.cwd)]
     sighting = context.look(here.table, here.line, here.environ)
     in_profiles = (
         [] if only else list(_list_profiles(here, here.line.host.find_place(sighting).value))
     )
     if server in in_profiles or "" in in_profiles:
-        return here._replace(arguments=["--server", server, *words])
+        return [here._replace(arguments=["--server", server, *words])]
     known = [*(item.name for item in survey.items), *in_profiles]
     where = f"the files of {', '.join(only)}" if only else "any host's files or a profile"
     problem = f'no server named "{server}" in {where}'
@@ -111,26 +113,25 @@ def _list_profiles(here: Situation, place: str) -> Iterator[str]:
     for at, path in enumerate(files):
         if os.path.exists(path):
             try:
-                yield from profile_reader.read(path, None, is_projects=at > 0)["servers"]
+                record = profile_reader.read(path, None, is_projects=at > 0)
+                yield from (*record["servers"], *record.get("refused", ()))
             except ProfileRefused:
                 yield ""
 
 
-def _choose(server: str, found: list[Item], here: str) -> Item:
-    names = {item.host.name for item in found}
-    if len(names) > 1:
-        raise UsageError(
-            f"several hosts have a server {server}: {', '.join(sorted(names))}",
-            fix=f"name one: mcp-launch env {server} --host {min(names)}",
-        )
-    chosen = choose_nearest(found, here)
-    if not chosen.words:
-        raise UsageError(
-            f"{server} in {chosen.file.path} has no command: "
-            + (chosen.why_not or "the entry is invalid"),
-            fix="name a server that has a command",
-        )
-    return chosen
+def _choose(server: str, found: list[Item], here: str) -> list[Item]:
+    """Return the entry that each host uses; those without a command only if there is no other."""
+    of_hosts: dict[str, list[Item]] = {}
+    for item in found:
+        of_hosts.setdefault(item.host.name, []).append(item)
+    chosen = [choose_nearest(items, here) for items in of_hosts.values()]
+    if usable := [item for item in chosen if item.words]:
+        return usable
+    raise UsageError(
+        f"{server} in {chosen[0].file.path} has no command: "
+        + (chosen[0].why_not or "the entry is invalid"),
+        fix="name a server that has a command",
+    )
 
 
 def choose_nearest(found: list[Item], here: str) -> Item:

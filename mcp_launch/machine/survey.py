@@ -21,6 +21,7 @@ from mcp_launch.machine import (
     installed_hosts,
     known_files,
     nearby_session,
+    remembered_tools,
     running,
 )
 from mcp_launch.machine.current_project import find_current_project
@@ -201,6 +202,36 @@ class Survey:
         )
 
     @cached_property
+    def names(self) -> set[str]:
+        """Return the names by which profiles apply: those of entries, and of servers that have run.
+
+        Also in the wrapped files of other projects, where the user's own file applies, too.
+        """
+        if self.is_narrowed:
+            return self._whole.names
+        found = {_name_profile(item) for item in self.items}
+        for host, file in list_elsewhere(self.files, self.state):
+            try:
+                document = self.read(file)
+                for path in list_entries(document, file):
+                    found.add(_name_profile(_describe(host, file, document, path)))
+            except Exception:  # noqa: BLE001, S112  # the other project's own doctor reports it
+                continue
+        return found | remembered_tools.read([self.state]).keys()
+
+    def is_unknown(self, name: str) -> bool:
+        """Return whether certainly no server has this name in profiles."""
+        # A file that cannot be read may have it. Without any server there is nothing to compare.
+        return bool(self.names) and not self._whole.refusals and name not in self.names
+
+    @cached_property
+    def _whole(self) -> Survey:
+        """Return the survey of all hosts."""
+        if not self.is_narrowed:
+            return self
+        return Survey(self.site, self.table, self.state, here=self.here)
+
+    @cached_property
     def servers(self) -> list[Item]:
         """Return the servers that their hosts start."""
         return [item for item in self.items if not item.why_not]
@@ -229,7 +260,7 @@ class Survey:
         Also with `only` some hosts: a running server's name must not depend on that.
         """
         if self.is_narrowed:
-            return Survey(self.site, self.table, self.state, here=self.here).configured
+            return self._whole.configured
         return [
             Configured(item.name, tuple(item.command), item.host.name)
             for item in self.items
@@ -353,6 +384,12 @@ def _describe(host: HostConfig, file: File, document: Document, path: Path) -> I
         given,
         command,
     )
+
+
+def _name_profile(item: Item) -> str:
+    """Return the name of the profiles that apply to an entry."""
+    given = item.options.get("--server") or [item.variables.get("MCP_LAUNCH_SERVER", "")]
+    return given[-1] or item.name
 
 
 def _hides(nearer: Item, item: Item) -> bool:

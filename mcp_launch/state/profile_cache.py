@@ -28,6 +28,7 @@ VERSION = 3
 # No real profile file is larger; in a project, one may be meant to slow us down.
 _TOO_LARGE = 256 << 10
 
+# What a record has; one of a file with invalid tables of servers has `refused`, too.
 _KEYS = {"version", "path", "digest", "trusted", "was_trusted", "defaults", "servers"}
 
 
@@ -55,7 +56,15 @@ def read(path: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
     if not isinstance(kept, dict):
         return None
     is_of_this = (kept.get("version"), kept.get("path")) == (VERSION, path)
-    return kept if is_of_this and kept.keys() == _KEYS else None
+    return kept if is_of_this and kept.keys() - {"refused"} == _KEYS else None
+
+
+def list_refused(record: dict[str, Any]) -> dict[str, ProfileRefused]:
+    """Return the errors in the tables of single servers, by the server's name."""
+    return {
+        name: ProfileRefused(problem, fix=fix, path=record["path"], line=line, column=column)
+        for name, (problem, fix, line, column) in record.get("refused", {}).items()
+    }
 
 
 def name_record(path: str, environ: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ import os
 import sys
 import time
 
+from mcp_launch.errors import name_reason
 from mcp_launch.system import kernel, sockets
 from mcp_launch.system.guardian import Guardian, Starter
 
@@ -176,7 +177,7 @@ class SharedStarter(Starter):
                 self._check_last()
                 self._last = self._join(plan, pipes)
             except OSError as error:
-                self._note(f"not shared, a server of its own is started: {error}")
+                self._note(f"not shared, a server of its own is started: {name_reason(error)}")
             else:
                 return self._last
         elif plan.install is not None:

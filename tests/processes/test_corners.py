@@ -215,6 +215,54 @@ def test_a_dotenv_file_may_be_a_pipe(runner: LaunchRunner) -> None:
     writer.join()
 
 
+def test_a_dotenv_file_may_be_a_descriptor(runner: LaunchRunner) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"A=1\n")
+    os.close(writing)
+    words = ["--dotenv", f"/dev/fd/{reading}", "--", "sh", "-c", "exit $((A + 5))"]
+    launch = runner.launch(*words, stdin=subprocess.DEVNULL, pass_fds=[reading])
+    os.close(reading)
+
+    assert launch.wait() == 6
+
+
+def test_a_pipe_without_an_end_is_not_read_for_ever(wire: list[str], runner: LaunchRunner) -> None:
+    os.mkfifo(runner.project / "fifo")
+    launch = runner.launch(*wire, "--dotenv", "fifo", "--", "cat")
+    launch.send(request("initialize"))
+
+    fifo = f"the dotenv file {runner.project}/fifo"
+    assert f"{fifo} has no end after 2 s" in launch.answer()["error"]["message"]
+    assert launch.finish()[0] == 125
+
+
+def test_a_pipe_that_floods_is_read_only_to_its_limit(runner: LaunchRunner) -> None:
+    flood = runner.start(["cat", "/dev/zero"], stdin=subprocess.DEVNULL)
+    assert flood.process.stdout
+    descriptor = flood.process.stdout.fileno()
+    words = ["--dotenv", f"/dev/fd/{descriptor}", "--", "cat"]
+    launch = runner.launch(*words, pass_fds=[descriptor])
+    launch.send(request("initialize"))
+
+    assert f"/dev/fd/{descriptor} is larger than 1 MB" in launch.answer()["error"]["message"]
+
+
+def test_a_dotenv_file_of_a_repository_cannot_be_the_hosts_messages(runner: LaunchRunner) -> None:
+    (runner.project / "link.env").symlink_to("/dev/stdin")
+    launch = runner.launch("--dotenv", "link.env", "--", "cat")
+    launch.send(request("initialize"))
+
+    assert "link.env is not a regular file" in launch.answer()["error"]["message"]
+
+
+def test_the_nearest_dotenv_file_has_the_same_limit(runner: LaunchRunner) -> None:
+    (runner.project / ".env").write_text("A=1\n" * 500_000, encoding="utf-8")
+    launch = runner.launch("--env", "A=dotenv", "--", "cat")
+    launch.send(request("initialize"))
+
+    assert ".env is larger than 1 MB" in launch.answer()["error"]["message"]
+
+
 def test_exhausted_limits_are_not_called_our_fault(runner: LaunchRunner) -> None:
     limited = 'ulimit -n 8; exec "$@"'
     launch = runner.start(["bash", "-c", limited, "bash", *RUN, "--", "cat"])

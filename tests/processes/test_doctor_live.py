@@ -100,6 +100,21 @@ def look_at(machine: FakeMachine, host: str, *words: str, **more: Any) -> list[F
     return look(machine)
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("x" * 200_000, "Argument list too long: "), ("x\0y", "a variable holds a NUL")],
+    ids=["too long", "a NUL"],
+)
+def test_what_no_process_can_be_given_is_said_in_plain_words(
+    machine: FakeMachine, value: str, why: str
+) -> None:
+    (finding,) = look_at(machine, "claude", env={"ODD": value})
+
+    assert finding.code == "ML301"
+    assert f"cannot be started: {why}" in finding.message.replace("its command or ", "")
+    assert "Errno" not in finding.message
+
+
 @pytest.mark.parametrize("host", ["codex", "claude", "cursor"])
 @pytest.mark.parametrize(
     "words",

@@ -60,7 +60,22 @@ FAILURES = {
     "no command": (["--strict"], "no server command was given", 125),
     "a dotenv file that is missing": (
         ["--dotenv", "no.env", "--", "cat"],
-        "{d}/no.env: No such file or directory",
+        "the dotenv file {d}/no.env does not exist",
+        125,
+    ),
+    "a dotenv file that never ends": (
+        ["--dotenv", "zero.env", "--", "cat"],
+        "the dotenv file {d}/zero.env is not a regular file",
+        125,
+    ),
+    "a dotenv file that is a directory": (
+        ["--dotenv", "bin", "--", "cat"],
+        "the dotenv file {d}/bin is a directory",
+        125,
+    ),
+    "a dotenv file that is too large": (
+        ["--dotenv", "large.env", "--", "cat"],
+        "the dotenv file {d}/large.env is larger than 1 MB",
         125,
     ),
     "a dotenv file that is broken": (
@@ -126,6 +141,8 @@ def fill(project: Path) -> None:
     (project / "alien").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 200)
     (project / "alien").chmod(0o755)
     (project / "broken.env").write_text("A=1\nthis is = not ' it\n", encoding="utf-8")
+    (project / "zero.env").symlink_to("/dev/zero")
+    (project / "large.env").write_text("A=1\n" * 500_000, encoding="utf-8")
 
 
 def test_the_last_output_of_a_server_that_dies_is_reported(runner: LaunchRunner) -> None:

@@ -49,6 +49,129 @@ def test_a_server_is_launched_by_its_name_alone(user_file: Path, runner: LaunchR
         assert launch.finish()[0] == 0
 
 
+BROKEN_TABLES = {
+    "an unknown key": "[servers.other]\nrst = 1\n",
+    "a wrong value": "[servers.other]\nrest = 10\n",
+    "no table": "servers.other = 1\n",
+    "two errors in two tables": "[servers.other]\nrest = 10\n[servers.third]\nenv = 1\n",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_TABLES.values(), ids=list(BROKEN_TABLES))
+def test_an_error_in_one_servers_table_stops_only_that_server(
+    broken: str, user_file: Path, runner: LaunchRunner
+) -> None:
+    write(user_file, f'{broken}[servers.probe]\n{spell(ENVIRONMENT_SERVER)}env = {{ A = "b" }}\n')
+
+    for _ in range(2):  # from the file, and from the record of it
+        launch = runner.launch("--server", "probe")
+        assert launch.ask("look")["env"]["A"] == "b"
+        assert launch.finish()[0] == 0
+        other = runner.launch("--server", "other", "--", "cat")
+        code, _, err = other.finish()
+        assert code == 125
+        assert f"{user_file}:".encode() in err
+
+    said = run_command("profile", "list")
+    assert said.returncode == 1
+    assert said.stdout.count("fix: ") == broken.count("=")
+    assert "probe" in said.stdout
+    told = json.loads(run_command("profile", "list", "--json").stdout)
+    (file,) = [one for one in told["files"] if one["exists"]]
+    assert [one["server"] for one in file["problems"]] == ["other", "third"][: broken.count("=")]
+    assert [one["server"] for one in told["profiles"]] == ["probe"]
+
+
+@pytest.mark.parametrize(
+    "broken", ["[defaults]\nrest = 10\n", "[servers.other\n", "[sevrers.other]\n"]
+)
+def test_an_error_that_concerns_every_server_stops_all(
+    broken: str, user_file: Path, runner: LaunchRunner
+) -> None:
+    write(user_file, f"{broken}[servers.probe]\n{spell(ENVIRONMENT_SERVER)}")
+
+    code, _, err = runner.launch("--server", "probe").finish()
+
+    assert code == 125
+    assert f"{user_file}:".encode() in err
+
+
+def find_unused(*words: str) -> list[tuple[str, str]]:
+    """Return the findings of doctor about profiles without a server: message and fix."""
+    told = json.loads(run_command("doctor", "--json", *words).stdout)
+    return [(one["message"], one["fix"]) for one in told["findings"] if one["code"] == "ML019"]
+
+
+def write_json(path: Path, value: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, json.dumps(value))
+    return path
+
+
+ENTRIES = {
+    "not wrapped": {"files": {"command": "cat"}},
+    "wrapped": {"it": {"command": "mcp-launch", "args": ["run", "--server", "files", "--", "cat"]}},
+    "wrapped without a name": {"files": {"command": "mcp-launch", "args": ["run", "--", "cat"]}},
+    "named by a variable": {
+        "it": {
+            "command": "mcp-launch",
+            "args": ["run", "--", "cat"],
+            "env": {"MCP_LAUNCH_SERVER": "files"},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("entries", ENTRIES.values(), ids=list(ENTRIES))
+def test_a_profile_whose_name_no_entry_has_is_reported_with_the_nearest(
+    entries: dict[str, object], user_file: Path, own_home: Path, project: Path
+) -> None:
+    assert project
+    write_json(own_home / ".claude.json", {"mcpServers": entries})
+    write(
+        user_file, "[servers.fils]\ntools = { deny = ['write_*'] }\n[servers.files]\nrest = '1m'\n"
+    )
+
+    for narrow in ([], ["--host", "codex"]):
+        assert find_unused(*narrow) == [
+            (
+                "no entry is named fils: this profile applies to no server",
+                "did you mean files? rename the table, or remove it",
+            )
+        ]
+    listed = run_command("profile", "list").stdout.splitlines()
+    assert "applies to no server: did you mean files?" in listed[1]
+    assert "applies to no server" not in listed[2]
+    told = json.loads(run_command("profile", "list", "--json").stdout)
+    assert [one["has_server"] for one in told["profiles"]] == [False, True]
+
+
+def test_a_profile_for_a_server_of_another_project_is_not_reported(
+    user_file: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json(project / ".mcp.json", {"mcpServers": {"files": {"command": "cat"}}})
+    assert run_command("wrap", "--yes").returncode == 0
+    other = project.parent / "other"
+    (other / ".git").mkdir(parents=True)
+    write_json(other / ".mcp.json", {"mcpServers": {"docs": {"command": "cat"}}})
+    monkeypatch.chdir(other)
+    write(user_file, "[servers.files]\nrest = '1m'\n")
+
+    assert find_unused() == []
+
+
+def test_nothing_is_said_of_profiles_while_a_file_cannot_be_read(
+    user_file: Path, own_home: Path, project: Path
+) -> None:
+    assert project
+    write_json(own_home / ".claude.json", {"mcpServers": {"files": {"command": "cat"}}})
+    (own_home / ".codex").mkdir()
+    write(own_home / ".codex" / "config.toml", "[mcp_servers")
+    write(user_file, "[servers.other]\nrest = '1m'\n")
+
+    assert find_unused() == []
+
+
 @pytest.mark.parametrize("is_option", [True, False], ids=["option", "variable"])
 def test_a_server_gets_a_fixed_value(
     is_option: bool, user_file: Path, runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch

@@ -244,23 +244,31 @@ def test_two_that_install_the_same_package_wait_for_each_other(
     assert second.finish()[0] == 0
 
 
-@pytest.mark.usefixtures("project")
-def test_without_uvx_the_server_sees_what_it_would_see_with_uvx(
-    runner: LaunchRunner, own_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def install_tool(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the server with `uv tool install`, as if from PyPI, and return uv's receipt."""
     for name in list(os.environ):
         if name.startswith("UV_") or name == "VIRTUAL_ENV":
             monkeypatch.delenv(name)
     # Behind everything else: beside uv there is a Python.
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{os.path.dirname(sys.executable)}")
-    make_interpreter(own_home)
-    wheels = str(make_wheel(own_home).parent)
-    install = [str(shutil.which("uv")), "tool", "install", "-q", "--no-index", "--find-links"]
-    subprocess.run([*install, wheels, PROGRAM], check=True, timeout=LIMIT)
-    # As if it had been installed from PyPI.
-    receipt = own_home / ".local/share/uv/tools" / PROGRAM / "uv-receipt.toml"
+    uv = os.path.join(os.path.dirname(sys.executable), "uv")
+    wheels = str(make_wheel(home).parent)
+    install = [uv, "tool", "install", "-q", "--no-index", "--find-links", wheels, PROGRAM]
+    subprocess.run(install, check=True, timeout=LIMIT)
+    receipt = home / ".local/share/uv/tools" / PROGRAM / "uv-receipt.toml"
     text = receipt.read_text(encoding="utf-8")
     receipt.write_text(text.partition("[tool.options]")[0], encoding="utf-8")
+    return receipt
+
+
+@pytest.mark.parametrize("has_own", [True, False], ids=["uv's own Python", "a system's Python"])
+@pytest.mark.usefixtures("project")
+def test_without_uvx_the_server_sees_what_it_would_see_with_uvx(
+    has_own: bool, runner: LaunchRunner, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_own:
+        make_interpreter(own_home)
+    install_tool(own_home, monkeypatch)
     command = ["uvx", PROGRAM, "a b", "", "--from"]
 
     bare, ours = ask(runner, command), ask(runner, [*RUN, "--", *command])
@@ -271,6 +279,28 @@ def test_without_uvx_the_server_sees_what_it_would_see_with_uvx(
     ours["env"]["PWD"] = bare["env"].get("PWD", ours["env"]["PWD"])
     assert ours == bare
     assert "leaves out uvx" in show("logs", "-v")
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [("unreadable", "No such file or directory: "), ("garbled", "is not as expected")],
+)
+@pytest.mark.usefixtures("project")
+def test_what_is_wrong_with_a_tool_is_said_in_plain_words(
+    damage: str, why: str, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = install_tool(own_home, monkeypatch)
+    if damage == "garbled":
+        receipt.write_bytes(b"\xff")
+    else:
+        receipt.unlink()
+
+    shown = show("env", "-v", "--", "uvx", PROGRAM)
+
+    assert "uvx is not left out: " in shown
+    assert why in " ".join(shown.split())
+    assert "Error" not in shown
+    assert "Errno" not in shown
 
 
 @pytest.mark.usefixtures("project")

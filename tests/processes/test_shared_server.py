@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from launches import (
     LIMIT,
     RUN,
@@ -59,6 +60,18 @@ def test_two_sessions_see_the_same_server(sharing: Sharing) -> None:
     first, second = sharing.join(), sharing.join()
 
     assert read_pid(first) == read_pid(second)
+
+
+def test_a_server_that_cannot_be_shared_says_why_in_plain_words(sharing: Sharing) -> None:
+    sharing.state.mkdir()
+    (sharing.state / "pools").write_text("in the way", encoding="utf-8")
+
+    assert read_pid(sharing.join())
+
+    shown = run_command("logs", "-v").stdout
+    assert "not shared, a server of its own is started: " in shown
+    assert str(sharing.state / "pools") in shown
+    assert "Errno" not in shown
 
 
 def test_each_call_names_its_own_launch(sharing: Sharing) -> None:

@@ -30,7 +30,17 @@ HELP = "--help shows how to use it"
         ("ls", "mcp-launch has no command 'ls'", "mcp-launch list shows the servers in"),
         ("doctr", "mcp-launch has no command 'doctr'", "did you mean doctor?\n"),
         ("frobnicate", "mcp-launch has no command 'frobnicate'", "write before a server's comm"),
-        ("--server docs", "mcp-launch has no command '--server'", "write before a server's comm"),
+        (
+            "--server docs",
+            "the word run is missing before --server",
+            "write run: mcp-launch run --s",
+        ),
+        (
+            "--start=called npx -y it --api-key s3cret-key-of-mine",
+            "the word run is missing before --start",
+            "write run: mcp-launch run --start=called npx -y it --api-key ***\n",
+        ),
+        ("-- npx", "mcp-launch has no command '--'", "write before a server's command"),
     ],
 )
 def test_an_error_names_the_problem_and_its_fix(line: str, problem: str, fix: str) -> None:

@@ -151,10 +151,9 @@ class Collector:
 
     def _describe_failure(self, error: Exception) -> CollectorFailed:
         reason = error.reason if isinstance(error, URLError) else error
-        told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         return CollectorFailed(
             f"the collector at {self._destination.shown} cannot be reached: "
-            f"{self._make_safe(str(told))}",
+            f"{self._make_safe(_explain(reason))}",
             fix=self._destination.hint
             or "start it, or check the address; nothing is lost: the "
             "calls stay on record for 14 days",
@@ -162,6 +161,18 @@ class Collector:
 
     def _make_safe(self, text: str) -> str:
         return printable(self._clean(text))[:500]
+
+
+def _explain(reason: object) -> str:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {reason.verify_message}"
+    if isinstance(reason, ssl.SSLError):
+        return f"TLS fails: {(reason.reason or 'no reason').replace('_', ' ').lower()}"
+    if isinstance(reason, TimeoutError):
+        return f"it did not answer within {_TIMEOUT:g} s"
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return "it closed the connection, or did not answer in HTTP"
 
 
 _LOOK = "look into the collector's own log"
@@ -184,8 +195,9 @@ def _make_context(destination: Destination) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=destination.certificate or None)
     except OSError as error:
+        why = "it is not in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
         raise LaunchError(
-            f"the certificate {mask_text(destination.certificate)} cannot be used: {error}",
+            f"the certificate {mask_text(destination.certificate)} cannot be used: {why}",
             fix="let OTEL_EXPORTER_OTLP_CERTIFICATE name a PEM file that you can read",
         ) from None
 

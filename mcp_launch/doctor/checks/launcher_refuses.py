@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.doctor.checks import contradictory_profiles
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import Contradiction, LaunchError, ProfileRefused
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 def check(survey: Survey, item: Item) -> Iterator[Finding]:
     """Find what the launcher of an entry refuses (ML121)."""
+    shape = planned_changes.find_shape(item.document, item.host, item.path)
+    if shape and (correction := wrap.add_run(item.document, shape, item.words)):
+        yield _refuse(item, "the word `run` is missing", f"write {correction}")
+        return
     launch = predict(survey, item)
     if survey.site.platform == "win32" or not launch.situation.is_launched:
         return
@@ -50,13 +54,15 @@ def _refuse(item: Item, problem: str, fix: str) -> Finding:
 
 
 def _look_for_files(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:
-    """Find dotenv files that do not exist."""
-    for file in wanted.dotenv:
+    """Find dotenv files that cannot be read."""
+    refused = launch.dotenv_refused
+    if refused is None:
+        return
+    for file in wanted.dotenv or [".env"]:
         is_known = launch.is_place_known or file[:1] in {"/", "~"}
         path = dotenv.locate(file, launch.found)
-        if is_known and host_environment.is_solved(item, path) and not os.path.exists(path):
-            problem = f"the dotenv file {path} does not exist"
-            yield _refuse(item, problem, "create it, or name the right file with --dotenv FILE")
+        if is_known and host_environment.is_solved(item, path) and path in refused.problem:
+            yield _refuse(item, refused.problem, refused.fix)
 
 
 def _look_for_place(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:

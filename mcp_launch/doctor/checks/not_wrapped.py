@@ -37,6 +37,8 @@ def check_wrapped(survey: Survey, item: Item) -> Iterator[Finding]:
     """Find entries that are not wrapped (ML117)."""
     if not item.words or item.is_wrapped or wrap.is_wrapped_otherwise(item.words):
         return
+    if wrap.find_missing_run(item.words) is not None:
+        return  # ML121
     yield Finding(
         "ML117",
         item.point(),

@@ -180,11 +180,15 @@ def check_user_profile(survey: Survey) -> Iterator[Finding]:
     if survey.site.platform == "win32" or not os.path.lexists(path):
         return
     try:
-        profile_reader.read(path, None, is_projects=False)
+        record = profile_reader.read(path, None, is_projects=False)
         profile.refuse_if_others_can_write(path, os.stat(path))
+        found = profile_cache.list_refused(record)
     except ProfileRefused as refused:
-        finding = _report_refused("ML013", path, refused)
-        effect = "until this is fixed, no wrapped server starts"
+        found = {"": refused}
+    for server, error in found.items():
+        finding = _report_refused("ML013", path, error)
+        effect = f"until this is fixed, {server or 'no wrapped server'} "
+        effect += "does not start" if server else "starts"
         yield finding._replace(message=f"{finding.message}; {effect}")
 
 

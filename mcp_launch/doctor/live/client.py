@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import __version__, protocol
 from mcp_launch.doctor.live.wire import Wire
+from mcp_launch.errors import name_reason
 from mcp_launch.state import outcome
 from mcp_launch.state.outcome import Outcome
 
@@ -121,8 +122,12 @@ def converse(
     """
     try:
         launch = launches.start(start)
-    except (OSError, ValueError) as error:
-        return Talk(TalkFailure("ML301", f"cannot be started: {error}", "correct its entry"))
+    except OSError as error:
+        why = f"cannot be started: {name_reason(error)}"
+        return Talk(TalkFailure("ML301", why, "correct its entry"))
+    except ValueError:
+        why = "cannot be started: its command or a variable holds a NUL"
+        return Talk(TalkFailure("ML301", why, "correct its entry"))
     if launch is None:
         return Talk()  # the doctor is stopping
     wire = Wire(launch.process, start.project, clean)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch import state
+from mcp_launch.errors import name_reason
 from mcp_launch.launch.runners.proof import Doubt, Kept
 
 TYPE_CHECKING = False
@@ -37,9 +38,11 @@ def resolve(request: Request, asked: Iterable[str]) -> Resolved | Kept | None:
         found = find(request)
     except Doubt as doubt:
         found = doubt.kept
-    except (OSError, ValueError, LookupError, RecursionError) as error:
-        # A file that cannot be read, or is not what it should be: the runner may cope with it.
-        found = Kept(f"{type(error).__name__}: {error}")
+    # A file that cannot be read, or is not what it should be: the runner may cope with it.
+    except OSError as error:
+        found = Kept(name_reason(error))
+    except (ValueError, LookupError, RecursionError):
+        found = Kept("a file of the package, or of the runner's settings, is not as expected")
     for name in asked:
         if name.startswith("npm_") and name not in request.environ:
             why = f"the profile asks for {name}, which only the runner sets"

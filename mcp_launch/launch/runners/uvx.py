@@ -4,8 +4,9 @@ uvx prefers an installed tool (uv/src/commands/tool/run.rs) if all of this is tr
 
 * it has the version that was asked for, if one was;
 * it was installed with the options that count now. We accept only a tool without any;
-* its packages fit the interpreter that uvx would choose. It prefers uv's own interpreters, so we
-  accept only a tool that uses one of these, if there is no other.
+* its packages fit the interpreter that uvx would choose. It prefers uv's own interpreters: if there
+  are any, we accept only a tool that uses one of these, if there is no other. Without them, uv
+  has installed the tool with the Python of the system (or of pyenv), and would choose it again.
 
 Everything else it resolves at every start: the name of the environment in its cache is a hash of
 the result, which no file shows.
@@ -137,15 +138,26 @@ def _find_data(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _check_interpreter(tool: str, interpreters: str) -> None:
-    with os.scandir(interpreters) as entries:
-        # Links are other names: `cpython-3.12` for `cpython-3.12.9`.
-        found = [
-            one.path for one in entries if one.name[0] != "." and one.is_dir(follow_symlinks=False)
-        ]
+    found = _list_interpreters(interpreters)
+    if not found and os.path.exists(f"{tool}/bin/python"):
+        return
     settings = read(f"{tool}/pyvenv.cfg").decode().splitlines()
     home = next((line[len("home = ") :] for line in settings if line.startswith("home = ")), "")
     if len(found) != 1 or os.path.realpath(home) != os.path.realpath(f"{found[0]}/bin"):
         raise Doubt("uvx may choose another interpreter than the tool's")
+
+
+def _list_interpreters(directory: str) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            # Links are other names: `cpython-3.12` for `cpython-3.12.9`.
+            return [
+                one.path
+                for one in entries
+                if one.name[0] != "." and one.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []  # uv has never installed one
 
 
 def _check_tool(tool: str, name: str) -> str:

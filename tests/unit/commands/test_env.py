@@ -225,7 +225,8 @@ STOPS = {
     "no such option": (["--cdw", "keep"], ["unknown option --cdw"]),
     "no such directory": (["--cwd", "/no/such", "--", "cat"], ["/no/such"]),
     "no such command": (["--", "no-such-command"], ["no-such-command was not found on PATH"]),
-    "no such file": (["--dotenv", "no.env", "--env", "A=dotenv"], ["no.env: No such file"]),
+    "no such file": (["--dotenv", "no.env", "--env", "A=dotenv"], ["no.env does not exist"]),
+    "a device": (["--dotenv", "/dev/zero"], ["the dotenv file /dev/zero is not a regular file"]),
     "two sources without a value": (
         ["--env", "A=local", "--env", "B=local", "--env", "H=host"],
         ["no value for A", "no value for B"],
@@ -659,14 +660,35 @@ def test_the_narrowest_scope_is_the_one_that_counts(command: EnvCommand) -> None
     assert command.tell(server="it")["frame"]["command"]["value"] == "local"
 
 
-def test_a_server_of_several_hosts_needs_a_host(command: EnvCommand) -> None:
+def test_a_server_of_several_hosts_is_shown_for_each(command: EnvCommand) -> None:
     configure_codex(command)
     command.write(".mcp.json", '{"mcpServers": {"docs": {"command": "tac"}}}')
 
-    with pytest.raises(UsageError, match="several hosts have a server docs: claude, codex"):
-        command.tell(server="docs")
+    told = command.tell(server="docs")
 
+    (other,) = told["others"]
+    commands = {one["entry"]["host"]: one["frame"]["command"]["value"] for one in (told, other)}
+    assert commands.keys() == {"codex", "claude"}
+    assert commands["claude"] == "tac"
+    shown = command.show(server="docs")
+    assert shown.index("In codex:") < shown.index("In claude:")
     assert command.tell(server="docs", host="claude")["frame"]["command"]["value"] == "tac"
+    assert "others" not in command.tell(server="docs", host="claude")
+    assert "In claude:" not in command.show(server="docs", host="claude")
+    explained = command.show(server="docs", explain="--start")
+    assert explained.count("the default") == 2
+
+
+def test_an_entry_without_a_command_is_passed_over_if_another_host_has_one(
+    command: EnvCommand,
+) -> None:
+    command.write("~/.cursor/mcp.json", '{"mcpServers": {"it": {"url": "https://example.org"}}}')
+    command.write("~/.claude.json", '{"mcpServers": {"it": {"command": "cat"}}}')
+
+    told = command.tell(server="it")
+
+    assert told["entry"]["host"] == "claude"
+    assert "others" not in told
 
 
 def test_a_server_of_a_profile_alone_is_found(command: EnvCommand) -> None:

@@ -224,6 +224,22 @@ def test_a_fixed_value_becomes_one_of_the_profile(
     assert (project / ".mcp-launch.toml").exists() != is_secret
 
 
+def test_a_file_that_cannot_be_read_is_an_error_in_plain_words(codex: Path, own_home: Path) -> None:
+    del codex
+    find_users(own_home).mkdir(parents=True)
+    done = add("audit", "--yes")
+    assert done.returncode == 2
+    assert f"cannot read {find_users(own_home)}: Is a directory\n" in done.stderr
+
+    find_users(own_home).rmdir()
+    find_users(own_home).write_bytes(b"# \xff\n")
+    done = add("audit", "--yes")
+    assert done.returncode == 2
+    assert (
+        f"{find_users(own_home)} is not UTF-8\n[mcp-launch]   fix: save it as UTF-8" in done.stderr
+    )
+
+
 def test_what_is_in_the_file_stays_byte_for_byte(codex: Path, own_home: Path) -> None:
     del codex
     before = "# mine\r\n[defaults]\r\nno_log = true # quiet\r\n\r\n[servers.x]\r\ncwd='/x'"

@@ -343,6 +343,8 @@ def test_a_profile_that_nobody_trusts_is_passed_over(machine: FakeMachine) -> No
         (["run", "--max-servers", "0", "--", "/bin/sh"], "does not take 0"),
         (["run", "--share=project", "--direct", "--", "/bin/sh"], "does not work with --direct"),
         (["run", "--share=project", "--env=A=session", "--", "/bin/sh"], "A (source session)"),
+        (["run", "--dotenv", "/dev/zero", "--", "/bin/sh"], "/dev/zero is not a regular file"),
+        (["run", "--dotenv", "/bin", "--", "/bin/sh"], "the dotenv file /bin is a directory"),
         (["run", "--dotenv", "/gone/.env", "--", "/bin/sh"], "/gone/.env does not exist"),
         (["run", "--dotenv", "~/gone.env", "--", "/bin/sh"], "gone.env does not exist"),
         (["run", "--dotenv", "${HOME}/gone.env", "--", "/bin/sh"], "gone.env does not exist"),

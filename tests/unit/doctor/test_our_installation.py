@@ -202,21 +202,31 @@ def test_a_profile_that_is_invalid_is_reported_with_its_place(machine: FakeMachi
     file = write_user_profile(machine, '[servers.it]\ncommand = "x"\ncwdd = "y"\n')
     finding = only(machine)
     assert finding.code == "ML013"
-    effect = "until this is fixed, no wrapped server starts"
+    effect = "until this is fixed, it does not start"
     assert finding.message == f"unknown key `cwdd` in [servers.it]; {effect}"
     assert "did you mean cwd?" in finding.fix
     assert (finding.subject.file, finding.subject.line, finding.subject.column) == (str(file), 3, 1)
 
 
+def test_every_invalid_profile_is_reported_with_its_place(machine: FakeMachine) -> None:
+    write_user_profile(machine, "[servers.a]\nrest = 1\n[servers.b]\nrest = 1\n[servers.c]\n")
+
+    found = check(machine)
+
+    assert [(one.code, one.subject.line) for one in found] == [("ML013", 2), ("ML013", 4)]
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "told"),
     [
+        ("[servers", 0o600, "no wrapped server starts"),
+        ("[defaults]\nrest = 1\n", 0o600, "no wrapped server starts"),
         ("[servers", 0o600, "not valid TOML"),
         ("", 0o622, "can be written by other users"),
         ("[servers.it]\ncommand = 'x'\n", 0o600, None),
         ("", 0o644, None),
     ],
-    ids=["no TOML", "open to others", "fine", "readable"],
+    ids=["no effect without TOML", "defaults", "no TOML", "open to others", "fine", "readable"],
 )
 def test_a_users_profile_must_be_usable(
     machine: FakeMachine, text: str, mode: int, told: str | None

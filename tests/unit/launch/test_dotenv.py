@@ -85,7 +85,7 @@ def test_a_file_may_be_in_the_home(tmp_path: Path) -> None:
     [
         (b"A=1\nB='open\n", "line 2: not valid dotenv syntax"),
         (b"A=\xff\n", "is not valid UTF-8"),
-        (None, "my.env: No such file or directory"),
+        (None, "my.env does not exist"),
     ],
     ids=["a quote that is not closed", "not UTF-8", "not there"],
 )

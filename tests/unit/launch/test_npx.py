@@ -340,7 +340,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "the link leads elsewhere": (break_link, "is not the package's program"),
     "the program is not executable": (break_program, "cannot be executed"),
     "the program needs a shell": (break_shebang, "needs a shell"),
-    "the manifest is broken": (break_manifest, "Error"),
+    "the manifest is broken": (break_manifest, "is not as expected"),
 }
 
 
