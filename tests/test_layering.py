@@ -237,8 +237,3 @@ def test_few_modules_lie_beside_the_packages() -> None:
 
 def test_there_are_no_import_cycles() -> None:
     assert find_cycles() == set()
-
-
-@pytest.mark.parametrize("module", sorted(SOURCES))
-def test_a_module_is_not_too_long(module: str) -> None:
-    assert len(SOURCES[module].read_text(encoding="utf-8").splitlines()) <= 400
