@@ -23,7 +23,7 @@ from mcp_launch.cli import (  # noqa: F401  # each registers its commands
 )
 from mcp_launch.cli.app import app, list_command_names
 from mcp_launch.cli.bad_usage import BadUsage, translate
-from mcp_launch.commands import usage_errors
+from mcp_launch.commands import own_state, usage_errors
 from mcp_launch.errors import LaunchError, UsageError, tell
 
 
@@ -39,6 +39,7 @@ def run(arguments: list[str]) -> int:
         return completion.print_suggestions(arguments[1:])
     commands = list_command_names()
     try:
+        own_state.renew_script(os.environ)
         return _run(arguments, commands)
     except LaunchError as error:
         tell(error, sys.stderr)

@@ -13,10 +13,13 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
-from mcp_launch.config_files import backups, write_file
+from mcp_launch.config_files import backups, entry_script, write_file
+from mcp_launch.errors import LaunchError
 from mcp_launch.state import calls, leases, pools
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcp_launch.system import ProcessTable
 
 
@@ -46,7 +49,17 @@ _OWN = _Place("", re.compile(r"crash-\d+\.txt"))
 _LAST = (
     _Place("backups", backups.NAME),
     _Place("", re.compile(rf"wrap\.lock|wrapped\.json(\.unreadable|\.{_DRAFT})?")),
+    _Place("", re.compile(entry_script.NAME)),  # last: until here, an entry may name it
 )
+
+
+def renew_script(environ: Mapping[str, str]) -> None:
+    """Renew the script that wrapped entries start, if there is one: an upgrade may have moved us.
+
+    If that is not possible, `wrap` and `doctor` say so.
+    """
+    with contextlib.suppress(LaunchError):
+        entry_script.renew(state.find_directory(environ))
 
 
 class Launches(NamedTuple):
@@ -75,10 +88,12 @@ def look_at_launches(table: ProcessTable, directory: str) -> Launches:
 
 def remove(directory: str, launches: Launches, *, is_clean: bool) -> list[str]:
     """Remove our files, except those of running launches and copies; return what is left."""
+    # A launch that is on standby goes on by way of the script.
+    kept = launches.kept | ({entry_script.NAME} if launches.living else set())
     places = [*_PLACES, _OWN, *(_LAST if is_clean else ())]
     for place in places:
         where = os.path.join(directory, place.name) if place.name else directory
-        _empty(where, place, launches.kept)
+        _empty(where, place, kept)
     for name in (*(place.name for place in places if place.name), ""):
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(directory, name) if name else directory)

@@ -13,6 +13,7 @@ from mcp_launch.commands.json_output import print_json
 from mcp_launch.commands.wrap_report import WrapReport
 from mcp_launch.config_files import (
     backups,
+    entry_script,
     git_tracking,
     leftovers,
     planned_changes,
@@ -72,7 +73,8 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
     directory = state.find_directory(environ)
     state.secure(directory)
     report = _open_report(request, is_wrapping=is_wrapping)
-    launcher = installation.find(environ, site.home) if is_wrapping else ""
+    program = installation.find(environ, site.home) if is_wrapping else ""
+    launcher = entry_script.locate(directory) if is_wrapping else ""
     files = list_files(request, site, directory)
     wish = Wish(launcher, tuple(request.names), request.options)
     changes = planned_changes.look_at_all(files, wish, report.refuse)
@@ -84,11 +86,13 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
     wanted = [change for change in changes if change.is_any]
     _refuse_contradictions(wanted, environ)
     _show(report, changes, files)
-    for warning in wrap_warnings.list_warnings(site, wanted, launcher):
+    for warning in wrap_warnings.list_warnings(site, wanted, program):
         report.warn(warning)
     for warning in wrap_warnings.list_missing_programs(site, wanted, launcher):
         report.warn(warning)
     is_agreed = bool(wanted) and _is_agreed(report, request, wanted)
+    if is_wrapping and not request.is_dry and (is_agreed or _names(changes, launcher)):
+        is_agreed = _install_script(report, directory) and is_agreed
     if is_agreed:
         write(report, wanted, directory)
     still_wrapped: list[str] = []
@@ -101,6 +105,22 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
     if request.is_json:
         _print_json(report, changes, still_wrapped)
     return 1 if report.errors else 0
+
+
+def _names(changes: list[Change], launcher: str) -> bool:
+    """Return whether an entry has this launcher already."""
+    return any(entry.words[:1] == [launcher] for change in changes for entry in change.entries)
+
+
+def _install_script(report: WrapReport, directory: str) -> bool:
+    """Write the script that entries start, unless it is up to date; return False if it failed."""
+    try:
+        if entry_script.install(directory):
+            report.say(f"Wrote {entry_script.locate(directory)}, which wrapped entries start")
+    except FileRefused as error:
+        report.refuse(error)
+        return False
+    return True
 
 
 def _open_report(request: WrapRequest, *, is_wrapping: bool) -> WrapReport:

@@ -236,7 +236,8 @@ def _amend(
         dropped = wrap.drop_keep(document, path, shape)
         edits += dropped
         del amended[2 : 4 if dropped else 2]
-    is_named = wish.writes_path and not os.path.isabs(words[0])
+    needs_path = wish.writes_path or wrap.list_stopping_variables(document, path)
+    is_named = needs_path and os.path.isabs(wish.launcher) and not os.path.isabs(words[0])
     if is_named or wrap.is_launcher_misplaced(words, wish.launcher):
         edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
@@ -312,7 +313,8 @@ def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish
     if proposal.amended:
         return new == list(proposal.amended)
     if wish.launcher:
-        return new[:2] == [wish.launcher, "run"] and new[-len(old) - 1 :] == ["--", *old]
+        is_ours = new[:2] == [wish.launcher, "run"]
+        return is_ours and run_options.list_command(new[2:]) == old
     return bool(new) and old[-len(new) :] == new
 
 

@@ -134,10 +134,8 @@ def _are_options(words: list[str]) -> bool:
     """Return whether all these words can only be options, though some are unknown.
 
     A word after an unknown option may be its value, or already the server's command with its
-    own "--". It is a value if `wrap` wrote the options: `wrap` puts --server first, and always
-    "--" before the command.
+    own "--".
     """
-    is_written_by_wrap = words[0].partition("=")[0] == "--server"
     at = 0
     while at < len(words):
         name, equals, _ = words[at].partition("=")
@@ -146,8 +144,7 @@ def _are_options(words: list[str]) -> bool:
         at += 1
         if equals or name in options.SWITCHES:
             continue
-        is_plain = words[at : at + 1] and not words[at].startswith("-")
-        if name in options.TAKE_A_VALUE or (is_written_by_wrap and is_plain):
+        if name in options.TAKE_A_VALUE:
             at += 1
     return True
 

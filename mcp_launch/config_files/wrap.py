@@ -5,7 +5,7 @@ written again, so that they can be restored byte for byte:
 
     [mcp_servers.docs]             [mcp_servers.docs]
     command = 'npx'                command = "/bin/mcp-launch"
-    args = ["-y", "some"]          args = ["run", "--server", "docs", "--", 'npx', "-y", "some"]
+    args = ["-y", "some"]          args = ["run", "--server", "docs", 'npx', "-y", "some"]
 
 Where there were no arguments, a list is added; from how it is written, `unwrap` knows to remove
 it (`list_style`).
@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import masking
-from mcp_launch.config_files import list_style, run_options
+from mcp_launch.config_files import entry_script, list_style, run_options
 from mcp_launch.documents.document import Document
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import options
@@ -34,6 +33,12 @@ if TYPE_CHECKING:
 _KEPT = "# mcp-launch unwrap: "
 
 SOURCES_OF_CODEX = ("local", "remote")
+
+# The script of our program starts a Python that ignores them; the program itself does not.
+_STOP_PYTHON = (
+    *("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONINSPECT"),
+    "__PYVENV_LAUNCHER__",
+)
 
 # What version 0.1.0 wrote after `run` for hosts that start servers in `/` or the home directory.
 KEEP = ["--cwd", "keep"]
@@ -67,19 +72,25 @@ def list_words(document: Document, entry: Path, shape: Shape) -> list[str]:
     return list(words) if is_plain else []
 
 
-def is_launcher_gone(words: list[str]) -> bool:
-    """Return whether a launcher that is given by its path cannot be started."""
-    return os.path.isabs(words[0]) and shutil.which(words[0]) is None
+def names_program(words: list[str]) -> bool:
+    """Return whether an entry has the path of the program itself, or a path that leads nowhere."""
+    return os.path.isabs(words[0]) and not entry_script.is_script(words[0])
 
 
 def is_launcher_misplaced(words: list[str], launcher: str) -> bool:
     """Return whether an entry should name another launcher.
 
-    Its own is gone; or it has a path of this machine, in a file that others get, too, and that
-    should therefore name the launcher without a path.
+    It has the path of the program; or a path of this machine, in a file that others get, too, and
+    that should therefore name the launcher without a path.
     """
     needs_bare_name = not os.path.isabs(launcher) and os.path.isabs(words[0])
-    return needs_bare_name or is_launcher_gone(words)
+    return needs_bare_name or (words[0] != launcher and names_program(words))
+
+
+def list_stopping_variables(document: Document, entry: Path) -> list[str]:
+    """Return the variables of an entry that keep a Python from starting which obeys them."""
+    inner = [one for one in document.get(entry).values() if isinstance(one, dict)]
+    return [name for name in _STOP_PYTHON if any(name in one for one in inner)]
 
 
 def is_wrapped_otherwise(words: list[str]) -> bool:
@@ -161,12 +172,14 @@ def wrap(
 ) -> list[Edit]:
     """Return the edits that put the launcher, with these options, in front of a command."""
     own = name_entry(document, entry)
+    # Without a need for it there is no "--": MCP Inspector takes it for its own.
+    end = ["--"] * list_words(document, entry, shape)[0].startswith("-")
     if shape.is_one_list:
-        first = [launcher, "run", *run_options.join(own, [*wanted]), "--"]
+        first = [launcher, "run", *run_options.join(own, [*wanted]), *end]
         return [_put_first(document, entry + shape.command, first)]
     command = document.spots[entry + shape.command].value
     translated, edits = _translate_variables(document, entry)
-    first = ["run", *run_options.join([*own, *translated], [*wanted]), "--"]
+    first = ["run", *run_options.join([*own, *translated], [*wanted]), *end]
     args = entry + shape.args
     if args in document.spots:
         edits.append(_put_first(document, args, first, document.cut(command)))

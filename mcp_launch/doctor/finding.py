@@ -63,6 +63,8 @@ CHECKS: dict[str, Check] = {
     "ML122": Check("error", "the host skips the entry"),
     "ML123": Check("note", "the host does not notice that a server's tools have changed"),
     "ML124": Check("error", "the entry has no command that its host could start"),
+    "ML125": Check("note", "a wrapped entry needs the program where it is"),
+    "ML126": Check("error", "a variable of the entry stops the launcher"),
     # What a server gets when its host starts it.
     "ML201": Check("error", "the command is not found"),
     "ML202": Check("note", "the command depends on a version manager"),

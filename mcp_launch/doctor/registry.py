@@ -34,7 +34,7 @@ _OF_ALL = (
 )
 # Findings that already explain why a server does not start.
 _EXPLAIN_NO_START = {
-    *("ML114", "ML116", "ML121", "ML122"),
+    *("ML114", "ML121", "ML122", "ML126"),
     *("ML201", "ML203", "ML204", "ML205", "ML207"),
 }
 

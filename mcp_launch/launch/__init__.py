@@ -66,7 +66,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     table = open_table()
     if not table.SEES_ALL:
         state.note("no usable /proc here: cannot read other processes")
-    undo_locale_coercion(table, os.environ)
+    restore_variables(table, os.environ)
     line = context.trace_back(table, os.getpid())
     _trace_lineage(line)
     sighting = context.look(table, line, os.environ)
@@ -164,8 +164,14 @@ def prepare_process() -> None:
     os.close(fd)
 
 
-def undo_locale_coercion(table: ProcessTable, environ: MutableMapping[str, str]) -> None:
-    """Restore LC_CTYPE, which Python changes for itself in the C locale (PEP 538)."""
+def restore_variables(table: ProcessTable, environ: MutableMapping[str, str]) -> None:
+    """Restore LC_CTYPE, which Python changes for itself in the C locale (PEP 538).
+
+    And, on Linux, a variable that Python removes everywhere. On macOS it is one of our own Python.
+    """
+    name = "__PYVENV_LAUNCHER__"
+    if sys.platform == "linux" and (given := table.read_variable(os.getpid(), name)) is not None:
+        environ[name] = given
     name = "LC_CTYPE"
     if environ.get(name) in {"C.UTF-8", "C.utf8", "UTF-8"}:
         given = table.read_variable(os.getpid(), name)

@@ -55,7 +55,7 @@ class Situation(NamedTuple):
 def look_here(words: list[str], environ: Mapping[str, str], table: ProcessTable) -> Situation:
     """Return the inputs of a launch from this process."""
     own = dict(environ)
-    launch.undo_locale_coercion(table, own)
+    launch.restore_variables(table, own)
     line = context.trace_back(table, os.getpid())
     return Situation(table, _complete(words, own), own, line, context.read_cwd(own))
 

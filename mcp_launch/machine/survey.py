@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import state, system
-from mcp_launch.config_files import planned_changes, wrap, wrapped_files
+from mcp_launch.config_files import entry_script, planned_changes, wrap, wrapped_files
 from mcp_launch.config_files.host_config import ANY_HOST, list_entries, tell_why_not
 from mcp_launch.config_files.site import Site
 from mcp_launch.documents.document import Document
@@ -242,11 +242,12 @@ class Survey:
 
     @cached_property
     def launcher(self) -> str:
-        """Return the launcher's own path; empty if it is not installed."""
+        """Return what entries should start; empty if mcp-launch is not installed."""
         try:
-            return installation.find(self.environ, self.site.home)
+            installation.find(self.environ, self.site.home)
         except UsageError:
             return ""
+        return entry_script.locate(self.state)
 
     @cached_property
     def near_hosts(self) -> dict[int, str]:

@@ -55,7 +55,8 @@ def list_missing_programs(site: Site, changes: list[Change], launcher: str) -> I
     missing: dict[str, list[str]] = {}
     for change in changes if launcher else ():
         for entry in change.entries:
-            if not entry.why_not and _is_missing(site, entry.words[0]):
+            is_wrapped = wrap.find_run(entry.words) is not None  # then this is our launcher
+            if not (entry.why_not or is_wrapped) and _is_missing(site, entry.words[0]):
                 [program, *_] = masking.mask(entry.words)
                 missing.setdefault(program, []).append(shlex.quote(entry.name))
     if missing:

@@ -90,10 +90,11 @@ def make_private(directory: str) -> None:
             pass  # another launch has just created it
 
 
-def write_whole(
+def write_whole(  # noqa: PLR0913  # each is about one of the ways to write
     path: str,
     content: bytes,
     *,
+    mode: int = 0o600,
     like: os.stat_result | None = None,
     is_lasting: bool = False,
     is_wanted: Callable[[], bool] | None = None,
@@ -111,7 +112,7 @@ def write_whole(
     """
     name = f".mcp-launch-draft-{os.getpid()}-{os.urandom(16).hex()}"
     draft = os.path.join(os.path.dirname(path), name)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         try:
             while content:

@@ -48,9 +48,10 @@ def test_codex_accepts_what_wrap_and_unwrap_write(
 
     workspace.start("codex", "mcp", "list", "--json", cwd=project).wait(LIMIT)
     [entry] = json.loads(workspace.read_output())
-    assert entry["transport"]["command"] == LAUNCHER
+    script = workspace.home / ".local/state/mcp-launch/mcp-launch"
+    assert entry["transport"]["command"] == str(script)
     own = ["--server", entry["name"], "--env", "THREAD=thread"]
-    assert entry["transport"]["args"][:6] == ["run", *own, "--"]
+    assert entry["transport"]["args"] == ["run", *own, *SERVER]
     codex.run(workspace, project).wait(LIMIT)
     [sight] = workspace.wait_for_observations(1)
     assert sight.env["MINE"] == "A"

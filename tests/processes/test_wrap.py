@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from launches import ENVIRONMENT_SERVER, LIMIT, LaunchRunner
-from wrap_requests import LAUNCHER, write
+from wrap_requests import PROGRAM, find_script, write
 
 CODEX = """\
 # mine
@@ -34,7 +34,7 @@ def edit(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run `wrap` or `unwrap`."""
     settings: dict[str, Any] = {"stdin": subprocess.DEVNULL} | options
     done: subprocess.CompletedProcess[str] = subprocess.run(
-        [LAUNCHER, *words],
+        [PROGRAM, *words],
         check=False,
         capture_output=True,
         encoding="utf-8",
@@ -169,7 +169,7 @@ def test_a_person_is_asked(answer: str, is_done: bool, codex_file: Path) -> None
         os.close(theirs)
 
     assert "Change 1 file? [y/N]" in done.stdout
-    assert (LAUNCHER in codex_file.read_text(encoding="utf-8")) is is_done
+    assert (find_script() in codex_file.read_text(encoding="utf-8")) is is_done
 
 
 def test_a_lock_that_cannot_be_made_is_an_error_in_plain_words(
@@ -226,7 +226,7 @@ def test_wraps_at_once_and_a_host_that_writes_lose_nothing(own_home: Path, proje
     path = write(own_home / ".claude.json", json.dumps({"mcpServers": servers}))
     writer = subprocess.Popen([sys.executable, "-c", COUNTER, str(path), "300"])
     wraps = [
-        subprocess.Popen([LAUNCHER, "wrap", name, "--yes"], stdout=subprocess.DEVNULL)
+        subprocess.Popen([PROGRAM, "wrap", name, "--yes"], stdout=subprocess.DEVNULL)
         for name in names
     ]
 
@@ -236,12 +236,15 @@ def test_wraps_at_once_and_a_host_that_writes_lose_nothing(own_home: Path, proje
     value = json.loads(path.read_text(encoding="utf-8"))
     assert value["count"] == 300
     assert {name: one["command"] for name, one in value["mcpServers"].items()} == dict.fromkeys(
-        names, LAUNCHER
+        names, find_script()
     )
     assert not Path(f"{path}.lock").exists()
 
 
 def test_a_file_that_cannot_be_written_is_reported_and_stays(codex_file: Path) -> None:
+    for words in ("wrap", "unwrap"):  # what entries start stays
+        assert edit(words, "--yes").returncode == 0
+
     # A full disk, as far as this process can tell; root has it, too.
     done = edit("wrap", "--yes", preexec_fn=forbid_writing)
 

@@ -9,8 +9,13 @@ from pathlib import Path
 from mcp_launch.commands import wrap as wrap_command
 from mcp_launch.commands.wrap import WrapRequest
 
-LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
+PROGRAM = str(Path(sys.executable).parent / "mcp-launch")
 TEXT = '{"mcpServers": {"it": {"command": "x", "args": ["1"]}}}'
+
+
+def find_script() -> str:
+    """Return what wrapped entries start."""
+    return f"{os.environ['MCP_LAUNCH_HOME']}/mcp-launch"
 
 
 def write(path: Path, text: str = TEXT) -> Path:

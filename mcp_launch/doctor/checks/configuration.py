@@ -39,4 +39,5 @@ OF_ALL = (
     *names.OF_ALL,
     *secret_in_git.OF_ALL,
     *changed_tools.OF_ALL,
+    *not_wrapped.OF_ALL,
 )

@@ -1,16 +1,25 @@
-"""Entries that are not wrapped, or whose launcher is gone, and how `--fix` wraps them."""
+"""Entries that are not wrapped, or name a launcher of the past, and how `--fix` wraps them."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_launch.config_files import git_tracking, planned_changes, replace_file, wrap
+from mcp_launch.config_files import (
+    entry_script,
+    git_tracking,
+    planned_changes,
+    replace_file,
+    wrap,
+)
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused
+from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.wrap_hint import find_reach, tell_how
 
 if TYPE_CHECKING:
@@ -19,17 +28,73 @@ if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item, Survey
 
 
-def check_entry_launcher(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Find wrapped entries whose launcher is gone (ML116)."""
-    if item.is_wrapped and wrap.is_launcher_gone(item.words):
-        launcher = item.words[0]
-        what = "is not executable" if os.path.exists(launcher) else "does not exist"
+def check_launchers(survey: Survey) -> Iterator[Finding]:
+    """Find launchers that are gone (ML116), or will be gone with the program (ML125)."""
+    launchers: dict[str, list[Item]] = {}
+    for item in survey.servers:
+        if item.is_wrapped and os.path.isabs(item.words[0]):
+            launchers.setdefault(item.words[0], []).append(item)
+    for launcher, items in launchers.items():
+        if shutil.which(launcher) is None:
+            what = "is not executable" if os.path.exists(launcher) else "does not exist"
+            problem = f"{launcher} {what}, so hosts cannot start {{}}"
+            yield _report_launcher("ML116", survey, launcher, items, problem)
+        elif wrap.names_program(items[0].words):
+            problem = f"once {launcher} is gone, hosts cannot start {{}}"
+            yield _report_launcher("ML125", survey, launcher, items, problem)
+
+
+def _report_launcher(
+    code: str, survey: Survey, launcher: str, items: list[Item], problem: str
+) -> Finding:
+    names = tuple(dict.fromkeys(item.name for item in items))
+    own = [item for item in items if find_reach(item) == "own"]
+    ways = [tell_how(item) for item in items if item not in own]
+    offered = [item for item in own if offer_wrapping(survey, item)]
+    which = ", ".join(map(shlex.quote, names))
+    act = f"wrap {which} again" if launcher != survey.launcher else f"write {launcher} again"
+    return Finding(
+        code,
+        items[0].point("command") if len(items) == 1 else Subject(file=launcher),
+        problem.format(which),
+        "; ".join([*(["mcp-launch wrap"] if own else []), *ways]),
+        Repair(act, partial(_rewrap, survey, launcher, offered)) if offered else None,
+        servers=names,
+    )
+
+
+def _rewrap(survey: Survey, launcher: str, items: list[Item]) -> None:
+    """Have entries name the script, which is written if it is missing.
+
+    Raises:
+        FileRefused: A file cannot be changed.
+
+    """
+    entry_script.install(survey.state)
+    files: dict[str, list[Wrapping]] = {}
+    for item in items if launcher != survey.launcher else ():
+        files.setdefault(item.file.path, []).append(Wrapping(survey, item))
+    for wrappings in files.values():
+        wrap_all(wrappings)
+
+
+def check_stopping_variables(survey: Survey, item: Item) -> Iterator[Finding]:
+    """Find variables that keep the launcher itself from starting (ML126)."""
+    if not item.is_wrapped or (os.path.isabs(item.words[0]) and not wrap.names_program(item.words)):
+        return
+    names = wrap.list_stopping_variables(item.document, item.path)
+    if names and not (os.path.isabs(item.words[0]) and shutil.which(item.words[0]) is None):
+        first = names[0]
+        is_shared = git_tracking.is_tracked(item.file.path)
         yield Finding(
-            "ML116",
+            "ML126",
             item.point("command"),
-            f"{launcher} {what}, so {item.host.title} cannot start '{item.name}'",
-            f"install mcp-launch and wrap it again: {tell_how(item)}",
-            offer_wrapping(survey, item),
+            f"{', '.join(names)} in the entry also reaches the Python of mcp-launch, so "
+            f"'{item.name}' may not start",
+            f"replace it in the entry by an option of run: --set {first}=VALUE"
+            if is_shared
+            else tell_how(item),
+            None if is_shared else offer_wrapping(survey, item),
         )
 
 
@@ -108,10 +173,12 @@ def wrap_all(wrappings: list[Wrapping]) -> None:
 
     """
     survey, item = wrappings[0].survey, wrappings[0].item
+    entry_script.install(survey.state)
     paths = [one.item.path for one in wrappings]
     wish = Wish(survey.launcher, writes_path=any(one.writes_path for one in wrappings))
     make = partial(planned_changes.change_some, item.host, item.file, paths, wish)
     replace_file.replace(item.host, item.file, make, survey.state)
 
 
-OF_ITEMS = (check_entry_launcher, check_wrapped)
+OF_ITEMS = (check_stopping_variables, check_wrapped)
+OF_ALL = (check_launchers,)

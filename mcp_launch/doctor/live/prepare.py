@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, state
+from mcp_launch.config_files import entry_script
 from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
 from mcp_launch.launch import options, profile
 from mcp_launch.machine import host_environment
@@ -24,8 +25,15 @@ if TYPE_CHECKING:
     from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item, Survey
 
-# Neither the project nor Python variables meant for its servers may affect the launcher.
-LAUNCHER = (sys.executable, "-P", "-E", "-m", "mcp_launch")
+# For entries without a launcher that could be started: as the script of wrapped entries does.
+_START = f"""
+import sys
+sys.executable = {sys.executable!r}
+sys.path += {entry_script.list_path()!r}
+from mcp_launch import main
+sys.exit(main())
+"""
+LAUNCHER = (sys.executable, "-I", "-S", "-c", _START)
 
 # Options that override the entry and its profile, as environment variables: only the server
 # writes to stderr, everything it does is seen, no host is needed, and a server of this launch
@@ -54,6 +62,7 @@ _SESSION = "00000000-0000-4000-8000-000000000000"
 class Start(NamedTuple):
     """How to start a server; equal ones are started once."""
 
+    launcher: tuple[str, ...]
     words: tuple[str, ...]  # after `run`
     environ: tuple[tuple[str, str], ...]
     project: str
@@ -78,7 +87,18 @@ def prepare(survey: Survey, item: Item, home: str) -> Start:
     own = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
     given += _adapt([*given, *command], environ, situation.cwd, own)
     project = host_environment.find_project(survey, item)
-    return Start((*given, *command), tuple(sorted(environ.items())), project)
+    launcher = _find_launcher(survey, item, environ)
+    return Start(launcher, (*given, *command), tuple(sorted(environ.items())), project)
+
+
+def _find_launcher(survey: Survey, item: Item, environ: dict[str, str]) -> tuple[str, ...]:
+    """Return the launcher of an entry, as its host would start it; ours if it has none."""
+    if not item.is_wrapped:
+        return LAUNCHER
+    [first, *_] = host_environment.spell_out(survey, item, item.words)
+    found = shutil.which(first, path=environ.get("PATH", ""))
+    # By way of `env`, which says why a launcher cannot be executed.
+    return (_ENV, found) if found else LAUNCHER
 
 
 def explain_not_startable(survey: Survey, item: Item) -> str:
@@ -176,7 +196,7 @@ class LaunchPool:
             self._count += 1
             outcome = f"{self._home}/outcome-{self._count}.jsonl"
             process = subprocess.Popen(
-                [*LAUNCHER, "run", *start.words],
+                [*start.launcher, "run", *start.words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

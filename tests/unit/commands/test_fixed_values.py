@@ -24,7 +24,7 @@ def test_a_fixed_value_is_written_replaced_and_not_shown(
 
     words = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]["it"]["args"]
     own = ["--server", "it", "--set", "LEVEL=second-value", "--set", "B=b"]
-    assert words == ["run", *own, "--", "x", "1"]
+    assert words == ["run", *own, "x", "1"]
     assert "LEVEL=***" in shown
     assert "first-value" not in shown
     assert "second-value" not in shown

@@ -106,10 +106,10 @@ def test_a_change_is_broken_between_the_words_of_the_command(
         '              "a text of many words", "/srv/data"]',
     ]
     assert lines[6:9] == [
-        '    + args = ["run", "--server", "docs", "--", "npx", "-y",',
+        '    + args = ["run", "--server", "docs", "npx", "-y",',
         '              "@modelcontextprotocol/server-filesystem", "a text of many words",',
         '              "/srv/data"]',
     ]
-    assert all(len(line) <= 80 for line in lines if "/bin/mcp-launch" not in line)
+    assert all(len(line) <= 80 for line in lines if "/mcp-launch" not in line)
     wide = show_on_terminal(200, monkeypatch)
     assert wide[3] == f"    - {LONG.splitlines()[2]}"

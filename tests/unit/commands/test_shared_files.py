@@ -15,7 +15,7 @@ import pytest
 from fake_machine import list_codes
 from git_repository import track
 from privileges import run_unprivileged
-from wrap_requests import LAUNCHER, TEXT, unwrap, wrap, write
+from wrap_requests import TEXT, find_script, unwrap, wrap, write
 
 from mcp_launch import state as state_directory
 from mcp_launch.commands import doctor, trust
@@ -86,7 +86,7 @@ def test_a_tracked_file_is_skipped_and_the_way_to_include_it_is_said(
 
     said = capsys.readouterr().out
     assert shared.read_text(encoding="utf-8") == TEXT
-    assert read_command(own) == LAUNCHER
+    assert read_command(own) == find_script()
     assert "Skipped: 1 in files that Git tracks.\n" in said
     assert f"Skipped {shared}: Git tracks it" in said
     assert f"mcp-launch wrap --file {shared} (or add --shared)\n" in said
@@ -107,14 +107,14 @@ def test_a_tracked_file_that_is_asked_for_is_wrapped_by_the_bare_name(
 
 def test_a_path_of_this_machine_in_a_tracked_file_becomes_the_bare_name(shared: Path) -> None:
     file = File(str(shared), "project")
-    text = planned_changes.look(HOSTS["claude"], file, TEXT, Wish(LAUNCHER)).after
+    text = planned_changes.look(HOSTS["claude"], file, TEXT, Wish(find_script())).after
     write(shared, text)
     assert wrap() == 0
     assert shared.read_text(encoding="utf-8") == text
 
     assert wrap(is_shared=True) == 0
 
-    assert shared.read_text(encoding="utf-8") == text.replace(LAUNCHER, "mcp-launch")
+    assert shared.read_text(encoding="utf-8") == text.replace(find_script(), "mcp-launch")
 
 
 def test_a_file_in_the_home_that_git_tracks_is_shared_too(own_home: Path, project: Path) -> None:
@@ -144,7 +144,7 @@ def test_the_doctor_offers_to_wrap_no_tracked_file_and_says_how_to(machine: Fake
 
 def look_at_wrapping(machine: FakeMachine) -> list[Finding]:
     survey = machine.survey("cursor")
-    survey.launcher = LAUNCHER
+    survey.launcher = find_script()
     return [one for item in survey.servers for one in not_wrapped.check_wrapped(survey, item)]
 
 
@@ -381,7 +381,7 @@ def test_nobody_is_sent_to_restart_hosts_whose_files_could_not_be_written(
     assert wrap() == 1
 
     said = capsys.readouterr()
-    assert "was not changed" in said.err
+    assert "cannot write" in said.err
     assert "Restart" not in said.out
 
 
@@ -399,7 +399,7 @@ def test_what_was_wrapped_before_there_was_a_record_is_recorded(project: Path, s
 def test_the_doctor_names_wrapped_files_elsewhere(machine: FakeMachine, tmp_path: Path) -> None:
     survey = machine.survey()
     file = File(str(tmp_path / "other" / ".mcp.json"), "project")
-    make = lambda text: planned_changes.look(HOSTS["claude"], file, text, Wish(LAUNCHER)).after  # noqa: E731
+    make = lambda text: planned_changes.look(HOSTS["claude"], file, text, Wish(find_script())).after  # noqa: E731
     write(Path(file.path))
     assert replace_file.replace(HOSTS["claude"], file, make, survey.state)
     here = machine.write("~/.cursor/mcp.json", TEXT)
@@ -571,7 +571,7 @@ def test_our_own_profile_and_other_peoples_files_survive_beside_a_file(project: 
 
     assert wrap() == 0
 
-    assert read_command(path) == LAUNCHER
+    assert read_command(path) == find_script()
     assert all(one.exists() for one in mine)
 
 
@@ -605,7 +605,7 @@ def test_a_file_with_two_names_stays_one_file(
     assert wrap() == 0
 
     assert path.samefile(other)
-    assert read_command(other) == LAUNCHER
+    assert read_command(other) == find_script()
     assert "in place: it has 2 names" in capsys.readouterr().out
     assert [copy.read_text(encoding="utf-8") for copy in list_copies(state)] == [TEXT]
     assert unwrap() == 0
@@ -653,7 +653,7 @@ def test_the_text_of_a_file_that_was_damaged_is_kept_and_named(
 
     monkeypatch.setattr(write_file, "_overwrite", fail_half_way)
     file = File(str(path), "project")
-    make = partial(wrap_command._make, ANY_HOST, file, Wish("" if was_wrapped else LAUNCHER))
+    make = partial(wrap_command._make, ANY_HOST, file, Wish("" if was_wrapped else find_script()))
 
     with pytest.raises(FileRefused, match="may be damaged") as caught:
         replace_file.replace(ANY_HOST, file, make, str(state))
@@ -680,7 +680,7 @@ def test_an_entry_that_shares_its_text_with_another_is_not_wrapped(
 ) -> None:
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    change = planned_changes.look(HOSTS["goose"], file, text, Wish(LAUNCHER, names))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(find_script(), names))
 
     assert change.after == text
     reasons = {entry.name: entry.why_not for entry in change.entries}
@@ -698,7 +698,7 @@ def test_entries_that_share_only_their_variables_are_wrapped() -> None:
     )
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    change = planned_changes.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(find_script()))
 
     assert [entry.why_not for entry in change.entries] == ["", ""]
     assert planned_changes.look(HOSTS["goose"], file, change.after, Wish("")).after == text
@@ -735,7 +735,7 @@ def test_a_document_that_grows_without_end_is_refused_and_not_read_out() -> None
     text = f"{bomb}extensions:\n  one: {{type: stdio, cmd: x, args: [y]}}\n"
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
-    change = planned_changes.look(HOSTS["goose"], file, text, Wish(LAUNCHER))
+    change = planned_changes.look(HOSTS["goose"], file, text, Wish(find_script()))
 
     assert change.after == text
     assert change.entries[0].why_not == "it is written in a way that cannot be changed safely"
@@ -803,7 +803,7 @@ def test_unwrap_gives_the_reason_that_wrap_gives(
 ) -> None:
     file = File("/x", "user", kind, (("extensions",),) if kind == "yaml" else (("mcpServers",),))
 
-    for wish in (Wish(LAUNCHER), Wish("")):
+    for wish in (Wish(find_script()), Wish("")):
         [entry] = planned_changes.look(HOSTS[host], file, text, wish).entries
         assert entry.why_not == why
 
@@ -837,7 +837,7 @@ def test_the_doctor_keeps_apart_what_wrapping_changes_for_everyone(
         machine.write(path, json.dumps({"mcpServers": entries}))
     track(machine.project, ".mcp.json")
     survey = machine.survey("claude")
-    survey.launcher = LAUNCHER
+    survey.launcher = find_script()
     found = [one for item in survey.items for one in not_wrapped.check_wrapped(survey, item)]
 
     ReportText(Report(survey, found), Screen(), is_verbose=True).show()

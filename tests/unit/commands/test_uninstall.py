@@ -192,7 +192,7 @@ def test_an_entry_with_an_option_that_is_not_known_stands_in_the_way(
     elsewhere: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = elsewhere.read_text(encoding="utf-8")
-    text = text.replace('"--", "x"', '"--novel", "user", "x"')
+    text = text.replace('"x"', '"--novel", "user", "x"')
     elsewhere.write_text(text, encoding="utf-8")
 
     assert unwrap(is_everywhere=True) == 0

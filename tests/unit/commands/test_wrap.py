@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run_command
-from wrap_requests import LAUNCHER, write
+from wrap_requests import PROGRAM, find_script, write
 
 from mcp_launch.commands import confirm
 from mcp_launch.config_files import backups, planned_changes, replace_file
@@ -111,7 +111,7 @@ def test_the_file_of_a_host_is_wrapped_and_unwrapped(host: str, own_home: Path) 
     assert wrapped.returncode == 0, wrapped.stderr
     assert f"Changed {path}" in wrapped.stdout
     assert HOSTS[host].title in wrapped.stdout
-    assert LAUNCHER in path.read_text(encoding="utf-8")
+    assert find_script() in path.read_text(encoding="utf-8")
     unwrapped = run_command("unwrap", "--yes", "--host", host)
     assert unwrapped.returncode == 0, unwrapped.stderr
     assert path.read_text(encoding="utf-8") == text
@@ -184,8 +184,8 @@ def test_the_change_of_each_entry_is_shown(codex_file: Path) -> None:
         "  docs",
         '    - command = "npx"',
         '    - args = ["-y", "docs"]',
-        f'    + command = "{LAUNCHER}"',
-        '    + args = ["run", "--server", "docs", "--", "npx", "-y", "docs"]',
+        f'    + command = "{find_script()}"',
+        '    + args = ["run", "--server", "docs", "npx", "-y", "docs"]',
         "",
     ]
 
@@ -246,7 +246,7 @@ def test_only_the_named_servers_are_wrapped(codex_file: Path) -> None:
 
     document = Document("toml", codex_file.read_text(encoding="utf-8"), "file")
     assert document.get(("mcp_servers", "docs", "command")) == "npx"
-    assert document.get(("mcp_servers", "other", "command")) == LAUNCHER
+    assert document.get(("mcp_servers", "other", "command")) == find_script()
 
 
 @pytest.mark.usefixtures("codex_file")
@@ -277,7 +277,7 @@ def test_a_file_above_the_projects_repository_is_skipped(
 
     assert run_command("wrap", "--yes").returncode == 0
 
-    assert LAUNCHER in inside.read_text(encoding="utf-8")
+    assert find_script() in inside.read_text(encoding="utf-8")
     assert above.read_text(encoding="utf-8") == text
 
 
@@ -286,7 +286,7 @@ def test_any_file_can_be_named(tmp_path: Path) -> None:
 
     assert run_command("wrap", "--file", str(path), "--yes").returncode == 0
 
-    assert LAUNCHER in path.read_text(encoding="utf-8")
+    assert find_script() in path.read_text(encoding="utf-8")
     assert run_command("wrap", "--file", str(tmp_path / "none.json")).returncode == 2
 
 
@@ -300,7 +300,7 @@ def test_a_broken_file_is_reported_with_its_place_and_hides_no_other(
     assert done.returncode == 1
     assert f"{broken}:2:7: this is not valid JSON: a colon is missing" in done.stderr
     assert broken.read_text(encoding="utf-8") == '{"mcpServers": {\n  "a" 1}}'
-    assert LAUNCHER in codex_file.read_text(encoding="utf-8")
+    assert find_script() in codex_file.read_text(encoding="utf-8")
 
 
 def test_mode_and_link_stay_and_the_first_text_is_kept(codex_file: Path, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_managed_files_and_plugins_are_skipped(own_home: Path, project: Path) ->
 
     assert "Skipped: 1 from plugins.\n  from plugins: it (Claude Code)\n" in said
     assert plugin.read_text(encoding="utf-8") == entry
-    assert LAUNCHER in own.read_text(encoding="utf-8")
+    assert find_script() in own.read_text(encoding="utf-8")
     assert f"it: a plugin has the same command ({plugin})" in said
 
 
@@ -352,15 +352,17 @@ def test_words_that_look_like_markup_or_secrets_are_shown_as_such(codex_file: Pa
     assert "sk-1" not in said
 
 
-def test_a_launcher_that_is_gone_is_replaced(codex_file: Path) -> None:
-    text = '[mcp_servers.it]\ncommand = "/gone/mcp-launch"\nargs = ["run", "--", "x"]\n'
+@pytest.mark.parametrize("launcher", ["/gone/mcp-launch", PROGRAM], ids=["gone", "the program"])
+def test_a_launcher_of_the_past_is_replaced(launcher: str, codex_file: Path) -> None:
+    text = f'[mcp_servers.it]\ncommand = "{launcher}"\nargs = ["run", "--", "x"]\n'
     write(codex_file, text)
+    assert "not found" not in run_command("wrap", "--dry-run").stdout
 
     assert run_command("wrap", "--yes").returncode == 0
 
     # The spaces inside the brackets keep the mark of version 0.1.0: the list was there, and empty.
     args = 'args = [ "run", "--server", "it", "--", "x" ]'
-    expected = f'[mcp_servers.it]\ncommand = "{LAUNCHER}"\n{args}\n'
+    expected = f'[mcp_servers.it]\ncommand = "{find_script()}"\n{args}\n'
     assert codex_file.read_text(encoding="utf-8") == expected
 
 
@@ -417,7 +419,7 @@ def test_an_allowlist_of_commands_is_warned_of(
     site = make_site(os.environ)
     host = HOSTS["claude"]
     [own] = [one for one in host.list_files(site) if one.path == str(file)]
-    change = planned_changes.look(host, own, file.read_text(encoding="utf-8"), Wish(LAUNCHER))
+    change = planned_changes.look(host, own, file.read_text(encoding="utf-8"), Wish(find_script()))
 
     [warning] = wrap_warnings.list_warnings(site, [change], "/opt/bin/mcp-launch")
 
@@ -427,10 +429,10 @@ def test_an_allowlist_of_commands_is_warned_of(
 def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
     shim = tmp_path / ".local" / "bin" / "mcp-launch"
     shim.parent.mkdir(parents=True)
-    shim.symlink_to(LAUNCHER)
+    shim.symlink_to(PROGRAM)
 
     assert installation.find({"PATH": ""}, str(tmp_path)) == str(shim)
-    assert installation.find({"PATH": ""}, str(tmp_path / "elsewhere")) == LAUNCHER
+    assert installation.find({"PATH": ""}, str(tmp_path / "elsewhere")) == PROGRAM
 
 
 @pytest.mark.parametrize(
@@ -551,7 +553,7 @@ def test_a_server_that_was_added_after_the_question_is_not_wrapped(
 
     assert run_command("wrap").returncode == 0
     text = path.read_text(encoding="utf-8")
-    assert '"docs", "--", "npx"' in text
+    assert '"docs", "npx"' in text
     assert text.endswith('[mcp_servers.later]\ncommand = "later"\n')
 
 
@@ -599,3 +601,27 @@ def test_an_entry_that_contradicts_itself_already_does_not_keep_options_from_the
     assert run_command("wrap", "--yes", "--", "--share", "off").returncode == 0
 
     assert '"--share", "off"' in cursor.read_text(encoding="utf-8")
+
+
+def test_a_script_that_was_removed_is_written_again(codex_file: Path) -> None:
+    assert run_command("wrap", "--yes").returncode == 0
+    wrapped = codex_file.read_bytes()
+    Path(find_script()).unlink()
+
+    assert run_command("wrap", "--dry-run").returncode == 0
+    assert not Path(find_script()).exists()
+    done = run_command("wrap", "--yes")
+
+    assert f"Wrote {find_script()}, which wrapped entries start" in done.stdout
+    assert os.access(find_script(), os.X_OK)
+    assert codex_file.read_bytes() == wrapped
+
+
+def test_a_command_that_looks_like_an_option_is_set_apart(codex_file: Path) -> None:
+    text = '[mcp_servers.it]\ncommand = "-x"\nargs = ["1"]\n'
+    write(codex_file, text)
+
+    assert run_command("wrap", "--yes").returncode == 0
+    assert '"it", "--", "-x", "1"]' in codex_file.read_text(encoding="utf-8")
+    assert run_command("unwrap", "--yes").returncode == 0
+    assert codex_file.read_text(encoding="utf-8") == text

@@ -12,11 +12,11 @@ from command_line import run_command
 from git_repository import track
 from json_formats import check_format
 from secret_entries import SECRET, SECRETS
-from wrap_requests import LAUNCHER, TEXT, write
+from wrap_requests import TEXT, find_script, write
 
 from mcp_launch.config_files import backups
 
-WRAPPED = [LAUNCHER, "run", "--server", "it", "--", "x", "1"]
+WRAPPED = ["run", "--server", "it", "x", "1"]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_what_would_change_is_listed_and_nothing_is_written(cursor: Path) -> Non
         "status": "would wrap",
         "reason": None,
         "before": ["x", "1"],
-        "after": WRAPPED,
+        "after": [find_script(), *WRAPPED],
     }
     assert document["files"] == [
         {
@@ -74,7 +74,7 @@ def test_what_was_changed_is_listed_with_its_copy(cursor: Path) -> None:
     [skipped] = again["files"][0]["entries"]
     assert not again["changed"]
     assert (skipped["status"], skipped["reason"]) == ("skipped", "it is already wrapped")
-    assert skipped["before"] == skipped["after"] == WRAPPED
+    assert skipped["before"] == skipped["after"] == [find_script(), *WRAPPED]
     [file] = unwrapped["files"]
     assert file["removed_copies"] == [copy]
     assert file["entries"][0]["status"] == "unwrapped"

@@ -108,10 +108,9 @@ def test_an_entry_that_is_invalid_is_unchanged() -> None:
 
 
 LATER = {
-    "with a value": ["--server", "a", "--novel", "user"],
-    "among others": ["--server=a", "--novel", "user", "--cwd", "/", "--strict", "--more"],
-    "without a value, not by wrap": ["--quiet"],
-    "joined, not by wrap": ["--cwd", "/", "--novel=user"],
+    "among others": ["--server=a", "--novel=user", "--cwd", "/", "--strict", "--more"],
+    "without a value": ["--quiet"],
+    "joined": ["--cwd", "/", "--novel=user"],
     "given twice": ["--cwd", "/", "--cwd", "/x"],
 }
 
@@ -131,6 +130,8 @@ def test_an_entry_with_options_of_a_later_version_is_unwrapped(own: list[str]) -
     [
         ["--quiet", "npx", "--", "x"],
         ["--quiet", "npx", "-y", "--", "x"],
+        ["--server", "a", "--novel", "user", "--", "npx"],
+        ["--server", "a", "--novel", "npx", "-y", "--", "x"],
         ["--server", "a", "--novel", "user", "npx"],
         ["--server", "a", "--novel", "user", "npx", "--", "x"],
         ["--server", "a", "--novel", "user", "--"],
@@ -213,7 +214,7 @@ def test_a_server_is_named(name: str, words: list[str]) -> None:
     after = change("json", text, Wish(LAUNCHER))
 
     args = json.loads(after)["mcpServers"][name]["args"]
-    assert args == ["run", *words, "--", "x"]
+    assert args == ["run", *words, "x"]
     given, command = options.split(args[1:])
     assert (given.get("--server", []), command) == ([name] if words else [], ["x"])
     assert change("json", after, Wish("")) == text

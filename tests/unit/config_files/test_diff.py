@@ -126,7 +126,7 @@ def test_a_change_in_one_line_is_shown_whole_entry_by_entry() -> None:
         '-"command": "npx"',
         f'-"args": {json.dumps(words)}',
         f'+"command": "{LAUNCHER}"',
-        f'+"args": {json.dumps(["run", "--server", "one", "--", "npx", *words])}',
+        f'+"args": {json.dumps(["run", "--server", "one", "npx", *words])}',
     ]
 
 
@@ -140,7 +140,7 @@ WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
             "-command = 'x'",
             "-args = ['y', \"z\"]",
             f'+command = "{LAUNCHER}"',
-            '+args = ["run", "--server", "it", "--", \'x\', \'y\', "z"]',
+            '+args = ["run", "--server", "it", \'x\', \'y\', "z"]',
         ],
     ),
     "dotted keys": (
@@ -150,7 +150,7 @@ WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
         [
             '-mcp_servers.it.command = "x"',
             f'+mcp_servers.it.command = "{LAUNCHER}"',
-            '+mcp_servers.it.args = ["run", "--server", "it", "--", "x"]',
+            '+mcp_servers.it.args = ["run", "--server", "it", "x"]',
         ],
     ),
     "sources that Codex refuses": (
@@ -161,7 +161,7 @@ WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
             '-command = "x"',
             f"-env_vars = {SOURCES}",
             f'+command = "{LAUNCHER}"',
-            '+args = ["run", "--server", "it", "--env", "T=thread", "--", "x"]',
+            '+args = ["run", "--server", "it", "--env", "T=thread", "x"]',
             f'+env_vars = [ # mcp-launch unwrap: {json.dumps(SOURCES)} "A"]',
         ],
     ),
@@ -172,7 +172,7 @@ WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
         [
             '-"command": "x"',
             f'+"command": "{LAUNCHER}"',
-            '+"args": ["run", "--server", "it", "--", "x"]',
+            '+"args": ["run", "--server", "it", "x"]',
         ],
     ),
     "one list": (
@@ -181,7 +181,7 @@ WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
         '{"mcp": {"it": {"type": "local", "command": ["x", "y"]}}}',
         [
             '-"command": ["x", "y"]',
-            f'+"command": ["{LAUNCHER}", "run", "--server", "it", "--", "x", "y"]',
+            f'+"command": ["{LAUNCHER}", "run", "--server", "it", "x", "y"]',
         ],
     ),
     "Zed of old": (
@@ -192,7 +192,7 @@ WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
             '-"path": "x"',
             '-"args": []',
             f'+"path": "{LAUNCHER}"',
-            '+"args": ["run", "--server", "it", "--", "x"]',
+            '+"args": ["run", "--server", "it", "x"]',
         ],
     ),
     "YAML, a word on each line": (
@@ -203,7 +203,7 @@ WRITTEN: dict[str, tuple[Kind, str, str, list[str]]] = {
             "-cmd: x",
             "-args: [-y, 'z']",
             f'+cmd: "{LAUNCHER}"',
-            '+args: ["run", "--server", "it", "--", x, -y, \'z\']',
+            '+args: ["run", "--server", "it", x, -y, \'z\']',
         ],
     ),
 }
@@ -226,8 +226,8 @@ def test_only_the_keys_that_change_are_shown() -> None:
 
     assert lines == [
         "it",
-        '-"args": ["run", "--server", "it", "--", "x", "y"]',
-        '+"args": ["run", "--server", "it", "--strict", "--", "x", "y"]',
+        '-"args": ["run", "--server", "it", "x", "y"]',
+        '+"args": ["run", "--server", "it", "--strict", "x", "y"]',
     ]
 
 
@@ -247,11 +247,11 @@ def test_a_difference_of_an_unwrapped_file_is_shown_the_same_way() -> None:
     assert show(change) == [
         "it",
         f'-"command": "{LAUNCHER}"',
-        '-"args": ["run", "--server", "it", "--", "x", "***"]',
+        '-"args": ["run", "--server", "it", "x", "***"]',
         '+"command": "x"',
         '+"args": ["***"]',
     ]
     assert Document("json", wrapped, "it").get(("mcpServers", "it", "env", "PW")) == "hunter2"
     [words] = diff.list_words(change)
-    assert words.before == [LAUNCHER, "run", "--server", "it", "--", "x", "***"]
+    assert words.before == [LAUNCHER, "run", "--server", "it", "x", "***"]
     assert words.after == ["x", "***"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp_launch.documents.document import Kind
 
 HOST = HostConfig("any", "any", lambda _: [], (Shape(), GOOSE))
-OWN = '"run", "--server", "a", "--"'
+OWN = '"run", "--server", "a"'
 TIGHT = OWN.replace(" ", "")
 
 
@@ -48,12 +48,12 @@ STYLES: dict[str, tuple[Kind, str, str]] = {
     "a word on each line": (
         "json",
         '{"mcpServers": {"a": {"command": "x", "args": [\n  "y",\n  "z"\n]}}}',
-        '[\n  "run",\n  "--server",\n  "a",\n  "--",\n  "x",\n  "y",\n  "z"\n]',
+        '[\n  "run",\n  "--server",\n  "a",\n  "x",\n  "y",\n  "z"\n]',
     ),
     "one word on a line of its own": (
         "json",
         '{"mcpServers": {"a": {"command": "x", "args": [\n\t"y"\n]}}}',
-        '[\n\t"run",\n\t"--server",\n\t"a",\n\t"--",\n\t"x",\n\t"y"\n]',
+        '[\n\t"run",\n\t"--server",\n\t"a",\n\t"x",\n\t"y"\n]',
     ),
     "comments between the words": (
         "json",

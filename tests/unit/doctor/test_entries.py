@@ -35,6 +35,11 @@ CLAUDE = "~/.claude.json"
 LAUNCHER = str(Path(sys.executable).parent / "mcp-launch")
 
 
+def find_script(machine: FakeMachine) -> str:
+    """Return what wrapped entries start."""
+    return f"{machine.home}/.local/state/mcp-launch/mcp-launch"
+
+
 def look(machine: FakeMachine, module: ModuleType) -> list[Finding]:
     return examine_module(machine.survey(), module)
 
@@ -208,7 +213,7 @@ def test_an_entry_that_is_not_wrapped_is_noted_and_wrapped(machine: FakeMachine)
     finding.repair.act()
     assert look(machine, not_wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
-    words = [LAUNCHER, "run", "--server", "docs", "--", "npx", "docs"]
+    words = [find_script(machine), "run", "--server", "docs", "npx", "docs"]
     assert [entry["command"], *entry["args"]] == words
 
 
@@ -262,7 +267,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_wrapped(machine: FakeMachine) ->
 @pytest.mark.parametrize(
     ("command", "entry"),
     [
-        ([LAUNCHER, "run", "--", "npx"], {}),
+        (["mcp-launch", "run", "npx"], {}),
         (["uvx", "mcp-launch", "run", "--", "npx"], {}),
         (["npx"], {"disabled": True}),
     ],
@@ -273,6 +278,67 @@ def test_what_need_not_be_wrapped_is_not_noted(
 ) -> None:
     configure(machine, *command, **entry)
 
+    assert look(machine, not_wrapped) == []
+
+
+def test_launchers_that_are_gone_are_reported_once_each(machine: FakeMachine) -> None:
+    words = ["run", "--server", "x", "npx"]
+    servers = {f"s{at}": {"command": "/old/mcp-launch", "args": words} for at in range(15)}
+    machine.write(CLAUDE, json.dumps({"mcpServers": servers}))
+    configure(machine, "/older/mcp-launch", "run", "npx", path="~/.cursor/mcp.json")
+
+    found = look(machine, not_wrapped)
+
+    assert list_codes(found) == ["ML116", "ML116"]
+    assert {one.servers for one in found} == {tuple(servers), ("docs",)}
+    assert {one.fix for one in found} == {"mcp-launch wrap"}
+    for one in found:
+        assert one.repair
+        one.repair.act()
+    assert look(machine, not_wrapped) == []
+
+
+def test_a_script_that_was_removed_is_written_again(machine: FakeMachine) -> None:
+    file = configure(machine, find_script(machine), "run", "npx")
+    before = file.read_text("utf-8")
+
+    [finding] = look(machine, not_wrapped)
+    assert (finding.code, finding.fix) == ("ML116", "mcp-launch wrap")
+    assert finding.repair
+    finding.repair.act()
+
+    assert look(machine, not_wrapped) == []
+    assert file.read_text("utf-8") == before
+
+
+def test_an_entry_that_names_the_program_itself_is_noted_and_renewed(machine: FakeMachine) -> None:
+    file = configure(machine, LAUNCHER, "run", "--", "npx")
+
+    [finding] = look(machine, not_wrapped)
+    assert (finding.code, finding.level, finding.servers) == ("ML125", "note", ("docs",))
+    assert finding.repair
+    finding.repair.act()
+
+    assert look(machine, not_wrapped) == []
+    assert json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]["command"] == find_script(
+        machine
+    )
+
+
+@pytest.mark.parametrize("launcher", ["mcp-launch", LAUNCHER], ids=["its name", "its path"])
+def test_a_variable_that_stops_the_launcher_is_reported_and_the_entry_renewed(
+    machine: FakeMachine, launcher: str
+) -> None:
+    env = {"PYTHONHOME": "/opt/python", "PYTHONPATH": "/opt"}
+    configure(machine, launcher, "run", "npx", env=env)
+
+    found = [one for one in look(machine, not_wrapped) if one.code == "ML126"]
+
+    [finding] = found
+    assert finding.level == "error"
+    assert finding.message.startswith("PYTHONHOME in the entry also reaches")
+    assert finding.repair
+    finding.repair.act()
     assert look(machine, not_wrapped) == []
 
 
@@ -294,7 +360,7 @@ def test_a_launcher_that_cannot_be_started_is_reported_and_replaced(
     assert look(machine, not_wrapped) == []
     entry = json.loads(file.read_text("utf-8"))["mcpServers"]["docs"]
     assert [entry["command"], *entry["args"]] == [
-        *(LAUNCHER, "run", "--strict", "--server", "docs"),
+        *(find_script(machine), "run", "--strict", "--server", "docs"),
         *("--", "npx"),
     ]
 
@@ -343,8 +409,8 @@ def test_a_plugin_that_brings_a_wrapped_server_is_reported(
 
 
 def test_a_healthy_machine_has_nothing(machine: FakeMachine) -> None:
-    configure(machine, LAUNCHER, "run", "--", "npx", "-y", "docs", path=CODEX)
-    configure(machine, LAUNCHER, "run", "--", "npx", "-y", "docs")
+    configure(machine, "mcp-launch", "run", "npx", "-y", "docs", path=CODEX)
+    configure(machine, "mcp-launch", "run", "npx", "-y", "docs")
 
     assert look(machine, configuration) == []
 
@@ -358,7 +424,7 @@ def test_every_check_has_a_code_of_its_own() -> None:
     }
 
     # ML121 is about the launch, not about the file.
-    assert told == {f"ML{number}" for number in range(101, 125) if number != 121}
+    assert told == {f"ML{number}" for number in range(101, 127) if number != 121}
 
 
 def test_several_entries_of_a_file_are_wrapped_at_once(machine: FakeMachine) -> None:
@@ -369,4 +435,4 @@ def test_several_entries_of_a_file_are_wrapped_at_once(machine: FakeMachine) -> 
     not_wrapped.wrap_all([act for act in acts if isinstance(act, not_wrapped.Wrapping)])
 
     entries = json.loads(file.read_text("utf-8"))["mcpServers"]
-    assert [entry["command"] for entry in entries.values()] == [LAUNCHER] * 3 + [3]
+    assert [entry["command"] for entry in entries.values()] == [find_script(machine)] * 3 + [3]

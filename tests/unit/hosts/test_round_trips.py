@@ -402,7 +402,7 @@ def test_a_file_is_the_same_to_the_byte_after_it_was_wrapped_and_unwrapped(
     again = look(host, file, change.after, Wish(LAUNCHER))
     assert again.after == change.after
     for before, after in zip(change.entries, again.entries, strict=True):
-        expected = [LAUNCHER, "run", "--server", before.name, "--", *before.words]
+        expected = [LAUNCHER, "run", "--server", before.name, *before.words]
         if before.name.startswith("number"):
             del expected[2:4]
         assert after.words == (before.words if before.why_not else expected)
