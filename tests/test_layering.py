@@ -151,10 +151,6 @@ def test_the_protocol_is_pure(module: str) -> None:
     assert not list_library_imports(module) & IMPURE
 
 
-# Stands in for a host, which knows nothing of us.
-NOT_OURS = {"commands.demo.stand_in_host"}
-
-
 def list_strings(module: str) -> list[str]:
     """Return the strings that a module uses; docstrings are prose."""
     tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
@@ -167,9 +163,7 @@ def list_strings(module: str) -> list[str]:
 
 @pytest.mark.parametrize("module", sorted(one for one in SOURCES if name_package(one) != "system"))
 def test_nobody_reads_proc_but_the_system(module: str) -> None:
-    strings = [] if module in NOT_OURS else list_strings(module)
-
-    assert not [text for text in strings if text.startswith("/proc")]
+    assert not [text for text in list_strings(module) if text.startswith("/proc")]
 
 
 # Who renames a file over another, and why not by `state.write_whole`.
