@@ -66,9 +66,9 @@ def show() -> int:
 
     screen = Screen(soft_wrap=False)
     screen.print(
-        "A stand-in for Codex starts a server through mcp-launch, and another one starts it "
-        "directly. Both are killed with SIGKILL. The server ignores the end of its input, and "
-        "hides children:\n"
+        "A stand-in for Codex starts a server through mcp-launch, and another one starts\n"
+        "it directly. Both are killed with SIGKILL. The server ignores the end of its\n"
+        "input, and hides children:\n"
     )
     with tempfile.TemporaryDirectory(prefix="mcp-launch-demo-") as directory:
         hosts: list[StandIn] = []
