@@ -8,45 +8,25 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Json
+from mcp_launch.errors import LaunchError
 
 
 @app.command("export")
-def _export(  # noqa: PLR0913  # one for each option
+def _export(
     *,
     otlp: Annotated[
         str,
         typer.Option(
             "--otlp",
             metavar="URL",
-            help="The collector; default: OTEL_EXPORTER_OTLP_ENDPOINT.",
-        ),
-    ] = "",
-    header: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--header",
-            metavar="NAME=VALUE",
-            help="A header for it; may be repeated. Better: OTEL_EXPORTER_OTLP_HEADERS.",
-        ),
-    ] = None,
-    since: Annotated[
-        str,
-        typer.Option(
-            "--since",
-            metavar="TIME",
-            help="On the first run, only later calls: 10m, 2h, 2026-11-17T10:00; default: all.",
+            help="The collector; default: OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4318.",
         ),
     ] = "",
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep exporting, until it is ended.")
     ] = False,
-    interval: Annotated[
-        str, typer.Option("--interval", metavar="AGE", help="How often, with --follow.")
-    ] = "15s",
-    as_json: Json = False,
 ) -> None:
-    """Send calls and servers to an OpenTelemetry collector, as spans and metrics.
+    """Send calls to an OpenTelemetry collector, as spans.
 
     Only what is new since the last export to the same collector is sent. With --follow, it goes
     on, and waits while the collector is away.
@@ -58,14 +38,12 @@ def _export(  # noqa: PLR0913  # one for each option
       mcp-launch export --otlp http://127.0.0.1:4318            once
       mcp-launch export --otlp http://127.0.0.1:4318 --follow   as a service
     """  # noqa: D301  # keeps the line breaks of what follows
-    from mcp_launch.commands import export
-
-    request = export.ExportRequest(
-        otlp,
-        tuple(header or ()),
-        since,
-        interval,
-        is_following=follow,
-        is_json=as_json,
-    )
-    raise typer.Exit(export.run(request, os.environ))
+    try:
+        from mcp_launch.commands import export
+    except ModuleNotFoundError:
+        raise LaunchError(
+            "exporting needs OpenTelemetry's SDK, which is not installed with mcp-launch",
+            fix="in the clone of its repository: uv tool install --reinstall '.[otel]' "
+            "(or: pipx install --force '.[otel]'; in a virtual environment: pip install '.[otel]')",
+        ) from None
+    raise typer.Exit(export.run(otlp, os.environ, is_following=follow))

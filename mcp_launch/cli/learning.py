@@ -12,7 +12,7 @@ from mcp_launch.cli.app import app
 
 @app.command("demo")
 def _demo() -> None:
-    """Run two sessions, and show which processes are left when a host is killed."""
+    """Kill a stand-in for a host, and show which processes are left."""
     from mcp_launch.commands.demo import show
 
     raise typer.Exit(show())

@@ -6,15 +6,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.text import Text
-
 from mcp_launch import hosts
 from mcp_launch.commands import calls_table
-from mcp_launch.commands.columns import see_paper, wrap_all
-from mcp_launch.commands.json_output import print_json, print_json_line
-from mcp_launch.commands.moments import read_moment, tell_clock
+from mcp_launch.commands.output import print_json, print_json_line, wrap
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import UsageError, printable, suggest
+from mcp_launch.errors import UsageError, suggest
 from mcp_launch.machine import call_records, units
 from mcp_launch.machine.call_filter import CallFilter
 from mcp_launch.machine.call_records import Follower, list_parts, read_each, read_last
@@ -70,7 +66,7 @@ def run(request: CallsRequest, environ: Mapping[str, str]) -> int:
         request.hosts,
         request.session,
         only_failed=request.only_failed,
-        since=read_moment(request.since, time.time()) if request.since else 0.0,
+        since=units.read_moment(request.since, time.time()) if request.since else 0.0,
     )
     if request.is_counting:
         _show_statistics(request, wanted, directory)
@@ -111,12 +107,11 @@ def _make_printer(environ: Mapping[str, str]) -> Callable[[list[RecordedCall]], 
     """Return a function that prints calls in a table, below those that it has printed before."""
     console = Screen()
     name_host = RunningHosts(environ).name
-    table = calls_table.CallTable(see_paper(console), find_home_directory(environ), name_host)
+    table = calls_table.CallTable(console, find_home_directory(environ), name_host)
     is_first = True
 
     def show(calls: list[RecordedCall]) -> None:
         nonlocal is_first
-        table.paper = see_paper(console)  # a terminal may have changed its width
         for line in table.draw(calls, has_header=is_first):
             console.print(line)
         is_first = False
@@ -162,11 +157,11 @@ def _show_statistics(request: CallsRequest, wanted: CallFilter, directory: str) 
         _say_nothing_matches(request, wanted, directory)
         return
     console = Screen()
-    for line in calls_table.draw_statistics(shown, see_paper(console)):
+    for line in calls_table.draw_statistics(shown, console):
         console.print(line)
     totals = calls_table.sum_up(counted)
     counts = f"{units.count(totals.calls, 'call')} of {units.count(totals.servers, 'server')}"
-    since = tell_clock(totals.first, is_short=console.is_terminal)
+    since = units.tell_clock(totals.first, is_short=console.is_terminal)
     _say(console, f"{counts} since {since}, {totals.failures} failed", "dim")
 
 
@@ -206,8 +201,8 @@ def _name_options(request: CallsRequest) -> list[str]:
 
 
 def _say(console: Screen, text: str, style: str = "") -> None:
-    for line in wrap_all(printable(text), 0, style, see_paper(console)):
-        console.print(Text.assemble(line))
+    for line in wrap(console, text, style):
+        console.print(line)
 
 
 def _describe(call: RecordedCall) -> dict[str, Any]:

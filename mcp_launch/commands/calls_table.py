@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch.commands.columns import Column, Layout, Paper, cut_id, make_text
-from mcp_launch.commands.moments import tell_clock
+from mcp_launch.commands.output import Column, Layout, cut_id, make_text
 from mcp_launch.machine import units
 from mcp_launch.values import NO_ANSWER_WITHIN, TIMED_OUT, shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from mcp_launch.commands.screen import Screen
     from mcp_launch.machine.call_records import RecordedCall
     from mcp_launch.machine.call_statistics import ToolStatistics
 
@@ -62,13 +62,13 @@ class CallTable:
 
     def __init__(
         self,
-        paper: Paper,
+        screen: Screen,
         home: str,
         name_host: Callable[[RecordedCall], str] = attrgetter("host"),
     ) -> None:
-        self.paper = paper
+        self._screen = screen
         self._name_host = name_host
-        self._home = home if paper.width is not None else ""
+        self._home = home if screen.is_terminal else ""
         self._ids: set[str] = set()
         self._widest: list[Text] = [Text() for _ in _CALL_COLUMNS]
 
@@ -84,18 +84,18 @@ class CallTable:
             max(column, key=lambda cell: cell.cell_len)
             for column in zip(self._widest, *rows, strict=True)
         ]
-        layout = Layout(_CALL_COLUMNS, [self._widest], self.paper)
+        table = Layout(self._screen, _CALL_COLUMNS, [self._widest])
         if has_header:
-            yield layout.draw_header()
+            yield table.draw_header()
         for row in rows:
-            yield from layout.draw(row)
+            yield from table.draw(row)
 
     def _describe(self, call: RecordedCall) -> list[Text]:
-        is_short = self.paper.width is not None
+        is_short = self._screen.is_terminal
         caller = cut_id(call.caller, self._ids) if is_short else call.caller
         project = shorten_home(call.project, self._home)
         return [
-            Text(tell_clock(call.time, is_short=is_short), "dim"),
+            Text(units.tell_clock(call.time, is_short=is_short), "dim"),
             make_text(self._name_host(call)) if call.host else _NOTHING,
             make_text(caller, "cyan") if caller else _NOTHING,
             make_text(project) if project else _NOTHING,
@@ -133,16 +133,16 @@ def _describe_outcome(call: RecordedCall) -> Text:
     return text
 
 
-def draw_statistics(counted: Iterable[ToolStatistics], paper: Paper) -> Iterator[Text]:
+def draw_statistics(counted: Iterable[ToolStatistics], screen: Screen) -> Iterator[Text]:
     """Yield the lines of a table with a row for each tool."""
-    rows = [_describe_tool(one, paper) for one in counted]
-    layout = Layout(_TOOL_COLUMNS, rows, paper)
-    yield layout.draw_header()
+    rows = [_describe_tool(one, screen) for one in counted]
+    table = Layout(screen, _TOOL_COLUMNS, rows)
+    yield table.draw_header()
     for row in rows:
-        yield from layout.draw(row)
+        yield from table.draw(row)
 
 
-def _describe_tool(one: ToolStatistics, paper: Paper) -> list[Text]:
+def _describe_tool(one: ToolStatistics, screen: Screen) -> list[Text]:
     return [
         make_text(one.server),
         make_text(one.tool, "bold"),
@@ -152,7 +152,7 @@ def _describe_tool(one: ToolStatistics, paper: Paper) -> list[Text]:
         _make_duration(one.p95),
         _make_duration(one.slowest),
         Text(_tell_bytes(one.bytes)),
-        Text(draw_course(one.course, is_ascii=paper.is_ascii), "cyan"),
+        Text(draw_course(one.course, is_ascii=screen.options.ascii_only), "cyan"),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import backups
 from mcp_launch.doctor import ignore_list
@@ -23,8 +23,6 @@ from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from rich.console import Console
 
     from mcp_launch.doctor.finding import Finding, Repair
     from mcp_launch.machine.survey import Survey
@@ -94,12 +92,12 @@ def _examine_live(survey: Survey) -> list[Finding]:
         return examine(survey, Progress(show, update))
 
 
-def _show(console: Console, report: Report, request: DoctorRequest) -> None:
+def _show(console: Screen, report: Report, request: DoctorRequest) -> None:
     if not request.is_json:
         ReportText(report, console, is_verbose=request.is_verbose).show()
 
 
-def _fix(console: Console, report: Report, request: DoctorRequest) -> bool:
+def _fix(console: Screen, report: Report, request: DoctorRequest) -> bool:
     """Apply the safe fixes, or only list them; return whether any was applied."""
     repairs = {one.repair.what: one.repair for one in report.findings if one.repair}
     if request.is_json:

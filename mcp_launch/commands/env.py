@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import launch
 from mcp_launch.commands import env_explanation, env_report, env_text, option_explanation
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.output import print_json
 from mcp_launch.errors import UsageError
 from mcp_launch.machine import preview_inputs
 from mcp_launch.machine.preview import Preview

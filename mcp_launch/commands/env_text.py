@@ -8,8 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mcp_launch.commands import policy_rules
-from mcp_launch.commands.columns import see_paper
-from mcp_launch.commands.paragraphs import print_paragraph, print_row
+from mcp_launch.commands.output import cut, print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import printable
 
@@ -159,7 +158,8 @@ def _show_rows(console: Screen, rows: Iterable[tuple[str, str, str]]) -> None:
 def _cut(console: Screen, text: str, margin: int = 0) -> str:
     """Return a text that is not too long for a terminal, beside what has this width."""
     room = max(_NARROWEST, console.width - margin)
-    return see_paper(console).cut(printable(text), min(_WIDTH, room))
+    text = printable(text)
+    return cut(console, text, min(_WIDTH, room)) if console.is_terminal else text
 
 
 def _print(console: Screen, text: str, style: str = "") -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch.commands.json_output import print_json
-from mcp_launch.commands.markdown import show_markdown
+from mcp_launch.commands.output import print_json, show_markdown
 from mcp_launch.commands.screen import Screen, say
 from mcp_launch.doctor.explanation import GROUPS, explain_level, find_codes, read_explanation
 from mcp_launch.doctor.finding import CHECKS

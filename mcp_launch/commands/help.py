@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mcp_launch.commands.markdown import show_markdown
+from mcp_launch.commands.output import show_markdown
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch.options import USAGE

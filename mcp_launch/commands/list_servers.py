@@ -12,15 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mcp_launch import masking
-from mcp_launch.commands.columns import (
-    Column,
-    Layout,
-    Paper,
-    make_text,
-    see_paper,
-    wrap_all,
-)
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.output import Column, Layout, cut, make_text, print_json, wrap
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import suggest, tell
 from mcp_launch.machine import units
@@ -31,8 +23,6 @@ from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from rich.console import Console
 
     from mcp_launch.machine.survey import Item, Survey
     from mcp_launch.system import ProcessTable
@@ -69,10 +59,10 @@ def run(request: ListRequest, environ: Mapping[str, str], table: ProcessTable | 
     if request.is_json:
         print_json(describe(survey, listed))
     else:
-        console = Screen()
+        screen = Screen()
         for refusal in survey.refusals:
             tell(refusal.error, sys.stderr)
-        show(console, survey, listed, request)
+        show(screen, survey, listed, request)
     return 1 if survey.refusals or survey.failures else 0
 
 
@@ -80,11 +70,11 @@ def _is_wanted(item: Item, request: ListRequest) -> bool:
     return not request.names or item.name in request.names
 
 
-def show(console: Console, survey: Survey, listed: list[Listed], request: ListRequest) -> None:
+def show(screen: Screen, survey: Survey, listed: list[Listed], request: ListRequest) -> None:
     """Print the table, or where servers were looked for."""
-    paper, home = see_paper(console), survey.site.home
+    home = survey.site.home
     if not listed:
-        _show_nothing(console, survey, request)
+        _show_nothing(screen, survey, request)
         return
     rows = [_make_row(one) for one in listed]
     columns: tuple[Column, ...] = _COLUMNS
@@ -92,30 +82,28 @@ def show(console: Console, survey: Survey, listed: list[Listed], request: ListRe
         columns = _COLUMNS[:-1]
         rows = [row[:-1] for row in rows]
     else:
-        layout = Layout(columns, rows, paper, indent=_INDENT)
-        _shorten_commands(listed, rows, layout.find_end_room(), paper.mark)
-    layout = Layout(columns, rows, paper, indent=_INDENT)
-    lines = [layout.draw_header()]
+        table = Layout(screen, columns, rows, indent=_INDENT)
+        _shorten_commands(listed, rows, table.find_end_room(), screen.mark)
+    table = Layout(screen, columns, rows, indent=_INDENT)
+    lines = [table.draw_header()]
     group = ""
     for one, row in zip(listed, rows, strict=True):
-        heading = _name_group(one, home, paper)
+        heading = _name_group(one, home, screen)
         if heading.plain != group:
             lines.append(heading)
             group = heading.plain
-        lines += layout.draw(row)
+        lines += table.draw(row)
         for detail in _list_details(one, home) if request.is_verbose else ():
-            lines += wrap_all(detail, 2 * _INDENT, "dim", paper)
-    lines += wrap_all(_sum_up(listed, len(survey.refusals)), 0, "bold", paper)
+            lines += wrap(screen, detail, "dim", indent=2 * _INDENT)
+    lines += wrap(screen, _sum_up(listed, len(survey.refusals)), "bold")
     for line in lines:
-        console.print(line, soft_wrap=True)
+        screen.print(line, soft_wrap=True)
 
 
-def _shorten_commands(
-    listed: list[Listed], rows: list[list[Text]], room: int | None, mark: str
-) -> None:
+def _shorten_commands(listed: list[Listed], rows: list[list[Text]], room: int, mark: str) -> None:
     """Shorten the commands that do not fit."""
     for one, row in zip(listed, rows, strict=True):
-        if room is not None and row[-1].cell_len > room:
+        if row[-1].cell_len > room:
             row[-1] = make_text(_tell_command(one, mark))
 
 
@@ -169,14 +157,14 @@ def _shorten_path(word: str, mark: str) -> str:
     return f"{mark}/{shlex.quote(name)}" if name not in {"", word} else shlex.quote(word)
 
 
-def _name_group(one: Listed, home: str, paper: Paper) -> Text:
+def _name_group(one: Listed, home: str, screen: Screen) -> Text:
     """Return the line above the servers of a file: host, file, and project if it names one."""
     title = make_text(f"{one.item.host.title}  ", "bold")
     note = "  in Git" if one.is_tracked else ""
     note += f"  for {shorten_home(one.project, home)}" if one.project else ""
     path = make_text(shorten_home(one.item.file.path, home)).plain
-    room = (paper.width or 0) - title.cell_len - cell_len(note)
-    shown = paper.cut(path, max(room, _NARROWEST_PATH), keeps_end=True)
+    room = screen.width - title.cell_len - cell_len(note)
+    shown = cut(screen, path, max(room, _NARROWEST_PATH), keeps_end=True)
     return Text().append_text(title).append(shown, "cyan").append_text(make_text(note))
 
 
@@ -214,26 +202,26 @@ def _sum_up(listed: list[Listed], refused: int) -> str:
     return f"{servers} of {of}: {parts}{rest}"
 
 
-def _show_nothing(console: Console, survey: Survey, request: ListRequest) -> None:
+def _show_nothing(screen: Screen, survey: Survey, request: ListRequest) -> None:
     home = survey.site.home
     if request.names and survey.items:
         names = " or ".join(request.names)
         known = sorted({item.name for item in survey.items})
         hint = suggest(request.names[0], known).strip()
         text = f"No host's file has a server called {names}"
-        console.print(make_text(f"{text}; {hint}" if hint else f"{text}."))
+        screen.print(make_text(f"{text}; {hint}" if hint else f"{text}."))
         return
-    console.print("No MCP servers are configured. These files were looked for:")
+    screen.print("No MCP servers are configured. These files were looked for:")
     rows = []
     for host in survey.hosts:
         paths = [file.path for file in host.list_files(survey.site) if not file.is_outside]
         for at, path in enumerate(dict.fromkeys(paths)):
             title = make_text("" if at else host.title, "bold")
             rows.append([title, make_text(shorten_home(path, home))])
-    layout = Layout((Column(""), Column("")), rows, see_paper(console), indent=_INDENT)
+    table = Layout(screen, (Column(""), Column("")), rows, indent=_INDENT)
     for row in rows:
-        for line in layout.draw(row):
-            console.print(line, soft_wrap=True)
+        for line in table.draw(row):
+            screen.print(line, soft_wrap=True)
 
 
 def describe(survey: Survey, listed: list[Listed]) -> dict[str, Any]:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mcp_launch import hosts
-from mcp_launch.commands.columns import cut_id
-from mcp_launch.commands.json_output import print_json_line
-from mcp_launch.commands.moments import read_moment, tell_clock
-from mcp_launch.commands.paragraphs import print_row
+from mcp_launch.commands.output import cut_id, print_json_line, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
 from mcp_launch.machine.launch_logs import Line, LogReader
 from mcp_launch.machine.survey import open_survey
+from mcp_launch.machine.units import read_moment, tell_clock
 from mcp_launch.state import launch_log, leases
 from mcp_launch.values import shorten_home
 

@@ -42,7 +42,7 @@ _PLACES = (
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
     _Place("pools", re.compile(r"[0-9a-f]{4,64}\.(json|sock|lock)")),
     _Place("calls", re.compile(calls.NAME)),
-    _Place("exports", re.compile(r"[0-9a-f]{16}\.(json|lock)")),
+    _Place("exports", re.compile(r"[0-9a-f]{16}\.json")),
     _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
 )
 _OWN = _Place("", re.compile(r"crash-\d+\.txt"))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.text import Text
 
 from mcp_launch import masking, state
-from mcp_launch.commands import confirm
-from mcp_launch.commands.json_output import print_json
-from mcp_launch.commands.paragraphs import print_paragraph
+from mcp_launch.commands import output
+from mcp_launch.commands.output import print_json, print_paragraph
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import (
     git_tracking,
@@ -85,7 +84,7 @@ def add(request: AddRequest, environ: Mapping[str, str]) -> int:
     console = Screen(is_stderr=request.is_json)
     if not request.is_json:
         _show(console, request, planned)
-    is_agreed = not request.is_dry and confirm.is_agreed(
+    is_agreed = not request.is_dry and output.is_agreed(
         console, f"Add it to {planned.path}?", is_sure=request.is_sure
     )
     copy = _write(request, planned, make, state.find_directory(environ)) if is_agreed else ""

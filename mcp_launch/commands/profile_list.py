@@ -10,8 +10,7 @@ from rich.text import Text
 
 from mcp_launch import masking
 from mcp_launch.commands import policy_rules
-from mcp_launch.commands.json_output import print_json
-from mcp_launch.commands.paragraphs import print_paragraph, print_row
+from mcp_launch.commands.output import print_json, print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import ProfileRefused, printable, suggest
 from mcp_launch.launch import context, profile, profile_reader

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.text import Text
+
 from mcp_launch.commands import status_line
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.output import print_json, watch
 from mcp_launch.commands.running_data import describe
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
@@ -19,10 +21,6 @@ from mcp_launch.values import find_home_directory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
-
-    from mcp_launch.commands.columns import Paper
-    from mcp_launch.commands.running_table import Page
     from mcp_launch.machine.running import Census
     from mcp_launch.machine.survey import Survey
     from mcp_launch.system import ProcessTable
@@ -78,21 +76,16 @@ def _open_records(environ: Mapping[str, str]) -> RecentRecords:
     return RecentRecords(find_calls(environ))
 
 
-def show(
-    census: Census, console: Console, request: PsRequest | None = None, home: str = ""
-) -> None:
+def show(census: Census, screen: Screen, request: PsRequest | None = None, home: str = "") -> None:
     """Print the table."""
-    from mcp_launch.commands.columns import see_paper
-
-    page = _draw(census, see_paper(console), request or PsRequest(), home)
-    for line in (*page.head, *page.body):
-        console.print(line, soft_wrap=True)
+    for line in _draw(census, screen, request or PsRequest(), home):
+        screen.print(line, soft_wrap=True)
 
 
-def _draw(census: Census, paper: Paper, request: PsRequest, home: str) -> Page:
+def _draw(census: Census, screen: Screen, request: PsRequest, home: str) -> list[Text]:
     from mcp_launch.commands import running_table
 
-    asked = running_table.TableRequest(paper, home, is_verbose=request.is_verbose)
+    asked = running_table.TableRequest(screen, home, is_verbose=request.is_verbose)
     is_narrowed = bool(request.names or request.hosts)
     if is_narrowed and census.sees_all and census_filter.is_empty(census):
         return running_table.draw_nothing(asked, [*request.names, *request.hosts])
@@ -100,14 +93,12 @@ def _draw(census: Census, paper: Paper, request: PsRequest, home: str) -> Page:
 
 
 def _watch(survey: Survey, request: PsRequest) -> None:
-    from mcp_launch.commands import live_screen
-
     home = find_home_directory(survey.environ)
-
-    def draw(census: Census, paper: Paper) -> live_screen.View:
-        page = _draw(census, paper, request, home)
-        title = f"mcp-launch ps  {time.strftime('%H:%M:%S')}  {status_line.sum_up(census)}"
-        return live_screen.View([title], page.head, page.body)
-
     records = _open_records(survey.environ)
-    live_screen.watch(lambda: _take_whole(survey, request, records), draw)
+
+    def draw(screen: Screen) -> list[Text]:
+        census = _take_whole(survey, request, records)
+        title = f"{time.strftime('%H:%M:%S')}  {status_line.sum_up(census)}  (q quits)"
+        return [Text(title, "dim"), Text(), *_draw(census, screen, request, home)]
+
+    watch(draw)

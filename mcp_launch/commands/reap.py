@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch.commands import confirm
-from mcp_launch.commands.json_output import print_json
-from mcp_launch.commands.paragraphs import print_paragraph
+from mcp_launch.commands import output
+from mcp_launch.commands.output import print_json, print_paragraph
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import LaunchError, tell
 from mcp_launch.machine import end_server, recognize_server, units
@@ -23,8 +22,6 @@ from mcp_launch.state import leases, pools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rich.console import Console
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.survey import Survey
@@ -52,8 +49,8 @@ def run(
     request: ReapRequest, environ: Mapping[str, str], *, table: ProcessTable | None = None
 ) -> int:
     """Show the ownerless servers, ask, and end them; return 1 if one could not be ended."""
-    console: Console = Screen(is_stderr=request.is_json)
-    is_asked = confirm.can_ask() and not (request.is_sure or request.is_dry)
+    console: Screen = Screen(is_stderr=request.is_json)
+    is_asked = output.can_ask() and not (request.is_sure or request.is_dry)
     console.quiet = request.is_json and not is_asked
     youngest = units.read_age(request.older_than) if request.older_than else None
     survey = open_survey(environ, table)
@@ -77,7 +74,7 @@ def run(
 
 
 def _end_all(
-    console: Console, survey: Survey, servers: list[Server], request: ReapRequest
+    console: Screen, survey: Survey, servers: list[Server], request: ReapRequest
 ) -> list[_Ended]:
     """Show the servers and ask, then end them; return what happened to each."""
     if not servers:
@@ -90,20 +87,20 @@ def _end_all(
         return [_Ended(server, "would end") for server in servers]
     count = len(servers)
     question = f"End {count} server{'s' if count > 1 else ''} and all child processes?"
-    if not confirm.is_agreed(console, question, is_sure=request.is_sure):
+    if not output.is_agreed(console, question, is_sure=request.is_sure):
         console.print("Nothing was ended.")
         return [_Ended(server, "not ended") for server in servers]
     return [_end(console, survey, server) for server in servers]
 
 
-def _show(console: Console, servers: list[Server]) -> None:
+def _show(console: Screen, servers: list[Server]) -> None:
     for server in servers:
         facts = f"{units.tell_age(server.age)} old, {server.memory}"
         print_paragraph(console, f"{server}, {facts}", "bold")
         print_paragraph(console, server.why_ownerless, indent=2, hang=0)
 
 
-def _end(console: Console, survey: Survey, server: Server) -> _Ended:
+def _end(console: Screen, survey: Survey, server: Server) -> _Ended:
     try:
         end_server.reap(survey, server)
     except LaunchError as error:
@@ -113,7 +110,7 @@ def _end(console: Console, survey: Survey, server: Server) -> _Ended:
     return _Ended(server, "ended")
 
 
-def _remove_stale(console: Console, survey: Survey) -> dict[str, list[str]]:
+def _remove_stale(console: Screen, survey: Survey) -> dict[str, list[str]]:
     """Remove the records of launches and pools that are over; return their paths."""
     of_launches = leases.reclaim_stale(survey.table, f"{survey.state}/leases")
     of_pools = pools.reclaim_stale(survey.table, f"{survey.state}/pools")

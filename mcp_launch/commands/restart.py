@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch.commands.columns import cut_id
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.output import cut_id, print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
 from mcp_launch.hosts.configured import HOSTS
@@ -22,8 +21,6 @@ from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from rich.console import Console
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.running import Census, HostProcess
@@ -215,7 +212,7 @@ def _pick(one: Chosen, done: Restarted | dict[str, Restarted]) -> Restarted:
     return picked
 
 
-def show(console: Console, outcomes: list[tuple[Chosen, Restarted]]) -> None:
+def show(console: Screen, outcomes: list[tuple[Chosen, Restarted]]) -> None:
     """Print what came of each server; one that several sessions share is one server."""
     ids = [one.id for one, _ in outcomes]
     shared: set[tuple[str, int] | None] = set()

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mcp_launch.commands.columns import (
-    Column,
-    Layout,
-    Paper,
-    cut_id,
-    make_text,
-    wrap_all,
-)
+from mcp_launch.commands.output import Column, Layout, cut, cut_id, make_text, wrap
 from mcp_launch.machine import recognize_server, units
 from mcp_launch.machine.running import list_distinct
 from mcp_launch.state.leases import ABSENT, ENDED, FAILED, RESTING
@@ -24,6 +17,7 @@ from mcp_launch.values import shorten_home
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from mcp_launch.commands.screen import Screen
     from mcp_launch.machine.process_snapshot import ConnectedClient, LeasedLaunch, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
 
@@ -55,37 +49,30 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _STYLES = {FAILED: "bold red", ENDED: "red", "running": "green"}
 
 
-class Page(NamedTuple):
-    """What is printed: the titles of the columns, which stay on a screen that scrolls, and rows."""
-
-    head: list[Text]
-    body: list[Text]
-
-
 class TableRequest(NamedTuple):
     """What of a census is shown, and how."""
 
-    paper: Paper
+    screen: Screen
     home: str = ""  # shown as `~`
     is_verbose: bool = False
 
 
-def draw(census: Census, request: TableRequest) -> Page:
+def draw(census: Census, request: TableRequest) -> list[Text]:
     """Return the table of all servers."""
     return _Table(census, request).draw()
 
 
-def draw_nothing(request: TableRequest, names: list[str]) -> Page:
+def draw_nothing(request: TableRequest, names: list[str]) -> list[Text]:
     """Return what is shown if nothing matches the names of servers, hosts or sessions."""
     words = f"No MCP server that runs matches {' or '.join(names)}. mcp-launch ps shows all."
-    return Page([], wrap_all(words, 0, "", request.paper))
+    return wrap(request.screen, words)
 
 
 class _Table:
     def __init__(self, census: Census, request: TableRequest) -> None:
         self._census = census
         self._request = request
-        self._ids = _cut_ids(census, is_whole=request.is_verbose or request.paper.width is None)
+        self._ids = _cut_ids(census, is_whole=request.is_verbose or not request.screen.is_terminal)
         self._has_rate = any(
             server.recent and server.recent.in_minute
             for host in census.hosts
@@ -100,9 +87,9 @@ class _Table:
         }
         for server in (*census.ownerless, *census.doubtful):
             self._rows[id(server)] = self._describe(server)
-        self._layout = Layout(self._columns, self._rows.values(), request.paper, indent=_OF_SERVER)
+        self._table = Layout(request.screen, self._columns, self._rows.values(), indent=_OF_SERVER)
 
-    def draw(self) -> Page:
+    def draw(self) -> list[Text]:
         body = [line for host in self._census.hosts for line in self._draw_host(host)]
         for title, style, servers in (
             ("No host (mcp-launch reap ends them)", "bold red", self._census.ownerless),
@@ -115,10 +102,10 @@ class _Table:
             body += self._wrap(_UNSEEN, 0, "yellow")
         elif not body:
             nothing = Text("No MCP servers are running.")
-            return Page([], [nothing, *self._wrap(recognize_server.EXPLANATION, 0, "dim")])
+            return [nothing, *self._wrap(recognize_server.EXPLANATION, 0, "dim")]
         if self._request.is_verbose:
             body += self._wrap(recognize_server.EXPLANATION, 0, "dim")
-        return Page([self._layout.draw_header()] if self._rows else [], body)
+        return [self._table.draw_header(), *body] if self._rows else body
 
     def _draw_host(self, host: HostProcess) -> Iterator[Text]:
         facts = [f"pid {host.pid}"] if host.pid else []
@@ -139,10 +126,10 @@ class _Table:
 
     def _join(self, title: Text, facts: Iterable[str], indent: int) -> Iterator[Text]:
         """Return a title and facts, broken only between facts."""
-        line, width = title, self._request.paper.width
+        line, width = title, self._request.screen.width
         for fact in facts:
             part = make_text(f"  {fact}")
-            if width is not None and line.cell_len + part.cell_len > width:
+            if line.cell_len + part.cell_len > width:
                 yield line
                 line, part = Text(" " * indent), make_text(fact)
             line = Text().append_text(line).append_text(part)
@@ -150,26 +137,26 @@ class _Table:
 
     def _draw_session(self, session: Session) -> Text:
         """Return one line: which session it is, where, and what the user calls it."""
-        paper, margin = self._request.paper, " " * _OF_SESSION
+        screen, margin = self._request.screen, " " * _OF_SESSION
         kind = "thread" if session.thread else "session"
         name = f"{kind} {self._ids[session.id]}" if session.id else "no session known"
-        line = make_text(paper.cut(margin + name, paper.width or 0), "cyan")
+        line = make_text(cut(screen, margin + name, screen.width), "cyan")
         project = shorten_home(session.project, self._request.home)
         for text, keeps_end in ((project, True), (session.title, False)):
-            room = (paper.width or 0) - line.cell_len - 2
-            if text and (paper.width is None or room > _OF_DETAIL):
-                shown = paper.cut(make_text(text).plain, room, keeps_end=keeps_end)
+            room = screen.width - line.cell_len - 2
+            if text and room > _OF_DETAIL:
+                shown = cut(screen, make_text(text).plain, room, keeps_end=keeps_end)
                 line = Text().append_text(line).append(f"  {shown}", "" if keeps_end else "italic")
         return line
 
     def _draw_server(self, server: Server) -> Iterator[Text]:
-        yield from self._layout.draw(self._rows[id(server)])
+        yield from self._table.draw(self._rows[id(server)])
         if self._request.is_verbose:
             for detail in _list_details(server, self._request.home):
                 yield from self._wrap(detail, _OF_DETAIL, "dim")
 
     def _wrap(self, text: str, indent: int, style: str) -> list[Text]:
-        return wrap_all(text, indent, style, self._request.paper)
+        return wrap(self._request.screen, text, style, indent=indent)
 
     def _describe(self, server: Server, project: str = "") -> list[Text]:
         """Return the cells of a server's row."""

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 import mcp_launch
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.output import print_json
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch import profile_schema

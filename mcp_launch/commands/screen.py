@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
 
 
+# The width of a pipe or a file: nothing is cut or wrapped there.
+_ENDLESS = 1 << 16
+
+
 class Screen(Console):
     """A console that writes no escapes but those of its own styles."""
 
@@ -43,6 +47,13 @@ class Screen(Console):
             file=file,
             force_terminal=force_terminal,
         )
+        if not self.is_terminal:
+            self.width = _ENDLESS
+
+    @property
+    def mark(self) -> str:
+        """Return what stands for what is left out."""
+        return "..." if self.options.ascii_only else "…"
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

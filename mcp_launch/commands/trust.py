@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.text import Text
 
 from mcp_launch import masking, state
-from mcp_launch.commands import confirm
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands import output
+from mcp_launch.commands.output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import ProfileRefused, UsageError, printable
 from mcp_launch.launch import profile_reader
@@ -27,7 +27,6 @@ from mcp_launch.state import profile_cache
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rich.console import Console
 
 _VERSION = 1
 
@@ -45,7 +44,7 @@ class TrustRequest(NamedTuple):
 def run(request: TrustRequest, environ: Mapping[str, str]) -> int:
     """Show a file and trust it, or stop trusting it; return the exit code."""
     console = Screen(is_stderr=request.is_json)
-    is_asked = confirm.can_ask() and not (request.is_sure or request.is_dry)
+    is_asked = output.can_ask() and not (request.is_sure or request.is_dry)
     console.quiet = request.is_json and not is_asked
     if request.is_forgetting:
         return _run_forget(console, request, environ)
@@ -61,7 +60,7 @@ def run(request: TrustRequest, environ: Mapping[str, str]) -> int:
     elif request.is_dry:
         console.print("It is not trusted. Nothing was changed (--dry-run).")
     else:
-        if not confirm.is_agreed(console, "Do you trust it?", is_sure=request.is_sure):
+        if not output.is_agreed(console, "Do you trust it?", is_sure=request.is_sure):
             raise UsageError("nothing was changed", fix="answer yes, or add --yes")
         decide(record, environ, is_trusted=True)
         is_trusted = True
@@ -71,7 +70,7 @@ def run(request: TrustRequest, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _run_forget(console: Console, request: TrustRequest, environ: Mapping[str, str]) -> int:
+def _run_forget(console: Screen, request: TrustRequest, environ: Mapping[str, str]) -> int:
     path = locate_kept(request.path)
     console.print(Text(printable(path)))
     if request.is_dry:
@@ -89,7 +88,7 @@ def _run_forget(console: Console, request: TrustRequest, environ: Mapping[str, s
     return 0
 
 
-def _show(console: Console, record: dict[str, Any], differences: list[str]) -> None:
+def _show(console: Screen, record: dict[str, Any], differences: list[str]) -> None:
     """Show everything that a file would do; if it has changed, mark what has."""
     console.print(Text(printable(record["path"])))
     if any(line[:1] != " " for line in differences):

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state, system
-from mcp_launch.commands import confirm, own_state
+from mcp_launch.commands import output, own_state
 from mcp_launch.commands import wrap as wrap_command
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands.output import print_json
 from mcp_launch.commands.wrap_report import WrapReport
 from mcp_launch.config_files import (
     backups,
@@ -55,7 +55,7 @@ def run(
     """Unwrap all files and remove our state; return 1 if something is or would be left."""
     report = WrapReport(is_wrapping=False, is_json=is_json)
     report.is_dry = is_dry
-    report.console.quiet = is_json and (is_sure or is_dry or not confirm.can_ask())
+    report.console.quiet = is_json and (is_sure or is_dry or not output.can_ask())
     directory = state.find_directory(environ)
     state.secure(directory)
     looked = _look(report, environ, directory)
@@ -106,7 +106,7 @@ def _undo(
     wanted = [change for change in changes if change.is_any]
     if not wanted and not has_state:
         report.say("There is nothing to undo.")
-    elif not confirm.is_agreed(
+    elif not output.is_agreed(
         report.console, _ask(len(wanted), has_state=has_state), is_sure=is_sure
     ):
         report.say("Nothing was changed.")

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state, system
-from mcp_launch.commands import confirm
-from mcp_launch.commands.json_output import print_json
+from mcp_launch.commands import output
+from mcp_launch.commands.output import print_json
 from mcp_launch.commands.wrap_report import WrapReport
 from mcp_launch.config_files import (
     backups,
@@ -128,7 +128,7 @@ def _open_report(request: WrapRequest, *, is_wrapping: bool) -> WrapReport:
         is_wrapping=is_wrapping, is_verbose=request.is_verbose, is_json=request.is_json
     )
     report.is_dry = request.is_dry
-    is_asked = confirm.can_ask() and not (request.is_sure or request.is_dry)
+    is_asked = output.can_ask() and not (request.is_sure or request.is_dry)
     report.console.quiet = request.is_json and not is_asked
     return report
 
@@ -276,7 +276,7 @@ def _is_agreed(report: WrapReport, request: WrapRequest, changes: list[Change]) 
         return False
     count = len(changes)
     question = f"Change {count} file{'s' if count > 1 else ''}?"
-    if confirm.is_agreed(report.console, question, is_sure=request.is_sure):
+    if output.is_agreed(report.console, question, is_sure=request.is_sure):
         return True
     report.say("Nothing was changed.")
     return False

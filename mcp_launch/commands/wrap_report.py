@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from mcp_launch.commands.paragraphs import fold, print_paragraph
+from mcp_launch.commands.output import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import diff, git_tracking, skip_reasons
 from mcp_launch.config_files.host_config import ANY_HOST, TRACKED
@@ -73,10 +73,9 @@ class WrapReport:
                 self._show_line(sign, style, line)
 
     def _show_line(self, sign: str, style: str, line: WrittenKey) -> None:
-        begin = f"    {sign} {line.begin}"
-        words = [*line.words[:-1], "".join(line.words[-1:]) + line.end]
-        for text in fold(self.console, words, ", ", begin, " " * len(begin)):
-            self.console.print(Text(text, style))
+        before = Text(printable(f"    {sign} {line.begin}"), style)
+        words = Text(printable(", ".join(line.words) + line.end), style)
+        print_row(self.console, before, words)
 
     def show_skipped(self, changes: list[Change]) -> None:
         """Sum up what stays as it is; name only what the user should look at."""
@@ -105,9 +104,8 @@ class WrapReport:
             label = skip_reasons.name(entry.why_not)
             groups.setdefault(label, []).append(printable(shlex.quote(entry.name) + host))
         for label in skip_reasons.sort(groups):
-            names = dict.fromkeys(groups[label])
-            for line in fold(self.console, names, ", ", f"  {label}: ", "    "):
-                self.console.print(Text(line, "dim"))
+            names = ", ".join(dict.fromkeys(groups[label]))
+            self.say(f"{label}: {names}", "dim", indent=2)
 
     def _offer_shared(self, change: Change) -> None:
         wish = change.wish

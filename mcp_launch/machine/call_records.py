@@ -12,6 +12,7 @@ import heapq
 import json
 import os
 import re
+import sys
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -209,13 +210,23 @@ class Follower:
         calls: list[RecordedCall] = []
         offsets: dict[str, int] = {}
         for part in list_parts(self._directory):
-            offset = self._offsets.get(part.path, 0)
-            data = _read_at(part.path, offset, part.size - offset) if part.size > offset else b""
-            whole = data[: data.rfind(b"\n") + 1]
-            offsets[part.path] = offset + len(whole)
-            calls += parse(whole)
+            new, offsets[part.path] = read_on(part, self._offsets.get(part.path, 0))
+            calls += new
         self._offsets = offsets  # without the parts that were removed
         return sorted(calls, key=_get_end)
+
+
+def read_on(part: Part, offset: int, limit: int = sys.maxsize) -> tuple[list[RecordedCall], int]:
+    """Return the calls in a part after an offset, and the offset after them.
+
+    At most `limit` bytes of them, but at least one line, if there is a whole one.
+    """
+    size = min(limit, part.size - offset)
+    data = _read_at(part.path, offset, size) if size > 0 else b""
+    end = data.rfind(b"\n") + 1
+    if not end and len(data) == limit:
+        return read_on(part, offset, 2 * limit)
+    return parse(data[:end]), offset + end
 
 
 def _find_line_end(part: Part) -> int:

@@ -17,8 +17,6 @@ from mcp_launch.commands import doctor, usage_errors
 if TYPE_CHECKING:
     from pathlib import Path
 
-UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-
 
 def mcp_launch(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -44,7 +42,7 @@ def test_a_crash_shows_no_values() -> None:
     assert app.pretty_exceptions_show_locals is False
 
 
-def test_the_demo_shows_two_sessions_and_nothing_left(
+def test_the_demo_leaves_nothing(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -52,20 +50,10 @@ def test_the_demo_shows_two_sessions_and_nothing_left(
     shown = mcp_launch("demo")
 
     assert shown.returncode == 0, shown.stderr
-    assert "behind codex saw:" in shown.stdout
-    # It fits a small terminal, and no id is broken: one of each host twice, two in a refusal,
-    # two after /clear, one of the new server.
     assert max(map(len, shown.stdout.splitlines())) <= 80
-    assert len(re.findall(rf"\b{UUID}\b", shown.stdout)) == 8
-    assert shown.stdout.count("the only open thread of Codex's") == 1
     # Without us the server and its three children are left; with us nothing is.
     assert shown.stdout.count("alive") == 4
-    assert "CLAUDE_PROJECT_DIR" in shown.stdout
-    assert "it was not delivered" in shown.stdout
-    assert "the same process" in shown.stdout
-    assert "answered by a new process" in shown.stdout
-    assert "Left after" in shown.stdout
-    assert ": nothing. The other host's server keeps running." in shown.stdout
+    assert re.search(r"^Left after .* s: nothing\.$", shown.stdout, re.MULTILINE)
     assert "\n  mcp-launch wrap --dry-run " in shown.stdout
     assert list(own_home.iterdir()) == []
     places = [process.info["cwd"] or "" for process in psutil.process_iter(["cwd"])]

@@ -428,14 +428,12 @@ def test_the_screen_fits_a_window_of_another_size(
     fake_hosts: FakeHosts, terminal: Terminal
 ) -> None:
     fake_hosts.start("claude", command=SERVER)
-    terminal.wait_until(lambda lines: has("CALLS")(lines) and "q quits" in lines[-1])
+    terminal.wait_until(lambda lines: has("CALLS")(lines) and "q quits" in lines[0])
 
     terminal.resize(40, 20)
 
     # What does not fit is left out.
-    terminal.wait_until(
-        lambda lines: has("mcp-docs")(lines) and not has("CALLS")(lines) and "q quits" in lines[-1]
-    )
+    terminal.wait_until(lambda lines: has("mcp-docs")(lines) and not has("CALLS")(lines))
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
 
@@ -449,45 +447,21 @@ def test_who_ends_it_otherwise_gives_the_terminal_back(terminal: Terminal) -> No
     terminal.wait_until(has("as it was 0"))
 
 
-def test_the_screen_scrolls_and_keeps_its_place(
+def test_a_screen_that_is_too_small_says_how_much_is_left(
     fake_hosts: FakeHosts, terminal: Terminal, state: Path
 ) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS)
     parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
     for number in range(40):
         write_lease(state, f"launch-{number}", server=f"server-{number:02}", processes=parts)
-    # Of 30 lines, the title, an empty one, the columns' names and the last line stay.
-    wait_for_place(terminal, "1-26 of 42")
 
-    for key, place in (
-        ("j", "2-27"),
-        ("\x1b[B", "3-28"),
-        ("k", "2-27"),
-        ("\x1b[6~", "17-42"),
-        ("\x1b[A", "16-41"),
-        ("\x1b[5~", "1-26"),
-        (" ", "17-42"),
-        ("g", "1-26"),
-        ("G", "17-42"),
-        ("kkk", "14-39"),
-    ):
-        terminal.press(key)
-        wait_for_place(terminal, f"{place} of 42")
+    # A title, an empty line, the columns' names, a host, a session and 40 servers; 30 lines.
+    terminal.wait_until(lambda lines: lines[-1].startswith("… 16 more lines"))
 
-    # One more does not move it, and a taller window shows more.
-    write_lease(state, "launch-more", server="server-more", processes=parts)
-    wait_for_place(terminal, "14-39 of 43")
     terminal.resize(100, 50)
-    terminal.wait_until(lambda lines: lines[-1].strip() == "q quits" and has("server-39")(lines))
+    terminal.wait_until(has("server-39"))
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
-
-
-def wait_for_place(terminal: Terminal, place: str) -> None:
-    """Wait until the last line names this place, with the names of the columns at the top."""
-    terminal.wait_until(
-        lambda lines: lines[-1].startswith(f"{place}, ") and lines[2].split()[:1] == ["SERVER"]
-    )
 
 
 # One line for a prompt

@@ -90,7 +90,7 @@ CORRECTIONS = {
         json.dumps(
             {
                 "mcpServers": {
-                    "it": {"command": LAUNCHER, "args": ["run", "--", "cat -u --api-key k3y"]}
+                    "it": {"command": PROGRAM, "args": ["run", "--", "cat -u --api-key k3y"]}
                 }
             }
         ),
@@ -108,7 +108,7 @@ def test_doctor_says_how_to_write_a_command_that_no_host_can_start(
     file: str, text: str, finding: tuple[str, str], correction: str, own_home: Path
 ) -> None:
     write(own_home / file, text)
-    path = f"{os.path.dirname(LAUNCHER)}:{os.environ['PATH']}"
+    path = f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}"
 
     told = json.loads(edit("doctor", "--json", env={**os.environ, "PATH": path}).stdout)
 
@@ -142,7 +142,7 @@ def test_an_entry_that_forgot_run_is_not_wrapped_again(own_home: Path, project: 
     assert done.returncode == 0, done.stderr
     after = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]
     assert after["it"] == entries["it"]
-    assert after["fine"]["command"] == LAUNCHER
+    assert after["fine"]["command"] == find_script()
     said = " ".join(done.stdout.split())
     assert "Skipped it in" in said
     assert 'without the word run: write "args": ["run", "--start", "called", "cat"]' in said

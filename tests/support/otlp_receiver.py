@@ -12,9 +12,6 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
@@ -47,10 +43,9 @@ class OtlpReceiver:
     """A collector on a port of its own."""
 
     def __init__(self, port: int = 0) -> None:
-        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[dict[str, str]] = []  # their headers
         self.traces: list[ExportTraceServiceRequest] = []
-        self.metrics: list[ExportMetricsServiceRequest] = []
-        self.decide: Callable[[str, int], Reply] = lambda _path, _number: ACCEPTED
+        self.decide: Callable[[int], Reply] = lambda _number: ACCEPTED
         self.changed = threading.Condition()
         receiver = self
 
@@ -103,18 +98,16 @@ class OtlpReceiver:
 
     def take(self, path: str, headers: dict[str, str], content: bytes) -> Reply:
         """Parse a request, and keep it if it is accepted."""
-        assert headers["content-encoding"] == "gzip"
+        assert path.partition("?")[0] == "/v1/traces"
         assert headers["content-type"] == "application/x-protobuf"
-        parsed: Any = {
-            "/v1/traces": ExportTraceServiceRequest,
-            "/v1/metrics": ExportMetricsServiceRequest,
-        }[path]()
-        parsed.ParseFromString(gzip.decompress(content))
+        if headers.get("content-encoding") == "gzip":
+            content = gzip.decompress(content)
+        parsed = ExportTraceServiceRequest.FromString(content)
         with self.changed:
-            self.requests.append((path, headers))
-            reply = self.decide(path, len(self.requests))
+            self.requests.append(headers)
+            reply = self.decide(len(self.requests))
             if reply.is_kept:
-                (self.traces if path == "/v1/traces" else self.metrics).append(parsed)
+                self.traces.append(parsed)
             self.changed.notify_all()
         return reply
 
@@ -145,16 +138,6 @@ class OtlpReceiver:
     def count_spans(self) -> Counter[bytes]:
         """Return how often each span has arrived."""
         return Counter(span.span_id for span in self.spans)
-
-    def get_metrics(self, at: int = -1) -> dict[str, Metric]:
-        """Return the metrics of one request, by their names."""
-        [resource] = self.metrics[at].resource_metrics
-        [scope] = resource.scope_metrics
-        return {metric.name: metric for metric in scope.metrics}
-
-    def add_up_calls(self, at: int = -1) -> int:
-        """Return how many calls one request of metrics has counted."""
-        return sum(one.as_int for one in self.get_metrics(at)["mcp_launch.calls"].sum.data_points)
 
 
 def read_attributes(attributes: Iterable[KeyValue]) -> dict[str, Any]:

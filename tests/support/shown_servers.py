@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from fake_hosts import forget_seconds, take
-from rich.console import Console
 
 from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
+from mcp_launch.commands.screen import Screen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def show_running(state: Path, *configured: Configured, is_verbose: bool = False) -> list[str]:
     """Return the lines that are printed into a pipe, without the titles of the columns."""
-    console = Console(file=io.StringIO(), width=1000, highlight=False)
+    console = Screen(file=io.StringIO())
     ps.show(take(state, *configured), console, PsRequest(is_verbose=is_verbose))
     assert isinstance(console.file, io.StringIO)
     lines = forget_seconds(console.file.getvalue()).splitlines()

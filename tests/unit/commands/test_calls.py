@@ -13,12 +13,12 @@ from command_line import run_command
 from fake_output import FakeOutput
 from json_formats import check_format
 from rich.cells import cell_len
+from screens import open_screen
 
 from mcp_launch import cli
 from mcp_launch.commands import calls_table
 from mcp_launch.commands.calls_table import CallTable, draw_course, tell_duration
-from mcp_launch.commands.columns import Paper
-from mcp_launch.commands.moments import tell_clock
+from mcp_launch.machine.units import tell_clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def recorded(parts: CallParts) -> CallParts:
 
 
 def draw(width: int | None, *calls: Any, is_ascii: bool = False) -> list[str]:
-    table = CallTable(Paper(width, is_ascii=is_ascii), HOME)
+    table = CallTable(open_screen(width, is_ascii=is_ascii), HOME)
     return [line.plain for line in table.draw(calls, has_header=True)]
 
 
@@ -114,7 +114,7 @@ def test_a_narrow_terminal_shows_what_matters_most() -> None:
         40: "SERVER TOOL OUTCOME",
     }.items():
         assert " ".join(draw(width, call)[0].split()) == titles, width
-    assert "  …/the/shop  " in draw(90, call)[1]
+    assert "  …/path/to/the/shop  " in draw(90, call)[1]
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 79, 80, 81, 140])
@@ -147,7 +147,7 @@ def test_control_characters_of_a_tool_do_not_reach_a_terminal() -> None:
 
 
 def test_rows_that_come_later_are_aligned_with_those_before() -> None:
-    table = CallTable(Paper(120), HOME)
+    table = CallTable(open_screen(120), HOME)
     first = [line.plain for line in table.draw([make_call(tool="a" * 15)], has_header=True)]
     later = [line.plain for line in table.draw([make_call(tool="b")], has_header=False)]
 

@@ -62,7 +62,7 @@ def test_a_terminal_shows_every_text_whole(
 ) -> None:
     lines = show(monkeypatch, "explain", code, columns=columns)
 
-    assert lines[0] == f"{code}: {CHECKS[code].title}"
+    assert lines[0].strip() == f"{code}: {CHECKS[code].title}"
     assert [line for line in lines if line in HEADINGS] == list(HEADINGS)
     assert max(map(len, lines)) <= min(columns, 100)
     # Every word is there: only the marks of Markdown are gone.

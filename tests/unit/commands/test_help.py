@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mcp_launch.cli.app import SECTIONS, list_command_names
 from mcp_launch.commands.help import DIRECTORY, RELATED, TOPICS, read_topic, summarize
-from mcp_launch.commands.markdown import show_markdown
+from mcp_launch.commands.output import show_markdown
 from mcp_launch.commands.screen import Screen
 
 # What fits beside the name of a topic on a terminal with 80 columns.

@@ -15,9 +15,9 @@ from made_up_census import (
     make_session,
 )
 from rich.cells import cell_len
+from screens import open_screen
 
 from mcp_launch.commands import running_table
-from mcp_launch.commands.columns import Paper
 from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import census_filter
 from mcp_launch.machine.process_snapshot import ConnectedClient, RecentCalls
@@ -31,9 +31,9 @@ SESSION = "c618771a-1d3a-4149-94d5-2d1179c74c8f"
 
 
 def show(census: Census, width: int | None = 80, **how: Any) -> list[str]:
-    paper = Paper(width, is_ascii=how.pop("is_ascii", False))
-    page = running_table.draw(census, running_table.TableRequest(paper, HOME, **how))
-    return [line.plain for line in (*page.head, *page.body)]
+    screen = open_screen(width, is_ascii=how.pop("is_ascii", False))
+    lines = running_table.draw(census, running_table.TableRequest(screen, HOME, **how))
+    return [line.plain for line in lines]
 
 
 @pytest.fixture

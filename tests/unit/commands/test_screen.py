@@ -86,9 +86,8 @@ DOORS = {
     "launch/__init__.py": "its own usage",
     "cli/completion.py": "only what is printable, and a tab",
     "commands/status_line.py": "numbers and words of its own",
-    "commands/json_output.py": "JSON in ASCII, in which every control character is escaped",
-    "commands/demo/server.py": "JSON",
-    "commands/demo/stand_in_host.py": "JSON, between its own processes",
+    "commands/output.py": "JSON in ASCII, in which every control character is escaped",
+    "commands/demo.py": "JSON, between its own processes",
 }
 
 

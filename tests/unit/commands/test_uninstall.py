@@ -12,7 +12,7 @@ import pytest
 from git_repository import track
 from wrap_requests import TEXT, unwrap, wrap, write
 
-from mcp_launch.commands import confirm
+from mcp_launch.commands import output
 from mcp_launch.commands import uninstall as uninstall_command
 from mcp_launch.config_files import wrapped_files
 from mcp_launch.errors import UsageError
@@ -263,7 +263,7 @@ def test_a_copy_stays_whose_file_went_away_after_the_user_was_asked(
         elsewhere.unlink()
         return True
 
-    monkeypatch.setattr(confirm, "is_agreed", agree_late)
+    monkeypatch.setattr(output, "is_agreed", agree_late)
 
     assert uninstall() == 1
 

@@ -10,7 +10,7 @@ import pytest
 from command_line import run_command
 from wrap_requests import PROGRAM, find_script, write
 
-from mcp_launch.commands import confirm
+from mcp_launch.commands import output
 from mcp_launch.config_files import backups, planned_changes, replace_file
 from mcp_launch.config_files.host_config import ANY_HOST, File, list_entries
 from mcp_launch.config_files.planned_changes import Wish
@@ -549,7 +549,7 @@ def test_a_server_that_was_added_after_the_question_is_not_wrapped(
             file.write('[mcp_servers.later]\ncommand = "later"\n')
         return True
 
-    monkeypatch.setattr(confirm, "is_agreed", agree)
+    monkeypatch.setattr(output, "is_agreed", agree)
 
     assert run_command("wrap").returncode == 0
     text = path.read_text(encoding="utf-8")

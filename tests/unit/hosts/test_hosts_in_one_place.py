@@ -28,9 +28,6 @@ NO_HOSTS = {
 
 # The files outside of hosts/ that still have such a name. This list may only become shorter.
 REMAINING = {
-    ("commands/demo/__init__.py", "claude"),  # which hosts the demonstration imitates
-    ("commands/demo/__init__.py", "codex"),
-    ("commands/demo/stand_in_host.py", "codex"),
     ("doctor/checks/packages.py", "claude"),  # what others have published under these names
     ("doctor/checks/packages.py", "codex"),
     ("doctor/checks/packages.py", "gemini"),

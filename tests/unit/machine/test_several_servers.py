@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from json_formats import check_format
 from made_up_launches import MadeUpLaunches, make_binding, record
+from screens import open_screen
 
 from mcp_launch import hosts
 from mcp_launch.commands import reap, running_data, running_table
-from mcp_launch.commands.columns import Paper
 from mcp_launch.commands.status_line import sum_up
 from mcp_launch.doctor.checks import processes
 from mcp_launch.machine import census_filter, end_server, process_snapshot, server_pools
@@ -43,8 +43,8 @@ def list_all(census: Census) -> list[Server]:
 
 
 def show(census: Census, **how: Any) -> list[str]:
-    page = running_table.draw(census, running_table.TableRequest(Paper(None), **how))
-    return [line.plain for line in page.body]
+    lines = running_table.draw(census, running_table.TableRequest(open_screen(None), **how))
+    return [line.plain for line in lines[1:]]  # without the names of the columns
 
 
 # A server for each session

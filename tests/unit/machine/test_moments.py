@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from mcp_launch.commands import moments
 from mcp_launch.errors import UsageError
+from mcp_launch.machine import units
 
 NOW = datetime(2026, 11, 17, 12, 0).astimezone().timestamp()
 
@@ -28,13 +28,13 @@ NOW = datetime(2026, 11, 17, 12, 0).astimezone().timestamp()
     ],
 )
 def test_a_time_is_an_age_a_clock_or_a_date(text: str, seconds_ago: float) -> None:
-    assert moments.read_moment(text, NOW) == NOW - seconds_ago
+    assert units.read_moment(text, NOW) == NOW - seconds_ago
 
 
 @pytest.mark.parametrize("text", ["yesterday", "10", "25:00", "m", "-10m"])
 def test_what_is_not_a_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        moments.read_moment(text, NOW)
+        units.read_moment(text, NOW)
 
     assert "is not a time" in caught.value.problem
     assert "10m, 2h or 1d" in caught.value.fix
