@@ -569,7 +569,7 @@ class Trouble:
         self.process.wait(WAIT)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_call_is_lost_whenever_it_is_killed(
     collector: OtlpReceiver, parts: CallParts, exporters: ExportProcesses, seed: int

@@ -121,7 +121,8 @@ def settle(text: str, home: Path, pids: Iterable[int] = ()) -> str:
 
     * The home directory is `~`.
     * Process ids count from 4120, 41200 or 412000, so that columns keep their width.
-    * A call was made 12 seconds ago, and a server that does not run had 212 MB.
+    * A call was made 12 seconds ago (on a busy machine, minutes), and a server that does not run
+      had 212 MB.
     * The processes of the demo end within 2.1 seconds.
     """
     text = text.replace(str(home), "~")
@@ -131,6 +132,7 @@ def settle(text: str, home: Path, pids: Iterable[int] = ()) -> str:
         text = re.sub(rf"\b(?<!\.){pid}\b(?!\.\d)", make_up_pid(number, len(pid)), text)
     text = re.sub(r"(?<=  )\d\ds\b", "12s", text)
     text = re.sub(r"(?<= ) \ds\b", "12s", text)
+    text = re.sub(r" \dm(?=  running$)", "12s", text, flags=re.MULTILINE)
     text = re.sub(r"\b\d+s ago\b", "12s ago", text)
     text = re.sub(r"\bsaves \d+(\.\d)? MB", "saves 212 MB", text)
     text = re.sub(r"\bafter \d+\.\d s", "after 2.1 s", text)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
-# The limit of every wait in a test; reaching it is a failure.
-LIMIT = 20.0
+# The limit of every wait in a test; reaching it is a failure. On a machine with two cores and ten
+# other programs at work, an answer that takes a second otherwise has taken more than twenty.
+LIMIT = 60.0
 
 RUN = [sys.executable, "-m", "mcp_launch", "run"]
 ENVIRONMENT_SERVER = [sys.executable, str(HERE / "scripts" / "environment_server.py")]
