@@ -94,7 +94,7 @@ BACKEND = (
     "why_given_up",
 )
 REQUESTS = ("_count", "level", "listening", "subscriptions")
-LINES = ("is_replacement", "noise_count")
+LINES = ("holds_requests", "noise_count")
 BOUND = ("state", "session", "thread", "evidence")
 CONTEXT = ("session", "thread", "place")
 MEMORY = ("answers", "client", "has_changed", "is_due", "is_new", "size_of_server", "written")

@@ -91,16 +91,12 @@ class ServerLines(Tasks):
         task = protocol.get_member(said, "params", "_meta", _RELATED_TASK, "taskId")
         owner = self._find_owner(backend, task)
         is_known = isinstance(task, str) and task in backend.task_hosts
-        if not backend.connections or (is_known and not owner):
-            raw_id = json_edit.read_raw(line, "id")
-            text = "[mcp-launch] the session that this is for has ended"
-            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
-            return b""
+        has_left = bool(owner) and self.connections[owner].input_has_ended
+        if not backend.connections or has_left or (is_known and not owner):
+            return self._refuse_question(backend, line, "the session that this is for has ended")
         if not owner and self._has_orphans(backend):
-            raw_id = json_edit.read_raw(line, "id")
-            text = "[mcp-launch] this may be for a session that has ended or cancelled its request"
-            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
-            return b""
+            why = "this may be for a session that has ended or cancelled its request"
+            return self._refuse_question(backend, line, why)
         if not owner:
             return super()._forward_request(backend, said, line)
         key = protocol.spell(self.make_id())
