@@ -109,13 +109,13 @@ CONFIG = HostConfig(
     sessions=SESSIONS,
     approval=ProjectTrust(),
     explain_unnoticed_tools=explain_unnoticed_tools,
-    knowledge=measure("0.166.0", "the thread's", "yes", "yes"),
+    knowledge=measure("0.169.0", "the thread's", "yes", "yes"),
     quirks=HostQuirks(
         program=HostProgram(
             "codex",
             tells_version=True,
             package="@openai/codex",
-            tried=("0.125.0", "0.166.0"),
+            tried=("0.125.0", "0.169.0"),
             litters="CODEX_HOME",
         ),
         home_variable="CODEX_HOME",
