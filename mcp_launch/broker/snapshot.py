@@ -36,6 +36,7 @@ BROKER = (
     "_finished",
     "_ids",
     "_restart_until",
+    "carries_many",
     "last_call",
     "refusals",
     "unanswered",

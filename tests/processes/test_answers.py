@@ -46,7 +46,7 @@ def write_call(launch: Launch, request_id: str, meta: str, arguments: str = "{}"
 
 
 def test_a_call_is_refused_with_a_result_that_says_it_failed(codex: Callable[..., Launch]) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -63,7 +63,7 @@ def test_a_call_is_refused_with_a_result_that_says_it_failed(codex: Callable[...
 def test_a_refused_call_of_the_2026_era_has_a_complete_result(
     codex: Callable[..., Launch],
 ) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -87,7 +87,7 @@ def test_a_refused_call_of_the_2026_era_has_a_complete_result(
 def test_a_refused_request_gets_its_id_back_as_it_was_written(
     codex: Callable[..., Launch], written: str, arguments: str
 ) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -451,7 +451,7 @@ FORGIVING = python(
 
 @pytest.mark.parametrize("how", hide(b""))
 def test_no_reader_finds_a_call_that_was_not_judged(codex: Callable[..., Launch], how: str) -> None:
-    host = codex(threads=(A,), command=FORGIVING)
+    host = codex("--on-change", "refuse", threads=(A,), command=FORGIVING)
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -498,7 +498,7 @@ def test_a_context_under_a_capitalised_name_is_refused(codex: Callable[..., Laun
 
 
 def test_words_that_come_in_pieces_do_not_hide_a_call(codex: Callable[..., Launch]) -> None:
-    host = codex("--stdout", "off", threads=(A,), command=python(ECHO))
+    host = codex("--stdout", "off", "--on-change", "refuse", threads=(A,), command=python(ECHO))
     host.send(call("look", meta=of(A)))
     host.answer()
 

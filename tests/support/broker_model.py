@@ -201,9 +201,9 @@ class Books:
             assert stamp["session"] == name, f"{request} is of {name}, stamped {stamp}"
         known = self._callers.setdefault(server.generation, set())
         known.add(caller)
-        is_refused = setup.on_change == "refuse" or (not setup.on_change and setup.style == "codex")
+        is_refused = setup.on_change == "refuse"
         is_restarted = setup.on_change == "restart" or (
-            not setup.on_change and setup.holds == "requested"
+            setup.on_change == "auto" and setup.holds == "requested"
         )
         if is_refused or is_restarted:
             assert len(known) == 1, f"a server got requests of {known}"

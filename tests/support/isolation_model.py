@@ -103,7 +103,7 @@ class Books:
         assert len(process.sessions) == 1, f"{process.name} got calls of {process.sessions}"
         wrong = process.plan.held.find_wrong(session, None)
         assert wrong is None, f"{said} was sent to a server with another session's variable"
-        if self.world.setup.on_change and session in PLACES:
+        if self.world.setup.on_change != "auto" and session in PLACES:
             assert process.plan.cwd.value == PLACES[session], f"{said} is in the wrong directory"
 
     def _check_request(self, process: Process, request: Request, params: Any, at: int) -> None:
