@@ -145,6 +145,8 @@ class Broker(Isolation):
             self.finish()
             return
         for backend in self.backends.values():
+            if self.has_no_more_input(backend):
+                backend.lines.holds_requests = True  # the host gets none of them
             if self.host_is_lost or (backend.is_ready and self.has_no_more_input(backend)):
                 backend.input_is_closed = True
                 self.out.append(do.CloseInput(backend.name))

@@ -2,8 +2,8 @@
 
 Roots are the directories in which a host says that it works. A host whose sessions move without
 notice is asked for them, and so is one that starts servers in its own directory. If they
-contradict the directory of a server, its calls are routed by `--on-change`; by default a server
-in the host's own directory is replaced by one in the session's.
+contradict the directory of a server, its calls are routed by `--on-change`; by default (`auto`) a
+server in the host's own directory is replaced by one in the session's.
 
 Deciding and asking are one module because every launch needs both, and each module delays it.
 """
@@ -247,8 +247,7 @@ class Admission:
 def _refuse(problem: str) -> NotAdmitted:
     return NotAdmitted(
         f"{problem}: it was not delivered",
-        "call from the session that this server was started for, or allow calls from other "
-        "sessions with --on-change follow or --on-change restart",
+        "call from the session that this server was started for, or remove --on-change refuse",
         is_counted=True,
     )
 

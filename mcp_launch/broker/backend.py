@@ -215,7 +215,7 @@ class Backend(Waiting):
 
     def await_greeting(self, *, has_limit: bool) -> None:
         """Hold messages back until the server has answered the greeting."""
-        self.lines.is_replacement = True
+        self.lines.holds_requests = True
         self.is_successor = True
         self.state = "greeting"
         if has_limit:

@@ -59,8 +59,9 @@ class Calls(Parties):
         self.follows_calls = self._records_calls or self._limits is not None
         self.finished_calls: list[FollowedCall] = []  # until the runtime takes them
         self._finished = 0  # how many calls have finished
-        is_shared = settings.carries == "many sessions"
-        stamp = StampIdentity(settings.describe, settings.read_outer, is_shared=is_shared)
+        # Whether a call that names no session may be any session's.
+        self.carries_many = settings.carries == "many sessions"
+        stamp = StampIdentity(settings.describe, settings.read_outer, lambda: self.carries_many)
         own: tuple[Policy, ...] = () if settings.no_meta else (stamp,)
         self._policies = own + settings.policies
         self._tools = settings.tools

@@ -311,7 +311,7 @@ class Settings:
         explain_end: Callable[[int, str, bytes], str],
         explain_early_end: Callable[[int, bytes], LaunchError],
         read_outer: Callable[[], Json] | None = None,
-        on_change: str = "",
+        on_change: str = "auto",
         server_limit: int = 8,
         on_failure: str = "error",
         mask: Callable[[str], str] = str,

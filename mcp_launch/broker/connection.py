@@ -180,6 +180,12 @@ def is_unreadable(said: Json, part: bytes) -> bool:
     return (said is None or isinstance(said, list)) and protocol.may_hide_a_message(part)
 
 
+def may_follow_input(line: bytes) -> bool:
+    """Return whether a host that has closed its end may get a line: an answer, or progress."""
+    said = protocol.look(line) if b'"method"' in line else None
+    return not isinstance(said, dict) or said.get("method") in {None, "notifications/progress"}
+
+
 def _decode_path(path: str) -> str:
     # Not `urllib.parse`: its import takes milliseconds.
     first, *rest = path.encode().split(b"%")
@@ -311,6 +317,9 @@ class Parties:
             for backend in self.backends.values():
                 self._end_unfinished_line(backend)
             unsent, connection.unsent = connection.unsent, b""
+            if connection.input_has_ended:
+                lines = unsent.splitlines(keepends=True)
+                unsent = b"".join(line for line in lines if may_follow_input(line))
             self.send_to_host(connection, unsent)
 
     def _end_unfinished_line(self, backend: Backend) -> None:

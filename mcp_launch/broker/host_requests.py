@@ -402,5 +402,8 @@ class HostRequests(Roots):
     def _note_binding(self, bound: Binding, claimed: Binding) -> None:
         if (claimed.session, claimed.thread) != (bound.session, bound.thread):
             self.note(f"now serves {claimed}, according to {claimed.evidence}")
+            # Codex may have all threads of a project speak over one connection.
+            is_other = bound.state == "confirmed" and claimed.thread not in {None, bound.thread}
+            self.carries_many |= is_other and self.settings.carries == "one thread"
         before, after = ((one.state, one.session, one.thread) for one in (bound, claimed))
         self._binding_has_changed = self._binding_has_changed or before != after

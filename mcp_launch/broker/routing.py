@@ -66,12 +66,13 @@ class Rule:
         self, carries: Carries, on_change: str, *, is_host_directory: bool = False
     ) -> None:
         self.carries = carries
-        self.on_change = on_change  # empty: decided by what the host's connections carry
+        self.on_change = on_change
         # For a request whose session works in another directory. Where the host starts servers
         # in its own, the server's directory says nothing about any session.
-        self.place_action = on_change or ("restart" if is_host_directory else "follow")
+        by_default = "restart" if is_host_directory else "follow"
+        self.place_action = by_default if on_change == "auto" else on_change
         # Whether a server in the host's directory is better than none: it is what the host wanted.
-        self.may_stay = is_host_directory and not on_change
+        self.may_stay = is_host_directory and on_change == "auto"
 
 
 def route(
@@ -87,14 +88,14 @@ def route(
     | the caller's, or not confirmed | any | a requested variable | any | restart |
     | another caller's | any | any | follow · restart · refuse | deliver · restart · refuse |
     | another caller's | any | any | isolate | open |
-    | another caller's | one thread | any | none | refuse |
-    | another caller's | sessions | nothing, or a default variable | none | deliver |
-    | another caller's | one session at a time | a requested variable | none | restart |
-    | another caller's | many sessions | a requested variable | none | open |
+    | another caller's | any | nothing, or a default variable | auto | deliver |
+    | another caller's | one session at a time | a requested variable | auto | restart |
+    | another caller's | threads, or many sessions | a requested variable | auto | open |
 
     The first row that matches counts. A server is unclaimed if it was never called and no
     session is certain to own it. Of several servers, the caller's own takes precedence, then an
-    unclaimed one. `isolation` opens at most as many as the user allows.
+    unclaimed one. `isolation` opens at most as many as the user allows. Where a connection
+    carries one session at a time, the last one is over: the next needs no server beside its.
     """
     own = [one for one in backends if _is_confirmed(one) and _is_same(one, claimed, rule)]
     for backend in own:
@@ -110,16 +111,15 @@ def route(
     wrong = backend.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)
     if opens_another(rule.on_change, rule.carries, wrong):
         return "open", backend
-    if rule.on_change:
-        return _ACTIONS[rule.on_change], backend
-    is_refused = rule.carries == "one thread"
-    return ("refuse" if is_refused else _judge_environment(backend, claimed)), backend
+    if rule.on_change == "auto":
+        return _judge_environment(backend, claimed), backend
+    return _ACTIONS[rule.on_change], backend
 
 
 def opens_another(on_change: str, carries: Carries, wrong: Wrong) -> bool:
     """Return whether a session gets a server of its own beside that of another."""
-    is_wrong = carries == "many sessions" and wrong == "requested"
-    return on_change == "isolate" or (not on_change and is_wrong)
+    is_wrong = carries != "one session at a time" and wrong == "requested"
+    return on_change == "isolate" or (on_change == "auto" and is_wrong)
 
 
 def route_place(*, is_elsewhere: bool, rule: Rule) -> Action:
@@ -142,7 +142,7 @@ def _is_confirmed(backend: Candidate) -> bool:
 
 def _is_unclaimed(backend: Candidate, rule: Rule) -> bool:
     """Return whether a server was never called, and no session is certain to own it."""
-    is_settled = _is_confirmed(backend) and (rule.carries == "one thread" or bool(rule.on_change))
+    is_settled = _is_confirmed(backend) and rule.on_change != "auto"
     return backend.was_never_called and not is_settled
 
 
@@ -317,10 +317,12 @@ class FollowedCall:
 class StampIdentity:
     """Writes the caller's session into every call, with what else is known of it."""
 
-    def __init__(self, describe: Describe, outer: ReadOuter | None, *, is_shared: bool) -> None:
+    def __init__(
+        self, describe: Describe, outer: ReadOuter | None, carries_many: Callable[[], bool]
+    ) -> None:
         self._describe = describe
         self._read_outer = outer
-        self._is_shared = is_shared  # a call that names no session may be any session's
+        self._carries_many = carries_many  # so that an unnamed call may be any session's
         self._unnamed: tuple[Served, Served] | None = None  # the last one, and without a session
         self._served: Served | None = None
         self._place: Found | None = None
@@ -329,7 +331,7 @@ class StampIdentity:
     def review(self, call: Call) -> bytes:
         """Return the call's line with the context in it."""
         served, place = call.served, call.place
-        if call.caller is None and self._is_shared:
+        if call.caller is None and self._carries_many():
             served, place = self._forget_session(served), None
         if served is not self._served or place is not self._place:
             self._served, self._place = served, place

@@ -1,6 +1,8 @@
 """Messages from a server: which host gets each one, and in which form.
 
-Answers are matched with their requests; answers to our own requests do not reach the host.
+Answers are matched with their requests; answers to our own requests do not reach the host. A
+host that has closed its end gets only answers and the progress of its open requests: some
+clients break at anything else.
 Requests from a replacement server get new ids, because both servers count from the same
 number.
 """
@@ -93,7 +95,9 @@ class ServerMessages(Endings):
             if isinstance(one, dict)
         ]
         has_requests = any(protocol.is_request(one) for one, _ in pairs)
-        if self._tools is not None or (backend.is_one_of_many and has_requests):
+        must_change = backend.is_one_of_many and has_requests
+        must_drop = self.has_no_more_input(backend) and any("method" in one for one, _ in pairs)
+        if self._tools is not None or must_change or must_drop:
             # Lists have to be filtered, and the ids of requests changed, each on its own.
             return b"".join(self._note_message(backend, part) for _, part in pairs)
         answers = [(one, part) for one, part in pairs if protocol.is_answer(one)]
@@ -260,8 +264,7 @@ class ServerMessages(Endings):
         self._note_sign_of_life(backend, said)
         if method in _CHANGES or method == _UPDATED:
             self._note_change(backend, method)
-        if method in _CHANGES and self._is_secondary(backend):
-            self.note(f"{method} of another session's server was dropped: its host keeps one list")
+        if not self._may_hear(backend, said):
             return b""
         if method == "notifications/cancelled":
             asked, line = self._find_asked_host(backend, said, line)
@@ -294,6 +297,17 @@ class ServerMessages(Endings):
         if said["method"] == "notifications/progress" and self._limits is not None:
             self.note_progress(backend, said)
 
+    def _may_hear(self, backend: Backend, said: Message) -> bool:
+        """Return whether the hosts of a server may get a notification."""
+        method = said["method"]
+        if self.has_no_more_input(backend):
+            is_progress = method == "notifications/progress"
+            return is_progress and backend.requests.find_progress(said) is not None
+        if method in _CHANGES and self._is_secondary(backend):
+            self.note(f"{method} of another session's server was dropped: its host keeps one list")
+            return False
+        return True
+
     def _pass_to_all(self, backend: Backend, said: Message, line: bytes) -> bytes:
         if said["method"] != "notifications/progress":  # else its request is no longer open
             for name in backend.connections:
@@ -318,12 +332,11 @@ class ServerMessages(Endings):
         unfinished = backend.requests.list_unfinished()
         owners = {ticket.connection for ticket in unfinished} or set(backend.connections)
         if len(owners) > 1:
-            raw_id = json_edit.read_raw(line, "id")
-            why = "and the request does not say which one it is for"
-            text = f"[mcp-launch] several sessions share this server, {why}"
-            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
-            return b""
+            why = "several sessions share this server, and the request does not say which"
+            return self._refuse_question(backend, line, f"{why} one it is for")
         connection = self.connections[owners.pop()] if owners else self._first(backend)
+        if connection.input_has_ended:
+            return self._refuse_question(backend, line, "the host has closed its end")
         if said["method"] == "roots/list":
             connection.roots_were_asked = True
         raw_id = json_edit.read_raw(line, "id")
@@ -340,3 +353,11 @@ class ServerMessages(Endings):
             line = json_edit.replace(line, key, *path)
         connection.note_server_request(backend.name, said, raw_id, key, token)
         return self._pass_to(backend, connection.name, line)
+
+    @staticmethod
+    def _refuse_question(backend: Backend, line: bytes, why: str) -> bytes:
+        """Answer a server's request that no host gets; one that reads no more is not told."""
+        if backend.state != "ending" and not backend.input_is_closed:
+            raw_id = json_edit.read_raw(line, "id")
+            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, f"[mcp-launch] {why}"))
+        return b""

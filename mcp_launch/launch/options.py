@@ -37,9 +37,10 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
                       redirects them to stderr, strict ends the launch, off
                       forwards them
   --on-change ACTION  when a call comes from another session than the server's:
-                      follow (the server gets it), restart (a new server gets
-                      it), isolate (each session gets a server of its own),
-                      refuse (it gets an error); the default depends on the host
+                      auto (default: isolate if --env asks for a session or
+                      thread, else follow), follow (the server gets it), restart
+                      (a new server gets it), isolate (each session gets a
+                      server of its own), refuse (it gets an error)
   --max-servers N     with isolate, the most servers that one connection may
                       have (1 to 64, default: 8); beyond that, the one idle
                       longest is ended
@@ -100,7 +101,7 @@ SPELLINGS = {"thread_id": "thread", "session_id": "session"}
 # The values that an option accepts; the first is its default.
 CHOICES = {
     "--stdout": ("auto", "strict", "off"),
-    "--on-change": ("", "follow", "restart", "isolate", "refuse"),
+    "--on-change": ("auto", "follow", "restart", "isolate", "refuse"),
     "--share": ("off", "project"),
     "--on-failure": ("", "error", "tool"),
     "--when-unknown": ("placeholder", "fail"),

@@ -167,7 +167,9 @@ def decide(
 def _forget_shared_session(profile: Profile, context: Context) -> Context:
     """Return the context without the session of a call, if others will use the same server."""
     is_requested = any(one.source in _CORRECTED_BY_CALLS for one in profile.env.values())
-    is_followed = profile.on_change == "follow" or not (profile.on_change or is_requested)
+    is_followed = profile.on_change == "follow" or (
+        profile.on_change == "auto" and not is_requested
+    )
     is_shared = context.facts.carries == "many sessions" and is_followed
     if not is_shared or context.session is context.identity.session:
         return context

@@ -128,9 +128,9 @@ class StdoutGuard:
         "_tail",
         "has_cut",
         "holds_noise",
+        "holds_requests",
         "is_midway",
         "is_off",
-        "is_replacement",
         "noise_count",
         "waits_for_whole_lines",
     )
@@ -148,7 +148,8 @@ class StdoutGuard:
         self._divert = divert
         self.noise_count = 0
         self.is_off = is_off  # everything passes at once
-        self.is_replacement = False  # of another server: we must change the ids of its requests
+        # Hold what may be a request: its id may have to be changed, or nobody may get it.
+        self.holds_requests = False
         self.waits_for_whole_lines = False  # hold long lines too: one may have to be withheld
         self.holds_noise = False  # although everything passes: another server may write next
         self.is_midway = False  # in an incomplete line
@@ -273,7 +274,7 @@ class StdoutGuard:
 
     def _is_held_back(self) -> bool:
         """Return whether a line must be held until it is complete although sorting is off."""
-        if self._is_shown or not (self.waits_for_whole_lines or self.is_replacement):
+        if self._is_shown or not (self.waits_for_whole_lines or self.holds_requests):
             return False
         return self.holds_noise or self._may_be_message()
 
@@ -310,7 +311,7 @@ class StdoutGuard:
         if head.lstrip(_SPACE).startswith(b"["):
             return True  # its ends do not show what it answers
         kind = read_kind(head) if _begins_like_a_message(head) else "answer"
-        return kind == "request" or (kind == "" and self.is_replacement)
+        return kind == "request" or (kind == "" and self.holds_requests)
 
     def _judge(self, line: bytes) -> bytes:
         try:

@@ -165,7 +165,7 @@ class Records:
             # A call that names only its thread belongs to that thread's session.
             is_same = named is None and thread == served.bound.thread
             session = served.bound.session if is_same else named
-        elif self._broker.settings.carries == "many sessions":
+        elif self._broker.carries_many:
             session = thread = None  # it may be any session's
         facts = {
             "host": _read(context.host),

@@ -165,3 +165,28 @@ def test_threads_resumed_in_a_new_process_have_servers_that_know_them(workspace:
     sights = workspace.wait_for_observations(4)
     check(workspace, sights[:2], dict(zip(threads, projects, strict=True)))
     check(workspace, sights[2:], dict(zip(threads, projects, strict=True)))
+
+
+@pytest.mark.parametrize("variable", [[], ["--env", "THREAD=thread"]], ids=["none", "its thread"])
+def test_threads_that_share_a_connection_are_all_served(
+    workspace: Workspace, variable: list[str]
+) -> None:
+    """Codex shares one if it is told to, and if the server answers `server/discover`."""
+    project = workspace.make_project("project")
+    server = workspace.wrap([*SERVER, "--modern"], *variable)
+    codex.configure(workspace, server, features=["mcp_connection_sharing"])
+    host = codex.AppServer(workspace)
+
+    threads = host.start_threads(*[project] * 3)
+    host.prompt(*threads)
+    host.prompt(*threads)
+
+    sights = workspace.wait_for_observations(6)
+    assert sorted(sight.asker for sight in sights) == sorted(threads * 2)
+    assert all(sight.meta["threadId"] == sight.asker for sight in sights)
+    told = [sight.context.get("threadId") for sight in sights]
+    promise(told == [sight.asker for sight in sights], "no call carries its thread's context")
+    owners = {sight.pid: sight.asker for sight in sights}
+    assert len(owners) == (3 if variable else 1)
+    for sight in sights if variable else ():
+        assert owners[sight.pid] == sight.env["THREAD"] == sight.asker

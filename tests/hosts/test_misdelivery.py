@@ -43,18 +43,21 @@ def see(text: str) -> Observation:
     return Observation(Answer("stand-in", "look", text))
 
 
-def test_a_call_of_another_thread_is_refused(runner: LaunchRunner, launcher: list[str]) -> None:
-    host = runner.launch_below_host("codex", command=wrap(launcher, SERVER))
+def test_a_call_of_another_thread_is_answered_by_a_server_of_its_own(
+    runner: LaunchRunner, launcher: list[str]
+) -> None:
+    command = wrap(launcher, SERVER, "--env", "THREAD=thread")
+    host = runner.launch_below_host("codex", command=command)
     initialize(host)
 
-    mine = look(host, 1, threadId=ONE)
-    other = look(host, 2, threadId=TWO)
-    again = look(host, 3, threadId=ONE)
+    mine = see(look(host, 1, threadId=ONE))
+    other = see(look(host, 2, threadId=TWO))
+    again = see(look(host, 3, threadId=ONE))
 
-    refused = '"isError": true' in other and ONE in other and TWO in other
-    promise(refused, "another thread's server answers")
-    assert [see(mine).calls, see(again).calls] == [1, 2]
-    assert see(mine).pid == see(again).pid
+    promise(mine.pid != other.pid, "another thread's server answers")
+    assert [mine.env["THREAD"], other.env["THREAD"]] == [ONE, TWO]
+    assert [mine.calls, again.calls] == [1, 2]
+    assert mine.pid == again.pid
 
 
 def test_a_call_of_another_session_is_answered_by_a_server_of_its_own(

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from launches import SCRIPTED_SERVER, Launch, LaunchRunner, call, python, read_refusal, request
+from launches import (
+    HERE,
+    SCRIPTED_SERVER,
+    Launch,
+    LaunchRunner,
+    call,
+    python,
+    read_refusal,
+    request,
+)
 from sessions import A, B, kill, methods, of, with_constants
+from shared_servers import Sharing, greet
 
 from mcp_launch.broker.routing import KEY
 
@@ -35,7 +46,7 @@ def write_call(launch: Launch, request_id: str, meta: str, arguments: str = "{}"
 
 
 def test_a_call_is_refused_with_a_result_that_says_it_failed(codex: Callable[..., Launch]) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -52,7 +63,7 @@ def test_a_call_is_refused_with_a_result_that_says_it_failed(codex: Callable[...
 def test_a_refused_call_of_the_2026_era_has_a_complete_result(
     codex: Callable[..., Launch],
 ) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -76,7 +87,7 @@ def test_a_refused_call_of_the_2026_era_has_a_complete_result(
 def test_a_refused_request_gets_its_id_back_as_it_was_written(
     codex: Callable[..., Launch], written: str, arguments: str
 ) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -440,7 +451,7 @@ FORGIVING = python(
 
 @pytest.mark.parametrize("how", hide(b""))
 def test_no_reader_finds_a_call_that_was_not_judged(codex: Callable[..., Launch], how: str) -> None:
-    host = codex(threads=(A,), command=FORGIVING)
+    host = codex("--on-change", "refuse", threads=(A,), command=FORGIVING)
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -487,7 +498,7 @@ def test_a_context_under_a_capitalised_name_is_refused(codex: Callable[..., Laun
 
 
 def test_words_that_come_in_pieces_do_not_hide_a_call(codex: Callable[..., Launch]) -> None:
-    host = codex("--stdout", "off", threads=(A,), command=python(ECHO))
+    host = codex("--stdout", "off", "--on-change", "refuse", threads=(A,), command=python(ECHO))
     host.send(call("look", meta=of(A)))
     host.answer()
 
@@ -500,3 +511,125 @@ def test_words_that_come_in_pieces_do_not_hide_a_call(codex: Callable[..., Launc
 
 
 ECHO = "import os\nwhile data := os.read(0, 65536): os.write(1, data)\n"
+
+
+# After the host has closed its end.
+
+LATE_SERVER = [sys.executable, str(HERE / "scripts" / "late_server.py")]
+
+# The ways in which a host may have its server.
+WAYS = {
+    "plain": [],
+    "nothing judged": ["--stdout", "off"],
+    "one for each session": ["--on-change", "isolate"],
+    "shared": ["--share", "project"],
+}
+
+
+@pytest.fixture(params=[*WAYS])
+def late(request: pytest.FixtureRequest, sharing: Sharing, tmp_path: Path) -> LateServer:
+    """Return a server that speaks when it may, and the launches that use it."""
+    return LateServer(sharing, tmp_path, WAYS[request.param])
+
+
+class LateServer:
+    """Starts launches of a server that says more than it was asked for."""
+
+    def __init__(self, sharing: Sharing, directory: Path, words: list[str]) -> None:
+        self._runner, self._directory, self._words = sharing.runner, directory, words
+
+    def may_start(self, tool: str) -> None:
+        """Let the server read what its hosts say, and name its tool."""
+        (self._directory / "start").write_text(tool, encoding="utf-8")
+
+    def may_go_on(self) -> None:
+        """Let the server answer its call."""
+        (self._directory / "go").touch()
+
+    def launch(self, *words: str) -> Launch:
+        """Start a launch that says on stderr what it notices."""
+        command = [*LATE_SERVER, str(self._directory)]
+        return self._runner.launch("--trace", *self._words, *words, "--", *command)
+
+    def teach(self) -> None:
+        """Have what the server answers remembered, with another tool than it has later."""
+        self.may_start("before")
+        launch = self.launch()
+        greet(launch)
+        self.list_tools(launch)
+        launch.finish()
+        (self._directory / "start").unlink()
+
+    @staticmethod
+    def list_tools(launch: Launch) -> list[str]:
+        """Ask for the tools, whatever else is said before they come."""
+        launch.send(request("tools/list", 1))
+        while (answer := launch.answer()).get("id") != 1 or "result" not in answer:
+            pass
+        return [tool["name"] for tool in answer["result"]["tools"]]
+
+    @staticmethod
+    def close(launch: Launch) -> None:
+        """Close a launch's stdin, and wait until it has noticed that."""
+        launch.close()
+        launch.wait_for_stderr(b"the host has closed our stdin")
+
+
+def read_rest(launch: Launch) -> list[dict[str, Any]]:
+    """Return the messages up to the end."""
+    return [json.loads(line) for line in iter(launch.read_line, b"")]
+
+
+def test_a_host_that_closed_its_stdin_gets_progress_and_answers_and_nothing_else(
+    late: LateServer,
+) -> None:
+    late.may_start("only")
+    launch = late.launch()
+    greet(launch)
+    late.list_tools(launch)
+    launch.send(call("only", 2, meta={"progressToken": "mine"}))
+    while launch.answer().get("params", {}).get("data") != "at work":
+        pass
+    late.close(launch)
+    late.may_go_on()
+
+    progress, answer = read_rest(launch)
+
+    assert progress["method"] == "notifications/progress"
+    assert progress["params"]["progressToken"] == "mine"
+    assert answer["id"] == 2
+    told = [one for one in answer["result"]["told"] if one["id"] == 1]
+    assert all("has closed" in one["error"]["message"] for one in told)
+
+
+def test_a_host_that_was_answered_from_memory_and_closed_its_stdin_gets_nothing(
+    late: LateServer,
+) -> None:
+    late.teach()
+    launch = late.launch()
+    greet(launch)
+    assert late.list_tools(launch) == ["before"]
+    late.close(launch)
+    late.may_start("after")
+
+    assert read_rest(launch) == []
+    assert launch.wait() == 0
+
+
+def test_a_host_that_closed_its_stdin_while_its_server_starts_gets_only_its_answer(
+    late: LateServer,
+) -> None:
+    late.teach()
+    late.may_go_on()
+    launch = late.launch("--start", "called")
+    greet(launch)
+    assert late.list_tools(launch) == ["before"]
+    launch.send(call("before", 2, meta={"progressToken": 2}))
+    late.close(launch)
+    late.may_start("before")
+
+    *progress, answer = read_rest(launch)
+
+    assert [one["params"]["progressToken"] for one in progress] == [2]
+    assert answer["id"] == 2
+    assert answer["result"]["content"] == []

@@ -27,6 +27,14 @@ MEGABYTE = 1 << 20
 # Copies its input to its output, in blocks of its own choosing.
 CAT = ["cat"]
 
+# Answers every request.
+ANSWERER = python(
+    "import json, sys\n"
+    "for line in sys.stdin:\n"
+    "    message = {'jsonrpc': '2.0', 'id': json.loads(line)['id'], 'result': {}}\n"
+    "    print(json.dumps(message), flush=True)\n"
+)
+
 LINE_LENGTH = 65536
 LINES = 200 * MEGABYTE // LINE_LENGTH
 
@@ -98,7 +106,7 @@ def test_any_bytes_in_any_chunks_arrive_as_they_were_sent(
         b'{"big":123456789012345678901234567890,"f":1.10}\n',
         b'{"bad utf-8":"\xff\xfe"}\n',
         b'{"control":"\x01"}\n',
-        b'[{"jsonrpc":"2.0","id":1,"method":"batch"}]\n',
+        b'[{"jsonrpc":"2.0","id":1,"result":"batch"}]\n',
         b'{"' + b"9" * 5000 + b'":' + b"9" * 5000 + b"}\n",
         b"[" * 5000 + b"]" * 5000 + b"\n",
         '{"text":"\u2028 \u00e4 \U0001f600"}\n'.encode(),
@@ -276,7 +284,7 @@ def test_the_last_words_of_a_server_arrive(wire: list[str], runner: LaunchRunner
 def test_input_that_ends_with_a_request_is_still_answered(
     wire: list[str], runner: LaunchRunner
 ) -> None:
-    launch = runner.launch(*wire, "--", *CAT)
+    launch = runner.launch(*wire, "--", *ANSWERER)
     launch.send(*(request("ping", n) for n in range(1000)))
 
     code, out, _ = launch.finish()

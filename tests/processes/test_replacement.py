@@ -139,13 +139,60 @@ def test_the_era_without_a_handshake_is_replaced_without_one(codex: Callable[...
     assert methods(sight) == ["tools/call"]
 
 
+# Several threads on one connection, as with Codex's feature `mcp_connection_sharing`.
+
+
+def test_threads_on_one_connection_share_a_server_that_knows_none_of_them(
+    codex: Callable[..., Launch],
+) -> None:
+    host = codex(threads=(A, B))
+    host.initialize()
+    host.call("look", 1, meta=of(A))
+
+    sights = [host.call("look", n, meta=of(one)) for n, one in enumerate((B, A, B), start=2)]
+    unnamed = host.call("look", 5, meta={"progressToken": 5})
+
+    assert len({one["pid"] for one in (*sights, unnamed)}) == 1
+    assert [one["meta"][KEY.text]["threadId"] for one in sights] == [B, A, B]
+    assert "threadId" not in unnamed["meta"][KEY.text], "nobody knows whose it is"
+
+
+def test_threads_on_one_connection_have_servers_of_their_own_if_these_ask_for_the_thread(
+    codex: Callable[..., Launch],
+) -> None:
+    host = codex("--env", "THREAD=thread", threads=(A, B))
+    host.initialize()
+
+    sights = [host.call("look", n, meta=of(one)) for n, one in enumerate((B, A, B, A), start=1)]
+
+    assert [one["env"]["THREAD"] for one in sights] == [B, A, B, A]
+    assert [one["meta"][KEY.text]["threadId"] for one in sights] == [B, A, B, A]
+    assert [one["calls"] for one in sights] == [1, 1, 2, 2]
+    assert len({one["pid"] for one in sights}) == 2
+
+
+def test_a_thread_beyond_the_limit_gets_the_server_that_is_idle_longest(
+    codex: Callable[..., Launch],
+) -> None:
+    threads = [f"01999999-00{n:02}-7000-8000-000000000000" for n in range(4)]
+    host = codex("--env", "THREAD=thread", "--max-servers", "3", threads=(threads[0],))
+    host.initialize()
+
+    sights = [host.call("look", n, meta=of(one)) for n, one in enumerate(threads, start=1)]
+
+    assert [one["env"]["THREAD"] for one in sights] == threads
+    wait_until_gone(sights[0]["pid"])
+    for number, sight in enumerate(sights[1:], start=5):
+        assert host.call("look", number, meta=of(sight["env"]["THREAD"]))["pid"] == sight["pid"]
+
+
 # Misdelivery.
 
 
 def test_a_call_of_another_thread_never_reaches_the_server(
     codex: Callable[..., Launch], tmp_path: Path
 ) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -847,7 +894,7 @@ def spell_oddly(message: dict[str, Any]) -> list[bytes]:
 
 
 def test_no_spelling_of_a_call_gets_past_the_judge(codex: Callable[..., Launch]) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -865,7 +912,7 @@ def test_no_spelling_of_a_call_gets_past_the_judge(codex: Callable[..., Launch])
 
 
 def test_what_follows_a_call_in_its_line_does_not_hide_it(codex: Callable[..., Launch]) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 
@@ -1019,7 +1066,7 @@ def test_calls_keep_their_order_while_roots_are_asked_for(
 
 
 def test_the_cancellation_of_a_refused_call_never_arrives(codex: Callable[..., Launch]) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
     for number in range(100, 200):
@@ -1184,7 +1231,7 @@ def test_long_results_pass_after_a_replacement(runner: LaunchRunner) -> None:
 
 
 def test_a_batch_of_calls_is_judged_call_by_call(codex: Callable[..., Launch]) -> None:
-    host = codex(threads=(A,))
+    host = codex("--on-change", "refuse", threads=(A,))
     host.initialize()
     host.call("look", meta=of(A))
 

@@ -207,11 +207,11 @@ class AbsenceRules:
     def _list_subscriptions(self) -> set[str]:
         found: set[str] = set()
         setup = self.world.setup
-        is_default = not setup.on_change and setup.holds == "requested"
+        is_default = setup.on_change == "auto" and setup.holds == "requested"
         for request in self.books.requests.values():
             is_sure = not request.is_cancelled  # else it may have been carried out, or not
             is_named = bool(request.caller) and request.method == "resources/subscribe"
-            if setup.style == "vscode" and is_default and is_named:
+            if setup.style in {"codex", "vscode"} and is_default and is_named:
                 # Each session gets its own server, which forgets those of the last.
                 is_sure = False
                 found.discard(_read_uri(request))

@@ -96,8 +96,10 @@ class Books:
         self._heard = 0  # how much of the host's input was checked
         self._is_in_array = False  # the answers that are being checked came as one array
         self._last_number = 0
+        self._is_midway = False  # the host had the beginning of a line when it closed its end
         self.cut_offs = 0
         self.has_lost_input = False
+        self.is_deaf = False  # the host has closed its end, and hears no news or questions
         world.on_sent = self.note_sent
         self.absence = AbsenceRules(self)
 
@@ -133,6 +135,9 @@ class Books:
             self._take_request(server, said, line, start, is_whole=False)
         elif "method" in said:
             self._take_notification(server, said, line)
+        elif "error" in said:
+            is_over = self.world.broker.connections["host"].input_has_ended
+            assert is_over, f"a question was refused: {said}"
         else:
             question = said["result"]["q"]
             asked = self.said[question]
@@ -196,9 +201,9 @@ class Books:
             assert stamp["session"] == name, f"{request} is of {name}, stamped {stamp}"
         known = self._callers.setdefault(server.generation, set())
         known.add(caller)
-        is_refused = setup.on_change == "refuse" or (not setup.on_change and setup.style == "codex")
+        is_refused = setup.on_change == "refuse"
         is_restarted = setup.on_change == "restart" or (
-            not setup.on_change and setup.holds == "requested"
+            setup.on_change == "auto" and setup.holds == "requested"
         )
         if is_refused or is_restarted:
             assert len(known) == 1, f"a server got requests of {known}"
@@ -233,6 +238,17 @@ class Books:
             line = text[self._heard : end]
             self._heard = end
             self._check_line(line)
+            self._is_midway = False
+        self._note_deafness()
+
+    def _note_deafness(self) -> None:
+        """Note that the host's end was closed: only a line that has begun may be finished."""
+        if self.world.broker.connections["host"].input_has_ended and not self.is_deaf:
+            self.is_deaf = True
+            self._is_midway = self._heard < len(self.world.from_us)
+
+    def _check_hears(self, line: bytes) -> None:
+        assert not self.is_deaf or self._is_midway, f"the host has closed its end: {line!r}"
 
     def check_last_line(self) -> None:
         """Check a last line that has no newline."""
@@ -337,6 +353,8 @@ class Books:
         for request in one.answers:
             assert one.server in [server for server, _ in request.deliveries]
             self._note_answer(request, f"server {one.server.generation}")
+        if one.kind not in {"answer", "noise"}:
+            self._check_hears(line)
         if one.kind == "question":
             key = json.dumps(said["id"]).encode()
             assert key not in self.questions, f"{key!r} is already open"
@@ -358,7 +376,9 @@ class Books:
                 server, at = request.deliveries[-1]
                 is_lost = server.input == "closed" or server.read > at or request.is_condensed
                 assert is_lost, f"{request} was given up although it was never read"
-        elif said["method"] == "roots/list":
+            return
+        self._check_hears(line)
+        if said["method"] == "roots/list":
             assert self.world.setup.moves_unannounced
             self.questions[json.dumps(said["id"]).encode()] = ROOTS
         else:
@@ -410,7 +430,7 @@ class Books:
                 assert outcomes[0] in {"refused", "died", "cancelled"}, f"{request}: {outcomes}"
 
     def check_arrivals(self) -> None:
-        for number, one in self.said.items():
+        for number, one in self.said.items() if not self.is_deaf else ():
             is_whole = one.end <= getattr(one.server, "written", 0)
             if one.kind in {"note", "question", "cancel"} and is_whole:
                 assert one.has_arrived, f"number {number} never reached the host: {one.line!r}"

@@ -26,7 +26,7 @@ class Setup:
     def __init__(self, random: Random) -> None:
         choose = random.choice
         self.style = choose(["codex", "codex", "claude", "vscode", "other"])
-        self.on_change = choose(["", "follow", "restart", "restart", "refuse"])
+        self.on_change = choose(["auto", "follow", "restart", "restart", "refuse"])
         self.restart = choose(["on", "on", "on", "off"])
         self.stdout = choose(["auto", "auto", "strict", "off"])
         self.no_meta = choose([False, False, True])

@@ -65,6 +65,8 @@ class Books:
         self.level = ""  # the last one that a server got from the host, or that we accepted
         self._level_of = 0  # the request that set it
         self._heard = 0
+        self._is_deaf = False  # the host has closed its end, and hears no news or questions
+        self._is_midway = False  # then, it had the beginning of a line
         self._last: dict[int, int] = {}  # the last number of each process that the host got
         world.on_sent = self._check_sent
         world.on_end = self._check_end
@@ -101,7 +103,7 @@ class Books:
         assert len(process.sessions) == 1, f"{process.name} got calls of {process.sessions}"
         wrong = process.plan.held.find_wrong(session, None)
         assert wrong is None, f"{said} was sent to a server with another session's variable"
-        if self.world.setup.on_change and session in PLACES:
+        if self.world.setup.on_change != "auto" and session in PLACES:
             assert process.plan.cwd.value == PLACES[session], f"{said} is in the wrong directory"
 
     def _check_request(self, process: Process, request: Request, params: Any, at: int) -> None:
@@ -136,6 +138,10 @@ class Books:
         ]
 
     def _check_host_answer(self, process: Process, said: Any) -> None:
+        if "error" in said:
+            is_over = self.world.broker.connections["host"].input_has_ended
+            assert is_over, f"a question was refused: {said}"
+            return
         asked = self.said[said["result"]["q"]]
         assert asked.process is process, f"{process.name} did not ask for {said}"
         assert asked.said["id"] == said["id"], f"{asked.said} was answered with {said}"
@@ -169,6 +175,10 @@ class Books:
             self._heard = end
             if line.strip():
                 self._check_line(line)
+            self._is_midway = False
+        if self.world.broker.connections["host"].input_has_ended and not self._is_deaf:
+            self._is_deaf = True
+            self._is_midway = self._heard < len(text)
 
     def check_last_line(self) -> None:
         """Check a last line that has no newline."""
@@ -194,6 +204,8 @@ class Books:
             assert is_known, f"never said: {line!r}"
 
     def _check_one(self, said: Any, line: bytes) -> None:
+        is_heard = not self._is_deaf or self._is_midway or "method" not in said
+        assert is_heard, f"the host has closed its end: {line!r}"
         found = _NUMBER.search(json.dumps(said).encode())
         if found is None:
             self._check_own_line(said, line)

@@ -39,7 +39,7 @@ class Setup:
     def __init__(self, random: Random) -> None:
         choose = random.choice
         # By default, a variable that holds the session makes each session get its own server.
-        self.on_change = choose(["isolate", "isolate", ""])
+        self.on_change = choose(["isolate", "isolate", "auto"])
         self.server_limit = choose([1, 2, 2, 3, 4])
         self.rests_after = choose([0.0, 0.0, 0.3, 30.0])
         self.stdout = choose(["auto", "auto", "auto", "off", "strict"])
@@ -121,7 +121,7 @@ class World:
             )
         )
         plan = Plan(["srv"], context.place, {})
-        if not setup.on_change:
+        if setup.on_change == "auto":
             plan.held.add("session", "none", is_requested=True)
         broker.now = self.clock
         broker.connect(HOST)
@@ -138,7 +138,7 @@ class World:
         if place is not None:
             context = context._change(place=place)  # noqa: SLF001  # without looking at the disk
         plan = Plan(["srv"], context.place, {})
-        if not self.setup.on_change:
+        if self.setup.on_change == "auto":
             session = getattr(context.session, "value", "none")
             plan.held.add("session", session, is_requested=True)
         return context, plan

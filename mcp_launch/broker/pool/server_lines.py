@@ -95,23 +95,17 @@ class ServerLines(Tasks):
         task = protocol.get_member(said, "params", "_meta", _RELATED_TASK, "taskId")
         owner = self._find_owner(backend, task)
         is_known = isinstance(task, str) and task in backend.task_hosts
-        if not backend.connections or (is_known and not owner):
-            raw_id = json_edit.read_raw(line, "id")
-            text = "[mcp-launch] the session that this is for has ended"
-            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
-            return b""
+        has_left = bool(owner) and self.connections[owner].input_has_ended
+        if not backend.connections or has_left or (is_known and not owner):
+            return self._refuse_question(backend, line, "the session that this is for has ended")
         if not owner and self._has_orphans(backend):
-            raw_id = json_edit.read_raw(line, "id")
-            text = "[mcp-launch] this may be for a session that has ended or cancelled its request"
-            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
-            return b""
+            why = "this may be for a session that has ended or cancelled its request"
+            return self._refuse_question(backend, line, why)
         at_work = {one.connection for one in backend.requests.list_unfinished()}
         asked = owner or (at_work.pop() if len(at_work) == 1 else "")
         if asked and not self._may_send_unasked(asked, line):
-            raw_id = json_edit.read_raw(line, "id")
-            text = "[mcp-launch] the session that this is for does not read what it is sent"
-            backend.send(protocol.make_error(raw_id, protocol.NOT_SERVED, text))
-            return b""
+            why = "the session that this is for does not read what it is sent"
+            return self._refuse_question(backend, line, why)
         if not owner:
             return super()._forward_request(backend, said, line)
         key = protocol.spell(self.make_id())

@@ -19,7 +19,7 @@ _LOCKS = "/thread-writer-locks/"
 
 
 class CodexSessions(SessionRecords):
-    """What Codex (checked with 0.166.0) keeps in CODEX_HOME."""
+    """What Codex (checked with 0.169.0) keeps in CODEX_HOME."""
 
     def read_title(self, host: SeenHost, session: str, thread: str) -> str:
         """Return the name that the user gave a thread, or its first prompt."""

@@ -956,11 +956,9 @@ def test_a_server_that_never_stops_answering_is_ended_too() -> None:
         >> after 29
         >> server: notifications/x
         << timer grace: 1
-        << host: notifications/x
         >> after 2
         >> server: notifications/x
         << timer grace: 0
-        << host: notifications/x
         >> timer grace
         << cut input of server
         << end server: input ended
@@ -1025,7 +1023,6 @@ def test_the_server_is_not_drained_when_the_host_is_lost() -> None:
         << timer grace: 2
         << close input of server
         >> server: notifications/x
-        << host: notifications/x
         >> timer grace
         << cut input of server
         << end server: input ended

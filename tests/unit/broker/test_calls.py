@@ -263,8 +263,8 @@ def test_the_server_gets_the_whole_chain_of_launches() -> None:
         assert context["outer"] == around
 
 
-def test_a_misdelivered_call_is_refused_and_the_error_names_both_threads() -> None:
-    broker = make_broker(below("codex"))
+def test_a_call_is_refused_if_asked_and_the_error_names_both_threads() -> None:
+    broker = make_broker(below("codex"), on_change="refuse")
     admit(broker, {"threadId": "t-1", "sessionId": "s-1"})
 
     refused = admit(broker, {"threadId": "t-2", "sessionId": "s-2"})
@@ -279,7 +279,7 @@ def test_a_misdelivered_call_is_refused_and_the_error_names_both_threads() -> No
     "method", ["resources/read", "prompts/get", "notifications/x", "tasks/get"]
 )
 def test_every_request_that_names_its_caller_follows_the_same_rule(method: str) -> None:
-    broker = make_broker(below("codex"))
+    broker = make_broker(below("codex"), on_change="refuse")
     admit(broker, CODEX_META)
 
     assert isinstance(admit(broker, {"threadId": "t-2"}, method), Refused)
@@ -291,6 +291,19 @@ def test_a_call_that_names_no_caller_belongs_to_the_connections_caller() -> None
     admit(broker, CODEX_META)
 
     assert context_of(admit(broker, {"progressToken": 1}))["threadId"] == "t-1"
+
+
+def test_a_call_that_names_no_caller_is_nobodys_once_a_connection_has_two_threads() -> None:
+    broker = make_broker(below("codex"))
+    told = [
+        context_of(admit(broker, {"threadId": one, "sessionId": one})) for one in ("t-1", "t-2")
+    ]
+
+    unknown = context_of(admit(broker, {"progressToken": 1}))
+
+    assert [one["threadId"] for one in told] == ["t-1", "t-2"]
+    assert not {"sessionId", "threadId"} & unknown.keys()
+    assert unknown["binding"] == "unbound"
 
 
 def test_a_call_that_names_no_caller_on_a_shared_connection_gets_no_session() -> None:
@@ -334,7 +347,7 @@ def test_the_project_of_a_call_from_another_directory_is_that_directorys(tmp_pat
 
 
 def test_every_call_is_counted_and_the_same_caller_gets_the_same_context() -> None:
-    broker = make_broker(below("codex"))
+    broker = make_broker(below("codex"), on_change="refuse")
     context = context_of(admit(broker, CODEX_META))
 
     for number in range(3):

@@ -27,7 +27,7 @@ def make_world_before_handshake(**changes: Any) -> World:
     setup = Setup(Random(0))  # noqa: S311  # every field is set below
     plain: dict[str, Any] = {
         "style": "codex",
-        "on_change": "",
+        "on_change": "auto",
         "on_failure": "error",
         "restart": "on",
         "stdout": "auto",

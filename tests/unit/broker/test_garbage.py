@@ -101,7 +101,7 @@ def test_no_damage_makes_the_broker_raise(part: int, stdout: str) -> None:
         playbook = open_playbook(
             stdout=stdout,
             no_meta=random.random() < 0.3,
-            on_change=random.choice(["", "follow", "restart", "refuse"]),
+            on_change=random.choice(["auto", "follow", "restart", "refuse"]),
         )
         try:
             for _ in range(30):

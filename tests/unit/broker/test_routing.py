@@ -59,7 +59,7 @@ def judge(
     environment: str,
     *,
     was_never_called: bool,
-    on_change: str = "",
+    on_change: str = "auto",
 ) -> str:
     server = Server(before, environment, was_never_called=was_never_called)
     action, chosen = routing.route(CLAIMED, [server], Rule(carries, on_change))
@@ -67,7 +67,7 @@ def judge(
     return action
 
 
-@pytest.mark.parametrize("on_change", ["", "follow", "restart", "refuse"])
+@pytest.mark.parametrize("on_change", ["auto", "follow", "restart", "refuse"])
 @pytest.mark.parametrize("carries", ALL)
 @pytest.mark.parametrize("state", NOT_CONFIRMED)
 def test_before_the_first_call_only_a_wrong_environment_requires_another_server(
@@ -85,16 +85,7 @@ def test_before_the_first_call_only_a_wrong_environment_requires_another_server(
         assert verdict == action, environment
 
 
-@pytest.mark.parametrize("environment", ["nothing", "right", "default", "requested"])
-def test_a_call_of_another_thread_on_one_threads_connection_is_refused(environment: str) -> None:
-    for was_never_called in (True, False):
-        assert (
-            judge(bound("confirmed"), ONE_THREAD, environment, was_never_called=was_never_called)
-            == "refuse"
-        )
-
-
-@pytest.mark.parametrize("carries", [ONE_AT_A_TIME, MANY])
+@pytest.mark.parametrize("carries", ALL)
 @pytest.mark.parametrize("environment", ["nothing", "right", "default"])
 def test_a_changed_session_is_followed_unless_its_variable_was_asked_for(
     carries: Carries, environment: str
@@ -103,7 +94,9 @@ def test_a_changed_session_is_followed_unless_its_variable_was_asked_for(
     assert action == "deliver"
 
 
-@pytest.mark.parametrize(("carries", "action"), [(ONE_AT_A_TIME, "restart"), (MANY, "open")])
+@pytest.mark.parametrize(
+    ("carries", "action"), [(ONE_THREAD, "open"), (ONE_AT_A_TIME, "restart"), (MANY, "open")]
+)
 def test_a_session_whose_variable_was_asked_for_gets_a_server_with_the_right_one(
     carries: Carries, action: str
 ) -> None:
@@ -121,7 +114,7 @@ def test_on_change_decides_about_a_call_of_another_session(on_change: str, actio
         assert verdict == action
 
 
-@pytest.mark.parametrize("on_change", ["", "follow", "restart", "refuse"])
+@pytest.mark.parametrize("on_change", ["auto", "follow", "restart", "refuse"])
 @pytest.mark.parametrize("carries", ALL)
 def test_a_call_of_the_same_session_is_delivered(carries: Carries, on_change: str) -> None:
     for environment in ("nothing", "right"):
@@ -132,7 +125,7 @@ def test_a_call_of_the_same_session_is_delivered(carries: Carries, on_change: st
         )
 
 
-@pytest.mark.parametrize("carries", [ONE_AT_A_TIME, MANY])
+@pytest.mark.parametrize("carries", ALL)
 def test_a_replacement_server_has_no_state_to_lose_before_its_first_call(carries: Carries) -> None:
     for environment, action in [("nothing", "deliver"), ("default", "restart")]:
         assert judge(bound("confirmed"), carries, environment, was_never_called=True) == action
@@ -166,7 +159,7 @@ def test_a_call_that_names_only_its_thread_keeps_the_session() -> None:
 
 @pytest.mark.parametrize(
     ("on_change", "action"),
-    [("", "deliver"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
+    [("auto", "deliver"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
 )
 def test_on_change_decides_about_a_call_from_another_directory(on_change: str, action: str) -> None:
     for carries in ALL:
@@ -177,7 +170,7 @@ def test_on_change_decides_about_a_call_from_another_directory(on_change: str, a
 
 @pytest.mark.parametrize(
     ("on_change", "action"),
-    [("", "restart"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
+    [("auto", "restart"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
 )
 def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_sessions(
     on_change: str, action: str

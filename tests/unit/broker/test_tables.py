@@ -42,7 +42,7 @@ def read_table(text: str, first_column: str) -> list[list[str]]:
 STATES: list[State] = ["unbound", "tentative", "confirmed"]
 CARRIES: list[Carries] = ["one thread", "one session at a time", "many sessions"]
 WRONG = ["nothing", "default", "requested"]
-ON_CHANGE = ["", "follow", "restart", "refuse", "isolate"]
+ON_CHANGE = ["auto", "follow", "restart", "refuse", "isolate"]
 
 
 class Case:
@@ -81,7 +81,7 @@ class Case:
 
     @property
     def kind(self) -> str:
-        is_settled = self.carries == "one thread" or bool(self.on_change)
+        is_settled = self.on_change != "auto"
         if self.was_never_called and not (self.state == "confirmed" and is_settled):
             return "unclaimed"
         is_mine = self.state != "confirmed" or self.is_same
@@ -108,15 +108,11 @@ def list_cases() -> Iterator[Case]:
 CARRIED: dict[str, set[str]] = {
     "any": set(CARRIES),
     "any number": set(CARRIES),
-    "one thread": {"one thread"},
     "one session at a time": {"one session at a time"},
-    "many sessions": {"many sessions"},
-    "sessions": {"one session at a time", "many sessions"},
-    "one session at a time, or many": {"one session at a time", "many sessions"},
+    "threads, or many sessions": {"one thread", "many sessions"},
 }
 WRONGS = {
     "any": set(WRONG),
-    "any or none": set(WRONG),
     "nothing": {"nothing"},
     "none": {"nothing"},
     "anything": {"default", "requested"},
@@ -134,9 +130,9 @@ def choose_action(case: Case, on_change: str, action: str) -> str:
     actions = action.split(" · ")
     if on_change == "any":
         return action
-    if (case.on_change or "none") not in choices:
+    if case.on_change not in choices:
         return ""
-    return actions[choices.index(case.on_change or "none")]
+    return actions[choices.index(case.on_change)]
 
 
 def test_every_request_is_routed_as_exactly_one_row_of_the_table_says() -> None:
@@ -223,14 +219,14 @@ def test_the_topic_routes_calls_of_other_sessions_as_the_code_does() -> None:
             and case.wrong in WRONGS[wrong]
         ]
         is_described = any(is_about(case) for is_about in SERVERS.values())
-        if is_described and not case.on_change:
+        if is_described and case.on_change == "auto":
             assert said == [case.route()], case
 
 
 def test_the_topic_describes_on_change_as_the_code_does_it() -> None:
-    assert "`--on-change` overrides the last four rows" in IDENTITY
+    assert "`--on-change` overrides the last three rows" in IDENTITY
     rows = read_table(IDENTITY, "the server")
-    assert [server for server, *_ in rows[-4:]] == ["is confirmed"] * 4
+    assert [server for server, *_ in rows[-3:]] == ["is confirmed"] * 3
     option = OPTIONS.partition("**`--on-change ACTION`**")[2].partition("\n**")[0]
     choices = dict(re.findall(r"^\* `(\w+)`: (.*)$", option, re.MULTILINE))
     assert set(choices) == {"follow", "restart", "refuse", "isolate"}

@@ -78,7 +78,7 @@ def test_the_layers_are_shown_in_the_order_of_precedence(own_home: Path) -> None
         ("--restart", "on"),
         ("--start", "known"),
         ("--rest", "off"),
-        ("--on-change", "depends on the host"),
+        ("--on-change", "auto"),
         ("--max-servers", "8"),
         ("--share", "off"),
     ],

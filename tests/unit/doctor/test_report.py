@@ -252,16 +252,16 @@ def test_what_is_no_secret_stays_in_what_is_shown(
 
 
 def test_it_tells_which_hosts_there_are_and_whether_they_were_tried(machine: FakeMachine) -> None:
-    machine.programs = {"codex": Program("/bin/codex", "0.166.0"), "zed": Program("/bin/zed", "")}
+    machine.programs = {"codex": Program("/bin/codex", "0.169.0"), "zed": Program("/bin/zed", "")}
 
     machine.write("~/.config/zed/settings.json", '{"context_servers": {"it": {"command": "sh"}}}')
 
     shown = show(machine.survey(), [])
-    assert "Zed: 1 server\nWithout servers: Codex 0.166.0\n" in shown
+    assert "Zed: 1 server\nWithout servers: Codex 0.169.0\n" in shown
 
     shown = show(machine.survey(), [], is_verbose=True)
     assert "Zed (our tests do not run against it): 1 server\n" in shown
-    assert "Codex 0.166.0 (our tests run against it)\n" in shown
+    assert "Codex 0.169.0 (our tests run against it)\n" in shown
 
 
 def test_where_nothing_is_wrong_it_says_so(machine: FakeMachine) -> None:

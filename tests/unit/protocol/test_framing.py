@@ -167,7 +167,7 @@ def test_a_later_servers_question_is_shown_whole_even_where_nothing_is_judged() 
         return b"changed\n"
 
     guard = make_guard(None, note_message, is_off=True)
-    guard.is_replacement = True
+    guard.holds_requests = True
 
     assert guard.feed(b'{"id":1,') == b""
     assert guard.feed(b'"method":"m"}\n') == b"changed\n"
