@@ -16,7 +16,7 @@ mcp-launch run --server docs \\
     --cwd project_root -- npx -y --not-ours
 ```
 
-    mcp-launch reap --older-than 2h
+    mcp-launch logs --since 2h
 
 ```text
 ML201 error: mcp-launch is not on the PATH
@@ -36,7 +36,7 @@ def test_commands_are_found_in_spans_and_blocks_but_not_in_sentences_and_files()
         ["wrap", "docs", "--", "--pass-env", "safe"],
         ["run", "--server", "docs", "--cwd", "project_root", "--", "npx", "-y", "--not-ours"],
         ["wrap", "docs", "it", "is", "yours"],
-        ["reap", "--older-than", "2h"],
+        ["logs", "--since", "2h"],
         ["wrap", "--host", "codex", "docs"],
         ["ps", "--json"],
     ]

@@ -92,12 +92,6 @@ def _ps(  # noqa: PLR0913  # one for each option
 @app.command("reap")
 def _reap(
     *,
-    older_than: Annotated[
-        str,
-        typer.Option(
-            "--older-than", metavar="AGE", help="Only servers of this age or older: 30m, 2h, 1d."
-        ),
-    ] = "",
     yes: Yes = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be ended.")
@@ -106,16 +100,16 @@ def _reap(
 ) -> None:
     """End the servers whose host is provably gone.
 
-    Shows them with their proof, and asks. Servers that may still be needed are never ended.
+    Shows them with their proof, and asks. A server is never ended while a process holds the other
+    end of its stdin or stdout.
 
     Exit code: 0, or 1 if one could not be ended.
 
     \b
     Examples:
-      mcp-launch reap --dry-run          what would be ended
-      mcp-launch reap --older-than 1h -y
+      mcp-launch reap --dry-run    what would be ended
     """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import reap
 
-    request = reap.ReapRequest(yes, dry_run, older_than, as_json)
+    request = reap.ReapRequest(yes, dry_run, as_json)
     raise typer.Exit(reap.run(request, os.environ))

@@ -16,8 +16,8 @@ from mcp_launch.commands.output import Column, Layout, cut, make_text, print_jso
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import suggest, tell
 from mcp_launch.machine import units
-from mcp_launch.machine.command_line import list_programs
 from mcp_launch.machine.listed_servers import Listed, look_up
+from mcp_launch.machine.process_titles import find_telling_word
 from mcp_launch.machine.survey import check_hosts, open_survey
 from mcp_launch.values import shorten_home
 
@@ -142,8 +142,8 @@ def shorten(words: list[str], mark: str) -> str:
     """
     if not words:
         return ""
-    *_, telling = list_programs(words)
-    at = words.index(telling) if telling in words else 0
+    telling = find_telling_word(words)
+    at = words.index(telling)
     shown = _shorten_path(telling, mark)
     before = [_shorten_path(words[0], mark)] if at else []
     # One mark is enough for all that is left out between two words.

@@ -150,10 +150,6 @@ class _Logs:
             return lines
         introduction = self._describe_launch(reader.facts)
         lines = [self._name_failed(line, reader.facts) for line in lines]
-        if reader.is_earlier and lines and not self._request.only_failures:
-            self._introduced.add(reader.launch)
-            first = min(reader.begun, lines[0].moment)
-            return [Line(first, "start", f"launched {introduction}"), *lines]
         for at, line in enumerate(lines):
             if line.kind in _FIRST:
                 self._introduced.add(reader.launch)

@@ -30,14 +30,12 @@ class _Place(NamedTuple):
     files: re.Pattern[str]
 
 
-# The drafts among these are an earlier version's; today's are called the same everywhere.
 _LAUNCH = r"[0-9a-f]{16,40}"
-_DRAFT = r"draft-[0-9a-f]{32}"
 
 _PLACES = (
-    _Place("leases", re.compile(rf"{_LAUNCH}\.json|\.{_LAUNCH}\.json\.\d+")),
+    _Place("leases", re.compile(rf"{_LAUNCH}\.json")),
     _Place("logs", re.compile(rf"{_LAUNCH}\.log(\.1)?")),
-    _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.(json|trusted)|tmp[a-z0-9_]{8}")),
+    _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.(json|trusted)")),
     _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
     _Place("pools", re.compile(r"[0-9a-f]{4,64}\.(json|sock|lock)")),
@@ -48,7 +46,7 @@ _PLACES = (
 _OWN = _Place("", re.compile(r"crash-\d+\.txt"))
 _LAST = (
     _Place("backups", backups.NAME),
-    _Place("", re.compile(rf"wrap\.lock|wrapped\.json(\.unreadable|\.{_DRAFT})?")),
+    _Place("", re.compile(r"wrap\.lock|wrapped\.json(\.unreadable)?")),
     _Place("", re.compile(entry_script.NAME)),  # last: until here, an entry may name it
 )
 

@@ -21,7 +21,7 @@ from mcp_launch.machine.survey import open_survey
 from mcp_launch.state import leases, pools
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.survey import Survey
@@ -33,7 +33,6 @@ class ReapRequest(NamedTuple):
 
     is_sure: bool = False  # do not ask
     is_dry: bool = False  # only show
-    older_than: str = ""
     is_json: bool = False
 
 
@@ -52,24 +51,15 @@ def run(
     console: Screen = Screen(is_stderr=request.is_json)
     is_asked = output.can_ask() and not (request.is_sure or request.is_dry)
     console.quiet = request.is_json and not is_asked
-    youngest = units.read_age(request.older_than) if request.older_than else None
     survey = open_survey(environ, table)
-    census = survey.take_census()
-    found = [
-        server
-        for server in census.ownerless
-        if youngest is None or (server.age is not None and server.age >= youngest)
-    ]
-    outcomes = _end_all(console, survey, found, request)
+    outcomes = _end_all(console, survey, survey.take_census().ownerless, request)
     is_declined = any(one.status == "not ended" and not one.error for one in outcomes)
     removed: dict[str, list[str]] = {"removed_leases": [], "removed_pools": []}
-    if not is_declined:
-        for server in census.doubtful:
-            print_paragraph(console, f"Skipped {server}: {server.doubt}")
-        if not request.is_dry:
-            removed = _remove_stale(console, survey)
+    if not is_declined and not request.is_dry:
+        removed = _remove_stale(console, survey)
     if request.is_json:
-        print_json({**_describe_all(request, outcomes, census.doubtful), **removed})
+        servers = [_describe(one) for one in outcomes]
+        print_json({"version": 1, "is_dry_run": request.is_dry, "servers": servers, **removed})
     return 1 if any(one.error for one in outcomes) else 0
 
 
@@ -119,19 +109,6 @@ def _remove_stale(console: Screen, survey: Survey) -> dict[str, list[str]]:
     for path in of_pools:
         print_paragraph(console, f"Removed the stale record {path}")
     return {"removed_leases": of_launches, "removed_pools": of_pools}
-
-
-def _describe_all(
-    request: ReapRequest, outcomes: list[_Ended], doubtful: Sequence[Server]
-) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "is_dry_run": request.is_dry,
-        "servers": [_describe(one) for one in outcomes],
-        "skipped": [
-            {"name": server.name, "pid": server.pid, "why": server.doubt} for server in doubtful
-        ],
-    }
 
 
 def _describe(outcome: _Ended) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Chosen(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Whether its launcher keeps its lease where we look."""
-        return self.server.launch is not None and not self.server.state
+        return self.server.launch is not None
 
     @property
     def id(self) -> str:
@@ -188,13 +188,13 @@ def _explain_elsewhere(name: str, elsewhere: list[Chosen], request: RestartReque
 
 def _ask(survey: Survey, one: Chosen) -> restart_server.AskedLauncher | Restarted:
     server = one.server
-    if server.launch is not None and one.is_ours:
+    if server.launch is not None:
         return restart_server.ask(survey.table, survey.state, server.launch.id)
-    if server.state:
-        problem = f"its launcher keeps its records in {server.state}"
-        fix = f"run this with MCP_LAUNCH_HOME={server.state}"
+    if server.is_unrecorded:
+        problem = f"its launcher has no lease in {survey.state}"
+        fix = "run this with the MCP_LAUNCH_HOME of its host, or restart it in its host"
     else:
-        problem = "it was not started by mcp-launch, or its launcher could not write its records"
+        problem = "it was not started by mcp-launch"
         fix = "restart it in its host; mcp-launch wrap puts mcp-launch before its command"
     return Restarted("failed", server.pid, problem=problem, fix=fix)
 

@@ -18,7 +18,6 @@ def describe(census: Census) -> dict[str, Any]:
         "sees_all": census.sees_all,
         "hosts": [_describe_host(host) for host in census.hosts],
         "ownerless": [_describe_server(server) for server in census.ownerless],
-        "doubtful": [_describe_server(server) for server in census.doubtful],
     }
 
 
@@ -74,12 +73,10 @@ def _describe_server(server: Server) -> dict[str, object]:
         "stdin": server.stdin._asdict(),
         "stdout": server.stdout._asdict(),
         "earlier_session": server.earlier or None,
-        "state": server.state or None,
         "is_unrecorded": server.is_unrecorded,
         "launch": server.launch._asdict() if server.launch else None,
         "calls_last_minute": server.recent.in_minute if server.recent else None,
         "failures_last_hour": server.recent.failed_in_hour if server.recent else None,
         "shared": _describe_pool(server.pool) if server.pool else None,
         "why_ownerless": server.why_ownerless or None,
-        "doubt": server.doubt or None,
     }

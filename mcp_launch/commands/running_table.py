@@ -43,6 +43,11 @@ _UNSEEN = (
     "Mount /proc to see them."
 )
 
+_NO_LEASE = (
+    "its mcp-launch has no lease in this state directory, so its session and calls are unknown: "
+    "was MCP_LAUNCH_HOME another, or is the disk full, or the directory read-only?"
+)
+
 # A launch has 8 servers, unless its user wants more.
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
@@ -85,19 +90,15 @@ class _Table:
             for session in host.sessions
             for server in session.servers
         }
-        for server in (*census.ownerless, *census.doubtful):
+        for server in census.ownerless:
             self._rows[id(server)] = self._describe(server)
         self._table = Layout(request.screen, self._columns, self._rows.values(), indent=_OF_SERVER)
 
     def draw(self) -> list[Text]:
         body = [line for host in self._census.hosts for line in self._draw_host(host)]
-        for title, style, servers in (
-            ("No host (mcp-launch reap ends them)", "bold red", self._census.ownerless),
-            ("No host seen (mcp-launch reap skips them)", "bold", self._census.doubtful),
-        ):
-            if servers:
-                body += self._wrap(title, 0, style)
-                body += [line for server in servers for line in self._draw_server(server)]
+        if orphans := self._census.ownerless:
+            body += self._wrap("No host (mcp-launch reap ends them)", 0, "bold red")
+            body += [line for server in orphans for line in self._draw_server(server)]
         if not self._census.sees_all:
             body += self._wrap(_UNSEEN, 0, "yellow")
         elif not body:
@@ -152,7 +153,7 @@ class _Table:
     def _draw_server(self, server: Server) -> Iterator[Text]:
         yield from self._table.draw(self._rows[id(server)])
         if self._request.is_verbose:
-            for detail in _list_details(server, self._request.home):
+            for detail in _list_details(server):
                 yield from self._wrap(detail, _OF_DETAIL, "dim")
 
     def _wrap(self, text: str, indent: int, style: str) -> list[Text]:
@@ -164,7 +165,7 @@ class _Table:
         is_there = not server.is_absent and not (launch and launch.server_state == "starting")
         last = launch.last_call if launch else None
         return [
-            make_text(server.name, "bold" if launch or server.state else "dim"),
+            make_text(server.name, "bold" if launch or server.is_unrecorded else "dim"),
             Text(str(server.pid)) if is_there else _NOTHING,
             Text(units.tell_age(server.age)) if is_there else _NOTHING,
             # A further server of a launch takes nothing while it does not run.
@@ -227,8 +228,6 @@ def _tell_state(server: Server) -> str:
     launch = server.launch
     if server.why_ownerless:
         return "orphan"
-    if server.doubt:
-        return "perhaps an orphan"
     if launch is None:
         return "running"
     if launch.server_state == RESTING and launch.since is not None:
@@ -267,16 +266,16 @@ def _list_notes(server: Server, ids: dict[str, str]) -> Iterator[str]:
         yield "in its host's directory"
 
 
-def _list_details(server: Server, home: str) -> Iterator[str]:
+def _list_details(server: Server) -> Iterator[str]:
     """Return how a server is known, and all that does not fit into its row."""
     launch = server.launch
     if launch is None:
-        yield _describe_starter(server, home)
+        yield _NO_LEASE if server.is_unrecorded else "not started by mcp-launch"
     else:
         yield from _describe_launch(server, launch)
         yield from _describe_siblings(server, launch)
-    if server.why_ownerless or server.doubt:
-        yield server.why_ownerless or server.doubt
+    if server.why_ownerless:
+        yield server.why_ownerless
     others = [str(pid) for pid in server.processes if pid not in {server.pid, server.launcher}]
     launcher = f"launcher: process {server.launcher}" if server.launcher else ""
     more = f"also processes {', '.join(others)}" if others else ""
@@ -325,15 +324,3 @@ def _tell_order(name: str) -> str:
     digits = name.removeprefix("server").strip(" -")
     number = int(digits) if digits.isdecimal() else 1
     return _ORDINALS[number - 1] if number <= len(_ORDINALS) else f"{number}th"
-
-
-def _describe_starter(server: Server, home: str) -> str:
-    directory = shorten_home(server.state, home)
-    if server.is_unrecorded:
-        return (
-            f"its mcp-launch has no lease in {directory}, so its session and calls are unknown: "
-            "is the disk full, or the directory read-only?"
-        )
-    if server.state:
-        return f"started by an mcp-launch that keeps its files in {directory}"
-    return "not started by mcp-launch"

@@ -40,7 +40,7 @@ def sum_up(census: Census) -> str:
     servers = [server for host in census.hosts for server in host.servers]
     shares = {
         pid: share
-        for server in (*servers, *census.ownerless, *census.doubtful)
+        for server in (*servers, *census.ownerless)
         for pid, share in server.shares.items()
     }
     words = [units.count(sessions, "session"), units.count(len(list_distinct(servers)), "server")]

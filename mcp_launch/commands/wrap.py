@@ -22,7 +22,7 @@ from mcp_launch.config_files import (
     wrapped_files,
 )
 from mcp_launch.config_files import wrap as wrap_entry
-from mcp_launch.config_files.host_config import ANY_HOST, TRACKED, File, HostConfig
+from mcp_launch.config_files.host_config import ANY_HOST, PERHAPS_TRACKED, TRACKED, File, HostConfig
 from mcp_launch.config_files.planned_changes import Change, Wish
 from mcp_launch.config_files.site import Site
 from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest
@@ -223,13 +223,15 @@ def _protect_tracked(change: Change, request: WrapRequest) -> Change:
     host, file, wish = change.host, change.file, change.wish
     if not wish.launcher or not (change.is_any or is_asked_for):
         return change
-    if not git_tracking.is_tracked(file.path):
+    tracked = git_tracking.judge(file.path)
+    if tracked == "no":
         return change
     if is_asked_for:
         return planned_changes.look(
             host, file, change.before, wish._replace(launcher=installation.NAME)
         )
-    return planned_changes.look(host, file._replace(why_not=TRACKED), change.before, wish)
+    why_not = TRACKED if tracked == "yes" else PERHAPS_TRACKED
+    return planned_changes.look(host, file._replace(why_not=why_not), change.before, wish)
 
 
 def _refuse_contradictions(changes: list[Change], environ: Mapping[str, str]) -> None:
@@ -352,12 +354,6 @@ def tidy(report: WrapReport, changes: list[Change], directory: str) -> None:
             continue
         if copy := replace_file.let_go(change.file, directory):
             report.say(f"Removed {copy}, a copy of {change.file.path}")
-        old = os.path.realpath(change.file.path) + replace_file.OLD_COPY
-        if os.path.lexists(old):
-            report.warn(
-                f"{old} is a copy made by mcp-launch 0.1.0, and may differ from the file. "
-                "Compare them, then remove the copy"
-            )
 
 
 def _show_still_wrapped(

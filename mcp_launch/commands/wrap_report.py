@@ -12,7 +12,7 @@ from rich.text import Text
 from mcp_launch.commands.output import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import diff, git_tracking, skip_reasons
-from mcp_launch.config_files.host_config import ANY_HOST, TRACKED
+from mcp_launch.config_files.host_config import ANY_HOST, PERHAPS_TRACKED, TRACKED
 from mcp_launch.errors import printable, tell
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.planned_changes import Change, Entry
     from mcp_launch.config_files.replace_file import WrittenFile
     from mcp_launch.errors import LaunchError
+
+# What is said of a file that is skipped because of Git.
+_OF_GIT = {
+    TRACKED: "Git tracks it, so others get it, too",
+    PERHAPS_TRACKED: "others may get it, too: it is in a repository, and Git is missing or gave no "
+    "answer",
+}
 
 
 class WrapReport:
@@ -94,7 +101,7 @@ class WrapReport:
             if skip_reasons.needs_attention(entry.why_not, is_wrapping=self.is_wrapping):
                 self.say(f"Skipped {_name_entry(change, entry)}: {entry.why_not}", "yellow")
         for change in changes:
-            if change.file.why_not == TRACKED and change.entries:
+            if change.file.why_not in _OF_GIT and change.entries:
                 self._offer_shared(change)
 
     def _list_skipped(self, skipped: list[tuple[Change, Entry]]) -> None:
@@ -112,7 +119,7 @@ class WrapReport:
         words = ["mcp-launch", "wrap", "--file", change.file.path, *wish.names]
         words += ["--", *wish.options] if wish.options else []
         self.say(
-            f"Skipped {change.file.path}: Git tracks it, so others get it, too. To wrap it, "
+            f"Skipped {change.file.path}: {_OF_GIT[change.file.why_not]}. To wrap it, "
             f"too: {shlex.join(words)} (or add --shared)",
             "yellow",
         )

@@ -36,8 +36,6 @@ def amend(
     ]
     if found.added:
         edits.append(_insert(document, where, first + found.end, found.added))
-        if not found.end and not shape.is_one_list and len(run_options.list_command(own)) == 1:
-            edits += wrap.mark_empty(document, where)
     changed = [found.replaced.get(at, word) for at, word in enumerate(own)]
     changed[found.end : found.end] = found.added
     return edits, [*words[:2], *changed]

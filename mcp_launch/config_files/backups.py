@@ -18,8 +18,7 @@ from mcp_launch.errors import FileRefused
 
 _DIRECTORY = "backups"
 
-# The name of a copy, or of one that an earlier version did not finish.
-NAME = re.compile(r"[0-9a-f]{16}-.+|\.draft-[0-9a-f]{32}", re.DOTALL)
+NAME = re.compile(r"[0-9a-f]{16}-.+", re.DOTALL)
 
 # How much of a file's name goes into the name of its copy; a name has at most 255 bytes.
 _LONGEST = 60
@@ -72,7 +71,7 @@ def list_copies(directory: str) -> list[str]:
         names = os.listdir(where)
     except OSError:
         return []  # there are none
-    found = [name for name in names if NAME.fullmatch(name) and not name.startswith(".")]
+    found = [name for name in names if NAME.fullmatch(name)]
     return [os.path.join(where, name) for name in sorted(found)]
 
 

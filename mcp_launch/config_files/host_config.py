@@ -176,6 +176,7 @@ OFF = "it is disabled"
 MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
+PERHAPS_TRACKED = "Git may track its file, but could not be asked"
 SCRIPT = "its file is a shell script, which is never changed"
 ONE_TEXT = "its command has several words; move all but the first to args"
 

@@ -4,8 +4,8 @@ New words are separated as the file separates its own. How a whole list is writt
 `unwrap` what was there before `wrap`, so that it can restore the file byte for byte:
 
     a list of the launcher's words and a command      before `wrap`
-    ["run","--","x"]                                   no list (version 0.1.0, and tight files)
     ["run", "--server", "a", "--", "x"]                no list
+    ["run","--server","a","--","x"]                    no list, in a file without spaces
     [ "run", "--server", "a", "--", "x" ]              an empty list
     anything else                                      a list
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
 
-TIGHT = ","
+_TIGHT = ","
 SPACED = ", "
 
 
@@ -43,9 +43,9 @@ def choose_separator(document: Document, entry: Path) -> str:
         if path[-1:] != (1,) or first is None or document.get(first.path) == "run":
             continue
         between = document.text[first.value[1] : spot.value[0]]
-        if between in {TIGHT, SPACED}:
+        if between in {_TIGHT, SPACED}:
             return between
-    return TIGHT if document.kind == "json" and _has_tight_colons(document, entry) else SPACED
+    return _TIGHT if document.kind == "json" and _has_tight_colons(document, entry) else SPACED
 
 
 def _has_tight_colons(document: Document, entry: Path) -> bool:
@@ -64,18 +64,14 @@ def find_line_end(document: Document, line: int) -> str:
     return "\r\n" if document.text[line - 2 : line] == "\r\n" else "\n"
 
 
-def is_tight(document: Document, where: Path) -> bool:
-    """Return whether a list is written without any spaces."""
-    return _cut(document, where) == f"[{_join(document, where, TIGHT)}]"
-
-
-def is_spaced(document: Document, where: Path) -> bool:
-    """Return whether a list is written with a space after each comma, and no others."""
-    return _cut(document, where) == f"[{_join(document, where, SPACED)}]"
+def is_plain(document: Document, where: Path) -> bool:
+    """Return whether a list is written without spaces, but for one after each comma or none."""
+    ways = (f"[{_join(document, where, separator)}]" for separator in (_TIGHT, SPACED))
+    return _cut(document, where) in ways
 
 
 def is_padded(document: Document, where: Path) -> bool:
-    """Return whether a list is also written with a space inside each bracket."""
+    """Return whether a list is written with a space after each comma and inside each bracket."""
     return _cut(document, where) == f"[ {_join(document, where, SPACED)} ]"
 
 

@@ -210,7 +210,7 @@ def _propose(
         return NOT_WRAPPED
     try:
         if is_wrapped and wish.launcher:
-            return _amend(document, host, path, shape, wish)
+            return _amend(document, path, shape, wish)
         if wish.launcher:
             edits = wrap.wrap(document, path, shape, wish.launcher, wish.options)
         else:
@@ -222,9 +222,7 @@ def _propose(
     return _Proposal(path, shape, edits) if edits else IN_PROFILE
 
 
-def _amend(
-    document: Document, host: HostConfig, path: Path, shape: Shape, wish: Wish
-) -> _Proposal | str:
+def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposal | str:
     """Return what to change in an entry that is already wrapped, or why it is skipped."""
     words = wrap.list_words(document, path, shape)
     has_command = bool(run_options.list_command(words[2:]))
@@ -232,10 +230,6 @@ def _amend(
     needs_name = has_command and not run_options.has(words[2:], "--server")
     named = wrap.name_entry(document, path) if needs_name else []
     edits, amended = amend.amend(document, path, shape, [*named, *wish.options])
-    if has_command and host.starts_anywhere and amended[2:4] == wrap.KEEP:
-        dropped = wrap.drop_keep(document, path, shape)
-        edits += dropped
-        del amended[2 : 4 if dropped else 2]
     needs_path = wish.writes_path or wrap.list_stopping_variables(document, path)
     is_named = needs_path and os.path.isabs(wish.launcher) and not os.path.isabs(words[0])
     if is_named or wrap.is_launcher_misplaced(words, wish.launcher):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mcp_launch.config_files.host_config import File, HostConfig
-
-# The suffix of copies by version 0.1.0, which kept them beside the files.
-OLD_COPY = ".before-mcp-launch"
 
 # How long, in seconds, to wait for a host that is writing; it takes milliseconds.
 _PATIENCE = 10.0
@@ -129,9 +125,7 @@ def _replace(
                 fix="make it, its directory and your home writable, and free disk space",
             ) from None
         if names:
-            return _conclude(
-                directory, path, after, WrittenFile(copy, names=names), is_ours=is_ours
-            )
+            return _conclude(directory, path, WrittenFile(copy, names=names), is_ours=is_ours)
 
 
 def _reads_as(path: str, text: str) -> bool:
@@ -149,19 +143,12 @@ def _rescue(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
     return backups.name_copy(directory, path)
 
 
-def _conclude(
-    directory: str, path: str, text: str, written: WrittenFile, *, is_ours: bool
-) -> WrittenFile:
-    """Remove the copies of a file that is no longer wrapped; return the whole outcome."""
+def _conclude(directory: str, path: str, written: WrittenFile, *, is_ours: bool) -> WrittenFile:
+    """Remove the copy of a file that is no longer wrapped; return the whole outcome."""
     if is_ours:
         return written
     copy = _let_go(directory, path)
-    old = path + OLD_COPY
-    is_removed = _drop_old_copy(old, text)
-    return written._replace(
-        copy="",
-        removed=tuple(one for one in (copy, old if is_removed else "") if one),
-    )
+    return written._replace(copy="", removed=(copy,) if copy else ())
 
 
 def _let_go(directory: str, path: str) -> str:
@@ -169,19 +156,6 @@ def _let_go(directory: str, path: str) -> str:
     with contextlib.suppress(OSError, FileRefused):
         wrapped_files.forget(directory, path)  # an extra entry does no harm
     return backups.drop(directory, path)
-
-
-def _drop_old_copy(copy: str, text: str) -> bool:
-    """Remove a copy by version 0.1.0 if it equals the file; return whether it was removed."""
-    try:
-        status = os.lstat(copy)
-        is_own = state.is_users(status)
-        if not stat.S_ISREG(status.st_mode) or not is_own or write_file.read(copy) != text:
-            return False
-        os.unlink(copy)
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 @contextlib.contextmanager

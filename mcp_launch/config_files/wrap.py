@@ -40,9 +40,6 @@ _STOP_PYTHON = (
     "__PYVENV_LAUNCHER__",
 )
 
-# What version 0.1.0 wrote after `run` for hosts that start servers in `/` or the home directory.
-KEEP = ["--cwd", "keep"]
-
 
 class Shape(NamedTuple):
     """Where an entry has the words of its command."""
@@ -154,19 +151,6 @@ def repoint(document: Document, entry: Path, shape: Shape, launcher: str) -> lis
     return [(*document.spots[first].value, document.spell(launcher))]
 
 
-def drop_keep(document: Document, entry: Path, shape: Shape) -> list[Edit]:
-    """Return the edit that removes `--cwd keep`, if version 0.1.0 wrote it."""
-    words = list_words(document, entry, shape)
-    if words[2:4] != KEEP:
-        return []
-    args = entry + (shape.command if shape.is_one_list else shape.args)
-    first = 2 if shape.is_one_list else 1
-    begin, end = (document.spots[(*args, at)].value[0] for at in (first, first + 2))
-    # A host may have put the words on separate lines; a comment between them is the user's.
-    is_own = "".join(document.text[begin:end].split()) == '"--cwd","keep",'
-    return [(begin, end, "")] if is_own else []
-
-
 def wrap(
     document: Document, entry: Path, shape: Shape, launcher: str, wanted: tuple[str, ...] = ()
 ) -> list[Edit]:
@@ -183,7 +167,7 @@ def wrap(
     args = entry + shape.args
     if args in document.spots:
         edits.append(_put_first(document, args, first, document.cut(command)))
-        if document.cut(document.spots[args].value) == "[]" and _names_server(first):
+        if document.cut(document.spots[args].value) == "[]":
             edits[-1] = _fill(document, args, edits[-1])
     else:
         edits.append(_add_args(document, entry, shape, first))
@@ -276,8 +260,7 @@ def _take_first(document: Document, where: Path, count: int) -> Edit:
 def _add_args(document: Document, entry: Path, shape: Shape, words: list[str]) -> Edit:
     """Return the edit that adds a list of arguments right after the command."""
     key, command = document.spots[entry + shape.command][1:]
-    is_marked = _names_server(words)  # else only a list without spaces shows that we made it
-    separator = list_style.choose_separator(document, entry) if is_marked else list_style.TIGHT
+    separator = list_style.choose_separator(document, entry)
     made = f"[{separator.join([*map(document.spell, words), document.cut(command)])}]"
     before_name, _, after_name = document.cut(key).rpartition(str(shape.command[-1]))
     name = f"{before_name}{shape.args[-1]}{after_name}"
@@ -312,21 +295,7 @@ def _is_made_by_us(document: Document, args: Path, command_end: int) -> bool:
     key, _ = document.spots[args][1:]
     if document.text[command_end : key[0]].strip(" \t\r\n,") or key[0] < command_end:
         return False
-    if list_style.is_tight(document, args):
-        return True
-    return _names_server(document.get(args)) and list_style.is_spaced(document, args)
-
-
-def _names_server(words: list[str]) -> bool:
-    """Return whether the first option of `run` names the server, as `wrap` writes it."""
-    return words[1:] != [] and words[1].partition("=")[0] == "--server"
-
-
-def mark_empty(document: Document, args: Path) -> list[Edit]:
-    """Return the edits that keep a list marked as once empty when its server gets a name."""
-    begin, end = document.spots[args].value
-    is_old = list_style.is_spaced(document, args) and not _names_server(document.get(args))
-    return [(begin + 1, begin + 1, " "), (end - 1, end - 1, " ")] if is_old else []
+    return list_style.is_plain(document, args)
 
 
 def _translate_variables(document: Document, entry: Path) -> tuple[list[str], list[Edit]]:

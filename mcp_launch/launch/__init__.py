@@ -173,7 +173,7 @@ def restore_variables(table: ProcessTable, environ: MutableMapping[str, str]) ->
     if sys.platform == "linux" and (given := table.read_variable(os.getpid(), name)) is not None:
         environ[name] = given
     name = "LC_CTYPE"
-    if environ.get(name) in {"C.UTF-8", "C.utf8", "UTF-8"}:
+    if table.SEES_ALL and environ.get(name) in {"C.UTF-8", "C.utf8", "UTF-8"}:
         given = table.read_variable(os.getpid(), name)
         if given is None:
             del environ[name]

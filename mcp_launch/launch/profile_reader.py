@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import state
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_launch.errors import ProfileRefused
-
-_OLD_NAME = re.compile(r"[0-9a-f]{8}\.json")
 
 
 def keep(
@@ -61,22 +57,6 @@ def write(record: dict[str, Any], environ: Mapping[str, str]) -> bool:
     try:
         state.make_private(os.path.dirname(name))
         state.write_whole(name, json.dumps(record).encode())
-        _prune(os.path.dirname(name))
     except OSError:
         return False  # the disk is full, or the home is not writable
     return True
-
-
-def _prune(directory: str) -> None:
-    """Remove the records of an older version, whose names two files could share."""
-    for name in os.listdir(directory):
-        if not _OLD_NAME.fullmatch(name):
-            continue
-        path = os.path.join(directory, name)
-        try:
-            kept = json.loads(state.read(path) or b"")
-        except (ValueError, RecursionError):
-            continue  # not one of ours
-        of = kept.get("path") if isinstance(kept, dict) else None
-        if isinstance(of, str) and name == f"{crc32(os.fsencode(of)):08x}.json":
-            os.unlink(path)

@@ -29,20 +29,15 @@ def select(census: Census, names: Collection[str], hosts: Collection[str]) -> Ce
     chosen = [
         _narrow(host, names) for host in census.hosts if not of_hosts or host.name in of_hosts
     ]
-    ownerless, doubtful = (
-        [server for server in servers if not of_hosts and server.name in names]
-        for servers in (census.ownerless, census.doubtful)
-    )
     return census._replace(
         hosts=count_shared_once([host for host in chosen if host.sessions]),
-        ownerless=ownerless,
-        doubtful=tuple(doubtful),
+        ownerless=[one for one in census.ownerless if not of_hosts and one.name in names],
     )
 
 
 def is_empty(census: Census) -> bool:
     """Return whether a census has no server at all."""
-    return not (census.hosts or census.ownerless or census.doubtful)
+    return not (census.hosts or census.ownerless)
 
 
 def _narrow(host: HostProcess, names: Collection[str]) -> HostProcess:

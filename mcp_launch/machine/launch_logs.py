@@ -53,14 +53,12 @@ class LogReader:
     ) -> None:
         self.launch = os.path.basename(path).partition(".")[0]
         self.facts: dict[str, object] = {}
-        self.begun = 0.0  # when the log was begun
         self._path = path
         self._entries = entries  # the names in the hosts' files, by the mark of their command
         self._is_shown = is_shown
         self._mark = b""  # the first line of the file that was read last, which identifies it
         self._offset = 0
         self._identity = ""  # all text that may name its session or thread
-        self._has_events = False  # it is not of an earlier version, which only had decisions
         self._lines: deque[Line] = deque(maxlen=count)  # limited to `count` on the first read
 
     def read(self) -> None:
@@ -94,7 +92,7 @@ class LogReader:
             moment, _, rest = raw.partition(" ")
             letter, _, text = rest.partition(" ")
             try:
-                line = Line(float(moment), _read_kind(letter, text), text.rstrip("\r"))
+                line = Line(float(moment), KINDS.get(letter, "decision"), text.rstrip("\r"))
             except ValueError:
                 continue  # not ours
             if not 0 <= line.moment < _LATEST:
@@ -102,14 +100,10 @@ class LogReader:
             if letter == _FACTS:
                 self._take_facts(line)
                 continue
-            self._note(letter, line)
+            if letter not in {"e", "n"}:
+                self._identity += line.text
             if self._is_shown(line):
                 self._lines.append(line)
-
-    def _note(self, letter: str, line: Line) -> None:
-        if letter not in {"e", "n"}:
-            self._identity += line.text
-            self._has_events |= letter != DECISION
 
     def _take_facts(self, line: Line) -> None:
         try:
@@ -118,13 +112,7 @@ class LogReader:
             return
         if isinstance(facts, dict) and not self.facts:
             self.facts = facts
-            self.begun = line.moment
             self._identity += line.text
-
-    @property
-    def is_earlier(self) -> bool:
-        """Whether an earlier version wrote it, whose launches have neither start nor end."""
-        return not self._has_events
 
     @property
     def names(self) -> list[str]:
@@ -145,12 +133,6 @@ class LogReader:
         """Return the lines to show that were not returned before."""
         lines, self._lines = list(self._lines), deque()
         return lines
-
-
-def _read_kind(letter: str, text: str) -> str:
-    if letter == DECISION and text.startswith("the launch failed: "):
-        return "failure"  # as earlier versions logged it
-    return KINDS.get(letter, "decision")
 
 
 def find_failure(directory: str, launch: str, since: float) -> str:

@@ -248,8 +248,6 @@ def _read_failure(record: dict[str, Json]) -> dict[str, str] | None:
 def _read_state(record: dict[str, Json]) -> str:
     """Return whether a launch has a server, in the words of its lease."""
     state = _text(record.get("state"))
-    if not state:
-        return "running"  # the lease is an earlier version's, whose servers always ran
     is_recorded = get_member(record, "processes", "server") is not None
     return state if is_recorded or state != "running" else "starting"
 

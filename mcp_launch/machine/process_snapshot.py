@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts
 from mcp_launch.errors import printable
 from mcp_launch.machine import units
-from mcp_launch.machine.open_channels import Channels
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.state.leases import ABSENT
 from mcp_launch.system import linux
@@ -110,11 +109,9 @@ class Server:
     launcher: int = 0  # our process between host and server; 0: none
     launch: LeasedLaunch | None = None  # None: we did not start it
     pool: KnownPool | None = None  # who keeps it, if it is shared
-    state: str = ""  # the state directory of its launcher, if its lease is not in ours
-    is_unrecorded: bool = False  # that directory is ours, but there is no lease
+    is_unrecorded: bool = False  # it is a launcher without a lease in our state directory
     earlier: str = ""  # the session it was last bound to, if its host has another now
     why_ownerless: str = ""  # the proof; empty: none
-    doubt: str = ""  # why a server that seems orphaned may not be
     recent: RecentCalls | None = None  # None: they are not recorded, or nobody has looked
 
     def __str__(self) -> str:
@@ -180,11 +177,6 @@ class Population:
         # that has started it, although it is not that launch's own.
         self.spared: set[int] = set()
 
-    @cached_property
-    def channels(self) -> Channels:
-        """The channels through which processes can be reached."""
-        return Channels()
-
     def look_at_ends(self, pid: int) -> tuple[End, End]:
         """Return the other ends of stdin and stdout; only hosts are searched as holders."""
         return self._endpoints.look(pid, 0), self._endpoints.look(pid, 1)
@@ -228,23 +220,16 @@ class Population:
     def is_adopted(self, pid: int) -> bool:
         """Return whether it is proven that a process was not started by its parent.
 
-        Without proof it may still be listed, with that as the doubt (see `other_servers`).
-
         Any program may be a container's first process, adopt others, and have children of its
         own. Its own are in its session or lead one; a process in any other session was adopted.
         """
         parent = self.processes.get(self.processes[pid].parent)
         if parent is None or parent.identity.pid in self.hosts:
             return False
-        if self.is_adopter(parent):
+        if parent.name in _ADOPTERS:
             return True
         first = parent.identity.pid
         return first == 1 and _read_session(pid) not in {0, pid, _read_session(first)}
-
-    @staticmethod
-    def is_adopter(process: Process) -> bool:
-        """Return whether a process is an init: a program that only adopts."""
-        return process.name in _ADOPTERS
 
 
 def _find_terminal(pid: int) -> str:

@@ -1,24 +1,11 @@
-"""Recognize a server by its command line.
-
-Conservative, because hosts also run shells, linters and each other through pipes. A process is
-a server if its command is a configured one, or if "mcp" is a word in the name of what it runs:
-its program, script, module, package or image, never a directory or an argument.
-"""
+"""Recognize a server by its command line: it is that of an entry in a host's file."""
 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.machine.command_line import (
-    CONTAINERS,
-    NPX_TITLE,
-    PACKAGE_RUNNERS,
-    RUNNERS,
-    list_programs,
-    name_word,
-)
+from mcp_launch.machine.process_titles import NPX_TITLE, RUNNERS
 from mcp_launch.values import SHELLS
 
 if TYPE_CHECKING:
@@ -27,22 +14,15 @@ if TYPE_CHECKING:
 # How many words (an interpreter and its options) may precede a configured command.
 _WORDS_BEFORE = 3
 
-# Only as a separate word: `mcp23017-daemon` and `mcpelauncher` are something else.
-_SAYS_SO = re.compile(
-    r"(?<![a-z0-9])(fast)?mcp(servers?)?(?![a-z0-9])|modelcontextprotocol", re.IGNORECASE
-)
-
-# The same rule, as shown to users.
-EXPLANATION = (
-    "A server is recognised by its command, if a host's file has it, or by the word mcp in the "
-    "name of its program, script, module or package."
-)
-
-# Subcommands that make a host a server: `codex mcp-server`, `claude mcp serve`.
-_SERVING = {"mcp", "mcp-server"}
+# The rule, as shown to users.
+EXPLANATION = "Without mcp-launch, a server is recognised if its command is in a host's file."
 
 # Options that npx leaves out of its process title.
 _NPX_ANSWERS = {"-y", "--yes"}
+
+# Runners that run the same package everywhere, and subcommands with which others do.
+_PACKAGE_RUNNERS = {"npx", "bunx", "uvx", "pipx"}
+_RUN_PACKAGES = {"exec", "dlx", "x", "tool", "-m"}
 
 
 class Configured(NamedTuple):
@@ -59,35 +39,21 @@ def prefer(configured: Iterable[Configured], host: str) -> list[Configured]:
 
 
 def recognize(
-    argv: list[str],
-    configured: Iterable[Configured],
-    *,
-    is_host: bool = False,
-    is_proof: bool = False,
+    argv: list[str], configured: Iterable[Configured], *, is_proof: bool = False
 ) -> str | None:
     """Return the server's name; None if the process is not a server.
 
     With `is_proof` a configured command counts only if it runs the same program everywhere.
     """
-    if not argv:
-        return None
     for one in configured:
         if is_same_command(argv, one.words) and (not is_proof or means_one_program(one.words)):
             return one.name
-    if is_host:
-        return " ".join(argv[:2]) if argv[1:2] and argv[1] in _SERVING else None
-    names = (name_word(word) for word in list_programs(argv))
-    return next((name for name in names if _says_so(name)), None)
-
-
-def _says_so(name: str) -> bool:
-    # Both parts of `@scope/name` name the package; of an image only the last part counts.
-    return bool(_SAYS_SO.search(name if name.startswith("@") else os.path.basename(name)))
+    return None
 
 
 def is_same_command(argv: list[str], words: tuple[str, ...]) -> bool:
     """Return whether a command line is this command, or an interpreter that runs it."""
-    if argv[0].startswith(NPX_TITLE):
+    if argv and argv[0].startswith(NPX_TITLE):
         argv = ["npx", *argv[0].split()[2:]]
         words = tuple(word for word in words if word not in _NPX_ANSWERS)
     before = len(argv) - len(words)
@@ -96,11 +62,11 @@ def is_same_command(argv: list[str], words: tuple[str, ...]) -> bool:
         and 0 <= before <= _WORDS_BEFORE
         and tuple(argv[before + 1 :]) == words[1:]
         and os.path.basename(argv[before]) == os.path.basename(words[0])
-        and runs_what_follows(argv[:before])
+        and _runs_what_follows(argv[:before])
     )
 
 
-def runs_what_follows(before: list[str]) -> bool:
+def _runs_what_follows(before: list[str]) -> bool:
     """Return whether words are an interpreter and its options: `tail -f server` does not count."""
     if not before:
         return True
@@ -111,12 +77,8 @@ def runs_what_follows(before: list[str]) -> bool:
 
 def means_one_program(words: tuple[str, ...]) -> bool:
     """Return whether a command runs the same program everywhere, unlike `python main.py`."""
-    program = os.path.basename(words[0])
-    *_, last = list_programs(list(words))
-    if program in {"npm", "pnpm", "yarn"}:
-        return words[1:2] in {("exec",), ("dlx",)}  # not a script of the project
-    if program in PACKAGE_RUNNERS or program in CONTAINERS:
-        return True
-    if RUNNERS.fullmatch(program) or program in SHELLS:
-        return last.startswith("/") and last != words[0]
-    return os.path.isabs(words[0]) or "/" not in words[0]
+    program, rest = os.path.basename(words[0]), words[1:]
+    if not RUNNERS.fullmatch(program) and program not in SHELLS:
+        return os.path.isabs(words[0]) or "/" not in words[0]
+    is_package = program in _PACKAGE_RUNNERS or not _RUN_PACKAGES.isdisjoint(rest[:1])
+    return is_package or any(map(os.path.isabs, rest))

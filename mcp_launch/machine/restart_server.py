@@ -91,8 +91,7 @@ def _explain_no_restart(record: dict[str, Json]) -> Restarted:
     if record.get("state") == leases.FAILED:
         why = get_member(record, "failure", "problem")
         return _fail(f"it could not be started: {why}", f"fix that, then {_RECONNECT}")
-    why = "its host ignores SIGUSR1" if "restarts_on" in record else "of an earlier version"
-    return _fail(f"its launcher cannot be asked to: {why}", _RECONNECT)
+    return _fail("its launcher cannot be asked to: its host ignores SIGUSR1", _RECONNECT)
 
 
 def wait(
@@ -209,9 +208,7 @@ def _read_pid(server: dict[str, Json]) -> int:
 def _read_counts(record: dict[str, Json]) -> dict[str, int]:
     """Return how many requests were carried out, for each server."""
     servers = leases.list_servers(record)
-    # Earlier versions count only those of the first.
-    first = servers[0].get("restart_requests")
-    counts = {_name(one): one.get("restart_requests", first) for one in servers}
+    counts = {_name(one): one.get("restart_requests") for one in servers}
     return {name: count if isinstance(count, int) else 0 for name, count in counts.items()}
 
 

@@ -98,7 +98,6 @@ class Census(NamedTuple):
 
     hosts: list[HostProcess]
     ownerless: list[Server]  # provably
-    doubtful: tuple[Server, ...] = ()  # they seem ownerless, but each has a `doubt`
     sees_all: bool = True  # False: processes cannot be seen, so there may be any number
 
 
@@ -129,19 +128,13 @@ def take(table: ProcessTable, state: str, configured: Iterable[Configured]) -> C
         else:
             below.setdefault(host, []).append(server)
             names[host] = name
-    for host, server in other_servers.find_hosted(population, taken, known, state):
-        taken.update(server.processes)
+    for host, server in other_servers.find_hosted(population, taken, known):
         below.setdefault(host, []).append(server)
-    left = list(other_servers.find_left(population, taken, known))
-    taken.update(pid for server in left for pid in server.processes)
-    for host, server in other_servers.find_unrecorded(population, taken, state):
-        below.setdefault(host, []).append(server)
-    ownerless += [server for server in left if not server.doubt]
+    ownerless += other_servers.find_orphans(population, taken, known)
     described = [
         _describe_host(population, pid, names.get(pid, ""), below[pid]) for pid in sorted(below)
     ]
-    doubtful = tuple(server for server in left if server.doubt)
-    return Census(count_shared_once(described), ownerless, doubtful, table.SEES_ALL)
+    return Census(count_shared_once(described), ownerless, table.SEES_ALL)
 
 
 def count_shared_once(listed: list[HostProcess]) -> list[HostProcess]:

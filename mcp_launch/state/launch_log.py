@@ -4,8 +4,7 @@ There is one file per launch, readable only by the user, limited in size and age
 logs` shows them. A launch continues without a log if it cannot be written.
 
 A line is a time, a letter and a text: `i` describes the launch, `e` is the server's stderr,
-`n` is noise on its stdout; the others are our own, and `values` has their kinds. Version 0.1.0
-wrote all of them as decisions, `t`.
+`n` is noise on its stdout; the others are our own, and `values` has their kinds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The process table, behind one interface: `/proc` on Linux, psutil elsewhere.
 
 psutil takes twice as long to import as the rest of a launch, so on Linux we read `/proc`
-ourselves. Where there is no usable `/proc` (psutil needs it, too), `without_proc`
-uses system calls alone. The three readers are plain modules with the same functions, all tested
-on Linux.
+ourselves. Both readers are plain modules with the same functions, and both are tested on Linux.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     class ProcessTable(Protocol):
         """What a reader can return; any result may be empty for lack of permission."""
 
-        # Whether other processes can be read; if not, only our own children are found.
+        # Whether other processes can be read.
         SEES_ALL: bool
 
         def boot_id(self) -> str:
@@ -80,17 +78,15 @@ def open_table() -> ProcessTable:
         from mcp_launch.system import portable
 
         return portable
+    from mcp_launch.system import linux
+
     try:
         is_ours = os.readlink("/proc/self") == str(os.getpid())
     except OSError:
         is_ours = False  # it is not mounted
-    if is_ours:
-        from mcp_launch.system import linux
-
-        return linux
-    from mcp_launch.system import without_proc
-
-    return without_proc
+    if not is_ours:
+        linux.ignore_proc()
+    return linux
 
 
 def read_namespace() -> str:

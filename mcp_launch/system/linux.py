@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from mcp_launch.values import Verdict
 
 SEES_ALL = True
+_proc = "/proc"
+
+
+def ignore_proc() -> None:
+    """Read no process from here on: `/proc` is missing, or shows another pid namespace.
+
+    Its numbers are not our pids then (`unshare -pf`, `bwrap --unshare-pid` without `--proc`):
+    acting on them would signal other people's processes.
+    """
+    global SEES_ALL, _proc  # a process has one /proc
+    SEES_ALL, _proc = False, os.devnull  # there is nothing below it
 
 
 def boot_id() -> str:
@@ -30,6 +41,8 @@ def boot_id() -> str:
 
 def look(pid: int) -> Process | None:
     """Return one process; None if it does not exist."""
+    if not SEES_ALL:
+        return Process(ProcessIdentity(pid, None), 0, "") if _is_pid(pid) else None
     name, fields = _read_stat(pid)
     if not fields:
         return None
@@ -40,31 +53,34 @@ def look(pid: int) -> Process | None:
 
 def is_running(pid: int) -> bool:
     """Return whether the process exists and is not a zombie."""
-    return read_state(pid) not in {"", "Z", "X", "x"}
+    if not SEES_ALL:
+        return _is_pid(pid)
+    _, fields = _read_stat(pid)
+    return bool(fields) and fields[0] not in {b"Z", b"X", b"x"}
 
 
 def read_argv(pid: int) -> list[str]:
     """Return its command line; empty when it cannot be read."""
     # Each argument ends with a NUL. A program that writes a title over them may leave it out,
     # and then what follows the last NUL is not an argument.
-    words = _read(f"/proc/{pid}/cmdline").split(b"\0")
+    words = _read(f"{_proc}/{pid}/cmdline").split(b"\0")
     return [os.fsdecode(word) for word in words[:-1]]
 
 
 def read_executable(pid: int) -> str:
     """Return the path of its program; empty when it cannot be read."""
-    return _link(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+    return _link(f"{_proc}/{pid}/exe").removesuffix(" (deleted)")
 
 
 def read_cwd(pid: int) -> str:
     """Return its working directory; empty when it cannot be read."""
-    return _link(f"/proc/{pid}/cwd").removesuffix(" (deleted)")
+    return _link(f"{_proc}/{pid}/cwd").removesuffix(" (deleted)")
 
 
 def read_variable(pid: int, name: str) -> str | None:
     """Return one variable of the environment it was started with."""
     wanted = os.fsencode(name) + b"="
-    for entry in _read(f"/proc/{pid}/environ").split(b"\0"):
+    for entry in _read(f"{_proc}/{pid}/environ").split(b"\0"):
         if entry.startswith(wanted):
             return os.fsdecode(entry[len(wanted) :])
     return None
@@ -72,14 +88,14 @@ def read_variable(pid: int, name: str) -> str | None:
 
 def read_environ(pid: int) -> dict[str, str]:
     """Return the environment it was started with; empty when it cannot be read."""
-    entries = _read(f"/proc/{pid}/environ").split(b"\0")
+    entries = _read(f"{_proc}/{pid}/environ").split(b"\0")
     pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
     return {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
 
 
 def read_owner(pid: int) -> int | None:
     """Return the id of the user who runs it."""
-    for line in _read(f"/proc/{pid}/status").splitlines():
+    for line in _read(f"{_proc}/{pid}/status").splitlines():
         if line.startswith(b"Uid:"):
             return int(line.split()[1])
     return None
@@ -109,7 +125,7 @@ def holds_writing_end(pid: int, fd: int) -> Verdict:
 
 def list_pids() -> list[int]:
     """Return every pid."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(name) for name in os.listdir(_proc) if name.isdigit()] if SEES_ALL else []
 
 
 def list_descendants(pid: int) -> list[int]:
@@ -134,44 +150,16 @@ def started_seconds_ago(pid: int) -> float | None:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
-# In the functions from here on, `process` is a pid, or a thread as `list_threads` returns it.
-
-
-def list_threads(pid: int) -> list[str]:
-    """Return the threads of a process; a thread may have descriptors of its own (unshare)."""
-    try:
-        return [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return []  # it has ended
-
-
-def read_state(process: int | str) -> str:
-    """Return the letter of its state (`Z` is a zombie); empty when it cannot be read."""
-    _, fields = _read_stat(process)
-    return fields[0].decode() if fields else ""
-
-
-def read_job(pid: int) -> tuple[int, int] | None:
-    """Return its session and its terminal, 0 for none; None when they cannot be read."""
-    _, fields = _read_stat(pid)
-    return (int(fields[3]), int(fields[4])) if fields else None
-
-
-def is_listed(pid: int) -> bool:
-    """Return whether the process exists, even if nothing of it can be read."""
-    return os.path.exists(f"/proc/{pid}")
-
-
 def measure_share(pid: int) -> int | None:
     """Return its memory in bytes, shared pages divided among their users (PSS)."""
-    return _read_size(f"/proc/{pid}/smaps_rollup", b"Pss:")
+    return _read_size(f"{_proc}/{pid}/smaps_rollup", b"Pss:")
 
 
 def measure_swapped(pid: int) -> int:
     """Return its memory that is swapped out, in bytes; 0 when this cannot be read."""
-    share = _read_size(f"/proc/{pid}/smaps_rollup", b"SwapPss:")
+    share = _read_size(f"{_proc}/{pid}/smaps_rollup", b"SwapPss:")
     if share is None:
-        share = _read_size(f"/proc/{pid}/status", b"VmSwap:")
+        share = _read_size(f"{_proc}/{pid}/status", b"VmSwap:")
     return share or 0
 
 
@@ -182,12 +170,12 @@ def list_listening(pid: int) -> list[str]:
         return []
     found = []
     for kind in ("tcp", "tcp6"):
-        for line in _read(f"/proc/{pid}/net/{kind}").decode().splitlines()[1:]:
+        for line in _read(f"{_proc}/{pid}/net/{kind}").decode().splitlines()[1:]:
             # Columns: number, local address, remote address, state (0A: LISTEN), …, inode.
             columns = line.split()
             if columns[3] == "0A" and columns[9] in own:
                 found.append(f"{kind} port {int(columns[1].rpartition(':')[2], 16)}")
-    for line in _read(f"/proc/{pid}/net/unix").decode(errors="replace").splitlines()[1:]:
+    for line in _read(f"{_proc}/{pid}/net/unix").decode(errors="replace").splitlines()[1:]:
         # Columns: address, count, protocol, flags (0x10000: it accepts connections), type, state,
         # inode, and the path if it has one.
         columns = line.split(None, 7)
@@ -201,20 +189,10 @@ def shows_descriptors() -> bool:
     return os.path.exists("/proc/self/fd")
 
 
-def list_descriptors(process: int | str) -> list[str]:
-    """Return the numbers of its descriptors.
-
-    Raises:
-        OSError: It has ended, or we may not read it.
-
-    """
-    return os.listdir(f"/proc/{process}/fd")
-
-
 def list_links(process: int | str) -> list[tuple[str, str]]:
     """Return each descriptor's number and target; empty when they cannot be read."""
     try:
-        numbers = list_descriptors(process)
+        numbers = os.listdir(f"{_proc}/{process}/fd")
     except OSError:
         return []  # gone, or another user's
     return [(number, read_link(process, number)) for number in numbers]
@@ -222,22 +200,7 @@ def list_links(process: int | str) -> list[tuple[str, str]]:
 
 def read_link(process: int | str, number: int | str) -> str:
     """Return the target of a descriptor; empty when it cannot be read."""
-    return _link(f"/proc/{process}/fd/{number}")
-
-
-def has_descriptor(process: int | str, number: int | str) -> bool:
-    """Return whether a descriptor is still open, even if it cannot be read."""
-    return os.path.lexists(f"/proc/{process}/fd/{number}")
-
-
-def look_at_descriptor(process: int | str, number: int | str) -> os.stat_result:
-    """Return the status of the file that a descriptor has open.
-
-    Raises:
-        OSError: It has been closed, or we may not read it.
-
-    """
-    return os.stat(f"/proc/{process}/fd/{number}")
+    return _link(f"{_proc}/{process}/fd/{number}")
 
 
 def reopen(process: int | str, number: int | str, flags: int) -> int:
@@ -249,32 +212,15 @@ def reopen(process: int | str, number: int | str, flags: int) -> int:
         OSError: It has been closed, or we may not open it.
 
     """
-    return os.open(f"/proc/{process}/fd/{number}", flags)
-
-
-def look_at_file(process: int | str, path: str) -> os.stat_result:
-    """Return the status of a path as a process sees it, whose root may differ from ours.
-
-    Raises:
-        OSError: It does not exist, or we may not read it.
-
-    """
-    return os.stat(f"/proc/{process}/root{path}")
-
-
-def read_detail(process: int | str, number: int | str, name: str) -> str:
-    """Return one field of a descriptor's fdinfo; empty when there is none of this name."""
-    start = f"{name}:".encode()
-    for line in _read(f"/proc/{process}/fdinfo/{number}").splitlines():
-        if line.startswith(start):
-            return line[len(start) :].decode(errors="replace").strip()
-    return ""
+    return os.open(f"{_proc}/{process}/fd/{number}", flags)
 
 
 def read_access_mode(process: int | str, number: int | str) -> int:
     """Return O_RDONLY, O_WRONLY or O_RDWR for a descriptor; -1 when it cannot be read."""
-    flags = read_detail(process, number, "flags")
-    return int(flags, 8) & os.O_ACCMODE if flags else -1
+    for line in _read(f"{_proc}/{process}/fdinfo/{number}").splitlines():
+        if line.startswith(b"flags:"):
+            return int(line.split()[1], 8) & os.O_ACCMODE
+    return -1
 
 
 def count_connections(path: str) -> int:
@@ -290,6 +236,17 @@ def list_foreign_formats() -> list[str]:
         return os.listdir("/proc/sys/fs/binfmt_misc")
     except OSError:
         return []  # it runs no foreign programs
+
+
+def _is_pid(pid: int) -> bool:
+    """Return whether a process, or a zombie, has this pid."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True
 
 
 def _read_size(path: str, field: bytes) -> int | None:
@@ -328,19 +285,20 @@ def _read_stat(process: int | str) -> tuple[str, list[bytes]]:
     """Return the name of a process and the fields after it; both empty if it does not exist."""
     # The second field is the program's name in parentheses, and a name may hold
     # spaces and ")" itself: only what follows the last ")" can be split safely.
-    head, _, tail = _read(f"/proc/{process}/stat").rpartition(b")")
+    head, _, tail = _read(f"{_proc}/{process}/stat").rpartition(b")")
     return os.fsdecode(head.partition(b"(")[2]), tail.split()
 
 
 def _children(pid: int) -> list[int]:
-    threads = list_threads(pid)
-    if not threads:
+    try:
+        threads = os.listdir(f"{_proc}/{pid}/task")
+    except OSError:
         return []  # it has ended: its children have another parent now
-    if not os.path.exists(f"/proc/{pid}/task/{pid}/children"):
+    if not os.path.exists(f"{_proc}/{pid}/task/{pid}/children"):
         # A kernel without CONFIG_PROC_CHILDREN (or it has just ended).
         return [other for other in list_pids() if _parent_of(other) == pid]
     # Each thread lists the children that it forked itself.
-    listed = (_read(f"/proc/{thread}/children") for thread in threads)
+    listed = (_read(f"{_proc}/{pid}/task/{thread}/children") for thread in threads)
     return [int(child) for line in listed for child in line.split()]
 
 

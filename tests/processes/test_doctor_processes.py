@@ -14,6 +14,7 @@ from fake_hosts import (
     SERVER,
     STAYS,
     FakeHosts,
+    configure,
     forget_seconds,
     limit_to_subtree,
     link,
@@ -248,6 +249,7 @@ class Passing:
 
 @pytest.fixture
 def passing(runner: LaunchRunner) -> Iterator[Passing]:
+    configure(SERVER)
     passing = Passing(runner)
     yield passing
     passing.end_all()

@@ -1,300 +1,149 @@
-"""Whether Git tracks a file, found out without Git: the same as Git says, and nothing is run."""
+"""Files that Git tracks are shared with others; asking Git runs nothing that a repository names."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-from mcp_launch.config_files import git_tracking
+from command_line import run_command
+from git_repository import GIT, git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-GIT = shutil.which("git") or ""
+pytestmark = pytest.mark.skipif(not GIT, reason="Git is not installed")
 
-needs_git = pytest.mark.skipif(not GIT, reason="Git is not installed")
-
-
-def git(directory: Path, *words: str) -> str:
-    given = ("protocol.file.allow=always", "user.name=x", "user.email=x")
-    done = subprocess.run(
-        [GIT, *(word for one in given for word in ("-c", one)), *words],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "GIT_CONFIG_NOSYSTEM": "1"},
-    )
-    return os.fsdecode(done.stdout)
+SERVERS = json.dumps({"mcpServers": {"it": {"command": "x"}}})
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Return a repository with some files of which some are tracked."""
+    """Return a repository with a configuration file that Git tracks."""
     directory = tmp_path / "work"
     directory.mkdir()
     git(directory, "init", "-q")
-    fill(directory)
-    git(directory, "add", "a.json", "sub", "with")
+    (directory / ".mcp.json").write_text(SERVERS, encoding="utf-8")
+    git(directory, "add", ".mcp.json")
     git(directory, "commit", "-qm", "one")
     return directory
 
 
-def fill(directory: Path) -> None:
-    for name in ("a.json", "b.json", "sub/a.json", "sub/below/c.json", "with/\u00e4\n x.json"):
-        file = directory / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("{}", encoding="utf-8")
+TRACKED = "Git tracks its file"
+PERHAPS = "Git may track its file, but could not be asked"
 
 
-def compare(directory: Path) -> dict[str, str]:
-    """Return our answer for every file, which is also Git's."""
-    tracked = set(git(directory, "ls-files", "-z").split("\0"))
-    answers: dict[str, str] = {}
-    for path in sorted(directory.rglob("*")):
-        name = str(path.relative_to(directory))
-        if path.is_file() and ".git" not in path.relative_to(directory).parts:
-            answers[name] = git_tracking.judge(str(path))
-            assert answers[name] == ("yes" if name in tracked else "no"), name
-    return answers
+def find_reasons(directory: Path) -> dict[str, str | None]:
+    """Return why `wrap` skips the only entry of each file of a project; None: it does not."""
+    done = run_command("wrap", "--json", "--dry-run", cwd=directory)
+    return {
+        os.path.relpath(file["file"], directory): file["entries"][0].get("reason")
+        for file in json.loads(done.stdout)["files"]
+    }
 
 
-ODD: dict[str, Callable[[Path], object]] = {
-    "plain": lambda _: None,
-    "version 4": lambda here: git(here, "update-index", "--index-version", "4"),
-    "split": lambda here: git(here, "update-index", "--split-index"),
-    "removed": lambda here: git(here, "rm", "-q", "--cached", "a.json"),
-    "without a checksum": lambda here: git(here, "-c", "index.skipHash=true", "add", "b.json"),
-    "intent to add": lambda here: git(here, "add", "-N", "b.json"),
-    "skipped": lambda here: git(here, "update-index", "--skip-worktree", "sub/a.json"),
-}
-
-
-@needs_git
-@pytest.mark.parametrize("make", ODD.values(), ids=list(ODD))
-def test_a_file_is_tracked_if_git_says_so(repository: Path, make: Callable[[Path], object]) -> None:
-    make(repository)
-
-    assert "yes" in compare(repository).values()
-
-
-@needs_git
-def test_a_split_index_is_read_with_its_base(repository: Path) -> None:
-    for at in range(200):
-        (repository / f"many-{at}.json").write_text("{}", encoding="utf-8")
-    git(repository, "add", ".")
-    git(repository, "update-index", "--split-index")
-    git(repository, "rm", "-q", "--cached", "a.json", "many-7.json", "many-150.json")
-    (repository / "new.json").write_text("{}", encoding="utf-8")
-    git(repository, "add", "new.json")
-    (repository / "many-9.json").write_text("changed", encoding="utf-8")
-    git(repository, "add", "many-9.json")
-    assert list((repository / ".git").glob("sharedindex.*"))
-
-    answers = compare(repository)
-
-    assert (answers["a.json"], answers["new.json"], answers["many-9.json"]) == ("no", "yes", "yes")
-
-
-@needs_git
-def test_of_a_directory_that_a_sparse_index_lists_as_one_nothing_is_known(
-    repository: Path,
-) -> None:
-    git(repository, "sparse-checkout", "set", "--cone", "--sparse-index", "with")
-    assert not (repository / "sub" / "a.json").exists()
-    (repository / "sub").mkdir(exist_ok=True)
-    file = repository / "sub" / "a.json"
-    file.write_text("{}", encoding="utf-8")
-
-    assert git_tracking.judge(str(file)) == "unknown"
-    assert git_tracking.is_tracked(str(file))
-    assert git_tracking.judge(str(repository / "a.json")) == "yes"
-    assert git_tracking.judge(str(repository / "b.json")) == "no"
-
-
-@needs_git
-def test_a_worktree_has_an_index_of_its_own(repository: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    git(repository, "worktree", "add", "-q", str(other))
-    git(other, "rm", "-q", "--cached", "a.json")
-    git(other, "update-index", "--split-index")
-
-    assert compare(other)["a.json"] == "no"
-    assert compare(repository)["a.json"] == "yes"
-
-
-@needs_git
-def test_a_submodule_has_an_index_of_its_own(repository: Path, tmp_path: Path) -> None:
-    outer = tmp_path / "outer"
+def test_each_worktree_and_submodule_tracks_its_own_files(repository: Path, tmp_path: Path) -> None:
+    tree, outer = tmp_path / "tree", tmp_path / "outer"
+    git(repository, "worktree", "add", "-q", str(tree))
+    git(tree, "rm", "-q", "--cached", ".mcp.json")
     outer.mkdir()
     git(outer, "init", "-q")
     git(outer, "submodule", "--quiet", "add", str(repository), "inner")
-    (outer / "inner" / "b.json").write_text("{}", encoding="utf-8")
 
-    assert compare(outer / "inner") == compare(repository)
-
-
-@needs_git
-def test_a_repository_of_the_newer_hash_is_read(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "--object-format=sha256", "new")
-    fill(tmp_path / "new")
-    git(tmp_path / "new", "add", "sub")
-    git(tmp_path / "new", "update-index", "--split-index")
-
-    assert compare(tmp_path / "new")["sub/a.json"] == "yes"
+    assert find_reasons(repository) == {".mcp.json": TRACKED}
+    assert find_reasons(tree) == {".mcp.json": None}
+    assert find_reasons(outer / "inner") == {".mcp.json": TRACKED}
 
 
-@needs_git
-def test_a_conflict_is_tracked(repository: Path) -> None:
-    git(repository, "checkout", "-qb", "other")
-    (repository / "a.json").write_text("1", encoding="utf-8")
-    git(repository, "commit", "-qam", "two")
-    git(repository, "checkout", "-q", "-")
-    (repository / "a.json").write_text("2", encoding="utf-8")
-    git(repository, "commit", "-qam", "three")
-    with pytest.raises(subprocess.CalledProcessError):
-        git(repository, "merge", "-q", "other")
-
-    assert compare(repository)["a.json"] == "yes"
-
-
-NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1)
-PATHS = st.lists(NAMES.filter(lambda name: name.strip(". ") != "" and len(name) < 60), max_size=3)
-
-
-@needs_git
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    paths=st.lists(PATHS.filter(bool), min_size=1, max_size=8),
-    later=st.integers(0, 8),
-    version=st.sampled_from(["2", "4"]),
-    kind=st.sampled_from(["--split-index", "--no-split-index"]),
-)
-def test_whatever_files_are_called_we_say_what_git_says(
-    tmp_path_factory: pytest.TempPathFactory,
-    paths: list[list[str]],
-    later: int,
-    version: str,
-    kind: str,
+def test_git_variables_around_do_not_lead_to_another_repository(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = tmp_path_factory.mktemp("any")
-    git(here, "init", "-q")
-    made = []
-    for parts in paths:
-        file = here.joinpath(*parts)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("{}", encoding="utf-8")
-        except OSError:
-            continue  # a file is there already, or a directory
-        made.append(str(file.relative_to(here)))
-    words = ["update-index", "--index-version", version, kind, "--add"]
-    git(here, *words, "--", *made[:-1])
-    git(
-        here,
-        "--literal-pathspecs",
-        "rm",
-        "-q",
-        "--cached",
-        "--ignore-unmatch",
-        "--",
-        *made[later : later + 2],
-        "x",
-    )
-    git(here, "update-index", "--add", "--", *made[-1:])
+    """A hook of another repository runs with these."""
+    git(tmp_path, "init", "-q", "other")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "other" / ".git" / "index"))
 
-    compare(here)
+    assert find_reasons(repository) == {".mcp.json": TRACKED}
 
 
-@needs_git
-def test_a_work_tree_may_be_elsewhere(repository: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / 'else "where'
-    elsewhere.mkdir()
-    git(repository, "config", "core.worktree", str(elsewhere))
-
-    assert git_tracking.judge(str(repository / "a.json")) == "no"
+def say_skipped(directory: Path) -> str:
+    done = run_command("wrap", "--yes", cwd=directory)
+    assert (directory / ".mcp.json").read_text(encoding="utf-8") == SERVERS
+    return " ".join(done.stdout.split())
 
 
-@needs_git
-def test_a_link_is_what_it_leads_to(repository: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside.json"
-    outside.write_text("{}", encoding="utf-8")
-    (repository / "link.json").symlink_to(outside)
-    git(repository, "add", "link.json")
-    link = tmp_path / "link.json"
-    link.symlink_to(repository / "a.json")
-
-    assert git_tracking.judge(str(repository / "link.json")) == "no"
-    assert git_tracking.judge(str(link)) == "yes"
-
-
-@needs_git
-def test_without_git_a_file_is_still_known_to_be_tracked(
+def test_without_git_a_file_in_a_repository_is_not_wrapped_until_it_is_named(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
-    assert git_tracking.is_tracked(str(repository / "a.json"))
-    assert not git_tracking.is_tracked(str(repository / "b.json"))
+    said = say_skipped(repository)
+
+    assert "1 in files that Git may track" in said
+    assert "Git is missing or gave no answer. To wrap it, too: mcp-launch wrap --file " in said
+    done = run_command("wrap", "--yes", "--file", ".mcp.json", cwd=repository)
+    assert done.returncode == 0
+    assert "mcp-launch" in (repository / ".mcp.json").read_text(encoding="utf-8")
 
 
-@needs_git
-def test_nothing_that_a_repository_names_is_run(repository: Path, tmp_path: Path) -> None:
+def test_an_index_that_git_cannot_read_leaves_a_file_as_it_is(repository: Path) -> None:
+    (repository / ".git" / "index").write_bytes(b"DIRC")
+
+    assert "1 in files that Git may track" in say_skipped(repository)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_repository_that_git_refuses_leaves_a_file_as_it_is(repository: Path) -> None:
+    """Git does not read the repositories of other users (`safe.directory`)."""
+    for path in (repository, repository / ".git"):
+        os.chown(path, 4711, -1)
+
+    assert "1 in files that Git may track" in say_skipped(repository)
+
+
+def test_nothing_that_a_repository_names_is_run(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark = tmp_path / "it ran"
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\ntouch '{mark}'\nexit 1\n", encoding="utf-8")
-    program.chmod(0o700)
+    programs = repository / "bin"
+    programs.mkdir()
+    (programs / "program").write_text(f"#!/bin/sh\necho $0 >> '{mark}'\n", encoding="utf-8")
+    (programs / "program").chmod(0o700)
+    for name in ("git", "post-index-change", "pre-auto-gc"):
+        shutil.copy2(programs / "program", programs / name)
+    # The tree of .cursor is not there: to look into it, Git would fetch it.
+    inner = repository / ".cursor" / "mcp.json"
+    inner.parent.mkdir()
+    inner.write_text(SERVERS, encoding="utf-8")
+    git(repository, "add", ".cursor")
+    git(repository, "commit", "-qm", "two")
     git(repository, "sparse-checkout", "set", "--cone", "--sparse-index", "with")
+    trees = git(repository, "ls-files", "--sparse", "-s", ".cursor")
+    [tree] = [line.split()[1] for line in trees.splitlines()]
+    (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    inner.parent.mkdir(exist_ok=True)
+    inner.write_text(SERVERS, encoding="utf-8")
+    program = str(programs / "program")
     for key, value in {
-        "core.fsmonitor": str(program),
-        "core.sshCommand": str(program),
-        "core.hooksPath": str(tmp_path),
+        "alias.ls-files": f"!{program}",
+        "core.fsmonitor": program,
+        "core.hooksPath": str(programs),
+        "core.pager": program,
+        "core.sshCommand": program,
+        "pager.ls-files": program,
         "remote.origin.url": "ssh://nowhere/x",
         "remote.origin.promisor": "true",
         "remote.origin.partialclonefilter": "tree:0",
+        "remote.origin.uploadpack": program,
         "extensions.partialclone": "origin",
     }.items():
-        git(repository, "-c", "core.fsmonitor=", "config", key, value)
-    trees = git(repository, "-c", "core.fsmonitor=", "ls-files", "--sparse", "-s", "sub")
-    [tree] = [line.split()[1] for line in trees.splitlines()]
-    (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+        git(repository, "config", key, value)
     mark.unlink(missing_ok=True)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), ".", "bin", os.environ["PATH"]]))
 
-    answers = [git_tracking.judge(str(repository / name)) for name in ("sub/a.json", "a.json")]
+    found = find_reasons(repository)
 
-    assert not mark.exists()
-    assert answers == ["unknown", "yes"]
-
-
-@needs_git
-@pytest.mark.parametrize(
-    "damage", ["cut", "flipped", "empty", "a pipe", "a directory", "base gone"]
-)
-def test_an_index_that_cannot_be_read_leaves_it_unknown(repository: Path, damage: str) -> None:
-    index = repository / ".git" / "index"
-    git(repository, "update-index", "--split-index")
-    content = index.read_bytes()
-    if damage == "cut":
-        index.write_bytes(content[:-7])
-    elif damage == "flipped":
-        index.write_bytes(content[:20] + bytes([content[20] ^ 1]) + content[21:])
-    elif damage == "empty":
-        index.write_bytes(b"")
-    elif damage == "base gone":
-        [base] = (repository / ".git").glob("sharedindex.*")
-        base.unlink()
-    else:
-        index.unlink()
-        if damage == "a pipe":
-            os.mkfifo(index)
-        else:
-            index.mkdir()
-
-    assert git_tracking.judge(str(repository / "a.json")) == "unknown"
-    assert git_tracking.is_tracked(str(repository / "a.json"))
+    assert not mark.exists(), mark.read_text(encoding="utf-8")
+    assert found == {".mcp.json": TRACKED, ".cursor/mcp.json": PERHAPS}

@@ -66,7 +66,7 @@ def test_of_two_entries_with_one_name_the_one_with_its_command_runs(
     write_entries(project / ".mcp.json", docs=SERVER)
     fake_host = fake_hosts.start("claude", command=SERVER)
 
-    of_user, of_project = list_here(capsys)
+    of_user, of_project, *_ = list_here(capsys)
 
     assert of_user["running"] == []
     assert [one["pid"] for one in of_project["running"]] == [fake_host.server]

@@ -22,6 +22,7 @@ from fake_hosts import (
     SERVER,
     STAYS,
     FakeHosts,
+    configure,
     find_hosts,
     limit_to_subtree,
     take,
@@ -35,7 +36,8 @@ from shown_servers import read_row, show_running
 from mcp_launch.commands import ps, running_data
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.errors import UsageError
-from mcp_launch.machine import process_snapshot, recognize_server, running, units
+from mcp_launch.machine import recognize_server, running, units
+from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.running import Session
 
 if TYPE_CHECKING:
@@ -155,29 +157,17 @@ def test_servers_without_a_host_have_a_branch_of_their_own(
     assert proof.endswith("the other ends of its stdin and stdout are closed")
 
 
-def test_what_seems_to_be_left_is_shown_with_what_speaks_against_it(
-    fake_hosts: FakeHosts, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_host = fake_hosts.start("claude", command=SERVER).kill_host()
-    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
-
-    title, server, _, doubt, *_ = show_running(state, is_verbose=True)
-
-    assert title == "No host seen (mcp-launch reap skips them)"
-    assert server.endswith("  perhaps an orphan")
-    assert doubt == "      it has just started"
-    (told,) = running_data.describe(take(state))["doubtful"]
-    assert (told["pid"], told["doubt"]) == (fake_host.server, "it has just started")
-
-
 def test_what_servers_are_called_cannot_disturb_a_terminal(
     fake_hosts: FakeHosts, state: Path, tmp_path: Path
 ) -> None:
     script = tmp_path / "mcp-\x1b[2J[bold]"
     script.write_text(STAYS[-1], encoding="utf-8")
-    fake_hosts.start("claude", command=[sys.executable, str(script)])
+    command = [sys.executable, str(script)]
+    fake_hosts.start("claude", command=command)
 
-    assert show_running(state)[2].startswith("    mcp-\\x1b[2J[bold]  ")
+    shown = show_running(state, Configured(script.name, tuple(command)))
+
+    assert shown[2].startswith("    mcp-\\x1b[2J[bold]  ")
 
 
 def test_memory_is_summed_up(fake_hosts: FakeHosts, state: Path) -> None:
@@ -367,6 +357,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
+    configure(SERVER)  # hosts' files are read at the start
     terminal = Terminal()
     yield terminal
     terminal.close()

@@ -115,22 +115,6 @@ def test_a_host_adds_up_what_its_servers_save(fake_hosts: FakeHosts, state: Path
     assert (host["not_running"], host["saved"]) == (2, 240_000_000)
 
 
-def test_a_server_of_which_nothing_is_recorded_runs(fake_hosts: FakeHosts, state: Path) -> None:
-    """Its lease is an earlier version's."""
-    fake_host = fake_hosts.start("codex", command=STAYS)
-    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
-    note(state, fake_host, fake_host.server, processes=parts)
-
-    host, _, server = show_running(state)
-
-    assert "  1 server  " in host
-    assert read_row(server)[2] == "0s"
-    assert server.endswith("  running")
-    (described,) = running_data.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
-    assert described["launch"]["server_state"] == "running"
-    assert described["launch"]["starts"] is None
-
-
 @pytest.mark.parametrize("told", ["starting", "running"], ids=["said so", "not recorded yet"])
 def test_a_server_that_is_being_started_counts_as_running(
     told: str, fake_hosts: FakeHosts, state: Path

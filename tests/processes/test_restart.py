@@ -200,7 +200,7 @@ def test_a_direct_launch_cannot_restart_its_server(runner: LaunchRunner) -> None
 
 
 def test_a_launcher_that_does_not_expect_the_signal_never_gets_it(runner: LaunchRunner) -> None:
-    """An earlier version's would die of it. This one must ignore it, because its host does."""
+    """It ignores the signal, because its host does."""
     code = "import os, signal, sys; signal.signal(signal.SIGUSR1, signal.SIG_IGN); "
     code += "os.execv(sys.argv[1], sys.argv[1:])"
     words = [*RUN, "--server", "docs", "--", *SCRIPTED_SERVER]

@@ -8,17 +8,17 @@ import re
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launches import HERE, LIMIT, python, wait_until_gone
 
 from mcp_launch.machine import running
+from mcp_launch.machine.survey import open_survey
 from mcp_launch.system import linux
 from mcp_launch.values import compare
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from launches import Launch, LaunchRunner
 
     from mcp_launch.machine.process_snapshot import Server
@@ -48,6 +48,17 @@ STUBBORN = serve(
     "os.write(1, b'ready\\n') if parent else os.setsid()\n"
     "while True: signal.pause()"
 )
+
+
+def configure(command: list[str]) -> None:
+    """Write an entry with this command into a host's file, so that it is known as a server."""
+    path = Path(os.environ["HOME"]) / ".kiro" / "settings" / "mcp.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    entry = {"command": command[0], "args": command[1:]}
+    entries = json.loads(path.read_text(encoding="utf-8"))["mcpServers"] if path.exists() else {}
+    if entry not in entries.values():
+        entries[f"mcp-docs-{len(entries)}" if entries else "mcp-docs"] = entry
+    path.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
 
 
 class ProcessSubtree:
@@ -132,7 +143,13 @@ class FakeHosts:
         self._started: list[FakeHost] = []
 
     def start(self, program: str, *words: str, command: list[str], **options: Any) -> FakeHost:
-        """Start a host with a command that says "ready", and wait for that."""
+        """Start a host with a command that says "ready", and wait for that.
+
+        A command that `serve` returned is also in a host's file.
+        """
+        script = SERVER[-2]
+        if script in command:
+            configure(command[command.index(script) - len(SERVER) + 2 :])
         fake_host = FakeHost(self._runner, program, *words, command=command, **options)
         self._started.append(fake_host)
         return fake_host.wait_until_ready()
@@ -168,7 +185,8 @@ def write_lease(state: Path, launch: str = "launch-1", /, **facts: Any) -> Path:
     """Write the lease of a made-up launch; processes are given by their pids."""
     pids = facts.pop("processes", {})
     processes = {part: {"pid": pid, "start": _start_of(pid)} for part, pid in pids.items()}
-    record = {"version": 1, "launch": launch, "server": "docs", "boot": linux.boot_id()}
+    record = {"version": 1, "launch": launch, "server": "docs", "state": "running"}
+    record |= {"boot": linux.boot_id()}
     path = state / "leases" / f"{launch}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**record, "processes": processes, **facts}), encoding="utf-8")
@@ -183,8 +201,9 @@ def _start_of(pid: int) -> str | None:
 
 
 def take(state: Path, *configured: Configured) -> Census:
-    """Return the census of what this test started."""
-    return running.take(limit_to_subtree(), str(state), configured)
+    """Return the census of what this test started; without `configured`, hosts' files are read."""
+    known = configured or open_survey(os.environ).configured
+    return running.take(limit_to_subtree(), str(state), known)
 
 
 def forget_seconds(text: str) -> str:

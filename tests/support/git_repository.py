@@ -1,35 +1,38 @@
-"""A repository that tracks some files, written without Git."""
+"""A repository that tracks some files."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import struct
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The fields of an entry before its name: times, device, mode, owner and size, which are not
-# used here; then the object, and the name's length.
-_ENTRY = struct.Struct(">40s20sH")
+GIT = shutil.which("git") or ""
+
+
+def git(directory: Path, *words: str) -> str:
+    """Run Git, and return what it prints."""
+    given = ("protocol.file.allow=always", "user.name=x", "user.email=x", "core.fsmonitor=")
+    done = subprocess.run(
+        [GIT, *(word for one in given for word in ("-c", one)), *words],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+        env={"PATH": os.defpath, "HOME": os.environ["HOME"], "GIT_CONFIG_NOSYSTEM": "1"},
+    )
+    return os.fsdecode(done.stdout)
 
 
 def track(project: Path, *names: str) -> None:
-    """Make a directory a repository that tracks these files."""
-    directory = project / ".git"
-    for inner in ("objects", "refs"):
-        (directory / inner).mkdir(parents=True, exist_ok=True)
-    (directory / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
-    tracked = sorted(os.fsencode(os.path.relpath(project / name, project)) for name in names)
-    content = struct.pack(">4sII", b"DIRC", 2, len(tracked))
-    content += b"".join(_make_entry(name) for name in tracked)
-    (directory / "index").write_bytes(content + hashlib.sha1(content).digest())  # noqa: S324
-
-
-def _make_entry(name: bytes) -> bytes:
-    entry = _ENTRY.pack(bytes(40), bytes(20), len(name)) + name
-    return entry + bytes(8 - len(entry) % 8)  # at least one zero, to a multiple of eight
+    """Make a directory a repository that tracks these files, whether they exist or not."""
+    project.mkdir(parents=True, exist_ok=True)
+    git(project, "init", "-q")
+    for name in names:
+        blob = f"100644,{'1' * 40},{os.path.relpath(project / name, project)}"
+        git(project, "update-index", "--add", "--cacheinfo", blob)
 
 
 def add_worktree(project: Path, tree: Path) -> None:

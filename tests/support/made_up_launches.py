@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fakes import FakeProcessTable
 
 from mcp_launch.machine import running, units
+from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.units import Memory
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class MadeUpLaunches:
 
     def take(self) -> Census:
         """Return the census."""
-        return running.take(self.table, str(self.state), [])
+        return running.take(self.table, str(self.state), [Configured("docs", ("docs-server",))])
 
     def end(self, *pids: int) -> None:
         """Remove processes."""

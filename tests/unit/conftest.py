@@ -1,11 +1,13 @@
-"""Unit tests start no process: tests that need one belong in tests/processes."""
+"""Unit tests start no process but Git: tests that need another belong in tests/processes."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from git_repository import GIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +20,12 @@ _is_forbidden = False
 
 @pytest.fixture(autouse=True)
 def own_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put nothing on the PATH but a shell: hosts that are installed here would be asked."""
+    """Put only a shell and Git on the PATH: hosts that are installed here would be asked."""
     directory = tmp_path / "path"
     directory.mkdir()
     (directory / "sh").symlink_to("/bin/sh")
+    if GIT:
+        (directory / "git").symlink_to(GIT)
     monkeypatch.setenv("PATH", str(directory))
 
 
@@ -34,8 +38,8 @@ def no_process() -> Iterator[None]:
     _is_forbidden = False
 
 
-def _refuse_processes(event: str, _arguments: object) -> None:
-    if _is_forbidden and event in STARTS:
+def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
+    if _is_forbidden and event in STARTS and os.path.basename(str(arguments[0])) != "git":
         raise AssertionError(f"a unit test starts a process ({event}): move it to tests/processes")
 
 

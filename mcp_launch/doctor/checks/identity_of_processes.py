@@ -24,7 +24,7 @@ def check(survey: Survey, host: HostProcess) -> Iterator[Finding]:
     for server in host.servers:
         if not (server.launch and server.launch.is_further):  # its stdin is its launcher's
             yield from _check_stdin(survey, host, server)
-        if server.state:
+        if server.is_unrecorded:
             continue  # what its process shows is the launcher's environment, not the server's
         if server.pool:
             continue  # it serves several sessions on purpose

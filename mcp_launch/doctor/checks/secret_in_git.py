@@ -13,7 +13,7 @@ from mcp_launch.launch import environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.config_files.git_index import Answer
+    from mcp_launch.config_files.git_tracking import Answer
     from mcp_launch.documents.positions import Path
     from mcp_launch.machine.survey import Item, Survey
 
@@ -47,7 +47,7 @@ def check_secrets(survey: Survey) -> Iterator[Finding]:
             if path not in known:
                 known[path] = git_tracking.judge(path)
             if known[path] != "no":
-                may = "" if known[path] == "yes" else " may track (its index is unclear)"
+                may = "" if known[path] == "yes" else " may track (it could not be asked)"
                 yield Finding(
                     "ML111",
                     item.point(*keys),

@@ -170,19 +170,6 @@ def test_earlier_lines_are_left_out_and_the_number_counts_shown_lines_only() -> 
     assert run_command("logs", "-n", "2").stdout.count("s ago") == 2
 
 
-def test_a_log_of_an_earlier_version_is_introduced_and_its_failures_are_found() -> None:
-    log = open_log(host="claude")
-    log.note("cwd /work/app (inherited)")
-    log.note("the launch failed: no such program — fix: install it")
-    log.add_stderr(b"hello\n")
-
-    shown = run_command("logs").stdout
-
-    assert list_kinds(shown) == ["start", "failure", "stderr"]
-    assert "launched for claude, in /work/app" in shown
-    assert list_kinds(run_command("logs", "--failures").stdout) == ["failure"]
-
-
 @pytest.mark.parametrize(
     ("given", "shown"), [("web", "web"), ("npx", "docs"), ("docs", "docs")], ids=str
 )

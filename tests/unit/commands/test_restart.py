@@ -20,7 +20,7 @@ from mcp_launch.machine.running import Census, HostProcess, Session
 HELD = End("held")
 
 
-def make_server(name: str, pid: int, *, is_launched: bool = True, state: str = "") -> Server:
+def make_server(name: str, pid: int, *, is_launched: bool = True) -> Server:
     launch = LeasedLaunch(f"launch-{pid}", pid, "", "", 0, None, 0, 0, 0, "", "", None)
     return Server(
         name=name,
@@ -33,7 +33,7 @@ def make_server(name: str, pid: int, *, is_launched: bool = True, state: str = "
         stdin=HELD,
         stdout=HELD,
         launch=launch if is_launched else None,
-        state=state,
+        is_unrecorded=not is_launched,
     )
 
 
@@ -51,7 +51,7 @@ OURS = make_server("docs", 10)
 ALSO_OURS = make_server("docs", 11)
 FILES = make_server("files", 12)
 FOREIGN = make_server("docs", 13, is_launched=False)
-ELSEWHERE = make_server("web", 14, state="/other/state")
+ELSEWHERE = make_server("web", 14, is_launched=False)
 
 
 def test_all_servers_of_a_name_are_restarted_but_only_those_of_ours() -> None:

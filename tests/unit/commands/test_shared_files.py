@@ -210,21 +210,6 @@ def test_a_copy_of_before_is_replaced_where_nothing_of_ours_was_left(
     assert copy.read_text(encoding="utf-8") == later
 
 
-@pytest.mark.parametrize("is_same", [True, False])
-def test_an_old_copy_beside_a_file_goes_only_if_it_holds_nothing_else(
-    is_same: bool, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(project / ".mcp.json")
-    assert wrap() == 0
-    old = write(Path(f"{path}{replace_file.OLD_COPY}"), TEXT if is_same else TEXT + "\n")
-
-    assert unwrap() == 0
-
-    assert old.exists() is not is_same
-    said = capsys.readouterr().out
-    assert (f"Note: {old} is a copy made by mcp-launch 0.1.0" in said) is not is_same
-
-
 def test_unwrap_says_what_stays_wrapped_elsewhere_and_all_undoes_it(
     project: Path,
     tmp_path: Path,
@@ -472,7 +457,7 @@ def _shared_group() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_shared_group")
-@pytest.mark.parametrize("first", ["nothing", "a launch", "a profile", "an older version"])
+@pytest.mark.parametrize("first", ["nothing", "a launch", "a profile", "an open directory"])
 def test_files_are_remembered_whatever_the_umask_is(
     first: str, state: Path, project: Path, own_home: Path
 ) -> None:
@@ -484,7 +469,7 @@ def test_files_are_remembered_whatever_the_umask_is(
             profile_reader.read(str(profile), None, is_projects=True), os.environ
         )
         assert profile_cache.read(str(profile), os.environ)
-    elif first == "an older version":
+    elif first == "an open directory":
         state.mkdir()
         assert state.stat().st_mode & 0o020
     paths = [write(project / ".mcp.json"), write(own_home / ".cursor" / "mcp.json")]
@@ -705,7 +690,7 @@ def test_entries_that_share_only_their_variables_are_wrapped() -> None:
 
 
 def test_entries_that_were_wrapped_as_one_can_be_unwrapped_as_one() -> None:
-    text = ALIASES["an entry"].replace("cmd: x", "cmd: mcp-launch").replace("[y]", "[run, --, x]")
+    text = ALIASES["an entry"].replace("cmd: x", "cmd: mcp-launch").replace("[y]", "[ run, --, x ]")
     file = File("config.yaml", "user", "yaml", (("extensions",),))
 
     alone = planned_changes.look(HOSTS["goose"], file, text, Wish("", ("one",)))

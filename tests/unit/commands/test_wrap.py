@@ -360,8 +360,7 @@ def test_a_launcher_of_the_past_is_replaced(launcher: str, codex_file: Path) -> 
 
     assert run_command("wrap", "--yes").returncode == 0
 
-    # The spaces inside the brackets keep the mark of version 0.1.0: the list was there, and empty.
-    args = 'args = [ "run", "--server", "it", "--", "x" ]'
+    args = 'args = ["run", "--server", "it", "--", "x"]'
     expected = f'[mcp_servers.it]\ncommand = "{find_script()}"\n{args}\n'
     assert codex_file.read_text(encoding="utf-8") == expected
 

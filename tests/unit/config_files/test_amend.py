@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -245,28 +244,3 @@ def test_what_is_no_option_of_run_is_not_written(words: list[str], problem: str)
         run_options.check(words)
 
     assert problem in refused.value.problem
-
-
-@pytest.mark.parametrize(
-    ("wanted", "words"),
-    [
-        ((), ["--server", "a"]),
-        (("--cwd", "/work"), ["--cwd", "/work", "--server", "a"]),
-    ],
-    ids=["nothing", "a directory"],
-)
-def test_the_first_versions_keep_goes_and_a_wish_takes_its_place(
-    wanted: tuple[str, ...], words: list[str]
-) -> None:
-    host = HostConfig("any", "any", lambda _: [], (Shape(),), starts_anywhere=True)
-    file = File("file", "user", "toml", SERVERS)
-    before = f"""[mcp_servers.a]
-command = "{LAUNCHER}"
-args = ["run", "--cwd", "keep", "--", "npx", "-y", "x"]
-"""
-
-    after = look(host, file, before, Wish(LAUNCHER, options=wanted)).after
-
-    args = tomllib.loads(after)["mcp_servers"]["a"]["args"]
-    assert args == ["run", *words, "--", "npx", "-y", "x"]
-    assert look(host, file, after, Wish("")).after == look(host, file, before, Wish("")).after

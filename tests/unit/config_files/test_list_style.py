@@ -86,24 +86,3 @@ def test_a_list_is_written_as_the_file_writes_lists(kind: Kind, text: str, expec
     assert expected in wrapped
     assert change(kind, wrapped) == wrapped
     assert change(kind, wrapped, launcher="") == text
-
-
-# What version 0.1.0 wrote, and what was there before.
-OLD = {
-    "no list": ('"args": ["run","--","x"]', ""),
-    "an empty list": ('"args": ["run", "--", "x"]', ', "args": []'),
-    "a list": ('"args": ["run", "--", "x", "y"]', ', "args": ["y"]'),
-    "options": ('"args": ["run", "--cwd", "/data", "--", "x"]', ', "args": []'),
-}
-
-
-@pytest.mark.parametrize(("written", "before"), OLD.values(), ids=list(OLD))
-def test_what_version_0_1_0_wrapped_is_restored_to_the_byte(written: str, before: str) -> None:
-    old = f'{{"mcpServers": {{"a": {{"command": "{LAUNCHER}", {written}}}}}}}'
-    original = f'{{"mcpServers": {{"a": {{"command": "x"{before}}}}}}}'
-
-    named = change("json", old)
-
-    assert '"--server"' in named
-    assert change("json", old, launcher="") == original
-    assert change("json", named, launcher="") == original

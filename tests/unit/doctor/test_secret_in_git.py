@@ -98,4 +98,4 @@ def test_where_the_index_is_damaged_git_may_track_the_file(machine: FakeMachine)
 
     [finding] = look(machine)
 
-    assert finding.message.endswith("in a file that Git may track (its index is unclear)")
+    assert finding.message.endswith("in a file that Git may track (it could not be asked)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from binascii import crc32
 from typing import TYPE_CHECKING
@@ -192,25 +191,6 @@ def test_a_project_whose_path_has_the_same_checksum_takes_nothing_away(tmp_path:
         load(second.parent)
 
     assert load(first.parent).command == ["./tools/server"]
-
-
-def test_what_an_older_version_kept_is_removed_and_nothing_else(
-    trusted: Path, tmp_path: Path
-) -> None:
-    directory = tmp_path / "state" / "profiles"
-    of = "/p/.mcp-launch.toml"
-    old = directory / f"{crc32(of.encode()):08x}.json"
-    others = [directory / name for name in ("00000000.json", "deadbeef.json", "notes.json")]
-    old.write_text(json.dumps({"version": 1, "path": of}), encoding="utf-8")
-    for other, text in zip(others, ("not JSON", json.dumps({"path": of}), "{}"), strict=True):
-        other.write_text(text, encoding="utf-8")
-    for path in (old, *others):
-        path.chmod(0o600)
-
-    trust(trusted)
-
-    assert not old.exists()
-    assert all(other.exists() for other in others)
 
 
 def test_trust_says_that_a_link_leads_out_of_the_project(trusted: Path, project: Path) -> None:

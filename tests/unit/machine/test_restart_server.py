@@ -48,7 +48,6 @@ def write_lease(**changes: Any) -> dict[str, Any]:
     }
     server = {"pid": changes.get("server", 70), "start": "1"}
     record["processes"] = {**record["processes"], "server": server}
-    record = {name: value for name, value in record.items() if value != "missing"}
     state.make_private(f"{directory}/{DIRECTORY}")
     path = Path(directory, DIRECTORY, "L.json")
     path.write_text(json.dumps(record), encoding="utf-8")
@@ -80,11 +79,10 @@ UNKNOWN = {"launcher": {"pid": os.getpid(), "start": None}}
         ({"processes": OTHER}, "has ended, or is out of reach"),
         ({"processes": UNKNOWN}, "has ended, or is out of reach"),
         ({"namespace": "pid:[1]"}, "has ended, or is out of reach"),
-        ({"restarts_on": "missing"}, "of an earlier version"),
         ({"restarts_on": None}, "its host ignores SIGUSR1"),
         ({"wire": "direct"}, "--direct"),
     ],
-    ids=["reused pid", "unsure", "another container", "earlier version", "ignored", "direct"],
+    ids=["reused pid", "unsure", "another container", "ignored", "direct"],
 )
 def test_no_other_process_ever_gets_the_signal(
     changes: dict[str, Any], problem: str, signals: list[int]
@@ -212,15 +210,6 @@ def test_a_server_that_is_still_being_replaced_is_waited_for() -> None:
     told = wait_for_all(SEVERAL, limit=0.0, restart_requests=2, server=71, backends=backends)
 
     assert "its launcher goes on" in told["server-2"].problem
-
-
-def test_a_launcher_of_an_earlier_version_counts_for_all_its_servers() -> None:
-    backends = make_further(restart_requests=None)
-    del backends[1]["restart_requests"]
-
-    told = wait_for_all(SEVERAL, restart_requests=2, server=71, backends=backends)
-
-    assert told["server-2"].outcome == "restarted"
 
 
 def test_the_one_of_several_servers_that_has_failed_says_why() -> None:

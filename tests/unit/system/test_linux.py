@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,38 +31,12 @@ def pipe() -> Iterator[tuple[int, int]]:
     os.close(writing)
 
 
-def test_a_thread_is_named_so_that_its_own_descriptors_can_be_read(pipe: tuple[int, int]) -> None:
-    known, is_over = threading.Event(), threading.Event()
-    numbers = []
-
-    def stay() -> None:
-        numbers.append(threading.get_native_id())
-        known.set()
-        is_over.wait(10)
-
-    thread = threading.Thread(target=stay)
-    thread.start()
-    try:
-        assert known.wait(10)
-        name = f"{ME}/task/{numbers[0]}"
-        assert {name, f"{ME}/task/{ME}"} <= set(linux.list_threads(ME))
-        assert linux.read_link(name, pipe[0]) == linux.read_link(ME, pipe[0])
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def test_a_descriptor_shows_what_it_leads_to_and_how_it_is_open(pipe: tuple[int, int]) -> None:
     name = f"pipe:[{os.fstat(pipe[0]).st_ino}]"
 
     assert [linux.read_link(ME, fd) for fd in pipe] == [name, name]
     assert [linux.read_access_mode(ME, fd) for fd in pipe] == [os.O_RDONLY, os.O_WRONLY]
-    assert linux.read_detail(ME, pipe[0], "pos") == "0"
-    assert linux.read_detail(ME, pipe[0], "UserFiles") == ""
     assert (str(pipe[0]), name) in linux.list_links(ME)
-    assert str(pipe[0]) in linux.list_descriptors(ME)
-    assert linux.look_at_descriptor(ME, pipe[0]).st_ino == os.fstat(pipe[0]).st_ino
-    assert linux.has_descriptor(ME, pipe[0])
     assert linux.shows_descriptors()
 
 
@@ -76,10 +49,6 @@ def test_a_descriptor_can_be_opened_once_more(pipe: tuple[int, int]) -> None:
         assert not os.get_inheritable(ours)
     finally:
         os.close(ours)
-
-
-def test_a_file_is_looked_at_below_the_root_of_its_process(tmp_path: Path) -> None:
-    assert os.path.samestat(linux.look_at_file(ME, str(tmp_path)), tmp_path.stat())
 
 
 def test_a_process_has_a_share_of_the_memory() -> None:
@@ -103,17 +72,10 @@ def test_connections_to_a_socket_are_counted(tmp_path: Path) -> None:
 def test_nothing_is_known_of_a_process_that_is_not_there() -> None:
     assert linux.look(NOBODY) is None
     assert not linux.is_running(NOBODY)
-    assert not linux.is_listed(NOBODY)
-    assert linux.read_state(NOBODY) == ""
-    assert linux.read_job(NOBODY) is None
     assert linux.measure_share(NOBODY) is None
-    assert linux.list_threads(NOBODY) == []
     assert linux.list_links(NOBODY) == []
     assert linux.read_link(NOBODY, 0) == ""
     assert linux.read_access_mode(NOBODY, 0) == -1
-    assert not linux.has_descriptor(NOBODY, 0)
-    with pytest.raises(FileNotFoundError):
-        linux.list_descriptors(NOBODY)
 
 
 @pytest.mark.parametrize(
